@@ -1,0 +1,82 @@
+import { randomBytes, randomFillSync } from "node:crypto";
+
+const HEX = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, "0"));
+const POOL_BYTES = 10 * 512;
+const pool = Buffer.alloc(POOL_BYTES);
+let poolOffset = POOL_BYTES;
+let lastMs = 0;
+let sequence = 0;
+
+/**
+ * A UUIDv7 in text form: 48 bits of milliseconds, then 12 bits that grow within one millisecond, so that
+ * ids of one process sort by birth, then 62 random bits.
+ */
+export function uuidv7(nowMs: number): string {
+  if (poolOffset === POOL_BYTES) {
+    randomFillSync(pool);
+    poolOffset = 0;
+  }
+  const r = poolOffset;
+  poolOffset += 10;
+  if (nowMs > lastMs) {
+    lastMs = nowMs;
+    sequence = ((pool[r]! << 8) | pool[r + 1]!) & 0x7ff;
+  } else if (++sequence > 0xfff) {
+    // More than two thousand ids in a millisecond, or a clock that went back: borrow from the next one.
+    lastMs += 1;
+    sequence = 0;
+  }
+  const high = Math.floor(lastMs / 0x1_0000);
+  const low = lastMs % 0x1_0000;
+  return (
+    HEX[(high >>> 24) & 0xff]! +
+    HEX[(high >>> 16) & 0xff]! +
+    HEX[(high >>> 8) & 0xff]! +
+    HEX[high & 0xff]! +
+    "-" +
+    HEX[low >>> 8]! +
+    HEX[low & 0xff]! +
+    "-" +
+    HEX[0x70 | (sequence >>> 8)]! +
+    HEX[sequence & 0xff]! +
+    "-" +
+    HEX[0x80 | (pool[r + 2]! & 0x3f)]! +
+    HEX[pool[r + 3]!]! +
+    "-" +
+    HEX[pool[r + 4]!]! +
+    HEX[pool[r + 5]!]! +
+    HEX[pool[r + 6]!]! +
+    HEX[pool[r + 7]!]! +
+    HEX[pool[r + 8]!]! +
+    HEX[pool[r + 9]!]!
+  );
+}
+
+/** The 16 bytes of a UUID's text form. */
+export function uuidBytes(id: string): Buffer {
+  return Buffer.from(id.replaceAll("-", ""), "hex");
+}
+
+/** The text form of 16 bytes. */
+export function uuidText(bytes: Uint8Array): string {
+  const hex = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+/** Random lower-case letters and digits, unbiased. */
+export function randomName(length: number): string {
+  let name = "";
+  while (name.length < length) {
+    for (const byte of randomBytes(length)) {
+      if (byte < 252 && name.length < length) name += ALPHABET[byte % 36];
+    }
+  }
+  return name;
+}
+
+/** A secret that is used once and never guessed: 128 bits, hex. */
+export function randomTicket(): string {
+  return randomBytes(16).toString("hex");
+}

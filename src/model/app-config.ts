@@ -1,0 +1,103 @@
+/** What an app's configuration file decides, every default filled in. Times are seconds, sizes bytes. */
+export type AppConfig = {
+  readonly deployment: DeploymentConfig;
+  readonly hardware: HardwareConfig;
+  readonly scaling: ScalingConfig;
+  readonly limits: LimitsConfig;
+  readonly dependencies: DependenciesConfig;
+  /** A custom runtime is parsed and kept; no engine runs one yet. */
+  readonly customRuntime: CustomRuntimeConfig | null;
+};
+
+export type DeploymentConfig = {
+  /** Null when the file names no app: then the folder's name is used. */
+  readonly name: string | null;
+  /** Null means the host's own. */
+  readonly pythonVersion: string | null;
+  readonly disableAuth: boolean;
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+  readonly shellCommands: readonly string[];
+  readonly preBuildCommands: readonly string[];
+  readonly dockerBaseImageUrl: string | null;
+  readonly useUv: boolean;
+  readonly deploymentInitializationTimeoutSeconds: number;
+  readonly extraParams: "reject" | "ignore";
+  readonly sse: "auto" | "wrap";
+  readonly fork: "auto" | "never";
+  readonly network: boolean;
+  readonly recordPayloads: "all" | "async" | "none";
+};
+
+export type HardwareConfig = {
+  readonly cpu: number;
+  readonly memoryGb: number;
+  readonly compute: readonly string[];
+  readonly gpuCount: number;
+  readonly provider: string | null;
+  readonly region: string | null;
+};
+
+/** How a replica is chosen for a call. */
+export const LOAD_BALANCING = [
+  "min-connections",
+  "round-robin",
+  "first-available",
+  "random-choice-2",
+] as const;
+export type LoadBalancing = (typeof LOAD_BALANCING)[number];
+
+/** What scaling looks at. */
+export const SCALING_METRICS = [
+  "concurrency_utilization",
+  "requests_per_second",
+  "cpu_utilization",
+  "memory_utilization",
+] as const;
+export type ScalingMetric = (typeof SCALING_METRICS)[number];
+
+export type ScalingConfig = {
+  readonly minReplicas: number;
+  readonly maxReplicas: number;
+  readonly replicaConcurrency: number;
+  readonly cooldownSeconds: number;
+  readonly responseGracePeriodSeconds: number;
+  readonly scalingMetric: ScalingMetric;
+  /** Percent for the utilizations, calls per second and replica for requests_per_second. */
+  readonly scalingTarget: number;
+  readonly scalingBuffer: number;
+  readonly rollOutDurationSeconds: number;
+  readonly evaluationIntervalSeconds: number;
+  readonly loadBalancingAlgorithm: LoadBalancing;
+  readonly computeTier: string | null;
+  readonly maxQueue: number;
+  readonly maxQueueSeconds: number;
+  readonly maxAttempts: number;
+  readonly templateKeepSeconds: number;
+};
+
+export type LimitsConfig = {
+  readonly maxBodyBytes: number;
+  readonly maxResultBytes: number;
+  readonly maxChunkBytes: number;
+  readonly maxTranscriptBytes: number;
+  readonly resultRetentionSeconds: number;
+  readonly streamStallTimeoutSeconds: number;
+};
+
+export type DependenciesConfig = {
+  /** Package name → version spec. */
+  readonly pip: Readonly<Record<string, string>>;
+  readonly apt: Readonly<Record<string, string>>;
+  readonly conda: Readonly<Record<string, string>>;
+  /** Kind → path of a file in the bundle that lists the packages instead. */
+  readonly paths: { readonly pip: string | null; readonly apt: string | null; readonly conda: string | null };
+};
+
+export type CustomRuntimeConfig = {
+  readonly entrypoint: readonly string[];
+  readonly port: number;
+  readonly healthcheckEndpoint: string | null;
+  readonly readycheckEndpoint: string | null;
+  readonly dockerfilePath: string | null;
+};

@@ -1,0 +1,51 @@
+import type { AppConfig } from "./app-config.ts";
+
+export type Project = {
+  readonly id: string;
+  readonly name: string;
+  /** Epoch milliseconds, as every `…At` in the code. */
+  readonly createdAt: number;
+};
+
+export type App = {
+  /** Small and dense: the leading column of the runs' primary key. */
+  readonly number: number;
+  readonly projectId: string;
+  readonly name: string;
+  /** The version that takes new calls; null until one is ready. */
+  readonly currentVersionId: string | null;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+};
+
+/** One parameter of a callable function, as Python's `inspect` tells it. */
+export type Parameter = {
+  readonly name: string;
+  readonly kind: "named" | "rest";
+  readonly required: boolean;
+  readonly annotation: string | null;
+  readonly default: string | null;
+};
+
+/** A function of `main.py` that may be called from outside. */
+export type FunctionSignature = {
+  readonly name: string;
+  readonly parameters: readonly Parameter[];
+  readonly isAsync: boolean;
+  readonly isGenerator: boolean;
+  readonly doc: string | null;
+};
+
+/** An immutable deploy of an app. Its id is the build id of the management API. */
+export type Version = {
+  readonly id: string;
+  readonly appNumber: number;
+  /** 1, 2, 3… within the app. */
+  readonly number: number;
+  readonly config: AppConfig;
+  /** The folder that holds `main.py`. */
+  readonly bundleDir: string;
+  /** Known once a replica has said hello. */
+  readonly functions: readonly FunctionSignature[] | null;
+  readonly createdAt: number;
+};

@@ -1,0 +1,107 @@
+/**
+ * The closed catalogue of what a caller may be told. `docs/errors.md` lists the same rows; a test
+ * compares the two in both directions.
+ */
+export const ERRORS = {
+  bad_request: { status: 400, type: "invalid_request_error", message: "The request is malformed." },
+  invalid_json: { status: 400, type: "invalid_request_error", message: "The body is not valid JSON." },
+  unauthorized: { status: 401, type: "authentication_error", message: "A valid bearer token is required." },
+  forbidden: { status: 403, type: "permission_error", message: "This token has no right to do that." },
+  not_found: { status: 404, type: "not_found_error", message: "There is nothing here." },
+  app_not_found: { status: 404, type: "not_found_error", message: "The project has no such app." },
+  function_not_found: { status: 404, type: "not_found_error", message: "The app has no such function." },
+  method_not_allowed: {
+    status: 405,
+    type: "invalid_request_error",
+    message: "The method is not allowed here.",
+  },
+  request_timeout: {
+    status: 408,
+    type: "invalid_request_error",
+    message: "The request took too long to arrive.",
+  },
+  body_too_large: {
+    status: 413,
+    type: "invalid_request_error",
+    message: "The body is larger than the app accepts.",
+  },
+  uri_too_long: { status: 414, type: "invalid_request_error", message: "The address is too long." },
+  unsupported_media_type: {
+    status: 415,
+    type: "invalid_request_error",
+    message: "Send the body as application/json in UTF-8, without a content encoding.",
+  },
+  expectation_failed: {
+    status: 417,
+    type: "invalid_request_error",
+    message: "Only Expect: 100-continue is known.",
+  },
+  invalid_arguments: {
+    status: 422,
+    type: "invalid_request_error",
+    message: "The arguments do not fit the function.",
+  },
+  headers_too_large: { status: 431, type: "invalid_request_error", message: "The headers are too large." },
+  app_error: { status: 500, type: "app_error", message: "The function raised an exception." },
+  result_not_json: { status: 500, type: "app_error", message: "The result cannot be written as JSON." },
+  result_too_large: { status: 500, type: "app_error", message: "The result is larger than max_result." },
+  internal: { status: 500, type: "internal_error", message: "The service met an error of its own." },
+  not_available: { status: 501, type: "internal_error", message: "This release cannot do that yet." },
+  app_crashed: { status: 502, type: "app_error", message: "The app's process ended before it answered." },
+  out_of_memory: { status: 502, type: "app_error", message: "The app's process ran out of memory." },
+  app_not_ready: { status: 503, type: "app_error", message: "The app failed to initialise." },
+  queue_full: { status: 503, type: "overloaded_error", message: "Too many calls are waiting for this app." },
+  queue_timeout: {
+    status: 503,
+    type: "overloaded_error",
+    message: "The call waited too long for a free replica.",
+  },
+  draining: { status: 503, type: "overloaded_error", message: "The service is stopping; try again shortly." },
+  storage_unavailable: {
+    status: 503,
+    type: "overloaded_error",
+    message: "The service cannot write to its storage; nothing was accepted.",
+  },
+  timed_out: { status: 504, type: "app_error", message: "The run passed its response_grace_period." },
+} as const satisfies Record<string, { status: number; type: string; message: string }>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** What a caller may learn beyond code and status. */
+export type ErrorDetail = {
+  /** Replaces the catalogue's sentence. */
+  readonly message?: string;
+  /** Several faults at once, each on its own. */
+  readonly details?: readonly unknown[];
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+/** The only error a client ever sees. */
+export class AppError extends Error {
+  readonly code: ErrorCode;
+  readonly detail: ErrorDetail;
+
+  constructor(code: ErrorCode, detail: ErrorDetail = {}, cause?: unknown) {
+    super(detail.message ?? ERRORS[code].message, cause === undefined ? {} : { cause });
+    this.name = "AppError";
+    this.code = code;
+    this.detail = detail;
+  }
+
+  get status(): number {
+    return ERRORS[this.code].status;
+  }
+}
+
+/** The JSON body of an error, on both planes. */
+export function errorBody(error: AppError, requestId: string): string {
+  const { code, message, detail } = error;
+  const { type } = ERRORS[code];
+  return JSON.stringify({
+    message,
+    code,
+    request_id: requestId,
+    error: { message, code, type },
+    ...(detail.details && { details: detail.details }),
+  });
+}

@@ -1,0 +1,50 @@
+/** What the user's function did with one call. A value, never an exception of ours. */
+export type Outcome =
+  | Returned
+  /** A generator ran to its end; its chunks went before. */
+  | { readonly kind: "streamed"; readonly runMs: number }
+  | Raised
+  /** The arguments did not fit the signature; the function was not entered. */
+  | { readonly kind: "misfit"; readonly details: readonly Misfit[] }
+  /** `main.py` has no callable function of that name. */
+  | { readonly kind: "no_function" }
+  /** The result could not be sent: not JSON, or too large. */
+  | {
+      readonly kind: "unsendable";
+      readonly code: "result_not_json" | "result_too_large";
+      readonly message: string;
+      readonly runMs: number;
+    }
+  /** The replica's process ended under the call. */
+  | { readonly kind: "died"; readonly detail: string }
+  | { readonly kind: "timed_out"; readonly afterMs: number }
+  | { readonly kind: "cancelled" }
+  /** The call never began: the app cannot start, its queue is full, or the service is stopping. */
+  | Refused;
+
+export type Returned = {
+  readonly kind: "returned";
+  /** The result as JSON, the bytes Python wrote. */
+  readonly json: Buffer;
+  /** The HTTP status the function asked for, or 200. */
+  readonly status: number;
+  readonly runMs: number;
+};
+
+export type Raised = {
+  readonly kind: "raised";
+  /** `Type: text`. */
+  readonly message: string;
+  readonly traceback: string;
+  readonly runMs: number;
+};
+
+export type Refused = {
+  readonly kind: "refused";
+  readonly code: "queue_full" | "queue_timeout" | "app_not_ready" | "draining";
+  readonly message?: string;
+  readonly retryAfterSeconds?: number;
+};
+
+/** One argument that does not fit, for the `details` of a 422. */
+export type Misfit = { readonly field: string; readonly problem: "missing" | "unknown" };
