@@ -1,0 +1,149 @@
+"""Which functions of `main.py` may be called, what they take, and whether arguments fit."""
+
+from __future__ import annotations
+
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+
+# Flags of code objects. Read directly: importing `inspect` would add 10 ms to every start.
+_VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
+
+
+class Entry:
+    """One callable function: how to call it and what to say about it."""
+
+    __slots__ = (
+        "name", "function", "required", "accepted", "positional", "wants_run_id", "ignore_extra",
+        "is_async", "is_generator", "takes_rest", "plain",
+    )  # fmt: skip
+
+    def __init__(self, name: str, function: Callable[..., Any], ignore_extra: bool) -> None:
+        plain = _unwrap(function)
+        code = plain.__code__
+        names = _named_parameters(code)
+        defaults = plain.__defaults__ or ()
+        optional = set(names[code.co_argcount - len(defaults) : code.co_argcount]) | set(plain.__kwdefaults__ or ())
+        self.name = name
+        self.function = function
+        self.plain = plain
+        self.wants_run_id = "run_id" in names
+        asked = [name for name in names if name != "run_id"]
+        self.required: FrozenSet[str] = frozenset(name for name in asked if name not in optional)
+        self.accepted: FrozenSet[str] = frozenset(asked)
+        self.positional = names[: code.co_posonlyargcount]
+        self.takes_rest = bool(code.co_flags & _VARKEYWORDS)
+        self.ignore_extra = ignore_extra
+        self.is_async = bool(code.co_flags & (_COROUTINE | _ASYNC_GENERATOR))
+        self.is_generator = bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
+
+    def misfits(self, arguments: Dict[str, Any]) -> List[Dict[str, str]]:
+        """Each member that is missing or unknown; drops unknown ones where the app says so."""
+        given = arguments.keys()
+        found = [{"field": name, "problem": "missing"} for name in sorted(self.required - given)]
+        if not self.takes_rest:
+            extra = sorted(given - self.accepted)
+            if self.ignore_extra:
+                for name in extra:
+                    del arguments[name]
+            else:
+                found += [{"field": name, "problem": "unknown"} for name in extra]
+        elif self.wants_run_id and "run_id" in given:
+            found.append({"field": "run_id", "problem": "unknown"})
+        return found
+
+    def call(self, arguments: Dict[str, Any]) -> Any:
+        """Calls the function; positional-only parameters are taken out of the members by name."""
+        if not self.positional:
+            return self.function(**arguments)
+        args = [arguments.pop(name) for name in self.positional if name in arguments]
+        return self.function(*args, **arguments)
+
+    def describe(self) -> Dict[str, Any]:
+        """The signature as the service keeps it."""
+        parameters = [self._describe_parameter(name) for name in _named_parameters(self.plain.__code__)]
+        if self.takes_rest:
+            parameters.append(
+                {"name": "kwargs", "kind": "rest", "required": False, "annotation": None, "default": None}
+            )
+        return {
+            "name": self.name,
+            "parameters": [parameter for parameter in parameters if parameter["name"] != "run_id"],
+            "is_async": self.is_async,
+            "is_generator": self.is_generator,
+            "doc": _text(self.function.__doc__),
+        }
+
+    def _describe_parameter(self, name: str) -> Dict[str, Any]:
+        return {
+            "name": name,
+            "kind": "named",
+            "required": name in self.required,
+            "annotation": _annotation(self.plain, name),
+            "default": _default(self.plain, name),
+        }
+
+
+def find_entries(module: ModuleType, ignore_extra: bool) -> Dict[str, Entry]:
+    """Functions defined in the module, and callables its `__all__` names; never an imported name or a class."""
+    public = getattr(module, "__all__", None)
+    exported = {name for name in public if isinstance(name, str)} if isinstance(public, (list, tuple)) else set()
+    entries: Dict[str, Entry] = {}
+    for name, value in list(vars(module).items()):
+        if name.startswith("_") or isinstance(value, type) or not callable(value):
+            continue
+        own = getattr(value, "__module__", None) == module.__name__ and _is_function(value)
+        if (own or name in exported) and _unwrap_or_none(value) is not None:
+            entries[name] = Entry(name, value, ignore_extra)
+    return entries
+
+
+def _is_function(value: Any) -> bool:
+    # An instance with __call__ takes its __module__ from its class: it is not a function of main.py.
+    return isinstance(value, FunctionType) or hasattr(value, "__wrapped__")
+
+
+def _unwrap_or_none(value: Any) -> Optional[FunctionType]:
+    for _ in range(100):
+        inner = getattr(value, "__wrapped__", None)
+        if inner is None:
+            break
+        value = inner
+    return value if isinstance(value, FunctionType) else None
+
+
+def _unwrap(value: Callable[..., Any]) -> FunctionType:
+    plain = _unwrap_or_none(value)
+    if plain is None:
+        raise TypeError("%r is not a Python function" % (value,))
+    return plain
+
+
+def _named_parameters(code: CodeType) -> Tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _annotation(function: FunctionType, name: str) -> Optional[str]:
+    try:
+        annotation = function.__annotations__.get(name)
+    except Exception:  # noqa: BLE001 - lazy annotations run the user's code, which may fail
+        return None
+    if annotation is None or isinstance(annotation, str):
+        return annotation
+    return annotation.__name__ if isinstance(annotation, type) else _text(str(annotation))
+
+
+def _default(function: FunctionType, name: str) -> Optional[str]:
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    defaults = function.__defaults__ or ()
+    values = dict(zip(names[len(names) - len(defaults) :], defaults))
+    values.update(function.__kwdefaults__ or {})
+    if name not in values:
+        return None
+    try:
+        return _text(repr(values[name]))
+    except Exception:  # noqa: BLE001 - a user's __repr__ may fail
+        return None
+
+
+def _text(text: Optional[str]) -> Optional[str]:
+    return text[:4096] if isinstance(text, str) else None

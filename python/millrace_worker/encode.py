@@ -1,0 +1,115 @@
+"""Python values as JSON: compact, exact, and a clear word about what JSON cannot hold."""
+
+from __future__ import annotations
+
+import json
+from json import encoder as _encoder
+from typing import Any, Callable, Optional
+
+_OPTIONS = {"separators": (",", ":"), "allow_nan": False, "ensure_ascii": False}
+
+
+class NotJson(Exception):
+    """A value that JSON cannot hold; the text names its type and the path to it."""
+
+
+def make_encoder() -> Callable[[Any], bytes]:
+    """An encoder for one thread: value to UTF-8 JSON bytes, or NotJson."""
+    write = _make_writer()
+
+    def encode(value: Any) -> bytes:
+        nonlocal write
+        try:
+            return to_utf8(write(value))
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            # What the writer was in the middle of would look circular to it next time.
+            write = _make_writer()
+            raise NotJson(_explain(value, error)) from None
+
+    return encode
+
+
+def to_utf8(text: str) -> bytes:
+    """UTF-8, with U+FFFD in the place of lone surrogates."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def _make_writer() -> Callable[[Any], str]:
+    plain = json.JSONEncoder(default=_convert, **_OPTIONS)
+    make = getattr(_encoder, "c_make_encoder", None)
+    if make is None:
+        return plain.encode
+    # JSONEncoder.encode makes this object anew for each call, which costs more than a small result itself.
+    write = make({}, _convert, _encoder.encode_basestring, None, ":", ",", False, False, False)
+    return lambda value: "".join(write(value, 0))
+
+
+def _convert(value: Any) -> Any:
+    kind = type(value)
+    module = kind.__module__.partition(".")[0]
+    if module == "numpy" and hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(kind, "model_dump"):
+        return value.model_dump(mode="json")
+    if hasattr(kind, "__dataclass_fields__"):
+        return {name: getattr(value, name) for name in kind.__dataclass_fields__}
+    if module == "datetime" or _inherits(kind, "datetime", ("datetime", "date", "time")):
+        if hasattr(value, "isoformat"):
+            return value.isoformat()
+    if _inherits(kind, "uuid", ("UUID",)):
+        return str(value)
+    if _inherits(kind, "enum", ("Enum",)):
+        return value.value
+    if hasattr(kind, "__fields__") and callable(getattr(value, "dict", None)):
+        return value.dict()  # pydantic 1
+    raise TypeError("not JSON")
+
+
+def _inherits(kind: type, module: str, names: tuple) -> bool:
+    # By name: importing datetime, uuid and enum here would slow every start for apps without them.
+    return any(base.__module__ == module and base.__name__ in names for base in kind.__mro__)
+
+
+def _explain(value: Any, error: Exception) -> str:
+    found = _find_fault(value, "result", [])
+    return found or "the result cannot be written as JSON: %s" % error
+
+
+def _find_fault(value: Any, path: str, above: list) -> Optional[str]:
+    """Walks the way the writer did, to name the first value it could not write."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return None
+    if isinstance(value, float):
+        return None if value - value == 0 else "%s is %r, which JSON cannot hold" % (path, value)
+    if any(value is seen for seen in above):
+        return "%s is circular" % path
+    if len(above) > 500:
+        return "%s... is nested too deeply" % path[:100]
+    inside = above + [value]
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if not (key is None or isinstance(key, (str, int, float))):
+                return "%s has a key of type %s, which JSON cannot hold" % (path, _type_name(key))
+            fault = _find_fault(member, "%s.%s" % (path, key), inside)
+            if fault:
+                return fault
+        return None
+    if isinstance(value, (list, tuple)):
+        for index, member in enumerate(value):
+            fault = _find_fault(member, "%s[%d]" % (path, index), inside)
+            if fault:
+                return fault
+        return None
+    try:
+        converted = _convert(value)
+    except Exception:  # noqa: BLE001 - a user's own conversion may fail in any way
+        return "%s is of type %s, which JSON cannot hold" % (path, _type_name(value))
+    return _find_fault(converted, path, inside)
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else "%s.%s" % (kind.__module__, kind.__qualname__)

@@ -1,0 +1,97 @@
+"""Frames of the wire and of the control connection: payload length, call id, type, payload.
+
+`docs/wire.md` holds the same table; a test compares it with this file and with the service's side.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import List, Optional, Tuple
+
+HEAD = struct.Struct("<IIB")
+HEAD_BYTES = HEAD.size
+
+# The wire, to the replica.
+CALL = 1  # u8 length of the function's name, 36 bytes run id, the name, the arguments as JSON
+# The wire, from the replica.
+HELLO = 2  # JSON: Python's version, pid, functions
+INIT_FAILED = 3  # JSON: message, traceback
+RESULT = 4  # f64 milliseconds inside the function, u16 HTTP status, the result as JSON
+FAILED = 5  # JSON: kind, message, traceback, details, run_ms
+STREAM = 6  # the function gave an iterator: chunks follow
+CHUNK = 7  # u8 (0 text, 1 JSON), the chunk
+END = 8  # f64 milliseconds: the iterator is exhausted
+CANCELLED = 9  # the call was stopped by a cancel
+# The control connection, to the replica.
+CANCEL = 32  # stop this call, begun or not
+WITHDRAW = 33  # give this call back unless it has begun
+CREDIT = 34  # u32: so many more chunks may be sent
+STOP = 35  # finish what has begun, then exit
+# The control connection, from the replica.
+WITHDRAWN = 36  # the call will never begin here
+BEGUN = 37  # too late to withdraw
+
+RESULT_HEAD = struct.Struct("<dH")
+MILLISECONDS = struct.Struct("<d")
+COUNT = struct.Struct("<I")
+RUN_ID_BYTES = 36
+
+RECEIVE_BYTES = 256 * 1024
+
+
+def pack(kind: int, call_id: int, payload: bytes = b"") -> bytes:
+    """One frame as bytes."""
+    return HEAD.pack(len(payload), call_id, kind) + payload
+
+
+class FrameReader:
+    """Cuts what arrives on a connection into frames."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._buffer = bytearray()
+        self._window = bytearray(RECEIVE_BYTES)
+        self._view = memoryview(self._window)
+
+    def receive(self, flags: int = 0) -> Optional[List[Tuple[int, int, bytes]]]:
+        """Waits for bytes; gives the whole frames (call id, type, payload) they complete, None at the end."""
+        received = self._connection.recv_into(self._window, 0, flags)
+        if not received:
+            return None
+        buffer = self._buffer
+        buffer += self._view[:received]
+        frames: List[Tuple[int, int, bytes]] = []
+        offset = 0
+        end = len(buffer)
+        while end - offset >= HEAD_BYTES:
+            length, call_id, kind = HEAD.unpack_from(buffer, offset)
+            start = offset + HEAD_BYTES
+            if end - start < length:
+                break
+            offset = start + length
+            frames.append((call_id, kind, bytes(buffer[start:offset])))
+        del buffer[:offset]
+        return frames
+
+
+def split_call(payload: bytes) -> Tuple[str, str, bytes]:
+    """A CALL's function name, run id and arguments."""
+    name_end = 1 + RUN_ID_BYTES + payload[0]
+    run_id = payload[1 : 1 + RUN_ID_BYTES].decode("ascii")
+    name = payload[1 + RUN_ID_BYTES : name_end].decode("ascii")
+    return name, run_id, payload[name_end:]
+
+
+def connect(address: str, kind: str, ticket: str) -> socket.socket:
+    """Calls home: opens a connection of one kind and shows the ticket."""
+    host, _, port = address.rpartition(":")
+    connection: Optional[socket.socket]
+    if address.startswith("/"):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(address)
+    else:
+        connection = socket.create_connection((host, int(port)))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.sendall(("millrace 1 %s %s\n" % (kind, ticket)).encode("ascii"))
+    return connection

@@ -1,0 +1,104 @@
+"""The process above a replica or a template: when that ends, everything it started ends too.
+
+A keeper is a subreaper. Whatever its ward started and let go of, a daemon that forked twice as well,
+becomes the keeper's own child and is killed before the keeper leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any, Callable, NoReturn
+
+from . import linux
+
+
+class _Ended(BaseException):
+    """SIGTERM: the owner died, or wants the ward gone."""
+
+
+def keep(ward: Callable[[], None], owner: int) -> NoReturn:
+    """Runs `ward` in a child of its own and stays until all of it is gone; exits as the ward did."""
+    linux.adopt_orphans()
+    handler = signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    status = signal.SIGKILL
+    try:
+        linux.die_with_parent(owner, signal.SIGTERM)
+        keeper = os.getpid()
+        child = os.fork()
+        if child == 0:
+            _be_ward(ward, keeper, handler)
+        _leave_shared_descriptors()
+        status = _wait_for(child)
+    except _Ended:
+        pass
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sweep()
+    os._exit(exit_code(status))
+
+
+def sweep() -> None:
+    """Kills every child, and the orphans this makes, until none is left."""
+    while True:
+        stubborn = 0
+        found = 0
+        for pid in linux.children():
+            found += 1
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            except PermissionError:
+                stubborn += 1
+        if found and found == stubborn:
+            return  # Only processes of another user are left: not ours to kill.
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def exit_code(status: int) -> int:
+    """A wait status in one byte, the way a shell tells it: 128 + signal for a killed process."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise _Ended
+
+
+def _be_ward(ward: Callable[[], None], keeper: int, handler: Any) -> NoReturn:
+    code = 1
+    try:
+        signal.signal(signal.SIGTERM, handler)  # What the app set at its import stays the app's.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        linux.die_with_parent(keeper)
+        os.setsid()
+        ward()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    except BaseException:  # noqa: BLE001 - the last frame of the process: say it, then end
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _leave_shared_descriptors() -> None:
+    # A keeper that held its ward's log sockets open would hide the ward's end from the service.
+    null = os.open(os.devnull, os.O_RDWR)
+    for target in (0, 1, 2):
+        os.dup2(null, target)
+    if null > 2:
+        os.close(null)
+
+
+def _wait_for(child: int) -> int:
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            return status

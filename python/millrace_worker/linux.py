@@ -1,0 +1,53 @@
+"""The few system calls that Python's standard library does not name."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Iterator
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def _prctl(option: int, value: int) -> None:
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    except (OSError, AttributeError, ImportError):
+        # Not Linux, or no ctypes: the control connection's end is then the only sign of the owner's death.
+        pass
+
+
+def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """Asks for a signal when the parent dies; acts at once if it died before the asking."""
+    _prctl(_PR_SET_PDEATHSIG, int(number))
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of every descendant whose own parent dies, daemons included."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> Iterator[int]:
+    """The pids of this process's direct children."""
+    try:
+        with open("/proc/self/task/%d/children" % os.getpid(), encoding="ascii") as listing:
+            yield from (int(word) for word in listing.read().split())
+    except FileNotFoundError:
+        # A kernel without CONFIG_PROC_CHILDREN: look at every process.
+        mine = os.getpid()
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and _parent_of(int(entry)) == mine:
+                yield int(entry)
+
+
+def _parent_of(pid: int) -> int:
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stat:
+            return int(stat.read().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return -1

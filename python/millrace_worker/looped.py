@@ -1,0 +1,182 @@
+"""Apps with `async def`: one event loop on the main thread for the replica's life.
+
+Coroutines and async generators run on the loop; `def` functions of the same app run in threads, so that
+they neither block the loop nor find one running when they call `asyncio.run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import socket
+from time import perf_counter
+from typing import Any, AsyncIterator, Deque, Dict, Optional, Set, Tuple
+
+from . import credit, frames
+from .call import chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .encode import NotJson
+from .logs import CURRENT_CALL, finish_lines
+from .replica import Replica
+from .threaded import Threads
+
+
+class _AsyncCredit:
+    """Credit for a stream on the loop; touched only there."""
+
+    def __init__(self) -> None:
+        self._left = credit.INITIAL
+        self._granted = asyncio.Event()
+
+    def add(self, count: int) -> None:
+        self._left += count
+        self._granted.set()
+
+    async def take(self) -> None:
+        while self._left == 0:
+            self._granted.clear()
+            await self._granted.wait()
+        self._left -= 1
+
+
+class Looped:
+    """Begins calls in order of arrival, at most `replica_concurrency` at a time."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._encode = replica.make_encoder()
+        self._loop = asyncio.new_event_loop()
+        self._reader = frames.FrameReader(replica.wire)
+        self._pending: Deque[Tuple[int, bytes]] = collections.deque()
+        self._running = 0
+        self._closing = False
+        self._tasks: Dict[int, asyncio.Task[bytes]] = {}
+        self._cancelled: Set[int] = set()
+        self._credits: Dict[int, _AsyncCredit] = {}
+        self._threads = Threads(replica, replica.order.concurrency, self._thread_ended)
+        replica.cancel = lambda call_id: self._on_loop(self._cancel, call_id)
+        replica.grant = lambda call_id, count: self._on_loop(self._grant, call_id, count)
+
+    def run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.add_reader(self._replica.wire.fileno(), self._readable)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+    def _on_loop(self, act: Any, *args: Any) -> None:
+        self._loop.call_soon_threadsafe(act, *args)
+
+    def _readable(self) -> None:
+        try:
+            received = self._reader.receive(socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        if received is None:
+            self._loop.remove_reader(self._replica.wire.fileno())
+            self._closing = True
+        else:
+            self._pending.extend((call_id, payload) for call_id, _, payload in received)
+        self._begin_more()
+
+    def _begin_more(self) -> None:
+        while self._pending and self._running < self._replica.order.concurrency:
+            call_id, payload = self._pending.popleft()
+            if not self._replica.begin(call_id):
+                continue
+            self._running += 1
+            entry = self._replica.app.entries.get(frames.split_call(payload)[0])
+            if entry is None or entry.is_async:
+                task = self._tasks[call_id] = self._loop.create_task(self._call(call_id, payload))
+                task.add_done_callback(lambda task, call_id=call_id: self._task_ended(call_id, task))
+            else:
+                self._threads.submit(call_id, payload)
+        if self._closing and self._running == 0:
+            self._loop.stop()
+
+    def _task_ended(self, call_id: int, task: asyncio.Task[bytes]) -> None:
+        # A task cancelled before its first step never ran a line of ours: the frame is made here.
+        self._replica.send(frames.pack(frames.CANCELLED, call_id) if task.cancelled() else task.result())
+        finish_lines(call_id)
+        del self._tasks[call_id]
+        self._cancelled.discard(call_id)
+        self._credits.pop(call_id, None)
+        self._call_ended()
+
+    def _thread_ended(self) -> None:
+        self._on_loop(self._call_ended)
+
+    def _call_ended(self) -> None:
+        self._running -= 1
+        self._begin_more()
+
+    async def _call(self, call_id: int, payload: bytes) -> bytes:
+        entry, arguments, fault = prepare(self._replica.app.entries, payload)
+        if entry is None:
+            return frames.pack(frames.FAILED, call_id, fault)
+        CURRENT_CALL.set(call_id)
+        started = perf_counter()
+        try:
+            value = entry.call(arguments)
+            if not hasattr(value, "__anext__"):
+                value = await value
+            stream = _as_async_iterator(value)
+            if stream is not None:
+                return await self._stream(call_id, stream, started)
+        except asyncio.CancelledError as error:
+            if call_id in self._cancelled:
+                raise
+            return raised_frame(call_id, error, _since(started))
+        except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
+            return raised_frame(call_id, error, _since(started))
+        run_ms = _since(started)
+        return result_frame(call_id, value, run_ms, self._encode, self._replica.order.max_result_bytes)
+
+    async def _stream(self, call_id: int, stream: AsyncIterator[Any], started: float) -> bytes:
+        granted = self._credits[call_id] = _AsyncCredit()
+        self._replica.send(frames.pack(frames.STREAM, call_id))
+        try:
+            while True:
+                await granted.take()
+                try:
+                    chunk = await stream.__anext__()
+                except StopAsyncIteration:
+                    return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
+                limit = self._replica.order.max_chunk_bytes
+                self._replica.send(chunk_frame(call_id, chunk, self._encode, limit))
+        except NotJson as error:
+            return unsendable_frame(call_id, "result_not_json", str(error), _since(started))
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close:
+                await close()
+
+    def _cancel(self, call_id: int) -> None:
+        task = self._tasks.get(call_id)
+        if task is None:
+            self._threads.cancel(call_id)
+        elif not task.done():
+            self._cancelled.add(call_id)
+            task.cancel()
+
+    def _grant(self, call_id: int, count: int) -> None:
+        granted = self._credits.get(call_id)
+        if granted:
+            granted.add(count)
+        else:
+            self._threads.grant(call_id, count)
+
+
+def _as_async_iterator(value: Any) -> Optional[AsyncIterator[Any]]:
+    if hasattr(value, "__anext__"):
+        return value
+    if not is_iterator(value):
+        return None
+
+    async def each() -> AsyncIterator[Any]:
+        for chunk in value:
+            yield chunk
+
+    return each()
+
+
+def _since(started: float) -> float:
+    return (perf_counter() - started) * 1000

@@ -1,0 +1,133 @@
+"""One call at a time, on the main thread, which also reads the wire.
+
+Handing each call from a reader thread to another would cost 40 µs a call (measured: 130 against 90 µs).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from time import perf_counter
+from typing import Any, Iterator, Optional
+
+from . import frames
+from .call import RunCancelled, chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .credit import Credit
+from .encode import NotJson
+from .logs import CURRENT_CALL, finish_lines
+from .replica import Replica
+
+_CANCEL_SIGNAL = signal.SIGRTMIN + 5
+
+
+class Serial:
+    """Runs calls in the order of arrival.
+
+    `_current` is the id of the call whose user code is on the stack, 0 outside of it. It is set and
+    cleared by the main thread alone, and the signal's handler runs on that thread between two of its
+    instructions: so a cancel meets the call it was meant for, or nothing.
+    """
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._encode = replica.make_encoder()
+        self._current = 0
+        self._cancel_id = 0
+        self._credit: Optional[Credit] = None
+        self._streaming = 0
+        self._main = threading.main_thread().ident or 0
+        replica.cancel = self._cancel
+        replica.grant = self._grant
+        signal.signal(_CANCEL_SIGNAL, self._on_cancel_signal)
+
+    def run(self) -> None:
+        replica = self._replica
+        reader = frames.FrameReader(replica.wire)
+        while True:
+            received = reader.receive()
+            if received is None:
+                return
+            for call_id, _, payload in received:
+                if replica.begin(call_id):
+                    replica.send(self._call(call_id, payload))
+                    finish_lines(call_id)
+
+    def _call(self, call_id: int, payload: bytes) -> bytes:
+        replica = self._replica
+        entry, arguments, fault = prepare(replica.app.entries, payload)
+        if entry is None:
+            return frames.pack(frames.FAILED, call_id, fault)
+        CURRENT_CALL.set(call_id)
+        started = perf_counter()
+        try:
+            self._enter(call_id)
+            value = entry.call(arguments)
+            self._current = 0
+            ended = perf_counter()
+            if is_iterator(value):
+                return self._stream(call_id, value, started)
+        except RunCancelled:
+            self._current = 0
+            return frames.pack(frames.CANCELLED, call_id)
+        except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
+            self._current = 0
+            return raised_frame(call_id, error, (perf_counter() - started) * 1000)
+        finally:
+            CURRENT_CALL.set(0)
+        return result_frame(call_id, value, (ended - started) * 1000, self._encode, replica.order.max_result_bytes)
+
+    def _stream(self, call_id: int, iterator: Iterator[Any], started: float) -> bytes:
+        replica = self._replica
+        credit = self._credit = Credit()
+        self._streaming = call_id
+        limit = replica.order.max_chunk_bytes
+        try:
+            replica.send(frames.pack(frames.STREAM, call_id))
+            while credit.take():
+                try:
+                    self._enter(call_id)
+                    chunk = next(iterator)
+                    self._current = 0
+                except StopIteration:
+                    self._current = 0
+                    return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
+                replica.send(chunk_frame(call_id, chunk, self._encode, limit))
+            _close(iterator)
+            return frames.pack(frames.CANCELLED, call_id)
+        except NotJson as error:
+            _close(iterator)
+            return unsendable_frame(call_id, "result_not_json", str(error), _since(started))
+        finally:
+            self._streaming = 0
+
+    def _enter(self, call_id: int) -> None:
+        self._current = call_id
+        if self._cancel_id == call_id:  # It came before there was anything to interrupt.
+            raise RunCancelled
+
+    def _cancel(self, call_id: int) -> None:
+        """On the control thread. Writes before it reads, as `_enter` does: one of the two sees the other."""
+        self._cancel_id = call_id
+        if self._streaming == call_id and self._credit:
+            self._credit.cancel()
+        if self._current == call_id:
+            signal.pthread_kill(self._main, _CANCEL_SIGNAL)
+
+    def _on_cancel_signal(self, _number: int, _frame: Any) -> None:
+        if self._current and self._current == self._cancel_id:
+            self._current = 0
+            raise RunCancelled
+
+    def _grant(self, call_id: int, count: int) -> None:
+        if self._streaming == call_id and self._credit:
+            self._credit.add(count)
+
+
+def _since(started: float) -> float:
+    return (perf_counter() - started) * 1000
+
+
+def _close(iterator: Iterator[Any]) -> None:
+    close = getattr(iterator, "close", None)
+    if close:
+        close()

@@ -1,0 +1,24 @@
+"""Where a process of the service's own begins: reads its order, then keeps what the order names."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from . import keeper, replica, template
+from .order import Order
+
+
+def main() -> None:
+    """Reads one line of JSON from stdin (nothing of it may show in `ps` or in the environment)."""
+    owner = os.getppid()
+    order = Order(json.loads(sys.stdin.buffer.readline()))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.chdir(order.bundle_dir)
+    sys.path[0] = order.bundle_dir
+    sys.argv = ["main.py"]
+    ward = template.serve if order.template_ticket else replica.start
+    keeper.keep(lambda: ward(order), owner)

@@ -1,0 +1,128 @@
+"""A template: imports the app once, then forks a replica whenever the service asks for one.
+
+Talks to the service in lines of JSON. Up: `ready` (functions, whether it forks), `failed`, `exited`.
+Down: `fork` (id, ticket), `kill` (id). Each forked replica has a keeper of its own between itself and the
+template, so that a template only ever sees keepers come and go.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, Dict, NoReturn, Optional
+
+from . import app as apps
+from . import forkable, frames, keeper, linux, logs, replica
+from .order import Order
+
+
+def serve(order: Order) -> None:
+    """Imports, says ready, then forks on demand; without the right to fork it becomes the replica itself."""
+    ticket = order.template_ticket or ""
+    logs.send_home(order.address, ticket)
+    home = frames.connect(order.address, "template", ticket)
+    before = forkable.open_descriptors()
+    try:
+        app = apps.load(order.ignore_extra)
+    except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
+        _say(home, {"failed": apps.describe_failure(error)})
+        sys.exit(1)
+    reason = forkable.reason_against(before)
+    _say(home, {"ready": {**app.describe(), "forks": reason is None, "reason": reason}})
+    if reason is None:
+        gc.collect()
+        gc.freeze()  # Else the first collection in each replica would copy every page it looks at.
+        _Nursery(order, app, home).run()
+    else:
+        home.close()
+        logs.send_home(order.address, order.replica_ticket or "")
+        replica.serve(order, app, order.replica_ticket or "")
+
+
+def _say(home: socket.socket, message: Dict[str, Any]) -> None:
+    home.sendall(json.dumps(message).encode() + b"\n")
+
+
+class _Nursery:
+    """The template's loop: orders from the service, and keepers that ended."""
+
+    def __init__(self, order: Order, app: apps.App, home: socket.socket) -> None:
+        self._order = order
+        self._app = app
+        self._home = home
+        self._keepers: Dict[int, str] = {}
+        self._ended, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
+
+    def run(self) -> None:
+        linux.adopt_orphans()
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        rest = b""
+        while True:
+            readable, _, _ = select.select([self._home, self._ended], [], [])
+            if self._ended in readable:
+                self._ended.recv(4096)
+                self._reap()
+            if self._home in readable:
+                received = self._home.recv(65536)
+                if not received:
+                    return  # Retired, or the service is gone: the keepers end with this process.
+                *lines, rest = (rest + received).split(b"\n")
+                for line in lines:
+                    self._obey(json.loads(line))
+
+    def _obey(self, message: Dict[str, Any]) -> None:
+        if "fork" in message:
+            self._fork(message["fork"]["id"], message["fork"]["ticket"])
+        elif "kill" in message:
+            for pid, replica_id in self._keepers.items():
+                if replica_id == message["kill"]:
+                    os.kill(pid, signal.SIGTERM)
+
+    def _fork(self, replica_id: str, ticket: str) -> None:
+        owner = os.getpid()
+        # Until its own handlers stand, a signal in the child must wait.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        pid = os.fork()
+        if pid == 0:
+            self._become_keeper(owner, ticket)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        self._keepers[pid] = replica_id
+
+    def _become_keeper(self, owner: int, ticket: str) -> NoReturn:
+        code: Optional[int] = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for connection in (self._home, self._ended, self._wake):
+                connection.close()
+            keeper.keep(lambda: self._become_replica(ticket), owner)
+        finally:
+            os._exit(code)
+
+    def _become_replica(self, ticket: str) -> None:
+        logs.send_home(self._order.address, ticket)
+        forkable.renew(self._app.module)
+        replica.serve(self._order, self._app, ticket)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                break
+            replica_id = self._keepers.pop(pid, None)
+            if replica_id is not None:
+                _say(self._home, {"exited": {"id": replica_id, "code": keeper.exit_code(status)}})
+        # A keeper that was itself killed leaves its orphans here.
+        for stray in linux.children():
+            if stray not in self._keepers:
+                os.kill(stray, signal.SIGKILL)

@@ -1,0 +1,178 @@
+"""Several `def` calls at a time, a thread each, never more than `replica_concurrency`."""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+import threading
+from time import perf_counter
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from . import frames
+from .call import RunCancelled, chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .credit import Credit
+from .encode import NotJson
+from .logs import CURRENT_CALL, finish_lines
+from .replica import Replica
+
+_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+
+class _Live:
+    """A begun call. A cancel may raise in its thread only while `open`, and only once."""
+
+    __slots__ = ("thread", "open", "cancelled", "aimed", "credit")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.open = False
+        self.cancelled = False
+        self.aimed = False
+        self.credit: Optional[Credit] = None
+
+
+class Threads:
+    """A growing set of threads that run calls; a thread lives as long as the replica."""
+
+    def __init__(self, replica: Replica, size: int, on_end: Callable[[], None] = lambda: None) -> None:
+        self._replica = replica
+        self._size = size
+        self._on_end = on_end
+        self._calls: queue.SimpleQueue[Optional[Tuple[int, bytes]]] = queue.SimpleQueue()
+        self._threads: List[threading.Thread] = []
+        self._idle = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._live: Dict[int, _Live] = {}
+
+    def submit(self, call_id: int, payload: bytes) -> None:
+        """Runs the call in an idle thread, in a new one, or when one becomes free."""
+        if len(self._threads) < self._size and not self._idle.acquire(blocking=False):
+            name = "millrace-call-%d" % len(self._threads)
+            self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+            self._threads[-1].start()
+        self._calls.put((call_id, payload))
+
+    def drain(self) -> None:
+        """Waits for every call submitted so far."""
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def cancel(self, call_id: int) -> None:
+        """On the control thread."""
+        with self._lock:
+            live = self._live.get(call_id)
+            if live is None:
+                return
+            live.cancelled = True
+            if live.open and not live.aimed:
+                live.aimed = True
+                _raise_in(live.thread, RunCancelled)
+            credit = live.credit
+        if credit:
+            credit.cancel()
+
+    def grant(self, call_id: int, count: int) -> None:
+        live = self._live.get(call_id)
+        if live and live.credit:
+            live.credit.add(count)
+
+    def _work(self) -> None:
+        encode = self._replica.make_encoder()
+        while True:
+            item = self._calls.get()
+            if item is None:
+                return
+            call_id, payload = item
+            live = self._live[call_id] = _Live()
+            if self._replica.begin(call_id):
+                self._replica.send(self._call(call_id, payload, live, encode))
+                finish_lines(call_id)
+            del self._live[call_id]
+            self._idle.release()
+            self._on_end()
+
+    def _call(self, call_id: int, payload: bytes, live: _Live, encode: Callable[[Any], bytes]) -> bytes:
+        replica = self._replica
+        entry, arguments, fault = prepare(replica.app.entries, payload)
+        if entry is None:
+            return frames.pack(frames.FAILED, call_id, fault)
+        CURRENT_CALL.set(call_id)
+        started = perf_counter()
+        try:
+            value = self._in_user_code(live, lambda: entry.call(arguments))
+            run_ms = _since(started)
+            if is_iterator(value):
+                return self._stream(call_id, value, live, encode, started)
+        except RunCancelled:
+            return frames.pack(frames.CANCELLED, call_id)
+        except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
+            return raised_frame(call_id, error, _since(started))
+        finally:
+            CURRENT_CALL.set(0)
+        return result_frame(call_id, value, run_ms, encode, replica.order.max_result_bytes)
+
+    def _stream(
+        self, call_id: int, iterator: Iterator[Any], live: _Live, encode: Callable[[Any], bytes], started: float
+    ) -> bytes:
+        replica = self._replica
+        credit = live.credit = Credit()
+        replica.send(frames.pack(frames.STREAM, call_id))
+        try:
+            while credit.take():
+                try:
+                    chunk = self._in_user_code(live, lambda: next(iterator))
+                except StopIteration:
+                    return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
+                replica.send(chunk_frame(call_id, chunk, encode, replica.order.max_chunk_bytes))
+        except NotJson as error:
+            return unsendable_frame(call_id, "result_not_json", str(error), _since(started))
+        finally:
+            close = getattr(iterator, "close", None)
+            if close:
+                close()
+        return frames.pack(frames.CANCELLED, call_id)
+
+    def _in_user_code(self, live: _Live, run: Callable[[], Any]) -> Any:
+        """The only stretch in which a cancel may raise in this thread.
+
+        A raise that was asked for but has not landed when the window closes is taken back; one that
+        lands while the window is being closed was the only one there will be.
+        """
+        with self._lock:
+            if live.cancelled:
+                raise RunCancelled
+            live.open = True
+        try:
+            return run()
+        finally:
+            with self._lock:
+                live.open = False
+                if live.aimed:
+                    _raise_in(live.thread, ctypes.py_object())
+
+
+class Threaded:
+    """The whole replica, when it has no `async def`."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._threads = Threads(replica, replica.order.concurrency)
+        replica.cancel = self._threads.cancel
+        replica.grant = self._threads.grant
+
+    def run(self) -> None:
+        reader = frames.FrameReader(self._replica.wire)
+        while True:
+            received = reader.receive()
+            if received is None:
+                self._threads.drain()
+                return
+            for call_id, _, payload in received:
+                self._threads.submit(call_id, payload)
+
+
+def _since(started: float) -> float:
+    return (perf_counter() - started) * 1000

@@ -1,0 +1,63 @@
+import type { Call } from "./call.ts";
+
+/** Calls waiting for a replica, first come first served; taking from the front costs the same at any length. */
+export class CallQueue {
+  #items: (Call | undefined)[] = [];
+  #head = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  push(call: Call): void {
+    this.#items.push(call);
+    this.#size += 1;
+  }
+
+  /** The call that has waited longest, left where it is. */
+  peek(): Call | undefined {
+    while (this.#head < this.#items.length && this.#items[this.#head] === undefined) this.#head += 1;
+    return this.#items[this.#head];
+  }
+
+  shift(): Call | undefined {
+    const call = this.peek();
+    if (!call) return undefined;
+    this.#items[this.#head] = undefined;
+    this.#head += 1;
+    this.#size -= 1;
+    if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return call;
+  }
+
+  /** Puts calls that came back before they began in front again, in their old order. */
+  putBack(calls: readonly Call[]): void {
+    if (calls.length === 0) return;
+    const waiting = this.#items.slice(this.#head).filter((call) => call !== undefined);
+    this.#items = [...calls, ...waiting].toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
+    this.#head = 0;
+    this.#size += calls.length;
+  }
+
+  /** Takes one call out, wherever it stands; false when it is not here. */
+  remove(call: Call): boolean {
+    const index = this.#items.indexOf(call, this.#head);
+    if (index === -1) return false;
+    this.#items[index] = undefined;
+    this.#size -= 1;
+    return true;
+  }
+
+  /** Empties the queue. */
+  takeAll(): Call[] {
+    const calls = this.#items.slice(this.#head).filter((call) => call !== undefined);
+    this.#items = [];
+    this.#head = 0;
+    this.#size = 0;
+    return calls;
+  }
+}

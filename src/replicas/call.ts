@@ -1,0 +1,61 @@
+import type { Outcome } from "../model/outcome.ts";
+
+/** One yield of a generator: text as it is, or any other value as JSON. */
+export type Chunk = { readonly isText: boolean; readonly bytes: Buffer };
+
+/** Who waits for a call. */
+export type CallReader = {
+  /** The function gave an iterator: chunks follow, then the end. */
+  onStream?(): void;
+  onChunk?(chunk: Chunk): void;
+  /** Exactly once. */
+  onEnd(outcome: Outcome): void;
+};
+
+/** The replica that holds a call, as far as a call's reader needs it. */
+export type CallHolder = {
+  readonly id: string;
+  readonly readyAt: number;
+  /** Lets a generator send so many more chunks. */
+  grant(call: Call, chunks: number): void;
+};
+
+/**
+ * One run handed to one replica.
+ *
+ * waiting → handed → done, and back from handed to waiting when it is withdrawn before it began or when its
+ * replica died before it began. `hasEnded` is what the reader knows; the slot is free only when the replica
+ * has said so, which for a call that was cancelled or timed out comes later.
+ */
+export class Call {
+  readonly runId: string;
+  readonly functionName: string;
+  readonly body: Buffer;
+  readonly reader: CallReader;
+  /** The id on its replica's wire; 0 while waiting. */
+  wireId = 0;
+  holder: CallHolder | null = null;
+  hasEnded = false;
+  isCancelled = false;
+  /** Monotonic milliseconds. */
+  enqueuedAt = 0;
+  handedAt = 0;
+  /** The pool's count of milliseconds with a ready replica, when the call began to wait. */
+  readyMsAtStart = 0;
+  /** Milliseconds of the wait in which no replica was ready. */
+  coldMs = 0;
+
+  constructor(runId: string, functionName: string, body: Buffer, reader: CallReader) {
+    this.runId = runId;
+    this.functionName = functionName;
+    this.body = body;
+    this.reader = reader;
+  }
+
+  /** Tells the reader how it ended, the first time. */
+  end(outcome: Outcome): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
+    this.reader.onEnd(outcome);
+  }
+}

@@ -1,0 +1,50 @@
+import type { Home } from "./home.ts";
+import type { LogLine } from "./log-lines.ts";
+
+/** What a version's processes need to know, whichever engine runs them. */
+export type LaunchSpec = {
+  readonly versionId: string;
+  readonly bundleDir: string;
+  /** What the app finds in its environment, beyond the engine's own allow-list. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly concurrency: number;
+  readonly ignoreExtra: boolean;
+  readonly maxResultBytes: number;
+  readonly maxChunkBytes: number;
+  readonly mayFork: boolean;
+  readonly templateKeepMs: number;
+};
+
+/** How a replica's process came to its end. */
+export type Exit = {
+  /** For people: "exit code 3", "killed by SIGKILL". */
+  readonly detail: string;
+  /** Set when the app's import failed. */
+  readonly initFailure: InitFailure | null;
+};
+
+export type InitFailure = {
+  /** The last line of the traceback. */
+  readonly message: string;
+  readonly traceback: string;
+};
+
+/** A replica that was asked for; it calls home by itself when it is up. */
+export type Started = {
+  readonly exited: Promise<Exit>;
+  /** Ends the process and everything it started, at once. */
+  kill(): void;
+};
+
+/** Starts the replicas of one version. */
+export type Launcher = {
+  start(replicaId: string, ticket: string): Started;
+  /** Ends what is left of the version, kept templates too. */
+  close(): Promise<void>;
+};
+
+/** Where replicas run. An engine only starts things and stops them: calls travel by the wire. */
+export type Engine = {
+  readonly name: string;
+  launcher(spec: LaunchSpec, home: Home, onLog: (line: LogLine) => void): Launcher;
+};

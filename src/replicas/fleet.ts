@@ -1,0 +1,195 @@
+import { randomName } from "../kit/ids.ts";
+import type { FunctionSignature } from "../model/app.ts";
+import type { ScalingConfig } from "../model/app-config.ts";
+import type { Outcome } from "../model/outcome.ts";
+import type { Call } from "./call.ts";
+import { CrashLoop } from "./crash-loop.ts";
+import type { Exit, InitFailure, Launcher } from "./engine.ts";
+import type { Home } from "./home.ts";
+import type { LogLine } from "./log-lines.ts";
+import { ReadyClock } from "./ready-clock.ts";
+import { Replica } from "./replica.ts";
+import { desiredReplicas } from "./scale.ts";
+import type { Load } from "./scale.ts";
+
+/** What the owner of a fleet learns, and what the fleet asks of it. */
+export type FleetEvents = {
+  load(now: number): Load;
+  onReady(functions: readonly FunctionSignature[]): void;
+  onOutcome(call: Call, outcome: Outcome): void;
+  /** These calls never began: they are to wait again. */
+  onReturned(calls: readonly Call[]): void;
+  /** The app cannot start, and no replica is left to serve. */
+  onInitFailure(failure: InitFailure): void;
+  onReplicaGone(replicaId: string, exit: Exit): void;
+  onLog(replica: Replica, line: LogLine): void;
+};
+
+/** The replicas of one version: starts as many as the load asks for, stops those idle for the cooldown. */
+export class Fleet {
+  /** Counts the time in which at least one replica was ready. */
+  readonly readyClock = new ReadyClock();
+  readonly replicas = new Set<Replica>();
+  /** The ready ones, oldest first. */
+  ready: readonly Replica[] = [];
+  readonly #scaling: ScalingConfig;
+  readonly #launcher: Launcher;
+  readonly #home: Home;
+  readonly #events: FleetEvents;
+  readonly #crashes = new CrashLoop();
+  #timer: NodeJS.Timeout | null = null;
+  #timerAt = Number.POSITIVE_INFINITY;
+  #isStopping = false;
+  #onEmpty: (() => void) | null = null;
+
+  constructor(scaling: ScalingConfig, launcher: Launcher, home: Home, events: FleetEvents) {
+    this.#scaling = scaling;
+    this.#launcher = launcher;
+    this.#home = home;
+    this.#events = events;
+  }
+
+  /** Why a call would wait in vain now, and for how long that will be so. */
+  failure(now: number): { failure: InitFailure; waitMs: number } | null {
+    const { initFailure } = this.#crashes;
+    const waitMs = this.#crashes.waitMs(now);
+    return initFailure && waitMs > 0 && this.ready.length === 0 ? { failure: initFailure, waitMs } : null;
+  }
+
+  /** Brings the number of replicas in line with the load. */
+  scale(): void {
+    if (this.#isStopping) return;
+    const now = performance.now();
+    const desired = desiredReplicas(this.#scaling, this.#events.load(now));
+    let living = 0;
+    for (const { state } of this.replicas) if (state === "starting" || state === "ready") living += 1;
+    const waitMs = this.#crashes.waitMs(now);
+    if (living < desired && waitMs > 0) this.#lookAgainIn(waitMs);
+    else for (; living < desired; living++) this.#start();
+    if (living > desired) this.#stopIdle(living - desired, now);
+  }
+
+  /** A replica has fallen idle: it may have to go when its cooldown is over. */
+  noteIdle(): void {
+    if (this.#timer === null) this.#lookAgainIn(this.#scaling.cooldownSeconds * 1000);
+  }
+
+  /** A replica has answered: the app is well. */
+  noteHealth(): void {
+    this.#crashes.forgive();
+  }
+
+  /** Takes a replica out of service; it finishes what it holds and exits. */
+  retire(replica: Replica): void {
+    this.#withdraw(replica);
+    replica.stop();
+    // What is in flight has its own time limit; a replica that outlives even that is stuck.
+    const timer = setTimeout(() => replica.kill(), (this.#scaling.responseGracePeriodSeconds + 6) * 1000);
+    timer.unref();
+  }
+
+  /** Asks every replica to end and waits until the last is gone. */
+  async drain(): Promise<void> {
+    this.#halt();
+    for (const replica of this.replicas) replica.stop();
+    await this.#empty();
+  }
+
+  /** Ends every process of the version, kept templates too. */
+  async close(): Promise<void> {
+    this.#halt();
+    for (const replica of this.replicas) replica.kill();
+    await this.#launcher.close();
+    await this.#empty();
+  }
+
+  #start(): void {
+    const id = `r-${randomName(12)}`;
+    const replica: Replica = new Replica(id, Date.now(), {
+      onReady: (functions) => this.#onReady(replica, functions),
+      onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
+      onWithdrawn: (call) => this.#events.onReturned([call]),
+      onGone: (exit, lost) => {
+        this.#home.forget(ticket);
+        this.#onGone(replica, exit, lost);
+      },
+      onLog: (line) => this.#events.onLog(replica, line),
+    });
+    const ticket = this.#home.expect((kind, socket) => replica.attach(kind, socket));
+    this.replicas.add(replica);
+    replica.follow(this.#launcher.start(id, ticket));
+  }
+
+  #onReady(replica: Replica, functions: readonly FunctionSignature[]): void {
+    this.#crashes.initFailure = null;
+    this.ready = [...this.ready, replica];
+    this.readyClock.set(true);
+    this.#events.onReady(functions);
+    this.noteIdle();
+  }
+
+  #onGone(replica: Replica, exit: Exit, lost: readonly Call[]): void {
+    this.replicas.delete(replica);
+    this.#withdraw(replica);
+    const isFault = !replica.isCondemned && (lost.length > 0 || replica.readyAt === 0);
+    if (isFault && !this.#isStopping) this.#crashes.record(performance.now(), exit.initFailure);
+    this.#events.onReplicaGone(replica.id, exit);
+    // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
+    const begun = lost.slice(0, this.#scaling.replicaConcurrency);
+    for (const call of begun) call.end({ kind: "died", detail: exit.detail });
+    if (exit.initFailure && this.ready.length === 0) this.#events.onInitFailure(exit.initFailure);
+    this.#events.onReturned(lost.slice(begun.length));
+    this.scale();
+    if (this.replicas.size === 0) this.#onEmpty?.();
+  }
+
+  #withdraw(replica: Replica): void {
+    if (!this.ready.includes(replica)) return;
+    this.ready = this.ready.filter((other) => other !== replica);
+    if (this.ready.length === 0) this.readyClock.set(false);
+  }
+
+  #stopIdle(surplus: number, now: number): void {
+    const cooldownMs = this.#scaling.cooldownSeconds * 1000;
+    let left = surplus;
+    // Youngest first: the balancer prefers the oldest.
+    for (const replica of this.ready.toReversed()) {
+      if (left === 0) return;
+      if (replica.calls.size > 0) continue;
+      const waitMs = replica.idleSince + cooldownMs - now;
+      if (waitMs > 0) {
+        this.#lookAgainIn(waitMs);
+      } else {
+        left -= 1;
+        this.retire(replica);
+      }
+    }
+  }
+
+  #lookAgainIn(delayMs: number): void {
+    const at = performance.now() + Math.max(1, delayMs);
+    if (this.#isStopping || at >= this.#timerAt) return;
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timerAt = at;
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = null;
+        this.#timerAt = Number.POSITIVE_INFINITY;
+        this.scale();
+      },
+      Math.max(1, delayMs),
+    );
+  }
+
+  #halt(): void {
+    this.#isStopping = true;
+    if (this.#timer) clearTimeout(this.#timer);
+  }
+
+  async #empty(): Promise<void> {
+    if (this.replicas.size === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onEmpty = resolve;
+    });
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * Frames of the wire and of the control connection: payload length, call id (both u32, little endian), type
+ * (u8), payload. `docs/wire.md` holds the same table; a test compares it with this file and with Python's.
+ */
+export const FRAME = {
+  CALL: 1,
+  HELLO: 2,
+  INIT_FAILED: 3,
+  RESULT: 4,
+  FAILED: 5,
+  STREAM: 6,
+  CHUNK: 7,
+  END: 8,
+  CANCELLED: 9,
+  CANCEL: 32,
+  WITHDRAW: 33,
+  CREDIT: 34,
+  STOP: 35,
+  WITHDRAWN: 36,
+  BEGUN: 37,
+} as const;
+
+export const HEAD_BYTES = 9;
+const RUN_ID_BYTES = 36;
+
+/** Credit a stream starts with, on both sides. */
+export const INITIAL_CREDIT = 16;
+
+/** Larger than any frame a well-behaved replica sends: `max_result` is bounded far below. */
+const MAX_PAYLOAD_BYTES = 1024 * 1024 * 1024;
+
+/** A frame without a payload, or with a count. */
+export function packFrame(type: number, callId: number, count?: number): Buffer {
+  const frame = Buffer.allocUnsafe(HEAD_BYTES + (count === undefined ? 0 : 4));
+  frame.writeUInt32LE(frame.length - HEAD_BYTES, 0);
+  frame.writeUInt32LE(callId, 4);
+  frame[8] = type;
+  if (count !== undefined) frame.writeUInt32LE(count, HEAD_BYTES);
+  return frame;
+}
+
+/** The head of a CALL; the arguments' bytes follow it unchanged. */
+export function packCall(callId: number, runId: string, functionName: string, body: Buffer): Buffer {
+  const headBytes = HEAD_BYTES + 1 + RUN_ID_BYTES + functionName.length;
+  // One buffer for small bodies: a second write costs more than the copy of a few kilobytes.
+  const copied = body.length <= 8192 ? body.length : 0;
+  const frame = Buffer.allocUnsafe(headBytes + copied);
+  frame.writeUInt32LE(headBytes - HEAD_BYTES + body.length, 0);
+  frame.writeUInt32LE(callId, 4);
+  frame[8] = FRAME.CALL;
+  frame[9] = functionName.length;
+  frame.write(runId, 10, RUN_ID_BYTES, "latin1");
+  frame.write(functionName, 10 + RUN_ID_BYTES, functionName.length, "latin1");
+  if (copied > 0) body.copy(frame, headBytes);
+  return frame;
+}
+
+/** Whether `packCall` has put the body into its frame already. */
+export function carriesBody(frame: Buffer, body: Buffer): boolean {
+  return frame.length - HEAD_BYTES === frame.readUInt32LE(0) || body.length === 0;
+}
+
+/** Thrown when the other side does not speak the protocol. */
+export class BadFrame extends Error {}
+
+/** Cuts what arrives into frames; a payload is a view into the received bytes, not a copy. */
+export class FrameReader {
+  #parts: Buffer[] = [];
+  #partsBytes = 0;
+  /** How many bytes make the next whole frame, as far as is known. */
+  #neededBytes = HEAD_BYTES;
+  readonly #onFrame: (type: number, callId: number, payload: Buffer) => void;
+
+  constructor(onFrame: (type: number, callId: number, payload: Buffer) => void) {
+    this.#onFrame = onFrame;
+  }
+
+  push(data: Buffer): void {
+    let buffer = data;
+    if (this.#partsBytes > 0) {
+      this.#parts.push(data);
+      this.#partsBytes += data.length;
+      // A frame of many megabytes arrives in many parts: joined once, not at each part.
+      if (this.#partsBytes < this.#neededBytes) return;
+      buffer = Buffer.concat(this.#parts, this.#partsBytes);
+      this.#parts = [];
+      this.#partsBytes = 0;
+    }
+    let offset = 0;
+    this.#neededBytes = HEAD_BYTES;
+    while (buffer.length - offset >= HEAD_BYTES) {
+      const length = buffer.readUInt32LE(offset);
+      if (length > MAX_PAYLOAD_BYTES) throw new BadFrame(`a frame of ${length} bytes`);
+      const end = offset + HEAD_BYTES + length;
+      if (buffer.length < end) {
+        this.#neededBytes = HEAD_BYTES + length;
+        break;
+      }
+      const start = offset + HEAD_BYTES;
+      offset = end;
+      this.#onFrame(buffer[start - 1] ?? 0, buffer.readUInt32LE(start - 5), buffer.subarray(start, end));
+    }
+    if (offset < buffer.length) {
+      const rest = offset === 0 ? buffer : buffer.subarray(offset);
+      this.#parts.push(rest);
+      this.#partsBytes = rest.length;
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import type { Socket } from "node:net";
+
+/** One line that a replica printed. */
+export type LogLine = {
+  readonly stream: "stdout" | "stderr";
+  readonly text: string;
+  /** The call that printed it, where Python could tell; null for raw descriptor output. */
+  readonly callId: number | null;
+};
+
+const TAG_START = "\x1e";
+const TAG_END = "\x1f";
+/** A line longer than this is cut into several. */
+const MAX_LINE_BYTES = 64 * 1024;
+
+/** Reads a replica's stdout or stderr to its end, line by line. */
+export function readLogLines(
+  socket: Socket,
+  stream: LogLine["stream"],
+  onLine: (line: LogLine) => void,
+): void {
+  let rest: Buffer = Buffer.alloc(0);
+  const emit = (bytes: Buffer): void => onLine(parseLine(bytes.toString("utf8"), stream));
+  socket.on("data", (data: Buffer) => {
+    rest = rest.length === 0 ? data : Buffer.concat([rest, data]);
+    let start = 0;
+    for (let end = rest.indexOf(0x0a); end !== -1; end = rest.indexOf(0x0a, start)) {
+      emit(rest.subarray(start, end));
+      start = end + 1;
+    }
+    rest = rest.subarray(start);
+    while (rest.length > MAX_LINE_BYTES) {
+      emit(rest.subarray(0, MAX_LINE_BYTES));
+      rest = rest.subarray(MAX_LINE_BYTES);
+    }
+  });
+  socket.on("end", () => {
+    if (rest.length > 0) emit(rest);
+    socket.end();
+  });
+  socket.resume();
+}
+
+function parseLine(text: string, stream: LogLine["stream"]): LogLine {
+  const line = text.endsWith("\r") ? text.slice(0, -1) : text;
+  const end = line.startsWith(TAG_START) ? line.indexOf(TAG_END) : -1;
+  if (end === -1) return { stream, text: line, callId: null };
+  const callId = Number(line.slice(1, end));
+  return { stream, text: line.slice(end + 1), callId: callId > 0 ? callId : null };
+}

@@ -1,0 +1,258 @@
+import type { FunctionSignature } from "../model/app.ts";
+import type { ScalingConfig } from "../model/app-config.ts";
+import type { Outcome, Refused } from "../model/outcome.ts";
+import { Balancer } from "./balance.ts";
+import type { Call } from "./call.ts";
+import { CallQueue } from "./call-queue.ts";
+import type { Exit, InitFailure, Launcher } from "./engine.ts";
+import { Fleet } from "./fleet.ts";
+import type { Home } from "./home.ts";
+import type { LogLine } from "./log-lines.ts";
+import { Pace } from "./pace.ts";
+import type { Replica } from "./replica.ts";
+import { Watch } from "./watch.ts";
+
+/** A line some replica of the pool printed. */
+export type PoolLogLine = LogLine & { readonly replicaId: string; readonly runId: string | null };
+
+export type PoolEvents = {
+  onLog(line: PoolLogLine): void;
+  /** The first replica has said what `main.py` offers. */
+  onFunctions(functions: readonly FunctionSignature[]): void;
+  onReplicaGone(replicaId: string, exit: Exit): void;
+};
+
+/** How many calls may be handed to a busy replica ahead of their turn, while the app is fast. */
+const AHEAD = 7;
+/** A head that takes longer than this gives back what was handed ahead. */
+const SLOW_HEAD_MS = 5;
+/** How long a cancelled call's code may go on before its replica is killed. */
+const CANCEL_GRACE_MS = 5_000;
+
+/** The way of calls to a version's replicas: admission, a bounded queue, hand-over, time limits. */
+export class Pool {
+  /** What `main.py` offers; null until a replica has said hello. */
+  functions: ReadonlyMap<string, FunctionSignature> | null = null;
+  readonly #scaling: ScalingConfig;
+  readonly #events: PoolEvents;
+  readonly #fleet: Fleet;
+  readonly #queue = new CallQueue();
+  readonly #balancer: Balancer;
+  readonly #pace = new Pace();
+  readonly #watch = new Watch(() => this.#look());
+  #isDraining = false;
+
+  constructor(scaling: ScalingConfig, launcher: Launcher, home: Home, events: PoolEvents) {
+    this.#scaling = scaling;
+    this.#events = events;
+    this.#balancer = new Balancer(scaling.loadBalancingAlgorithm);
+    this.#fleet = new Fleet(scaling, launcher, home, {
+      load: (now) => ({ calls: this.#load(), callsPerSecond: this.#watch.rate(now) }),
+      onReady: (functions) => this.#onReady(functions),
+      onOutcome: (call, outcome) => this.#onOutcome(call, outcome),
+      onReturned: (calls) => this.#takeBack(calls),
+      onInitFailure: (failure) => this.#refuseWaiting(failure),
+      onReplicaGone: (replicaId, exit) => events.onReplicaGone(replicaId, exit),
+      onLog: (replica, line) => this.#onLog(replica, line),
+    });
+    this.#fleet.scale();
+  }
+
+  get replicas(): ReadonlySet<Replica> {
+    return this.#fleet.replicas;
+  }
+
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
+  /** Takes a call: at once to a free replica, else into the queue; a refusal is an outcome too. */
+  submit(call: Call): void {
+    const now = performance.now();
+    const refusal = this.#refusal(now);
+    if (refusal) {
+      call.end(refusal);
+      return;
+    }
+    call.enqueuedAt = now;
+    call.readyMsAtStart = this.#fleet.readyClock.elapsed(now);
+    const replica = this.#queue.size === 0 ? this.#free() : null;
+    if (replica) {
+      this.#hand(replica, call, now);
+    } else {
+      this.#queue.push(call);
+      this.#fleet.scale();
+    }
+    this.#watch.wake();
+  }
+
+  /**
+   * Ends a call before its time: the reader gets `outcome` now, the code is stopped, and the slot is free
+   * when it has really stopped.
+   */
+  abandon(call: Call, outcome: Outcome): void {
+    if (call.isCancelled) return;
+    call.isCancelled = true;
+    const replica = call.holder as Replica | null;
+    if (replica) {
+      replica.cancel(call);
+      setTimeout(() => this.#insist(replica, call), CANCEL_GRACE_MS).unref();
+    } else {
+      this.#queue.remove(call);
+    }
+    call.end(outcome);
+  }
+
+  /** No new calls; waiting ones are refused; resolves when what runs has ended and the replicas are gone. */
+  async drain(): Promise<void> {
+    this.#isDraining = true;
+    for (const call of this.#queue.takeAll()) call.end({ kind: "refused", code: "draining" });
+    await this.#fleet.drain();
+    this.#watch.stop();
+  }
+
+  /** Ends everything now; what still runs gets `outcome`. */
+  async close(outcome: Outcome): Promise<void> {
+    this.#isDraining = true;
+    this.#watch.stop();
+    for (const replica of this.replicas) for (const call of replica.calls.values()) call.end(outcome);
+    for (const call of this.#queue.takeAll()) call.end(outcome);
+    await this.#fleet.close();
+  }
+
+  #load(): number {
+    let calls = this.#queue.size;
+    for (const replica of this.replicas) calls += replica.calls.size;
+    return calls;
+  }
+
+  #refusal(now: number): Refused | null {
+    if (this.#isDraining) return { kind: "refused", code: "draining" };
+    const doomed = this.#fleet.failure(now);
+    if (doomed) {
+      const retryAfterSeconds = Math.ceil(doomed.waitMs / 1000);
+      return { kind: "refused", code: "app_not_ready", message: doomed.failure.message, retryAfterSeconds };
+    }
+    return this.#queue.size >= this.#scaling.maxQueue ? this.#overload("queue_full") : null;
+  }
+
+  #overload(code: "queue_full" | "queue_timeout"): Refused {
+    const slots = Math.max(1, this.#fleet.ready.length) * this.#scaling.replicaConcurrency;
+    const clearsInSeconds = (this.#queue.size * this.#pace.meanMs) / slots / 1000;
+    return {
+      kind: "refused",
+      code,
+      retryAfterSeconds: Math.min(60, Math.max(1, Math.ceil(clearsInSeconds))),
+    };
+  }
+
+  /** A replica with a free slot; while the app is fast and all are busy, a place ahead in one's hands. */
+  #free(): Replica | null {
+    const slots = this.#scaling.replicaConcurrency;
+    const free = this.#balancer.choose(this.#fleet.ready, slots);
+    return free ?? (this.#pace.isFast ? this.#balancer.choose(this.#fleet.ready, slots + AHEAD) : null);
+  }
+
+  #hand(replica: Replica, call: Call, now: number): void {
+    const readyMs = this.#fleet.readyClock.elapsed(now) - call.readyMsAtStart;
+    call.coldMs = now - call.enqueuedAt - readyMs;
+    replica.hand(call, now);
+  }
+
+  #handOver(): void {
+    const now = performance.now();
+    while (this.#queue.size > 0) {
+      const replica = this.#free();
+      const call = replica && this.#queue.shift();
+      if (!call) return;
+      this.#hand(replica, call, now);
+    }
+  }
+
+  #onReady(functions: readonly FunctionSignature[]): void {
+    if (!this.functions) this.#events.onFunctions(functions);
+    this.functions = new Map(functions.map((signature) => [signature.name, signature]));
+    this.#handOver();
+  }
+
+  /** The next call is handed over before this one is answered: the replica does not wait for the answer. */
+  #onOutcome(call: Call, outcome: Outcome): void {
+    if ("runMs" in outcome) {
+      this.#pace.add(outcome.runMs);
+      this.#fleet.noteHealth();
+    }
+    if (this.#queue.size > 0) this.#handOver();
+    else this.#fleet.noteIdle();
+    call.end(outcome);
+  }
+
+  /** Calls that never began wait again, in their old place. */
+  #takeBack(calls: readonly Call[]): void {
+    const living = calls.filter((call) => !call.hasEnded);
+    for (const call of living) {
+      call.holder = null;
+      call.wireId = 0;
+      if (this.#isDraining) call.end({ kind: "refused", code: "draining" });
+    }
+    if (this.#isDraining) return;
+    this.#queue.putBack(living);
+    this.#handOver();
+    this.#fleet.scale();
+  }
+
+  #refuseWaiting({ message }: InitFailure): void {
+    for (const call of this.#queue.takeAll()) call.end({ kind: "refused", code: "app_not_ready", message });
+  }
+
+  #onLog(replica: Replica, line: LogLine): void {
+    // Raw descriptor output carries no tag; with one call in hand it can only be that one's.
+    const [only] = line.callId === null && replica.calls.size === 1 ? replica.calls.values() : [];
+    const call = line.callId === null ? only : replica.calls.get(line.callId);
+    this.#events.onLog({ ...line, replicaId: replica.id, runId: call?.runId ?? null });
+  }
+
+  /** A cancelled call's code goes on: its replica has to go, after its other calls. */
+  #insist(replica: Replica, call: Call): void {
+    if (replica.calls.get(call.wireId) !== call) return;
+    replica.isCondemned = true;
+    const others = [...replica.calls.values()].some((other) => !other.hasEnded);
+    if (!others || this.#scaling.replicaConcurrency === 1) {
+      replica.kill();
+      return;
+    }
+    this.#fleet.retire(replica);
+    setTimeout(() => this.#insist(replica, call), 50).unref();
+  }
+
+  /** Every few milliseconds while there are calls: what has waited, run or blocked too long. */
+  #look(): boolean {
+    const now = performance.now();
+    const graceMs = this.#scaling.responseGracePeriodSeconds * 1000;
+    for (const replica of this.replicas) {
+      for (const call of replica.calls.values()) {
+        if (now - call.handedAt < graceMs) break; // Oldest first: the rest is younger.
+        this.abandon(call, { kind: "timed_out", afterMs: graceMs });
+      }
+      const isAhead = replica.calls.size > this.#scaling.replicaConcurrency;
+      if (isAhead && now - replica.headSince > SLOW_HEAD_MS) this.#unblock(replica, now);
+    }
+    const maxWaitMs = this.#scaling.maxQueueSeconds * 1000;
+    for (let call = this.#queue.peek(); call; call = this.#queue.peek()) {
+      if (this.#fleet.readyClock.elapsed(now) - call.readyMsAtStart < maxWaitMs) break;
+      this.#queue.shift();
+      call.end(this.#overload("queue_timeout"));
+    }
+    return this.#load() > 0;
+  }
+
+  /** The call at the head turned out slow: what was handed ahead of its turn goes back to the queue. */
+  #unblock(replica: Replica, now: number): void {
+    this.#pace.add(now - replica.headSince);
+    replica.headSince = Number.POSITIVE_INFINITY; // Once per head.
+    let place = 0;
+    for (const call of replica.calls.values()) {
+      place += 1;
+      if (place > this.#scaling.replicaConcurrency) replica.withdraw(call);
+    }
+  }
+}

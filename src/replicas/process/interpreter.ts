@@ -1,0 +1,29 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
+const OLDEST = [3, 9] as const;
+
+export type Interpreter = {
+  /** The real program: what stands on the path may be a shim that takes 100 ms to find it. */
+  readonly path: string;
+  readonly version: string;
+};
+
+/** Asks `python3`, or whatever the settings name, where and what it is. */
+export async function findInterpreter(command: string): Promise<Interpreter> {
+  const ask = "import sys; print(sys.executable); print('%d.%d.%d' % sys.version_info[:3])";
+  let answer: string;
+  try {
+    answer = (await promisify(execFile)(command, ["-c", ask], { timeout: 20_000 })).stdout;
+  } catch (error) {
+    throw new Error(`cannot run ${command}: install Python 3.9 or newer, or point MILLRACE_PYTHON at one`, {
+      cause: error,
+    });
+  }
+  const [path = "", version = ""] = answer.trim().split("\n");
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major !== OLDEST[0] || minor < OLDEST[1]) {
+    throw new Error(`${command} is Python ${version}; Millrace needs 3.9 or newer (set MILLRACE_PYTHON)`);
+  }
+  return { path, version };
+}

@@ -1,0 +1,84 @@
+import type { Socket } from "node:net";
+import type { Exit, InitFailure, Started } from "../engine.ts";
+import { parseTemplateMessage } from "../messages.ts";
+import { describeExit } from "./spawn.ts";
+
+/** What a template's owner learns from it. */
+export type TemplateEvents = {
+  /** It has imported the app; `forks` says whether it may give birth or serves itself. */
+  onReady(forks: boolean, reason: string | null): void;
+  /** Its last replica has ended. */
+  onIdle(): void;
+  /** Its process is gone, and with it every replica it forked. */
+  onGone(exit: Exit): void;
+};
+
+/** A process that has imported the app and forks replicas of it. */
+export class Template {
+  readonly #process: Started;
+  readonly #events: TemplateEvents;
+  readonly #children = new Map<string, (exit: Exit) => void>();
+  #home: Socket | null = null;
+  #initFailure: InitFailure | null = null;
+
+  constructor(process: Started, events: TemplateEvents) {
+    this.#process = process;
+    this.#events = events;
+    void process.exited.then((exit) => this.#leave(exit));
+  }
+
+  get hasChildren(): boolean {
+    return this.#children.size > 0;
+  }
+
+  /** Takes the connection the template talks on. */
+  attach(socket: Socket): void {
+    this.#home = socket;
+    let rest = "";
+    socket.setEncoding("utf8");
+    socket.on("data", (text: string) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) this.#hear(line);
+    });
+    socket.resume();
+  }
+
+  /** Forks one replica, which calls home with `ticket`. */
+  fork(replicaId: string, ticket: string): Started {
+    const exited = new Promise<Exit>((resolve) => this.#children.set(replicaId, resolve));
+    this.#say({ fork: { id: replicaId, ticket } });
+    return { exited, kill: () => this.#say({ kill: replicaId }) };
+  }
+
+  /** Ends it and everything below it. */
+  async close(): Promise<void> {
+    this.#process.kill();
+    await this.#process.exited;
+  }
+
+  #say(message: object): void {
+    this.#home?.write(`${JSON.stringify(message)}\n`);
+  }
+
+  #hear(line: string): void {
+    const message = parseTemplateMessage(line);
+    if ("ready" in message) {
+      this.#events.onReady(message.ready.forks, message.ready.reason);
+    } else if ("failed" in message) {
+      this.#initFailure = message.failed;
+    } else {
+      const resolve = this.#children.get(message.exited.id);
+      this.#children.delete(message.exited.id);
+      resolve?.({ detail: describeExit(message.exited.code, null), initFailure: null });
+      if (this.#children.size === 0) this.#events.onIdle();
+    }
+  }
+
+  #leave(exit: Exit): void {
+    for (const resolve of this.#children.values())
+      resolve({ detail: "its template ended", initFailure: null });
+    this.#children.clear();
+    this.#events.onGone({ ...exit, initFailure: this.#initFailure });
+  }
+}

@@ -1,0 +1,245 @@
+import type { Socket } from "node:net";
+import type { FunctionSignature } from "../model/app.ts";
+import type { Outcome } from "../model/outcome.ts";
+import type { Call, CallHolder } from "./call.ts";
+import type { Exit, InitFailure, Started } from "./engine.ts";
+import { FRAME, FrameReader, carriesBody, packCall, packFrame } from "./frames.ts";
+import type { ConnectionKind } from "./home.ts";
+import { readLogLines } from "./log-lines.ts";
+import type { LogLine } from "./log-lines.ts";
+import { parseFailure, parseHello, parseInitFailure, parseResult } from "./messages.ts";
+
+/** What a replica's owner learns from it. */
+export type ReplicaEvents = {
+  onReady(functions: readonly FunctionSignature[]): void;
+  /** A call is over and its slot free. */
+  onOutcome(call: Call, outcome: Outcome): void;
+  /** A call handed ahead was given back before it began. */
+  onWithdrawn(call: Call): void;
+  /** The process is gone; `lost` are the calls it held, oldest first. */
+  onGone(exit: Exit, lost: readonly Call[]): void;
+  onLog(line: LogLine): void;
+};
+
+/** How long the word on how a process ended may lag behind the end of its wire. */
+const EXIT_DETAIL_MS = 500;
+
+/**
+ * One Python process, as the service sees it.
+ *
+ * starting → ready → draining → gone; any of them → gone. Only a ready replica is given calls.
+ */
+export class Replica implements CallHolder {
+  readonly id: string;
+  readonly startedAt: number;
+  /** Calls in its hands by wire id, oldest first. */
+  readonly calls = new Map<number, Call>();
+  state: "starting" | "ready" | "draining" | "gone" = "starting";
+  readyAt = 0;
+  pid = 0;
+  /** Its end is our own doing, not the app's. */
+  isCondemned = false;
+  /** When it last had nothing to do; meaningful while `calls` is empty. */
+  idleSince = 0;
+  /** When the call now at the head got there. */
+  headSince = 0;
+  readonly #events: ReplicaEvents;
+  #started: Started | null = null;
+  #wire: Socket | null = null;
+  #control: Socket | null = null;
+  #hello: readonly FunctionSignature[] | null = null;
+  #initFailure: InitFailure | null = null;
+  #nextWireId = 1;
+  #isCorked = false;
+
+  constructor(id: string, startedAt: number, events: ReplicaEvents) {
+    this.id = id;
+    this.startedAt = startedAt;
+    this.#events = events;
+  }
+
+  /** Ties it to its process; from here on the end of that process is the end of the replica. */
+  follow(started: Started): void {
+    this.#started = started;
+    void started.exited.then((exit) => this.#leave(exit));
+  }
+
+  /** Takes a connection that showed this replica's ticket. */
+  attach(kind: ConnectionKind, socket: Socket): void {
+    switch (kind) {
+      case "wire":
+        this.#wire = socket;
+        this.#read(socket, (type, callId, payload) => this.#onWire(type, callId, payload));
+        break;
+      case "control":
+        this.#control = socket;
+        this.#read(socket, (type, callId) => this.#onControl(type, callId));
+        this.#becomeReady();
+        break;
+      case "stdout":
+      case "stderr":
+        readLogLines(socket, kind, (line) => this.#events.onLog(line));
+        break;
+      case "template":
+        socket.destroy();
+        break;
+      default:
+        kind satisfies never;
+    }
+  }
+
+  /** Hands a call over. Calls of one tick leave in one write. */
+  hand(call: Call, now: number): void {
+    const wire = this.#wire;
+    if (!wire) return;
+    call.wireId = this.#nextWireId++;
+    call.holder = this;
+    call.handedAt = now;
+    if (this.calls.size === 0) this.headSince = now;
+    this.calls.set(call.wireId, call);
+    if (!this.#isCorked) {
+      this.#isCorked = true;
+      wire.cork();
+      setImmediate(() => {
+        this.#isCorked = false;
+        wire.uncork();
+      });
+    }
+    const frame = packCall(call.wireId, call.runId, call.functionName, call.body);
+    wire.write(frame);
+    if (!carriesBody(frame, call.body)) wire.write(call.body);
+  }
+
+  /** Asks for a call back; `onWithdrawn` follows if it had not begun. */
+  withdraw(call: Call): void {
+    this.#control?.write(packFrame(FRAME.WITHDRAW, call.wireId));
+  }
+
+  /** Stops a call's code; its outcome follows when the code has really stopped. */
+  cancel(call: Call): void {
+    this.#control?.write(packFrame(FRAME.CANCEL, call.wireId));
+  }
+
+  grant(call: Call, chunks: number): void {
+    this.#control?.write(packFrame(FRAME.CREDIT, call.wireId, chunks));
+  }
+
+  /** Orderly end: nothing new; what has begun goes on to its end, then the process exits. */
+  stop(): void {
+    if (this.state === "gone") return;
+    if (this.state === "starting") {
+      this.kill();
+      return;
+    }
+    this.state = "draining";
+    this.#control?.write(packFrame(FRAME.STOP, 0));
+  }
+
+  /** Ends the process and all it started, now. */
+  kill(): void {
+    if (this.state !== "gone") this.#started?.kill();
+  }
+
+  #read(socket: Socket, onFrame: (type: number, callId: number, payload: Buffer) => void): void {
+    const reader = new FrameReader(onFrame);
+    socket.on("data", (data: Buffer) => {
+      try {
+        reader.push(data);
+      } catch {
+        // A replica that does not speak the protocol cannot be trusted with another call.
+        this.kill();
+        socket.destroy();
+      }
+    });
+    socket.on("close", () => void this.#lose());
+    socket.resume();
+  }
+
+  #onWire(type: number, callId: number, payload: Buffer): void {
+    if (type === FRAME.HELLO) {
+      const hello = parseHello(payload);
+      this.pid = hello.pid;
+      this.#hello = hello.functions;
+      this.#becomeReady();
+      return;
+    }
+    if (type === FRAME.INIT_FAILED) {
+      this.#initFailure = parseInitFailure(payload);
+      return;
+    }
+    const call = this.calls.get(callId);
+    if (!call) return;
+    switch (type) {
+      case FRAME.RESULT:
+        this.#finish(call, parseResult(payload));
+        break;
+      case FRAME.FAILED:
+        this.#finish(call, parseFailure(payload));
+        break;
+      case FRAME.CANCELLED:
+        this.#finish(call, { kind: "cancelled" });
+        break;
+      case FRAME.END:
+        this.#finish(call, { kind: "streamed", runMs: payload.readDoubleLE(0) });
+        break;
+      case FRAME.STREAM:
+        if (!call.hasEnded) call.reader.onStream?.();
+        break;
+      case FRAME.CHUNK:
+        if (!call.hasEnded) call.reader.onChunk?.({ isText: payload[0] === 0, bytes: payload.subarray(1) });
+        break;
+      default:
+        throw new Error(`a frame of type ${type}`);
+    }
+  }
+
+  #onControl(type: number, callId: number): void {
+    if (type !== FRAME.WITHDRAWN) return;
+    const call = this.calls.get(callId);
+    if (!call) return;
+    this.#release(call);
+    this.#events.onWithdrawn(call);
+  }
+
+  #finish(call: Call, outcome: Outcome): void {
+    this.#release(call);
+    this.#events.onOutcome(call, outcome);
+  }
+
+  #release(call: Call): void {
+    const now = performance.now();
+    this.calls.delete(call.wireId);
+    this.headSince = now;
+    if (this.calls.size === 0) this.idleSince = now;
+  }
+
+  #becomeReady(): void {
+    // Both have to be here: a replica without its control connection could not be told to cancel.
+    if (this.state !== "starting" || !this.#hello || !this.#control) return;
+    this.state = "ready";
+    this.readyAt = Date.now();
+    this.idleSince = performance.now();
+    this.#events.onReady(this.#hello);
+  }
+
+  /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */
+  async #lose(): Promise<void> {
+    if (this.state === "gone") return;
+    if (this.state === "ready") this.state = "draining";
+    const exited = this.#started?.exited;
+    const late = new Promise<null>((resolve) => setTimeout(resolve, EXIT_DETAIL_MS, null));
+    const exit = await Promise.race([exited ?? late, late]);
+    if (!exit) this.kill();
+    this.#leave(exit ?? { detail: "it closed its connection", initFailure: null });
+  }
+
+  #leave(exit: Exit): void {
+    if (this.state === "gone") return;
+    this.state = "gone";
+    this.#wire?.destroy();
+    this.#control?.destroy();
+    const lost = [...this.calls.values()];
+    this.calls.clear();
+    this.#events.onGone({ ...exit, initFailure: exit.initFailure ?? this.#initFailure }, lost);
+  }
+}
