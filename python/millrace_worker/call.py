@@ -21,21 +21,21 @@ class RunCancelled(BaseException):
     """Raised inside the user's code by a cancel; `except Exception` does not catch it."""
 
 
-def prepare(entries: Dict[str, Entry], payload: bytes) -> Tuple[Optional[Entry], Dict[str, Any], bytes]:
-    """The function and its arguments, or no function and the payload of a FAILED frame."""
+def prepare(entries: Dict[str, Entry], payload: bytes) -> Tuple[Optional[Entry], Dict[str, Any], str, bytes]:
+    """The function, its arguments and the run's id; or no function, and the payload of a FAILED frame."""
     name, run_id, body = frames.split_call(payload)
     entry = entries.get(name)
     if entry is None:
-        return None, {}, b'{"kind":"no_function"}'
+        return None, {}, run_id, b'{"kind":"no_function"}'
     arguments = _parse(body.decode()) if body else {}
     given = arguments.keys()
     if not (entry.required <= given and given <= entry.accepted):
         misfits = entry.misfits(arguments)
         if misfits:
-            return None, {}, json.dumps({"kind": "misfit", "details": misfits}).encode()
+            return None, {}, run_id, json.dumps({"kind": "misfit", "details": misfits}).encode()
     if entry.wants_run_id:
         arguments["run_id"] = run_id
-    return entry, arguments, b""
+    return entry, arguments, run_id, b""
 
 
 def _parse(text: str) -> Any:

@@ -1,7 +1,7 @@
-"""stdout and stderr: each printed line goes home tagged with the call that printed it.
+"""stdout and stderr: each printed line goes home tagged with the run that printed it.
 
 Descriptors 1 and 2 are connections to the service. Python's own streams write whole lines with a tag in
-front, one per call; what a subprocess or a C library writes arrives untagged, and the service tells by
+front; what a subprocess or a C library writes arrives untagged, and the service tells by
 time whose it is.
 """
 
@@ -16,19 +16,19 @@ from typing import Dict
 
 from .frames import connect
 
-#: The call that the running code belongs to; 0 outside any.
-CURRENT_CALL: contextvars.ContextVar[int] = contextvars.ContextVar("millrace_call", default=0)
+#: The run that the running code belongs to; empty outside any.
+CURRENT_RUN: contextvars.ContextVar[str] = contextvars.ContextVar("millrace_run", default="")
 
 _LONGEST_PARTIAL = 64 * 1024
 
 
 class TaggedStream(io.TextIOBase):
-    """A text stream that hands on whole lines, each as `\\x1e<call id>\\x1f<text>\\n`."""
+    """A text stream that hands on whole lines, each as `\\x1e<run id>\\x1f<text>\\n`."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._partial: Dict[int, str] = {}
+        self._partial: Dict[str, str] = {}
         self._lock = threading.RLock()
         self.buffer = io.FileIO(descriptor, "w", closefd=False)
 
@@ -50,27 +50,27 @@ class TaggedStream(io.TextIOBase):
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not %s" % type(text).__name__)
-        call_id = CURRENT_CALL.get()
+        run_id = CURRENT_RUN.get()
         with self._lock:
-            lines = (self._partial.pop(call_id, "") + text).split("\n")
+            lines = (self._partial.pop(run_id, "") + text).split("\n")
             rest = lines.pop()
             if len(rest) > _LONGEST_PARTIAL:
                 lines.append(rest)
                 rest = ""
             if rest:
-                self._partial[call_id] = rest
+                self._partial[run_id] = rest
             if lines:
-                self._emit(call_id, lines)
+                self._emit(run_id, lines)
         return len(text)
 
-    def finish(self, call_id: int) -> None:
-        """Hands on what a call printed without an end of line."""
-        if call_id in self._partial:
+    def finish(self, run_id: str) -> None:
+        """Hands on what a run printed without an end of line."""
+        if run_id in self._partial:
             with self._lock:
-                self._emit(call_id, [self._partial.pop(call_id, "")])
+                self._emit(run_id, [self._partial.pop(run_id, "")])
 
-    def _emit(self, call_id: int, lines: list) -> None:
-        tag = "\x1e%d\x1f" % call_id
+    def _emit(self, run_id: str, lines: list) -> None:
+        tag = "\x1e%s\x1f" % run_id
         data = "".join(tag + line + "\n" for line in lines).encode("utf-8", "replace")
         view = memoryview(data)
         try:
@@ -91,8 +91,8 @@ def send_home(address: str, ticket: str) -> None:
         sys.stderr = TaggedStream(2)  # type: ignore[assignment]
 
 
-def finish_lines(call_id: int) -> None:
-    """Call it when a call has ended."""
+def finish_lines(run_id: str) -> None:
+    """Call it when a run has ended."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TaggedStream):
-            stream.finish(call_id)
+            stream.finish(run_id)

@@ -15,7 +15,7 @@ from typing import Any, AsyncIterator, Deque, Dict, Optional, Set, Tuple
 from . import credit, frames
 from .call import chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
 from .encode import NotJson
-from .logs import CURRENT_CALL, finish_lines
+from .logs import CURRENT_RUN, finish_lines
 from .replica import Replica
 from .threaded import Threads
 
@@ -95,7 +95,6 @@ class Looped:
     def _task_ended(self, call_id: int, task: asyncio.Task[bytes]) -> None:
         # A task cancelled before its first step never ran a line of ours: the frame is made here.
         self._replica.send(frames.pack(frames.CANCELLED, call_id) if task.cancelled() else task.result())
-        finish_lines(call_id)
         del self._tasks[call_id]
         self._cancelled.discard(call_id)
         self._credits.pop(call_id, None)
@@ -109,10 +108,10 @@ class Looped:
         self._begin_more()
 
     async def _call(self, call_id: int, payload: bytes) -> bytes:
-        entry, arguments, fault = prepare(self._replica.app.entries, payload)
+        entry, arguments, run_id, fault = prepare(self._replica.app.entries, payload)
         if entry is None:
             return frames.pack(frames.FAILED, call_id, fault)
-        CURRENT_CALL.set(call_id)
+        CURRENT_RUN.set(run_id)
         started = perf_counter()
         try:
             value = entry.call(arguments)
@@ -127,6 +126,8 @@ class Looped:
             return raised_frame(call_id, error, _since(started))
         except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
             return raised_frame(call_id, error, _since(started))
+        finally:
+            finish_lines(run_id)
         run_ms = _since(started)
         return result_frame(call_id, value, run_ms, self._encode, self._replica.order.max_result_bytes)
 

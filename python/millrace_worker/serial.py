@@ -14,7 +14,7 @@ from . import frames
 from .call import RunCancelled, chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
 from .credit import Credit
 from .encode import NotJson
-from .logs import CURRENT_CALL, finish_lines
+from .logs import CURRENT_RUN, finish_lines
 from .replica import Replica
 
 _CANCEL_SIGNAL = signal.SIGRTMIN + 5
@@ -50,14 +50,13 @@ class Serial:
             for call_id, _, payload in received:
                 if replica.begin(call_id):
                     replica.send(self._call(call_id, payload))
-                    finish_lines(call_id)
 
     def _call(self, call_id: int, payload: bytes) -> bytes:
         replica = self._replica
-        entry, arguments, fault = prepare(replica.app.entries, payload)
+        entry, arguments, run_id, fault = prepare(replica.app.entries, payload)
         if entry is None:
             return frames.pack(frames.FAILED, call_id, fault)
-        CURRENT_CALL.set(call_id)
+        CURRENT_RUN.set(run_id)
         started = perf_counter()
         try:
             self._enter(call_id)
@@ -73,7 +72,8 @@ class Serial:
             self._current = 0
             return raised_frame(call_id, error, (perf_counter() - started) * 1000)
         finally:
-            CURRENT_CALL.set(0)
+            CURRENT_RUN.set("")
+            finish_lines(run_id)
         return result_frame(call_id, value, (ended - started) * 1000, self._encode, replica.order.max_result_bytes)
 
     def _stream(self, call_id: int, iterator: Iterator[Any], started: float) -> bytes:

@@ -12,7 +12,7 @@ from . import frames
 from .call import RunCancelled, chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
 from .credit import Credit
 from .encode import NotJson
-from .logs import CURRENT_CALL, finish_lines
+from .logs import CURRENT_RUN, finish_lines
 from .replica import Replica
 
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -89,17 +89,16 @@ class Threads:
             live = self._live[call_id] = _Live()
             if self._replica.begin(call_id):
                 self._replica.send(self._call(call_id, payload, live, encode))
-                finish_lines(call_id)
             del self._live[call_id]
             self._idle.release()
             self._on_end()
 
     def _call(self, call_id: int, payload: bytes, live: _Live, encode: Callable[[Any], bytes]) -> bytes:
         replica = self._replica
-        entry, arguments, fault = prepare(replica.app.entries, payload)
+        entry, arguments, run_id, fault = prepare(replica.app.entries, payload)
         if entry is None:
             return frames.pack(frames.FAILED, call_id, fault)
-        CURRENT_CALL.set(call_id)
+        CURRENT_RUN.set(run_id)
         started = perf_counter()
         try:
             value = self._in_user_code(live, lambda: entry.call(arguments))
@@ -111,7 +110,8 @@ class Threads:
         except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
             return raised_frame(call_id, error, _since(started))
         finally:
-            CURRENT_CALL.set(0)
+            CURRENT_RUN.set("")
+            finish_lines(run_id)
         return result_frame(call_id, value, run_ms, encode, replica.order.max_result_bytes)
 
     def _stream(

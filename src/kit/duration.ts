@@ -3,18 +3,25 @@ const UNIT_SECONDS: Record<string, number> = { d: 86_400, h: 3_600, m: 60, s: 1,
 /** Reads "90s", "15m", "1h30m" or a bare number of seconds; null when it is neither. */
 export function parseDuration(text: string): number | null {
   const trimmed = text.trim();
-  if (/^\d+(\.\d+)?$/.test(trimmed)) return Number(trimmed);
-  if (!/^(\d+(\.\d+)?(ms|[dhms])\s*)+$/.test(trimmed)) return null;
-  let seconds = 0;
-  for (const [, amount, unit] of trimmed.matchAll(/(\d+(?:\.\d+)?)(ms|[dhms])/g)) {
-    seconds += Number(amount) * (UNIT_SECONDS[unit ?? ""] ?? Number.NaN);
-  }
+  const seconds = /^\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : sumOfParts(trimmed);
   return Number.isFinite(seconds) ? seconds : null;
 }
 
-/** Writes seconds the way people read them: "1h30m", "45s". */
+/** NaN when the text is not made of amounts with units alone. */
+function sumOfParts(text: string): number {
+  if (!/^(\d+(\.\d+)?(ms|[dhms])\s*)+$/.test(text)) return Number.NaN;
+  let seconds = 0;
+  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[dhms])/g)) {
+    seconds += Number(amount) * (UNIT_SECONDS[unit ?? ""] ?? Number.NaN);
+  }
+  return seconds;
+}
+
+/** Writes seconds the way people read them: "1h30m", "45s", "250ms", "0s". */
 export function formatDuration(seconds: number): string {
-  if (seconds < 1) return `${Math.round(seconds * 1000)}ms`;
+  const ms = Math.round(seconds * 1000);
+  if (ms === 0) return "0s";
+  if (ms < 1000) return `${ms}ms`;
   const parts: string[] = [];
   let rest = Math.round(seconds);
   for (const unit of ["d", "h", "m", "s"]) {

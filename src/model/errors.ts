@@ -42,6 +42,7 @@ export const ERRORS = {
     message: "The arguments do not fit the function.",
   },
   headers_too_large: { status: 431, type: "invalid_request_error", message: "The headers are too large." },
+  cancelled: { status: 499, type: "app_error", message: "The run was cancelled." },
   app_error: { status: 500, type: "app_error", message: "The function raised an exception." },
   result_not_json: { status: 500, type: "app_error", message: "The result cannot be written as JSON." },
   result_too_large: { status: 500, type: "app_error", message: "The result is larger than max_result." },

@@ -1,4 +1,4 @@
-/** A project id as it stands in paths: `p-` and 8 lower-case letters or digits. */
+/** A project id as it stands in paths: `p-` and an identifier, of which we mint 8 letters or digits. */
 export const PROJECT_ID = /^p-[a-z0-9]{1,40}$/;
 
 /** An app's name, unique within its project. */

@@ -4,8 +4,8 @@ import type { Socket } from "node:net";
 export type LogLine = {
   readonly stream: "stdout" | "stderr";
   readonly text: string;
-  /** The call that printed it, where Python could tell; null for raw descriptor output. */
-  readonly callId: number | null;
+  /** The run that printed it, where Python could tell; null for raw descriptor output. */
+  readonly runId: string | null;
 };
 
 const TAG_START = "\x1e";
@@ -44,7 +44,6 @@ export function readLogLines(
 function parseLine(text: string, stream: LogLine["stream"]): LogLine {
   const line = text.endsWith("\r") ? text.slice(0, -1) : text;
   const end = line.startsWith(TAG_START) ? line.indexOf(TAG_END) : -1;
-  if (end === -1) return { stream, text: line, callId: null };
-  const callId = Number(line.slice(1, end));
-  return { stream, text: line.slice(end + 1), callId: callId > 0 ? callId : null };
+  if (end === -1) return { stream, text: line, runId: null };
+  return { stream, text: line.slice(end + 1), runId: line.slice(1, end) || null };
 }

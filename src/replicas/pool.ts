@@ -13,7 +13,7 @@ import type { Replica } from "./replica.ts";
 import { Watch } from "./watch.ts";
 
 /** A line some replica of the pool printed. */
-export type PoolLogLine = LogLine & { readonly replicaId: string; readonly runId: string | null };
+export type PoolLogLine = LogLine & { readonly replicaId: string };
 
 export type PoolEvents = {
   onLog(line: PoolLogLine): void;
@@ -206,9 +206,8 @@ export class Pool {
 
   #onLog(replica: Replica, line: LogLine): void {
     // Raw descriptor output carries no tag; with one call in hand it can only be that one's.
-    const [only] = line.callId === null && replica.calls.size === 1 ? replica.calls.values() : [];
-    const call = line.callId === null ? only : replica.calls.get(line.callId);
-    this.#events.onLog({ ...line, replicaId: replica.id, runId: call?.runId ?? null });
+    const [only] = line.runId === null && replica.calls.size === 1 ? replica.calls.values() : [];
+    this.#events.onLog({ ...line, replicaId: replica.id, runId: line.runId ?? only?.runId ?? null });
   }
 
   /** A cancelled call's code goes on: its replica has to go, after its other calls. */

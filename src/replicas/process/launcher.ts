@@ -142,7 +142,7 @@ export class ProcessLauncher implements Launcher {
   #spawn(tickets: Tickets): Started {
     const onText = (text: string): void => {
       for (const line of text.trimEnd().split("\n"))
-        this.#onLog({ stream: "stderr", text: line, callId: null });
+        this.#onLog({ stream: "stderr", text: line, runId: null });
     };
     const process = spawnPython(this.#python, this.#spec, this.#home.address, tickets, onText);
     this.#processes.add(process);

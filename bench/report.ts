@@ -1,0 +1,77 @@
+import type { ColdFigures } from "./cold.ts";
+import { machineLines } from "./machine.ts";
+import type { Machine } from "./machine.ts";
+import { CONNECTION_COUNTS } from "./sync.ts";
+import type { SubjectResult, SyncSettings } from "./sync.ts";
+import { medianRound } from "./targets.ts";
+import type { Verdict } from "./targets.ts";
+
+const NAME_WIDTH = 20;
+
+/** The tables of `bench sync`, for people. */
+export function syncText(
+  machine: Machine,
+  settings: SyncSettings,
+  results: readonly SubjectResult[],
+  verdicts: readonly Verdict[],
+): string {
+  const lines = [
+    ...machineLines(machine),
+    `the median of ${settings.rounds} round(s) of ${settings.measureMs / 1000} s`,
+  ];
+  lines.push("", " ".repeat(NAME_WIDTH) + CONNECTION_COUNTS.map((count) => groupHead(count)).join(""));
+  lines.push(
+    " ".repeat(NAME_WIDTH) + CONNECTION_COUNTS.map(() => row("calls/s", "p50 µs", "p99 µs")).join(""),
+  );
+  for (const result of results) {
+    const cells = CONNECTION_COUNTS.map((count) => {
+      const round = medianRound(result, count);
+      if (round === null) return "";
+      return row(whole(round.callsPerSecond), whole(round.p50Us), whole(round.p99Us));
+    });
+    const text = cells.includes("") ? `  ${result.status}: ${result.problem ?? "no rounds"}` : cells.join("");
+    lines.push(result.name.padEnd(NAME_WIDTH) + text);
+  }
+  for (const { note } of results) if (note !== null) lines.push("", note);
+  return [...lines, "", ...verdictLines(verdicts)].join("\n");
+}
+
+/** The table of `bench cold`, for people. */
+export function coldText(machine: Machine, figures: ColdFigures, verdicts: readonly Verdict[]): string {
+  const lines = [...machineLines(machine), `medians of ${figures.repeats} (interpreter: twice as many)`, ""];
+  const rows: [string, number | null][] = [
+    ["the interpreter alone, import main", figures.interpreterMs],
+    ["first ever call of a fresh service", figures.firstEverMs],
+    ["from zero replicas, template kept", figures.keptTemplateMs],
+    ["from 1 to 8 replicas serving", figures.scaleOutMs],
+  ];
+  for (const [name, ms] of rows) {
+    lines.push(name.padEnd(40) + (ms === null ? "—" : `${ms.toFixed(1)} ms`).padStart(12));
+  }
+  if (figures.problem !== null) lines.push("", `failed: ${figures.problem}`);
+  return [...lines, "", ...verdictLines(verdicts)].join("\n");
+}
+
+function verdictLines(verdicts: readonly Verdict[]): string[] {
+  const width = Math.max(...verdicts.map(({ what }) => what.length));
+  return verdicts.map(({ what, bound, target, value, spread, unit, isMet }) => {
+    const mark = isMet === null ? "–" : isMet ? "✓" : "✗";
+    const text = (n: number) => (unit === "ms" ? `${n.toFixed(1)} ms` : n.toFixed(2));
+    const found = value === null ? "not measured" : text(value);
+    const range = spread === null ? "" : `, rounds ${text(spread[0])} to ${text(spread[1])}`;
+    const limit = `${bound === "at least" ? "≥" : "≤"} ${unit === "ms" ? `${target} ms` : target}`;
+    return `${mark} ${what.padEnd(width)}  ${found.padStart(12)}  (${limit}${range})`;
+  });
+}
+
+function groupHead(connections: number): string {
+  return `  ${`${connections} connection${connections === 1 ? "" : "s"}`.padStart(30)}`;
+}
+
+function row(...cells: string[]): string {
+  return `  ${cells.map((cell) => cell.padStart(10)).join("")}`;
+}
+
+function whole(value: number): string {
+  return Math.round(value).toLocaleString("en-US");
+}

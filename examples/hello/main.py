@@ -1,0 +1,3 @@
+def run(name: str = "world"):
+    """Greets somebody."""
+    return {"message": f"Hello, {name}!"}

@@ -1,0 +1,147 @@
+import { randomUUID } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import path from "node:path";
+import { loadAppConfig } from "../config/app-config.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { Log } from "../kit/log.ts";
+import type { App, FunctionSignature, Version } from "../model/app.ts";
+import { APP_NAME } from "../model/names.ts";
+import type { Outcome } from "../model/outcome.ts";
+import type { Engine } from "../replicas/engine.ts";
+import type { Home } from "../replicas/home.ts";
+import { Pool } from "../replicas/pool.ts";
+import type { PoolLogLine } from "../replicas/pool.ts";
+import type { Store } from "../store/store.ts";
+import { copyFolder, hashFolder } from "./bundle.ts";
+import { launchSpec } from "./launch-spec.ts";
+
+/** An app that takes calls: its current version and the replicas of that version. */
+export type LiveApp = { readonly app: App; readonly version: Version; readonly pool: Pool };
+
+/** A line an app printed, with where it came from. */
+export type AppLogLine = PoolLogLine & { readonly projectId: string; readonly appName: string };
+
+export type CatalogParts = {
+  readonly store: Store;
+  readonly engine: Engine;
+  readonly home: Home;
+  readonly dataDir: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  onLog(line: AppLogLine): void;
+};
+
+/** Every app that takes calls, found by project and name without touching the database. */
+export class Catalog {
+  readonly #parts: CatalogParts;
+  readonly #live = new Map<string, LiveApp>();
+  readonly #retiring = new Set<Promise<void>>();
+
+  private constructor(parts: CatalogParts) {
+    this.#parts = parts;
+  }
+
+  /** Opens the catalogue with what the store holds. */
+  static async open(parts: CatalogParts): Promise<Catalog> {
+    const catalog = new Catalog(parts);
+    for (const app of await parts.store.apps.listAll()) {
+      if (app.currentVersionId === null) continue;
+      const version = await parts.store.versions.find(app.currentVersionId);
+      if (version) catalog.#serve(app, version);
+    }
+    return catalog;
+  }
+
+  find(projectId: string, appName: string): LiveApp | undefined {
+    return this.#live.get(`${projectId}/${appName}`);
+  }
+
+  get apps(): Iterable<LiveApp> {
+    return this.#live.values();
+  }
+
+  /** Whether the app has the function, as far as is known: null before its first replica has said hello. */
+  hasFunction({ pool, version }: LiveApp, name: string): boolean | null {
+    if (pool.functions) return pool.functions.has(name);
+    return version.functions && version.functions.some((signature) => signature.name === name);
+  }
+
+  /** Makes a folder the app's current version; a folder that is so already changes nothing. */
+  async install(projectId: string, folder: string): Promise<LiveApp> {
+    const { store, clock, dataDir, log } = this.#parts;
+    const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
+    for (const warning of warnings) log.warn({ folder, warning }, "app configuration");
+    const name = config.deployment.name ?? path.basename(folder).toLowerCase();
+    if (!APP_NAME.test(name)) throw new Error(`"${name}" cannot be an app's name; set deployment.name`);
+    const bundleDir = path.join(dataDir, "bundles", projectId, name, await hashFolder(folder));
+    const current = this.find(projectId, name);
+    if (current?.version.bundleDir === bundleDir) return current;
+    const createdAt = clock.now();
+    await copyFolder(folder, bundleDir);
+    const app = await store.apps.insertOrFind({ projectId, name, createdAt });
+    const version = await store.versions.insert({
+      id: randomUUID(),
+      appNumber: app.number,
+      config,
+      bundleDir,
+      createdAt,
+    });
+    await store.apps.setCurrentVersion({ appNumber: app.number, versionId: version.id, now: createdAt });
+    const live = this.#serve({ ...app, currentVersionId: version.id }, version);
+    if (current) this.#retire(current.pool);
+    return live;
+  }
+
+  /** No new calls; resolves when what runs has ended. */
+  async drain(): Promise<void> {
+    await Promise.all([...this.#live.values()].map(({ pool }) => pool.drain()));
+    await Promise.all(this.#retiring);
+  }
+
+  /** Ends every process; what still runs gets `outcome`. */
+  async close(outcome: Outcome): Promise<void> {
+    await Promise.all([...this.#live.values()].map(({ pool }) => pool.close(outcome)));
+    await Promise.all(this.#retiring);
+  }
+
+  #serve(app: App, version: Version): LiveApp {
+    const { engine, home, log, dataDir, onLog } = this.#parts;
+    const where = { projectId: app.projectId, appName: app.name };
+    const storageDir = path.join(dataDir, "storage", app.projectId);
+    mkdirSync(storageDir, { recursive: true, mode: 0o700 });
+    const spec = launchSpec(app, version, storageDir);
+    // What a template prints at its import belongs to no replica.
+    const launcher = engine.launcher(spec, home, (line) =>
+      onLog({ ...line, ...where, replicaId: "template" }),
+    );
+    const pool = new Pool(version.config.scaling, launcher, home, {
+      onLog: (line) => onLog({ ...line, ...where }),
+      onFunctions: (functions) => this.#keepFunctions(version, functions),
+      onReplicaGone: (replicaId, exit) => {
+        log.debug({ ...where, replicaId, detail: exit.detail }, "replica ended");
+        if (exit.initFailure)
+          log.warn({ ...where, traceback: exit.initFailure.traceback }, "app failed to start");
+      },
+    });
+    const live = { app, version, pool };
+    this.#live.set(`${app.projectId}/${app.name}`, live);
+    return live;
+  }
+
+  #keepFunctions(version: Version, functions: readonly FunctionSignature[]): void {
+    if (version.functions) return;
+    const { store, log } = this.#parts;
+    store.versions
+      .setFunctions({ id: version.id, functions })
+      .catch((error: unknown) => log.error({ err: error }, "signatures could not be stored"));
+  }
+
+  #retire(pool: Pool): void {
+    const gone = pool
+      .drain()
+      .then(() => pool.close({ kind: "refused", code: "draining" }))
+      .finally(() => this.#retiring.delete(gone));
+    this.#retiring.add(gone);
+  }
+}

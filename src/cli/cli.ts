@@ -1,0 +1,59 @@
+import { readFileSync } from "node:fs";
+import { Command } from "commander";
+import { ConfigError } from "../config/problems.ts";
+import { SETTING_KEYS, envOf, flagOf } from "../config/setting-keys.ts";
+import type { ServeFlags } from "./serve.ts";
+
+const FAILURE = 1;
+const USAGE = 2;
+
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
+
+function withSettings(command: Command): Command {
+  command.option("--config <file>", "settings file (TOML)");
+  for (const { name, meaning } of Object.values(SETTING_KEYS)) {
+    command.option(`${flagOf(name)} <value>`, `${meaning} [${envOf(name)}]`);
+  }
+  return command;
+}
+
+const program = new Command("millrace")
+  .description("Deploy a Python function; call it over HTTP.")
+  .version(version)
+  .showHelpAfterError("(millrace --help lists what there is)")
+  .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : USAGE));
+
+withSettings(program.command("serve"))
+  .description("run the service")
+  .addHelpText("after", "\nExample:\n  millrace serve --data-dir /var/lib/millrace")
+  .action(async (flags: ServeFlags) => (await import("./serve.ts")).serve(flags));
+
+withSettings(program.command("start"))
+  .description("run the service with the example apps, and print calls to try")
+  .addHelpText("after", "\nExample:\n  millrace start")
+  .action(async (flags: ServeFlags) => (await import("./start.ts")).start(flags));
+
+withSettings(program.command("bootstrap"))
+  .description("make the default project and the owner's token once; print them")
+  .option("--json", "print one JSON document")
+  .addHelpText("after", "\nExample:\n  millrace bootstrap --json")
+  .action(async (flags: ServeFlags) => (await import("./bootstrap.ts")).bootstrap(flags));
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.stderr.write(`millrace: ${describe(error)}\n`);
+  process.exitCode = error instanceof ConfigError ? USAGE : FAILURE;
+}
+
+/** One line for what the reader can mend; the stack for what only we can. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") {
+    return `${error.message}: something else listens there; choose other ports with --api-port and --base-port`;
+  }
+  const isExpected = error instanceof ConfigError || !/^(Type|Reference|Range|Syntax)Error$/.test(error.name);
+  return isExpected ? error.message : (error.stack ?? error.message);
+}

@@ -1,0 +1,60 @@
+import { readdir } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import type { AppLogLine } from "../apps/catalog.ts";
+import { readSettings } from "../config/settings.ts";
+import { createLog } from "../kit/log.ts";
+import { startService } from "../main.ts";
+import type { Service } from "../main.ts";
+import { untilSignal } from "./serve.ts";
+import type { ServeFlags } from "./serve.ts";
+
+const EXAMPLES = fileURLToPath(new URL("../../examples", import.meta.url));
+
+/** What to send to each example. */
+const ARGUMENTS: Record<string, string> = {
+  hello: '{"name": "Ada"}',
+  counter: '{"upper_range": 3}',
+  spelling: '{"word": "adress"}',
+};
+
+/** `millrace start`: the service with the example apps, and commands to paste. */
+export async function start(flags: ServeFlags): Promise<void> {
+  const { settings, warnings } = readSettings({ flags: { logLevel: "warn", ...flags }, env: process.env });
+  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
+  const service = await startService(settings, { log: createLog(settings.logLevel), onAppLog: printLine });
+  const names = (await readdir(EXAMPLES, { withFileTypes: true })).filter((entry) => entry.isDirectory());
+  for (const { name } of names) await service.install(path.join(EXAMPLES, name));
+  process.stdout.write(greeting(service));
+  await untilSignal(service, () => process.stdout.write("\nStopping…\n"));
+}
+
+function greeting({ apiUrl, baseUrl, owner }: Service): string {
+  const calls = Object.entries(ARGUMENTS).map(([app, body]) =>
+    [
+      `curl -X POST ${apiUrl}/v4/${owner.projectId}/${app}/run`,
+      `-H 'Authorization: Bearer ${owner.token}'`,
+      "-H 'Content-Type: application/json'",
+      `-d '${body}'`,
+    ].join(" \\\n  "),
+  );
+  return [
+    "Millrace is up.",
+    `  apps        ${apiUrl}`,
+    `  management  ${baseUrl}`,
+    `  project     ${owner.projectId}`,
+    "",
+    "Try it:",
+    "",
+    calls.join("\n\n"),
+    "",
+    "Ctrl-C stops it.",
+    "",
+  ].join("\n");
+}
+
+function printLine({ appName, text }: AppLogLine): void {
+  // Control characters in an app's output must not steer the terminal.
+  // oxlint-disable-next-line no-control-regex
+  process.stdout.write(`[${appName}] ${text.replaceAll(/[\x00-\x08\x0b-\x1f\x7f]/g, "�")}\n`);
+}

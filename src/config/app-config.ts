@@ -1,0 +1,151 @@
+import { join } from "node:path";
+
+import type { AppConfig, CustomRuntimeConfig, DependenciesConfig } from "../model/app-config.ts";
+import { findIn, payloadLayer, tomlLayer } from "./app-layers.ts";
+import type { Layer } from "./app-layers.ts";
+import { readConfigFile } from "./config-file.ts";
+import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
+import { packageName, versionSpec } from "./keys/build.ts";
+import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
+import { HARDWARE_KEYS } from "./keys/hardware.ts";
+import type { AppKey, AppKeys, Host } from "./keys/key.ts";
+import { LIMITS_KEYS } from "./keys/limits.ts";
+import { SCALING_KEYS } from "./keys/scaling.ts";
+import { ConfigError, Problems } from "./problems.ts";
+import { oneOf } from "./readers.ts";
+import { showKey } from "./show.ts";
+import { isTable } from "./toml.ts";
+
+/** The text of an app's configuration file. */
+export type AppConfigFile = { readonly text: string; readonly fileName: string };
+
+/** Where an app's configuration comes from: payload over `cerebrium_toml` in it over file over defaults. */
+export type AppConfigSources = {
+  /** The body of a deploy call, unchecked. */
+  readonly payload?: unknown;
+  readonly toml?: AppConfigFile | undefined;
+  readonly host: Host;
+};
+
+const FILE_NAMES = ["millrace.toml", "cerebrium.toml"] as const;
+const SUBJECT = "The app's configuration";
+
+/** Reads an app's whole configuration; throws one ConfigError with all problems. */
+export function readAppConfig(sources: AppConfigSources): { config: AppConfig; warnings: string[] } {
+  const problems = new Problems();
+  const layers = layersOf(sources, problems);
+  const read = <C>(keys: AppKeys<C>): C => readTable(keys, layers, sources.host, problems);
+  const config: AppConfig = {
+    deployment: read(DEPLOYMENT_KEYS),
+    hardware: read(HARDWARE_KEYS),
+    scaling: read(SCALING_KEYS),
+    limits: read(LIMITS_KEYS),
+    dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
+    customRuntime: readCustomRuntime(layers, read, problems),
+  };
+  const { minReplicas, maxReplicas } = config.scaling;
+  if (maxReplicas < minReplicas) {
+    const name = findIn(layers, SCALING_KEYS.maxReplicas)?.name ?? SCALING_KEYS.maxReplicas.path;
+    problems.misfit(name, `at least min_replicas, which is ${minReplicas}`, maxReplicas);
+  }
+  problems.throwIfAny(SUBJECT);
+  return { config, warnings: problems.warnings };
+}
+
+/** The configuration file in an app's folder: `millrace.toml` before `cerebrium.toml`; absent when there is none. */
+export function findAppConfig(dir: string): { toml: AppConfigFile | undefined; warnings: string[] } {
+  const found: AppConfigFile[] = [];
+  for (const fileName of FILE_NAMES) {
+    const file = readConfigFile(join(dir, fileName));
+    if (file.kind === "text") found.push({ text: file.text, fileName });
+    else if (file.kind === "unusable" && found.length === 0) {
+      throw new ConfigError(SUBJECT, [`${fileName} ${file.reason}`]);
+    }
+  }
+  const warnings =
+    found.length > 1 ? [`${FILE_NAMES[0]} is used, and ${FILE_NAMES[1]} beside it ignored`] : [];
+  return { toml: found[0], warnings };
+}
+
+/** Finds and reads the configuration of the app in a folder. */
+export function loadAppConfig(
+  dir: string,
+  sources: Omit<AppConfigSources, "toml">,
+): { config: AppConfig; warnings: string[] } {
+  const found = findAppConfig(dir);
+  const { config, warnings } = readAppConfig({ ...sources, toml: found.toml });
+  return { config, warnings: [...found.warnings, ...warnings] };
+}
+
+/** Strongest first. */
+function layersOf({ payload, toml }: AppConfigSources, problems: Problems): Layer[] {
+  const layers: (Layer | null)[] = [];
+  if (isTable(payload)) {
+    layers.push(payloadLayer(payload));
+    const text = Object.hasOwn(payload, "cerebrium_toml") ? payload["cerebrium_toml"] : undefined;
+    if (typeof text === "string") layers.push(tomlLayer(text, "cerebrium_toml", problems));
+    else if (text !== undefined && text !== null) {
+      problems.misfit("cerebrium_toml", "the text of a TOML file", text);
+    }
+  } else if (payload !== undefined) {
+    problems.misfit("the payload", "an object", payload);
+  }
+  if (toml !== undefined) layers.push(tomlLayer(toml.text, toml.fileName, problems));
+  return layers.filter((layer) => layer !== null);
+}
+
+function readTable<C>(keys: AppKeys<C>, layers: readonly Layer[], host: Host, problems: Problems): C {
+  const table: Record<string, unknown> = {};
+  for (const [field, key] of Object.entries<AppKey<unknown>>(keys)) {
+    const given = findIn(layers, key) ?? {
+      name: key.path,
+      raw: key.defaultFor ? key.defaultFor(host, table) : key.default,
+    };
+    table[field] = problems.read(key.reader, given.name, given.raw);
+  }
+  // Every field was read or its problem is on the list, and then nothing is returned.
+  return table as C;
+}
+
+function readDependencies(
+  layers: readonly Layer[],
+  paths: DependenciesConfig["paths"],
+  problems: Problems,
+): DependenciesConfig {
+  const [pip, apt, conda] = DEPENDENCY_KINDS.map((kind) => {
+    const given = findIn(layers, { path: `dependencies.${kind}`, payload: null });
+    // A dependency table that is none was reported with the shape of its file.
+    if (given === undefined || !isTable(given.raw)) return {};
+    if (paths[kind]) problems.warn(`dependencies.paths.${kind} is used, and ${given.name} ignored`);
+    return readPackages(given.name, given.raw, problems);
+  });
+  return { pip: pip ?? {}, apt: apt ?? {}, conda: conda ?? {}, paths };
+}
+
+function readPackages(
+  table: string,
+  raw: Readonly<Record<string, unknown>>,
+  problems: Problems,
+): Record<string, string> {
+  const packages = Object.entries(raw).map(([name, spec]): [string, string] => {
+    problems.read(packageName, `each name in ${table}`, name);
+    return [name, problems.read(versionSpec, `${table}.${showKey(name)}`, spec) ?? ""];
+  });
+  return Object.fromEntries(packages);
+}
+
+const RUNTIME = { path: "runtime.custom", payload: "runtime" };
+
+/** The payload names its runtime; in a file, the table is enough. */
+function readCustomRuntime(
+  layers: readonly Layer[],
+  read: (keys: AppKeys<CustomRuntimeConfig>) => CustomRuntimeConfig,
+  problems: Problems,
+): CustomRuntimeConfig | null {
+  const given = findIn(layers, RUNTIME);
+  if (given === undefined) return null;
+  if (given.name !== RUNTIME.payload) return read(CUSTOM_RUNTIME_KEYS);
+  return problems.read(oneOf(["cortex", "custom"]), given.name, given.raw) === "custom"
+    ? read(CUSTOM_RUNTIME_KEYS)
+    : null;
+}

@@ -1,0 +1,84 @@
+import type { CustomRuntimeConfig, DependenciesConfig } from "../../model/app-config.ts";
+import { integer, line, listOf, mapped, matching, optional } from "../readers.ts";
+import type { AppKeys } from "./key.ts";
+
+/** The kinds of packages, each a table of its own under `[dependencies]`. */
+export const DEPENDENCY_KINDS = ["pip", "apt", "conda"] as const;
+
+const bundlePath = matching(
+  "a path inside the app's folder",
+  (text) => text.length <= 1024 && !/^[/~]|\\/.test(text) && !text.split("/").includes(".."),
+);
+
+/** A name that no installer takes for an option, whatever else it may refuse. */
+export const packageName = matching(
+  "a package name of at most 256 characters that does not begin with a hyphen",
+  (text) => text.length <= 256 && !/^-|\s/.test(text),
+);
+
+/** A version or a range of versions; empty text takes any. */
+export const versionSpec = mapped(optional(line(256)), (spec) => spec ?? "");
+
+/** The keys of `[dependencies.paths]`. */
+export const DEPENDENCY_PATH_KEYS: AppKeys<DependenciesConfig["paths"]> = {
+  pip: {
+    path: "dependencies.paths.pip",
+    payload: null,
+    reader: optional(bundlePath),
+    default: null,
+    meaning: "A requirements file to use instead of `[dependencies.pip]`.",
+  },
+  apt: {
+    path: "dependencies.paths.apt",
+    payload: null,
+    reader: optional(bundlePath),
+    default: null,
+    meaning: "A list of system packages to use instead of `[dependencies.apt]`.",
+  },
+  conda: {
+    path: "dependencies.paths.conda",
+    payload: null,
+    reader: optional(bundlePath),
+    default: null,
+    meaning: "A list of Conda packages to use instead of `[dependencies.conda]`.",
+  },
+};
+
+/** The keys of `[runtime.custom]`. */
+export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
+  entrypoint: {
+    path: "runtime.custom.entrypoint",
+    payload: "entrypoint",
+    reader: listOf("a list of up to 100 words", line(4096), 100),
+    default: [],
+    meaning: "The command that starts the app's own server.",
+  },
+  port: {
+    path: "runtime.custom.port",
+    payload: "port",
+    reader: integer(1, 65_535),
+    default: 8000,
+    meaning: "The port that server listens on.",
+  },
+  healthcheckEndpoint: {
+    path: "runtime.custom.healthcheck_endpoint",
+    payload: "healthcheckEndpoint",
+    reader: optional(line(1024)),
+    default: null,
+    meaning: "Path that answers 200 while the server lives.",
+  },
+  readycheckEndpoint: {
+    path: "runtime.custom.readycheck_endpoint",
+    payload: "readycheckEndpoint",
+    reader: optional(line(1024)),
+    default: null,
+    meaning: "Path that answers 200 once the server takes calls.",
+  },
+  dockerfilePath: {
+    path: "runtime.custom.dockerfile_path",
+    payload: "dockerfilePath",
+    reader: optional(bundlePath),
+    default: null,
+    meaning: "A Dockerfile to build instead.",
+  },
+};

@@ -1,0 +1,49 @@
+import type { HardwareConfig } from "../../model/app-config.ts";
+import { decimal, integer, line, oneOrMore, optional } from "../readers.ts";
+import type { AppKeys } from "./key.ts";
+
+/** The keys of `[hardware]`. */
+export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
+  cpu: {
+    path: "hardware.cpu",
+    payload: "cpu",
+    reader: decimal(0.1, 512),
+    default: 2,
+    meaning: "CPU cores per replica.",
+  },
+  memoryGb: {
+    path: "hardware.memory",
+    payload: "memory",
+    reader: decimal(0.1, 16_384),
+    default: 4,
+    meaning: "Memory per replica, in GB.",
+  },
+  compute: {
+    path: "hardware.compute",
+    payload: "compute",
+    reader: oneOrMore('"CPU", the name of a GPU, or a list of up to 32 of these', line(64), 32),
+    default: "CPU",
+    meaning: "What the app runs on, in order of preference.",
+  },
+  gpuCount: {
+    path: "hardware.gpu_count",
+    payload: "gpuCount",
+    reader: integer(0, 64),
+    default: 0,
+    meaning: "GPUs per replica.",
+  },
+  provider: {
+    path: "hardware.provider",
+    payload: "provider",
+    reader: optional(line(64)),
+    default: null,
+    meaning: "Kept and shown; a single host has no choice of providers.",
+  },
+  region: {
+    path: "hardware.region",
+    payload: "region",
+    reader: optional(line(64)),
+    default: null,
+    meaning: "Kept and shown; a single host has no choice of regions.",
+  },
+};

@@ -1,0 +1,50 @@
+import type { LimitsConfig } from "../../model/app-config.ts";
+import { duration, size } from "../readers.ts";
+import type { AppKeys } from "./key.ts";
+
+/** The keys of `[limits]`. */
+export const LIMITS_KEYS: AppKeys<LimitsConfig> = {
+  maxBodyBytes: {
+    path: "limits.max_body",
+    payload: null,
+    reader: size("1KiB", "1GiB"),
+    default: "32MiB",
+    meaning: "The largest request body.",
+  },
+  maxResultBytes: {
+    path: "limits.max_result",
+    payload: null,
+    reader: size("1KiB", "1GiB"),
+    default: "32MiB",
+    meaning: "The largest result.",
+  },
+  maxChunkBytes: {
+    path: "limits.max_chunk",
+    payload: null,
+    reader: size("1KiB", "256MiB"),
+    default: "4MiB",
+    meaning: "The largest single chunk of a stream.",
+  },
+  maxTranscriptBytes: {
+    path: "limits.max_transcript",
+    payload: null,
+    reader: size("1KiB", "4GiB"),
+    default: "64MiB",
+    meaning:
+      "How much of a stream is stored; past it an async or forwarded run fails, a live stream goes on.",
+  },
+  resultRetentionSeconds: {
+    path: "limits.result_retention",
+    payload: null,
+    reader: duration("1m", "30d"),
+    default: "24h",
+    meaning: "How long inputs, results and transcripts are kept.",
+  },
+  streamStallTimeoutSeconds: {
+    path: "limits.stream_stall_timeout",
+    payload: null,
+    reader: duration("1s", "1h"),
+    default: "60s",
+    meaning: "How long the reader of a stream may take nothing before it is cut off.",
+  },
+};

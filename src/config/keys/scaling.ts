@@ -1,0 +1,135 @@
+import { LOAD_BALANCING, SCALING_METRICS } from "../../model/app-config.ts";
+import type { ScalingConfig } from "../../model/app-config.ts";
+import { decimal, duration, integer, line, oneOf, optional } from "../readers.ts";
+import type { AppKeys, Host } from "./key.ts";
+
+/** The most replicas an app may ask for. */
+const MAX_REPLICAS = 2000;
+
+/**
+ * One per core and at least two. Never fewer than `min_replicas`: a file that deploys on a large host
+ * must not be refused on a small one for a key it does not have.
+ */
+function defaultMaxReplicas(host: Host, above: { readonly minReplicas?: unknown }): number {
+  const minReplicas = typeof above.minReplicas === "number" ? above.minReplicas : 0;
+  return Math.min(MAX_REPLICAS, Math.max(2, host.cpuCount, minReplicas));
+}
+
+/** The keys of `[scaling]`. */
+export const SCALING_KEYS: AppKeys<ScalingConfig> = {
+  minReplicas: {
+    path: "scaling.min_replicas",
+    payload: "minReplicaCount",
+    reader: integer(0, MAX_REPLICAS),
+    default: 0,
+    meaning: "Replicas kept running when nothing is called.",
+  },
+  maxReplicas: {
+    path: "scaling.max_replicas",
+    payload: "maxReplicaCount",
+    reader: integer(1, MAX_REPLICAS),
+    default: null,
+    defaultFor: defaultMaxReplicas,
+    meaning:
+      "The most replicas at once, at least `min_replicas`; unset, the CPU count of the host, at least 2 and at least `min_replicas`.",
+  },
+  replicaConcurrency: {
+    path: "scaling.replica_concurrency",
+    payload: "replicaConcurrency",
+    reader: integer(1, 1000),
+    default: 1,
+    meaning: "Calls one replica works on at once.",
+  },
+  cooldownSeconds: {
+    path: "scaling.cooldown",
+    payload: "cooldownPeriodSeconds",
+    reader: duration("0s", "1h"),
+    default: "30s",
+    meaning: "How long an idle replica stays.",
+  },
+  responseGracePeriodSeconds: {
+    path: "scaling.response_grace_period",
+    payload: "responseGracePeriodSeconds",
+    reader: duration("1s", "12h"),
+    default: "15m",
+    meaning: "How long one run may take, counted per attempt from its hand-over to a replica.",
+  },
+  scalingMetric: {
+    path: "scaling.scaling_metric",
+    payload: "scalingMetric",
+    reader: oneOf(SCALING_METRICS),
+    default: "concurrency_utilization",
+    meaning: "What scaling looks at.",
+  },
+  scalingTarget: {
+    path: "scaling.scaling_target",
+    payload: "scalingTarget",
+    reader: decimal(1, 100_000),
+    default: 100,
+    meaning:
+      "The value of the metric to keep: percent, or calls per second and replica for requests_per_second.",
+  },
+  scalingBuffer: {
+    path: "scaling.scaling_buffer",
+    payload: "scalingBuffer",
+    reader: integer(0, MAX_REPLICAS),
+    default: 0,
+    meaning: "Replicas kept ready beyond what the metric asks for.",
+  },
+  rollOutDurationSeconds: {
+    path: "scaling.roll_out_duration_seconds",
+    payload: "rollOutDurationSeconds",
+    reader: duration("0s", "10m"),
+    default: "0s",
+    meaning: "Over how long a new version takes over from the old one.",
+  },
+  evaluationIntervalSeconds: {
+    path: "scaling.evaluation_interval_seconds",
+    payload: "evaluationIntervalSeconds",
+    reader: duration("1s", "5m"),
+    default: "30s",
+    meaning: "The span of time over which the metric is taken.",
+  },
+  loadBalancingAlgorithm: {
+    path: "scaling.load_balancing_algorithm",
+    payload: "loadBalancingAlgorithm",
+    reader: oneOf(LOAD_BALANCING),
+    default: "min-connections",
+    meaning: "How a replica is chosen for a call.",
+  },
+  computeTier: {
+    path: "scaling.compute_tier",
+    payload: "computeTier",
+    reader: optional(line(64)),
+    default: null,
+    meaning: "Kept and shown; a single host has no tiers.",
+  },
+  maxQueue: {
+    path: "scaling.max_queue",
+    payload: null,
+    reader: integer(1, 1_000_000),
+    default: 1000,
+    meaning: "Callers that may wait at once; the next one gets 503.",
+  },
+  maxQueueSeconds: {
+    path: "scaling.max_queue_seconds",
+    payload: null,
+    reader: duration("1s", "24h"),
+    default: "10m",
+    meaning: "How long a caller waits for a free replica, cold starts not counted.",
+  },
+  maxAttempts: {
+    path: "scaling.max_attempts",
+    payload: null,
+    reader: integer(1, 20),
+    default: 2,
+    meaning: "How often an async run is started when its replica dies under it.",
+  },
+  templateKeepSeconds: {
+    path: "scaling.template_keep",
+    payload: null,
+    reader: duration("0s", "24h"),
+    default: "15m",
+    meaning: "How long the imported template outlives the last replica.",
+  },
+};

@@ -1,0 +1,187 @@
+import { isIP } from "node:net";
+
+import { parseDuration } from "../kit/duration.ts";
+import { parseSize } from "./sizes.ts";
+
+/** Turns a raw value into a typed one, and says in words what it takes. */
+export type Reader<T> = {
+  /** What is accepted, worded to follow "must be". */
+  readonly expects: string;
+  /** The typed value; undefined when the raw one does not fit. */
+  readonly read: (raw: unknown) => T | undefined;
+  /** The raw value behind the text of a flag or an environment variable. */
+  readonly fromText: (text: string) => unknown;
+  /** True when no message may show the value. */
+  readonly secret?: boolean;
+};
+
+const asItIs = (text: string): unknown => text;
+const numberFromText = (text: string): unknown => (/^-?\d{1,20}(\.\d+)?$/.test(text) ? Number(text) : text);
+const listFromText = (text: string): unknown =>
+  text
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+
+/** Takes whole numbers between two bounds, both included. */
+export function integer(min: number, max: number): Reader<number> {
+  return {
+    expects: `a whole number from ${min} to ${max}`,
+    read: (raw) => (Number.isSafeInteger(raw) ? within(raw as number, min, max) : undefined),
+    fromText: numberFromText,
+  };
+}
+
+/** Takes numbers between two bounds, both included. */
+export function decimal(min: number, max: number): Reader<number> {
+  return {
+    expects: `a number from ${min} to ${max}`,
+    read: (raw) => (typeof raw === "number" ? within(raw, min, max) : undefined),
+    fromText: numberFromText,
+  };
+}
+
+/** Takes seconds as a number, or text such as "1h30m"; gives seconds. */
+export function duration(min: string, max: string): Reader<number> {
+  const minSeconds = parseDuration(min) ?? Number.NaN;
+  const maxSeconds = parseDuration(max) ?? Number.NaN;
+  return {
+    expects: `a duration from ${min} to ${max}`,
+    read(raw) {
+      const seconds = typeof raw === "string" ? parseDuration(raw) : raw;
+      return typeof seconds === "number" ? within(seconds, minSeconds, maxSeconds) : undefined;
+    },
+    fromText: asItIs,
+  };
+}
+
+/** Takes bytes as a whole number, or text such as "32MiB"; gives bytes. */
+export function size(min: string, max: string): Reader<number> {
+  const minBytes = parseSize(min) ?? Number.NaN;
+  const maxBytes = parseSize(max) ?? Number.NaN;
+  return {
+    expects: `a size from ${min} to ${max}`,
+    read(raw) {
+      const bytes = typeof raw === "string" ? parseSize(raw) : raw;
+      return Number.isSafeInteger(bytes) ? within(bytes as number, minBytes, maxBytes) : undefined;
+    },
+    fromText: asItIs,
+  };
+}
+
+/** Takes true and false, and nothing that merely looks like one of them. */
+export function boolean(): Reader<boolean> {
+  return {
+    expects: "true or false",
+    read: (raw) => (typeof raw === "boolean" ? raw : undefined),
+    fromText: (text) => (text === "true" ? true : text === "false" ? false : text),
+  };
+}
+
+/** Takes one of a closed set of words. */
+export function oneOf<const W extends string>(words: readonly W[]): Reader<W> {
+  return {
+    expects: `one of ${words.map((word) => `"${word}"`).join(", ")}`,
+    read: (raw) => words.find((word) => word === raw),
+    fromText: asItIs,
+  };
+}
+
+/** Takes one line of text that is not empty. */
+export function line(maxChars: number): Reader<string> {
+  return matching(`text of 1 to ${maxChars} characters on one line`, (text) => text.length <= maxChars);
+}
+
+/** Takes text of any number of lines that is not empty. */
+export function block(maxChars: number): Reader<string> {
+  return {
+    expects: `text of 1 to ${maxChars} characters`,
+    read(raw) {
+      if (typeof raw !== "string" || raw.trim() === "" || raw.length > maxChars) return undefined;
+      return raw.includes("\0") || !raw.isWellFormed() ? undefined : raw;
+    },
+    fromText: asItIs,
+  };
+}
+
+/** Takes one line of text for which the test holds. */
+export function matching(expects: string, fits: (text: string) => boolean): Reader<string> {
+  return {
+    expects,
+    read: (raw) => (typeof raw === "string" && isPlainLine(raw) && fits(raw) ? raw : undefined),
+    fromText: asItIs,
+  };
+}
+
+/** Takes a list of what `item` takes; as text, the items are separated by commas. */
+export function listOf<T>(expects: string, item: Reader<T>, maxItems: number): Reader<readonly T[]> {
+  return {
+    expects,
+    read(raw) {
+      if (!Array.isArray(raw) || raw.length > maxItems) return undefined;
+      const items = raw.map((entry) => item.read(entry));
+      return items.includes(undefined) ? undefined : (items as T[]);
+    },
+    fromText: listFromText,
+  };
+}
+
+/** Takes a list, or one item without the brackets. */
+export function oneOrMore<T>(expects: string, item: Reader<T>, maxItems: number): Reader<readonly T[]> {
+  const list = listOf(expects, item, maxItems);
+  return {
+    ...list,
+    read(raw) {
+      const items = list.read(Array.isArray(raw) ? raw : [raw]);
+      return items?.length === 0 ? undefined : items;
+    },
+  };
+}
+
+/** Takes what `reader` takes; null and empty text mean that nothing is set. */
+export function optional<T>(reader: Reader<T>): Reader<T | null> {
+  return { ...reader, read: (raw) => (raw === null || raw === "" ? null : reader.read(raw)) };
+}
+
+/** Takes what `reader` takes and gives something made of it. */
+export function mapped<T, U>(reader: Reader<T>, make: (value: T) => U): Reader<U> {
+  return {
+    ...reader,
+    read(raw) {
+      const value = reader.read(raw);
+      return value === undefined ? undefined : make(value);
+    },
+  };
+}
+
+/** Takes an IPv4 or IPv6 range; a bare address is the range that holds only it. */
+export function cidr(): Reader<string> {
+  const reader = matching("an address range such as 10.0.0.0/8 or fd00::/8", (text) => {
+    const [address = "", prefix, ...rest] = text.split("/");
+    const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+    // A zone names an interface of this machine and cannot be part of a range.
+    if (bits < 0 || rest.length > 0 || address.includes("%")) return false;
+    return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits);
+  });
+  return mapped(reader, (text) => (text.includes("/") ? text : `${text}/${isIP(text) === 4 ? 32 : 128}`));
+}
+
+/** Takes an http or https address without credentials, query or fragment; gives it without a trailing slash. */
+export function publicUrl(): Reader<string> {
+  const reader = matching("an http or https address without credentials, query or fragment", (text) => {
+    const url = URL.parse(text);
+    if (url === null || !/^https?:\/\//i.test(text)) return false;
+    return url.username === "" && url.password === "" && !/[?#\\]/.test(text);
+  });
+  return mapped(reader, (text) => text.replace(/\/+$/, ""));
+}
+
+/** Refuses NaN and the infinities too; -0 becomes 0. */
+function within(value: number, min: number, max: number): number | undefined {
+  return value >= min && value <= max ? value + 0 : undefined;
+}
+
+function isPlainLine(text: string): boolean {
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  return text.trim() !== "" && !/[\u0000-\u001f\u007f]/.test(text) && text.isWellFormed();
+}

@@ -1,0 +1,190 @@
+import { isIP } from "node:net";
+import { resolve } from "node:path";
+
+import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
+import { oneOf, optional, publicUrl, size } from "./readers.ts";
+import type { Reader } from "./readers.ts";
+
+/** How the service runs, every default filled in. */
+export type Settings = {
+  /** Absolute. */
+  readonly dataDir: string;
+  readonly host: string;
+  /** 0 means any free port, here and below. */
+  readonly apiPort: number;
+  readonly basePort: number;
+  /** Null means SQLite in the data directory. */
+  readonly databaseUrl: string | null;
+  /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
+  readonly publicApiUrl: string | null;
+  readonly publicBaseUrl: string | null;
+  /** CIDRs, every one with its prefix length. */
+  readonly webhookAllow: readonly string[];
+  readonly isolation: Isolation;
+  readonly shutdownGraceMs: number;
+  readonly maxRuns: number;
+  readonly maxStorageBytes: number;
+  readonly logLevel: LogLevel;
+  readonly python: string;
+  readonly corsOrigins: readonly string[];
+  readonly maxConnections: number;
+};
+
+/** `auto`, `none`, or the lowest level to accept. */
+export const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
+/** One of the isolation settings. */
+export type Isolation = (typeof ISOLATION_LEVELS)[number];
+
+/** From the most talkative to none. */
+export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+/** One of the log levels. */
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** One setting: its name gives the flag, the environment variable and the key in the config file. */
+export type SettingKey<T> = {
+  /** snake_case. */
+  readonly name: string;
+  readonly reader: Reader<T>;
+  /** Written as a flag would write it; null means that nothing is set. */
+  readonly default: string | null;
+  readonly meaning: string;
+};
+
+const port = (): Reader<number> => integer(0, 65_535);
+
+const hostName = matching("an IP address or a host name", (text) => {
+  if (isIP(text) !== 0) return true;
+  // Digits and dots alone are an address with a mistake in it.
+  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(text) && !/^[\d.]+$/.test(text);
+});
+
+const databaseUrl: Reader<string> = {
+  ...matching(
+    "an address that begins with postgres:// or postgresql://",
+    (text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text),
+  ),
+  secret: true,
+};
+
+const origin = matching(
+  '"*" or an origin such as https://example.com',
+  (text) => text === "*" || (/^https?:\/\//.test(text) && URL.parse(text)?.origin === text),
+);
+
+/** Every setting, once. Flags, environment, file and documentation all follow from these rows. */
+export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings[K]> } = {
+  dataDir: {
+    name: "data_dir",
+    reader: mapped(line(4096), (path) => resolve(path)),
+    default: "./.millrace",
+    meaning: "Where everything is kept; relative to the working directory.",
+  },
+  host: {
+    name: "host",
+    reader: hostName,
+    default: "127.0.0.1",
+    meaning: "The address both listeners bind to.",
+  },
+  apiPort: {
+    name: "api_port",
+    reader: port(),
+    default: "4000",
+    meaning: "Port of the app endpoints; 0 takes any free one.",
+  },
+  basePort: {
+    name: "base_port",
+    reader: port(),
+    default: "4100",
+    meaning: "Port of the management API and the dashboard; 0 takes any free one.",
+  },
+  databaseUrl: {
+    name: "database_url",
+    reader: optional(databaseUrl),
+    default: null,
+    meaning: "Postgres to use instead of SQLite in the data directory.",
+  },
+  publicApiUrl: {
+    name: "public_api_url",
+    reader: optional(publicUrl()),
+    default: null,
+    meaning: "Address of the app endpoints as callers see it; unset, links follow the request's Host.",
+  },
+  publicBaseUrl: {
+    name: "public_base_url",
+    reader: optional(publicUrl()),
+    default: null,
+    meaning: "Address of the management API as callers see it; unset, links follow the request's Host.",
+  },
+  webhookAllow: {
+    name: "webhook_allow",
+    reader: listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000),
+    default: "",
+    meaning: "Private address ranges that webhooks may reach all the same.",
+  },
+  isolation: {
+    name: "isolation",
+    reader: oneOf(ISOLATION_LEVELS),
+    default: "auto",
+    meaning: "How replicas are fenced in: the best the host gives, nothing, or the lowest level to accept.",
+  },
+  shutdownGraceMs: {
+    name: "shutdown_grace",
+    reader: mapped(duration("0s", "1h"), (seconds) => Math.round(seconds * 1000)),
+    default: "30s",
+    meaning: "How long an orderly stop waits for what runs.",
+  },
+  maxRuns: {
+    name: "max_runs",
+    reader: integer(1, 1_000_000_000),
+    default: "10000000",
+    meaning: "Run records kept; past it the oldest finished go first.",
+  },
+  maxStorageBytes: {
+    name: "max_storage",
+    reader: size("1MB", "1000TB"),
+    default: "10GB",
+    meaning: "Inputs, results and transcripts kept; past it those of the oldest finished runs go first.",
+  },
+  logLevel: {
+    name: "log_level",
+    reader: oneOf(LOG_LEVELS),
+    default: "info",
+    meaning: "The least important level that is logged.",
+  },
+  python: {
+    name: "python",
+    reader: line(4096),
+    default: "python3",
+    meaning: "The interpreter for apps: a path, or a name on the PATH.",
+  },
+  corsOrigins: {
+    name: "cors_origins",
+    reader: listOf('a list of origins such as https://example.com, or "*"', origin, 1000),
+    default: "*",
+    meaning: "Origins whose pages may call the app endpoints.",
+  },
+  maxConnections: {
+    name: "max_connections",
+    reader: integer(1, 1_000_000),
+    default: "10000",
+    meaning: "Open connections per listener.",
+  },
+};
+
+/** What the name of every environment variable of ours begins with. */
+export const ENV_PREFIX = "MILLRACE_";
+
+/** `data_dir` → `--data-dir`. */
+export function flagOf(name: string): string {
+  return `--${name.replaceAll("_", "-")}`;
+}
+
+/** `data_dir` → `MILLRACE_DATA_DIR`. */
+export function envOf(name: string): string {
+  return ENV_PREFIX + name.toUpperCase();
+}
+
+/** `data_dir` → `dataDir`, the member a command-line parser makes of the flag. */
+export function flagMemberOf(name: string): string {
+  return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}

@@ -1,0 +1,90 @@
+import { readConfigFile } from "./config-file.ts";
+import { nearest } from "./nearest.ts";
+import { Problems } from "./problems.ts";
+import { ENV_PREFIX, envOf, flagMemberOf, flagOf, SETTING_KEYS } from "./setting-keys.ts";
+import type { SettingKey, Settings } from "./setting-keys.ts";
+import { parseToml } from "./toml.ts";
+import type { RawTable } from "./toml.ts";
+
+/** Where settings come from, strongest first. */
+export type SettingSources = {
+  /** As a command-line parser gives them: `{ dataDir: "…", config: "…" }`; other members are not ours. */
+  readonly flags: Readonly<Record<string, unknown>>;
+  /** Empty variables count as unset. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Path of the config file when neither `--config` nor `MILLRACE_CONFIG` names one. */
+  readonly configFile?: string | undefined;
+};
+
+const CONFIG_ENV = envOf("config");
+
+/** Reads every setting, flags over environment over file; throws one ConfigError with all problems. */
+export function readSettings(sources: SettingSources): { settings: Settings; warnings: string[] } {
+  const problems = new Problems();
+  const file = readSettingsFile(sources, problems);
+  const settings: Record<string, unknown> = {};
+  for (const [field, key] of Object.entries<SettingKey<unknown>>(SETTING_KEYS)) {
+    const given = find(key, sources, file) ?? {
+      name: key.name,
+      raw: key.default === null ? null : key.reader.fromText(key.default),
+    };
+    settings[field] = problems.read(key.reader, given.name, given.raw);
+  }
+  warnOfUnknown(sources.env, file, problems);
+  // Every field was read or its problem is on the list, and then nothing is returned.
+  const read = settings as Settings;
+  checkAddresses(read, problems);
+  problems.throwIfAny("The configuration of the service");
+  return { settings: read, warnings: problems.warnings };
+}
+
+function readSettingsFile({ flags, env, configFile }: SettingSources, problems: Problems): RawTable {
+  const path = [flags["config"], env[CONFIG_ENV], configFile].find((value) => value);
+  if (typeof path !== "string") return {};
+  const file = readConfigFile(path);
+  if (file.kind === "text") return parseToml(file.text, path, problems) ?? {};
+  problems.add(`${path} ${file.kind === "absent" ? "does not exist" : file.reason}`);
+  return {};
+}
+
+/** The strongest source that gives the setting, and the name it goes by there. */
+function find(
+  { name, reader }: SettingKey<unknown>,
+  { flags, env }: SettingSources,
+  file: RawTable,
+): { name: string; raw: unknown } | undefined {
+  const flag = flags[flagMemberOf(name)];
+  if (flag !== undefined) {
+    return { name: flagOf(name), raw: typeof flag === "string" ? reader.fromText(flag) : flag };
+  }
+  const variable = env[envOf(name)];
+  if (variable) return { name: envOf(name), raw: reader.fromText(variable) };
+  return Object.hasOwn(file, name) ? { name, raw: file[name] } : undefined;
+}
+
+function warnOfUnknown(env: SettingSources["env"], file: RawTable, problems: Problems): void {
+  const names = Object.values(SETTING_KEYS).map(({ name }) => name);
+  const variables = [...names.map(envOf), CONFIG_ENV];
+  for (const variable of Object.keys(env)) {
+    if (!variable.startsWith(ENV_PREFIX) || variables.includes(variable)) continue;
+    problems.unknown(variable, () => {
+      // Without the prefix: all names share it, and it would make the far ones look near.
+      const meant = nearest(variable.slice(ENV_PREFIX.length), [...names, "config"]);
+      return meant === null ? null : envOf(meant);
+    });
+  }
+  for (const key of Object.keys(file)) {
+    if (!names.includes(key)) problems.unknown(key, () => nearest(key, names));
+  }
+}
+
+/** The two planes have different addresses; nothing else tells a caller's request apart. */
+function checkAddresses(settings: Settings, problems: Problems): void {
+  const { apiPort, basePort, publicApiUrl, publicBaseUrl } = settings;
+  if (apiPort !== undefined && apiPort === basePort && apiPort !== 0) {
+    problems.add(`api_port and base_port must differ, got ${apiPort} for both`);
+  }
+  if (publicApiUrl && publicApiUrl === publicBaseUrl) {
+    problems.add(`public_api_url and public_base_url must differ, got "${publicApiUrl}" for both`);
+  }
+}

@@ -1,0 +1,21 @@
+const UNIT_BYTES: Record<string, number> = {
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
+};
+
+/** Reads "32MiB", "4 MB", "1.5GB" or a bare number of bytes; null when it is none of them. */
+export function parseSize(text: string): number | null {
+  const match = /^(\d{1,16}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(text.trim());
+  if (match === null) return null;
+  const unitBytes = UNIT_BYTES[(match[2] || "B").toLowerCase()];
+  if (unitBytes === undefined) return null;
+  const bytes = Number(match[1]) * unitBytes;
+  return Number.isSafeInteger(bytes) ? bytes : null;
+}

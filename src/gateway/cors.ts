@@ -1,0 +1,36 @@
+const EXPOSED = "X-Request-Id, Location, Server-Timing, Retry-After";
+const PREFLIGHT_SECONDS = "600";
+
+/** Which pages may call the app endpoints: bearer tokens only, so no origin has to be trusted. */
+export class Cors {
+  readonly #isOpen: boolean;
+  readonly #origins: ReadonlySet<string>;
+
+  constructor(origins: readonly string[]) {
+    this.#isOpen = origins.includes("*");
+    this.#origins = new Set(origins);
+  }
+
+  /** Headers for an answer to a page of that origin; none for a page that may not see it. */
+  headers(origin: string): Record<string, string> {
+    if (this.#isOpen) return { "access-control-allow-origin": "*", "access-control-expose-headers": EXPOSED };
+    if (!this.#origins.has(origin)) return { vary: "Origin" };
+    return {
+      "access-control-allow-origin": origin,
+      "access-control-expose-headers": EXPOSED,
+      vary: "Origin",
+    };
+  }
+
+  /** Headers of the answer to a preflight. */
+  preflight(origin: string, asked: string | undefined): Record<string, string> {
+    const headers = this.headers(origin);
+    if (!headers["access-control-allow-origin"]) return headers;
+    return {
+      ...headers,
+      "access-control-allow-methods": "GET, POST, OPTIONS",
+      "access-control-allow-headers": asked ?? "Authorization, Content-Type",
+      "access-control-max-age": PREFLIGHT_SECONDS,
+    };
+  }
+}

@@ -1,0 +1,53 @@
+import type { IncomingMessage } from "node:http";
+import { AppError } from "../model/errors.ts";
+import type { RequestHead } from "./request-head.ts";
+
+const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
+const NOTHING = Buffer.alloc(0);
+
+/** Throws unless the body, if there is one, is announced as plain JSON of an acceptable length. */
+export function checkBodyHead(head: RequestHead, maxBytes: number): void {
+  if (!hasBody(head)) return;
+  const { contentType, contentEncoding, contentLength } = head;
+  if (contentType !== "application/json" && (contentType === null || !JSON_TYPE.test(contentType))) {
+    throw new AppError("unsupported_media_type");
+  }
+  if (contentEncoding !== null && contentEncoding !== "identity")
+    throw new AppError("unsupported_media_type");
+  if (contentLength !== null && Number(contentLength) > maxBytes) throw tooLarge(maxBytes);
+}
+
+/** Whether a body is on its way at all. */
+export function hasBody({ contentLength, isChunked }: RequestHead): boolean {
+  return isChunked || (contentLength !== null && contentLength !== "0");
+}
+
+/** Reads the body, never more of it than `maxBytes`; `done` is called once, with an error or the bytes. */
+export function readBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  done: (error: AppError | null, body: Buffer) => void,
+): void {
+  let first: Buffer | null = null;
+  let more: Buffer[] | null = null;
+  let bytes = 0;
+  request.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > maxBytes) {
+      request.removeAllListeners("data").removeAllListeners("end");
+      done(tooLarge(maxBytes), NOTHING);
+    } else if (first === null) {
+      first = chunk;
+    } else {
+      more ??= [first];
+      more.push(chunk);
+    }
+  });
+  request.on("end", () => done(null, more ? Buffer.concat(more, bytes) : (first ?? NOTHING)));
+}
+
+function tooLarge(maxBytes: number): AppError {
+  return new AppError("body_too_large", {
+    message: `The body is larger than max_body, which is ${maxBytes} bytes.`,
+  });
+}

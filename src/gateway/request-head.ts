@@ -1,0 +1,82 @@
+import type { IncomingMessage } from "node:http";
+import { AppError } from "../model/errors.ts";
+
+/** The headers the run path looks at. */
+export type RequestHead = {
+  authorization: string | null;
+  contentType: string | null;
+  contentEncoding: string | null;
+  contentLength: string | null;
+  origin: string | null;
+  xDisconnect: string | null;
+  isChunked: boolean;
+};
+
+const MAX_HEADERS = 100;
+const MAX_TARGET_CHARS = 8192;
+const ORIGIN_FORM = /^\/(?!\/)/;
+
+/**
+ * Reads the head once, straight from the raw list: Node's own dictionary would silently drop a second Host or
+ * Authorization. Throws what is wrong with the framing.
+ */
+export function readHead(request: IncomingMessage): RequestHead {
+  const { rawHeaders, url = "", httpVersionMajor } = request;
+  if (httpVersionMajor !== 1) throw new AppError("bad_request", { message: "Speak HTTP/1.1." });
+  if (url.length > MAX_TARGET_CHARS) throw new AppError("uri_too_long");
+  if (!ORIGIN_FORM.test(url)) throw url.startsWith("//") ? new AppError("not_found") : badTarget();
+  if (rawHeaders.length > MAX_HEADERS * 2) throw new AppError("headers_too_large");
+  const head: RequestHead = {
+    authorization: null,
+    contentType: null,
+    contentEncoding: null,
+    contentLength: null,
+    origin: null,
+    xDisconnect: null,
+    isChunked: false,
+  };
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    const value = rawHeaders[i + 1] ?? "";
+    // By length first: most headers are none of ours, and lower-casing each would cost more than the rest.
+    switch (name.length) {
+      case 4:
+        if (name.toLowerCase() === "host") hosts += 1;
+        break;
+      case 6:
+        if (name.toLowerCase() === "origin") head.origin = once(head.origin, value, name);
+        break;
+      case 12:
+        if (name.toLowerCase() === "content-type") head.contentType = once(head.contentType, value, name);
+        else if (name.toLowerCase() === "x-disconnect") head.xDisconnect = value.trim().toLowerCase();
+        break;
+      case 13:
+        if (name.toLowerCase() === "authorization")
+          head.authorization = once(head.authorization, value, name);
+        break;
+      case 14:
+        if (name.toLowerCase() === "content-length") head.contentLength = value;
+        break;
+      case 16:
+        if (name.toLowerCase() === "content-encoding") head.contentEncoding = value.trim().toLowerCase();
+        break;
+      case 17:
+        if (name.toLowerCase() === "transfer-encoding") head.isChunked = true;
+        break;
+      default:
+    }
+  }
+  if (hosts > 1) throw new AppError("bad_request", { message: "The Host header may stand only once." });
+  return head;
+}
+
+function once(before: string | null, value: string, name: string): string {
+  if (before !== null)
+    throw new AppError("bad_request", { message: `The ${name} header may stand only once.` });
+  return value;
+}
+
+function badTarget(): AppError {
+  return new AppError("bad_request", { message: "The request target must be a path." });
+}

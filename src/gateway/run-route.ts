@@ -1,0 +1,111 @@
+import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { Tokens } from "../identity/tokens.ts";
+import { AppError } from "../model/errors.ts";
+import type { Executor } from "../runs/execute.ts";
+import { authenticate } from "./authenticate.ts";
+import { checkJson } from "./check-json.ts";
+import { OFF_THREAD_BYTES, checkJsonOffThread } from "./check-json-off-thread.ts";
+import type { Exchange } from "./exchange.ts";
+import { readQuery } from "./query.ts";
+import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
+import type { RequestHead } from "./request-head.ts";
+import type { RunRoute } from "./route.ts";
+
+export type RunParts = { readonly catalog: Catalog; readonly tokens: Tokens; readonly executor: Executor };
+
+/**
+ * `POST /v4/{project}/{app}/{function}`: the checks in the order the contract lists them, then the run. A
+ * promise only where something has to be waited for: on a warm path the call leaves in the same tick.
+ */
+export function handleRun(
+  parts: RunParts,
+  exchange: Exchange,
+  head: RequestHead,
+  route: RunRoute,
+): void | Promise<void> {
+  const { catalog, tokens } = parts;
+  const live = catalog.find(route.projectId, route.appName);
+  if (!live?.version.config.deployment.disableAuth) {
+    const principal = authenticate(tokens, head.authorization, route.projectId);
+    if (principal instanceof Promise) return principal.then(() => admit(parts, exchange, head, route, live));
+  }
+  return admit(parts, exchange, head, route, live);
+}
+
+function admit(
+  parts: RunParts,
+  exchange: Exchange,
+  head: RequestHead,
+  route: RunRoute,
+  live: LiveApp | undefined,
+): void {
+  if (!live) throw new AppError("app_not_found");
+  if (parts.catalog.hasFunction(live, route.functionName) === false) throw new AppError("function_not_found");
+  if (exchange.request.method !== "POST") {
+    throw new AppError("method_not_allowed", { headers: { allow: "POST" } });
+  }
+  const { maxBodyBytes } = live.version.config.limits;
+  checkBodyHead(head, maxBodyBytes);
+  const { isAsync, webhookEndpoint } = readQuery(route.query);
+  if (isAsync || webhookEndpoint !== null) {
+    throw new AppError("not_available", { message: "This release has no async runs and no webhooks yet." });
+  }
+  if (!hasBody(head)) {
+    run(parts, exchange, head, route, live, Buffer.alloc(0));
+    return;
+  }
+  if (exchange.request.headers.expect !== undefined) exchange.response.writeContinue();
+  readBody(exchange.request, maxBodyBytes, (error, body) => {
+    if (error) exchange.fail(error);
+    else check(parts, exchange, head, route, live, body);
+  });
+}
+
+function check(
+  parts: RunParts,
+  exchange: Exchange,
+  head: RequestHead,
+  route: RunRoute,
+  live: LiveApp,
+  body: Buffer,
+): void {
+  if (body.length === 0) {
+    run(parts, exchange, head, route, live, body);
+    return;
+  }
+  if (body.length <= OFF_THREAD_BYTES) {
+    const fault = checkJson(body);
+    if (fault) exchange.fail(new AppError("invalid_json", { message: fault.message }));
+    else run(parts, exchange, head, route, live, body);
+    return;
+  }
+  checkJsonOffThread(body).then(
+    (fault) => {
+      if (fault) exchange.fail(new AppError("invalid_json", { message: fault.message }));
+      else run(parts, exchange, head, route, live, body);
+    },
+    () => exchange.fail(new AppError("internal")),
+  );
+}
+
+function run(
+  { executor }: RunParts,
+  exchange: Exchange,
+  head: RequestHead,
+  { functionName, isBare }: RunRoute,
+  { app, version, pool }: LiveApp,
+  body: Buffer,
+): void {
+  const { response, request, id } = exchange;
+  if (response.destroyed) return;
+  const target = { appNumber: app.number, versionId: version.id, pool };
+  const ip = request.socket.remoteAddress ?? null;
+  const live = executor.execute({ id, target, functionName, body, isBare, ip }, (answer, timing) =>
+    exchange.answer(answer, timing),
+  );
+  response.once("close", () => {
+    if (response.writableFinished) return;
+    if (head.xDisconnect === "cancel") live.cancel();
+    else live.forsake();
+  });
+}

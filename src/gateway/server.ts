@@ -1,0 +1,147 @@
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../kit/clock.ts";
+import { uuidv7 } from "../kit/ids.ts";
+import type { Log } from "../kit/log.ts";
+import { AppError, errorBody } from "../model/errors.ts";
+import type { ErrorCode } from "../model/errors.ts";
+import { closeJsonChecker } from "./check-json-off-thread.ts";
+import { Cors } from "./cors.ts";
+import { Exchange } from "./exchange.ts";
+import { readHead } from "./request-head.ts";
+import { Router } from "./route.ts";
+import { handleRun } from "./run-route.ts";
+import type { RunParts } from "./run-route.ts";
+
+export type GatewayOptions = RunParts & {
+  readonly host: string;
+  readonly port: number;
+  readonly corsOrigins: readonly string[];
+  readonly maxConnections: number;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** Headers have to be here within 10 s, a whole request within a minute. */
+const HEADERS_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 60_000;
+const KEEP_ALIVE_MS = 65_000;
+const MAX_HEADER_BYTES = 16 * 1024;
+
+/** Where apps are called: `{api_url}`. */
+export class Gateway {
+  readonly #options: GatewayOptions;
+  readonly #server: Server;
+  readonly #router = new Router();
+  readonly #cors: Cors;
+  #isDraining = false;
+
+  private constructor(options: GatewayOptions) {
+    this.#options = options;
+    this.#cors = new Cors(options.corsOrigins);
+    this.#server = createServer({
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: 2_000,
+      requireHostHeader: true,
+      noDelay: true,
+    });
+    // Counted in readHead; Node's own limit would drop the rest without a word.
+    this.#server.maxHeadersCount = 0;
+    this.#server.maxConnections = options.maxConnections;
+    const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
+      this.#receive(request, response);
+    this.#server.on("request", onRequest);
+    this.#server.on("checkContinue", onRequest);
+    this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+      this.#exchange(request, response, randomUUID()).fail(new AppError("expectation_failed"));
+    });
+    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket));
+  }
+
+  static async listen(options: GatewayOptions): Promise<Gateway> {
+    const gateway = new Gateway(options);
+    await new Promise<void>((resolve, reject) => {
+      gateway.#server.once("error", reject);
+      gateway.#server.listen({ host: options.host, port: options.port, backlog: 4096 }, resolve);
+    });
+    return gateway;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** From now on calls are refused; those under way go on. */
+  startDraining(): void {
+    this.#isDraining = true;
+    this.#server.closeIdleConnections();
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+    await closeJsonChecker();
+  }
+
+  #exchange(request: IncomingMessage, response: ServerResponse, id: string): Exchange {
+    return new Exchange(request, response, id, this.#cors);
+  }
+
+  #receive(request: IncomingMessage, response: ServerResponse): void {
+    const route = this.#router.route(request.url ?? "");
+    const id = route ? uuidv7(this.#options.clock.now()) : randomUUID();
+    const exchange = this.#exchange(request, response, id);
+    try {
+      const head = readHead(request);
+      exchange.origin = head.origin;
+      if (!route) throw new AppError("not_found");
+      if (request.method === "OPTIONS" && head.origin !== null) {
+        exchange.answerPreflight();
+        return;
+      }
+      if (this.#isDraining)
+        throw new AppError("draining", { headers: { "retry-after": "1", connection: "close" } });
+      const handled = handleRun(this.#options, exchange, head, route);
+      if (handled) handled.catch((error: unknown) => this.#fail(exchange, error));
+    } catch (error) {
+      this.#fail(exchange, error);
+    }
+  }
+
+  /** The edge: what is not meant for callers is logged whole and told as `internal`. */
+  #fail(exchange: Exchange, error: unknown): void {
+    if (error instanceof AppError) {
+      exchange.fail(error);
+      return;
+    }
+    this.#options.log.error({ err: error, requestId: exchange.id }, "a request failed on an error of ours");
+    exchange.fail(new AppError("internal"));
+  }
+}
+
+const PARSER_ERRORS: Record<string, ErrorCode> = {
+  HPE_HEADER_OVERFLOW: "headers_too_large",
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: "body_too_large",
+  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+};
+
+/** Answers what could not even be parsed as a request, then closes. */
+function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || error.code === "ECONNRESET") {
+    socket.destroy();
+    return;
+  }
+  const answer = new AppError(PARSER_ERRORS[error.code ?? ""] ?? "bad_request");
+  const id = randomUUID();
+  const body = errorBody(answer, id);
+  socket.end(
+    `HTTP/1.1 ${answer.status} Error\r\nconnection: close\r\ncontent-type: application/json\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${id}\r\n\r\n${body}`,
+  );
+}

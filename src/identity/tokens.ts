@@ -1,0 +1,166 @@
+import { createHash, randomUUID } from "node:crypto";
+import { SignJWT, errors, jwtVerify } from "jose";
+import type { JWTVerifyGetKey } from "jose";
+import { AppError } from "../model/errors.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { Store } from "../store/store.ts";
+import { ROLES } from "./principal.ts";
+import type { Principal, Role } from "./principal.ts";
+import type { TokenKey } from "./token-keys.ts";
+
+const ALGORITHM = "EdDSA";
+const MAX_TOKEN_CHARS = 8192;
+const MAX_REMEMBERED = 10_000;
+/** A token revoked by another process stops working within this time. */
+const RECHECK_MS = 5_000;
+const CLOCK_SKEW_SECONDS = 60;
+
+type Remembered = { readonly principal: Principal; checkedAt: number; isRechecking: boolean };
+
+export type NewAccount = {
+  readonly projectId: string;
+  readonly name: string;
+  readonly description?: string;
+  readonly role: Role;
+  readonly expiresAt: number;
+};
+
+/** Makes tokens and knows them again. A token is verified once, then remembered until it expires or is revoked. */
+export class Tokens {
+  readonly #store: Store;
+  readonly #keys: readonly TokenKey[];
+  /** `iss` and `aud`: fixed at the first start, so that a new public address voids nothing. */
+  readonly #instanceId: string;
+  readonly #clock: Clock;
+  readonly #remembered = new Map<string, Remembered>();
+
+  constructor(store: Store, keys: readonly TokenKey[], instanceId: string, clock: Clock) {
+    this.#store = store;
+    this.#keys = keys;
+    this.#instanceId = instanceId;
+    this.#clock = clock;
+  }
+
+  /** Creates a service account and returns its token, which is stored nowhere. */
+  async issue(account: NewAccount): Promise<{ accountId: string; token: string }> {
+    const [key] = this.#keys;
+    if (!key) throw new Error("there is no key to sign with");
+    const now = this.#clock.now();
+    const accountId = `sa-${randomUUID()}`;
+    const jti = randomUUID();
+    const token = await new SignJWT({ project_id: account.projectId, role: account.role })
+      .setProtectedHeader({ alg: ALGORITHM, kid: key.id, typ: "JWT" })
+      .setIssuer(this.#instanceId)
+      .setAudience(this.#instanceId)
+      .setSubject(accountId)
+      .setJti(jti)
+      .setIssuedAt(Math.floor(now / 1000))
+      .setExpirationTime(Math.floor(account.expiresAt / 1000))
+      .sign(key.privateKey);
+    await this.#store.accounts.insert({
+      account: {
+        id: accountId,
+        projectId: account.projectId,
+        name: account.name,
+        description: account.description ?? null,
+        role: account.role,
+        createdAt: now,
+        expiresAt: account.expiresAt,
+      },
+      token: { jtiHash: hashJti(jti) },
+    });
+    return { accountId, token };
+  }
+
+  /** The principal of a token seen before; undefined when it has to be verified. Costs a look-up. */
+  recall(token: string): Principal | undefined {
+    const known = this.#remembered.get(token);
+    if (!known) return undefined;
+    const now = this.#clock.now();
+    if (now >= known.principal.expiresAt) {
+      this.#remembered.delete(token);
+      return undefined;
+    }
+    if (now - known.checkedAt > RECHECK_MS && !known.isRechecking) {
+      known.isRechecking = true;
+      void this.#recheck(token, known);
+    }
+    return known.principal;
+  }
+
+  /** Verifies a token; throws `unauthorized`. */
+  async verify(token: string): Promise<Principal> {
+    const principal = await this.#judge(token);
+    if (!principal)
+      throw new AppError("unauthorized", { message: "The token is invalid, expired or revoked." });
+    if (this.#remembered.size >= MAX_REMEMBERED) {
+      const [oldest] = this.#remembered.keys();
+      if (oldest !== undefined) this.#remembered.delete(oldest);
+    }
+    this.#remembered.set(token, { principal, checkedAt: this.#clock.now(), isRechecking: false });
+    return principal;
+  }
+
+  /** Revokes an account; its tokens stop working here at once, elsewhere within 5 s. */
+  async revoke(projectId: string, accountId: string): Promise<boolean> {
+    const isRevoked = await this.#store.accounts.revoke({ id: accountId, projectId, now: this.#clock.now() });
+    for (const [token, { principal }] of this.#remembered) {
+      if (principal.accountId === accountId) this.#remembered.delete(token);
+    }
+    return isRevoked;
+  }
+
+  async #recheck(token: string, known: Remembered): Promise<void> {
+    try {
+      if (!(await this.#judge(token))) this.#remembered.delete(token);
+      else known.checkedAt = this.#clock.now();
+    } catch {
+      // The database is away: what was good five seconds ago stays good until it can be asked again.
+    } finally {
+      known.isRechecking = false;
+    }
+  }
+
+  /** Null for a token that is not good; other failures are thrown. */
+  async #judge(token: string): Promise<Principal | null> {
+    if (token.length > MAX_TOKEN_CHARS) return null;
+    const claims = await this.#readClaims(token);
+    if (!claims?.jti || !claims.exp) return null;
+    const known = await this.#store.tokens.findByJtiHash(hashJti(claims.jti));
+    if (!known) return null;
+    const { account, token: row } = known;
+    const now = this.#clock.now();
+    const isVoid = account.revokedAt !== null || row.revokedAt !== null;
+    const expiresAt = Math.min(claims.exp * 1000, account.expiresAt, row.expiresAt);
+    const role = ROLES.find((name) => name === account.role);
+    if (isVoid || now >= expiresAt || !account.projectId || account.id !== claims.sub || !role) return null;
+    // The row's role wins over the token's claim: a change takes effect without a new token.
+    return { accountId: account.id, projectId: account.projectId, role, expiresAt };
+  }
+
+  async #readClaims(token: string): Promise<{ jti?: string; sub?: string; exp?: number } | null> {
+    const findKey: JWTVerifyGetKey = (header) => {
+      const key = this.#keys.find(({ id }) => id === header.kid);
+      if (!key) throw new errors.JWKSNoMatchingKey();
+      return key.publicKey;
+    };
+    try {
+      const { payload } = await jwtVerify(token, findKey, {
+        algorithms: [ALGORITHM],
+        issuer: this.#instanceId,
+        audience: this.#instanceId,
+        requiredClaims: ["exp", "jti", "sub"],
+        clockTolerance: CLOCK_SKEW_SECONDS,
+        currentDate: new Date(this.#clock.now()),
+      });
+      return payload;
+    } catch (error) {
+      if (error instanceof errors.JOSEError) return null;
+      throw error;
+    }
+  }
+}
+
+function hashJti(jti: string): Buffer {
+  return createHash("sha256").update(jti).digest();
+}

@@ -1,0 +1,63 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+
+const KEY_BYTES = 32;
+const SALT_BYTES = 16;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** Seals and opens secrets at rest with AES-256-GCM; each record has a key of its own. */
+export class Seal {
+  readonly #master: Buffer;
+
+  constructor(master: Buffer) {
+    if (master.length !== KEY_BYTES)
+      throw new Error(`a master key has ${KEY_BYTES} bytes, not ${master.length}`);
+    this.#master = master;
+  }
+
+  /** `place` says where the secret is kept (table, row, column): opened anywhere else, it does not open. */
+  close(secret: Buffer, place: string): Buffer {
+    const salt = randomBytes(SALT_BYTES);
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv("aes-256-gcm", this.#keyFor(salt), nonce).setAAD(Buffer.from(place));
+    const sealed = Buffer.concat([cipher.update(secret), cipher.final()]);
+    return Buffer.concat([salt, nonce, cipher.getAuthTag(), sealed]);
+  }
+
+  /** Throws when the bytes were changed, moved, or sealed with another master key. */
+  open(sealed: Uint8Array, place: string): Buffer {
+    const bytes = Buffer.from(sealed);
+    const nonceAt = SALT_BYTES;
+    const tagAt = nonceAt + NONCE_BYTES;
+    const bodyAt = tagAt + TAG_BYTES;
+    const key = this.#keyFor(bytes.subarray(0, nonceAt));
+    const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(nonceAt, tagAt), {
+      authTagLength: TAG_BYTES,
+    });
+    decipher.setAAD(Buffer.from(place)).setAuthTag(bytes.subarray(tagAt, bodyAt));
+    return Buffer.concat([decipher.update(bytes.subarray(bodyAt)), decipher.final()]);
+  }
+
+  #keyFor(salt: Buffer): Buffer {
+    return Buffer.from(hkdfSync("sha256", this.#master, salt, "millrace record", KEY_BYTES));
+  }
+}
+
+/** Reads the master key from a file that only its owner may read; makes it at the first start. */
+export function loadMasterKey(path: string): Buffer {
+  try {
+    const descriptor = openSync(path, "wx", 0o600);
+    const key = randomBytes(KEY_BYTES);
+    writeSync(descriptor, `${key.toString("base64")}\n`);
+    fsyncSync(descriptor);
+    closeSync(descriptor);
+    return key;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    const key = Buffer.from(readFileSync(path, "utf8").trim(), "base64");
+    if (key.length !== KEY_BYTES)
+      throw new Error(`${path} does not hold a master key; restore it from a backup`);
+    return key;
+  }
+}

@@ -1,0 +1,182 @@
+import { randomUUID } from "node:crypto";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Catalog } from "./apps/catalog.ts";
+import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
+import type { Settings } from "./config/setting-keys.ts";
+import { Gateway } from "./gateway/server.ts";
+import { ensureOwner } from "./identity/owner.ts";
+import type { Owner } from "./identity/owner.ts";
+import { loadTokenKeys } from "./identity/token-keys.ts";
+import { Tokens } from "./identity/tokens.ts";
+import { systemClock } from "./kit/clock.ts";
+import { Lifecycle } from "./kit/lifecycle.ts";
+import type { Log } from "./kit/log.ts";
+import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
+import { Seal, loadMasterKey } from "./kit/seal.ts";
+import { openControlSocket } from "./management/control-socket.ts";
+import { Management } from "./management/server.ts";
+import { Home } from "./replicas/home.ts";
+import { processEngine } from "./replicas/process/engine.ts";
+import { findInterpreter } from "./replicas/process/interpreter.ts";
+import { Executor } from "./runs/execute.ts";
+import { Journal } from "./runs/journal.ts";
+import { lockDirectory } from "./store/directory-lock.ts";
+import { openStore } from "./store/store.ts";
+import type { Store } from "./store/store.ts";
+
+/** A running service. */
+export type Service = {
+  readonly apiUrl: string;
+  readonly baseUrl: string;
+  readonly owner: Owner;
+  readonly store: Store;
+  readonly tokens: Tokens;
+  /** Deploys a folder into the default project. */
+  install(folder: string): Promise<LiveApp>;
+  /** Resolves when every record of an ended run is stored. */
+  settle(): Promise<void>;
+  /** Orderly: readiness off, no new work, a grace for what runs, then everything ends. */
+  stop(): Promise<void>;
+};
+
+export type ServiceOptions = {
+  readonly log: Log;
+  /** Lines that apps print. */
+  onAppLog?(line: AppLogLine): void;
+};
+
+/** What stands in the data directory apart from the apps: database, keys, owner. */
+export async function openInstallation(
+  settings: Settings,
+  life: Lifecycle,
+): Promise<{ store: Store; tokens: Tokens; owner: Owner }> {
+  const clock = systemClock;
+  await life.start(
+    "directory lock",
+    () => lockDirectory(settings.dataDir),
+    (lock) => lock.release(),
+  );
+  const store = await life.start(
+    "store",
+    () => openStore(settings),
+    (opened) => opened.close(),
+  );
+  const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
+  const keys = await loadTokenKeys(store, seal, clock.now());
+  const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
+  const tokens = new Tokens(store, keys, instanceId, clock);
+  const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
+  return { store, tokens, owner };
+}
+
+/** Builds every part from the settings and starts them in order; a failure stops what has started. */
+export async function startService(settings: Settings, options: ServiceOptions): Promise<Service> {
+  const life = new Lifecycle();
+  try {
+    return await start(settings, options, life);
+  } catch (error) {
+    await life.stop();
+    throw error;
+  }
+}
+
+async function start(
+  settings: Settings,
+  { log, onAppLog }: ServiceOptions,
+  life: Lifecycle,
+): Promise<Service> {
+  const clock = systemClock;
+  const { host } = settings;
+  const python = await findInterpreter(settings.python);
+  const { store, tokens, owner } = await openInstallation(settings, life);
+  const management = await life.start(
+    "management API",
+    () => Management.listen({ host, port: settings.basePort, store, log }),
+    (server) => server.close(),
+  );
+  const sockets = runtimeDir(settings.dataDir);
+  makeRuntimeDir(sockets);
+  const home = await life.start(
+    "replicas' home",
+    () => Home.open(sockets),
+    (opened) => opened.close(),
+  );
+  const journal = await life.start(
+    "journal",
+    () => new Journal(store, log),
+    (opened) => opened.settle(),
+  );
+  const engine = processEngine(python.path);
+  const catalog = await life.start(
+    "apps",
+    () =>
+      Catalog.open({
+        store,
+        engine,
+        home,
+        dataDir: settings.dataDir,
+        clock,
+        log,
+        onLog: (line) => onAppLog?.(line),
+      }),
+    (opened) => opened.close({ kind: "refused", code: "draining" }),
+  );
+  const executor = new Executor(journal, clock);
+  const gateway = await life.start(
+    "gateway",
+    () => Gateway.listen({ ...settings, port: settings.apiPort, catalog, tokens, executor, clock, log }),
+    async (server) => {
+      management.setReady(false);
+      server.startDraining();
+      await Promise.race([catalog.drain(), sleep(settings.shutdownGraceMs, undefined, { ref: false })]);
+      await catalog.close({ kind: "refused", code: "draining" });
+      await server.close();
+    },
+  );
+  const apiUrl = settings.publicApiUrl ?? `http://${urlHost(host)}:${gateway.port}`;
+  const baseUrl = settings.publicBaseUrl ?? `http://${urlHost(host)}:${management.port}`;
+  await life.start(
+    "control socket",
+    () => openControlSocket(sockets, { bootstrap: () => ({ ...owner, apiUrl, baseUrl }) }),
+    (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+  );
+  management.setReady(true);
+  warnOfExposure(settings, catalog, log);
+  log.info({ apiUrl, baseUrl, python: python.version, store: store.kind }, "millrace is up");
+  return {
+    apiUrl,
+    baseUrl,
+    owner,
+    store,
+    tokens,
+    install: (folder) => catalog.install(owner.projectId, folder),
+    settle: () => journal.settle(),
+    stop: () => life.stop(),
+  };
+}
+
+function warnOfExposure({ host, publicApiUrl }: Settings, catalog: Catalog, log: Log): void {
+  if (!isLoopback(host) && !publicApiUrl?.startsWith("https://")) {
+    log.warn(
+      { host },
+      "LISTENING BEYOND THIS MACHINE WITHOUT TLS: put a TLS proxy in front, tokens travel in the clear",
+    );
+  }
+  for (const { app, version } of catalog.apps) {
+    if (!version.config.deployment.disableAuth) continue;
+    log.warn(
+      { app: app.name, projectId: app.projectId },
+      "APP WITHOUT AUTHENTICATION: anybody who reaches the listener can call it",
+    );
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host.startsWith("127.");
+}
+
+function urlHost(host: string): string {
+  if (host === "0.0.0.0") return "127.0.0.1";
+  return host.includes(":") ? `[${host === "::" ? "::1" : host}]` : host;
+}

@@ -1,0 +1,69 @@
+import type { Log } from "../kit/log.ts";
+import type { Run } from "../model/run.ts";
+import type { Store } from "../store/store.ts";
+
+/** A record is on disk at most this long after its run has ended. */
+const FLUSH_MS = 100;
+const BATCH = 2_000;
+/** What may pile up while the database is away: about 100 MB. */
+const MAX_WAITING = 100_000;
+const RETRY_MS = 1_000;
+
+/** Writes records of ended runs behind, in batches: no caller ever waits for one. */
+export class Journal {
+  readonly #store: Store;
+  readonly #log: Log;
+  #waiting: Run[] = [];
+  #timer: NodeJS.Timeout | null = null;
+  #writing: Promise<void> | null = null;
+  #dropped = 0;
+
+  constructor(store: Store, log: Log) {
+    this.#store = store;
+    this.#log = log;
+  }
+
+  add(run: Run): void {
+    if (this.#waiting.length >= MAX_WAITING) {
+      this.#dropped += 1;
+      return;
+    }
+    this.#waiting.push(run);
+    this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
+  }
+
+  /** Resolves when everything added so far is stored. */
+  async settle(): Promise<void> {
+    while (this.#waiting.length > 0 || this.#writing) {
+      this.#flush();
+      await this.#writing;
+    }
+  }
+
+  #flush(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.slice(0, BATCH);
+      try {
+        await this.#store.runs.insertFinished(batch);
+      } catch (error) {
+        this.#log.error(
+          { err: error, waiting: this.#waiting.length },
+          "run records could not be stored; trying again",
+        );
+        this.#timer ??= setTimeout(() => this.#flush(), RETRY_MS);
+        return;
+      }
+      this.#waiting = this.#waiting.slice(batch.length);
+      if (this.#dropped > 0) this.#log.error({ dropped: this.#dropped }, "run records were dropped");
+      this.#dropped = 0;
+    }
+  }
+}

@@ -1,0 +1,92 @@
+import { AppError, errorBody } from "../model/errors.ts";
+import type { Outcome } from "../model/outcome.ts";
+
+/** The HTTP answer to a run, byte for byte what a sync caller gets. */
+export type RunResponse = {
+  readonly status: number;
+  /** Null when there is no body. */
+  readonly contentType: string | null;
+  readonly body: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Null for a success. */
+  readonly error: AppError | null;
+};
+
+const JSON_TYPE = "application/json";
+const NO_HEADERS = {};
+const EMPTY = Buffer.alloc(0);
+const BODILESS = new Set([204, 205, 304]);
+
+/** Turns what the function did into an answer; `isBare` leaves the envelope away. */
+export function respond(runId: string, outcome: Outcome, isBare: boolean): RunResponse {
+  if (outcome.kind !== "returned") return respondError(runId, errorOf(outcome));
+  const { status, json, runMs } = outcome;
+  if (BODILESS.has(status))
+    return { status, contentType: null, body: EMPTY, headers: NO_HEADERS, error: null };
+  const body = isBare ? json : envelope(runId, json, runMs);
+  return { status, contentType: JSON_TYPE, body, headers: NO_HEADERS, error: null };
+}
+
+/** The answer to a run, or to a request that never became one, that went wrong. */
+export function respondError(requestId: string, error: AppError): RunResponse {
+  const body = Buffer.from(errorBody(error, requestId));
+  return {
+    status: error.status,
+    contentType: JSON_TYPE,
+    body,
+    headers: error.detail.headers ?? NO_HEADERS,
+    error,
+  };
+}
+
+/** Puts the result's own bytes between the two other members: they are never parsed here. */
+function envelope(runId: string, json: Buffer, runMs: number): Buffer {
+  const before = `{"run_id":"${runId}","result":`;
+  const after = `,"run_time_ms":${roundMs(runMs)}}`;
+  const body = Buffer.allocUnsafe(before.length + json.length + after.length);
+  body.write(before, 0, "latin1");
+  json.copy(body, before.length);
+  body.write(after, before.length + json.length, "latin1");
+  return body;
+}
+
+/** Two decimals are 10 µs: finer than anybody's clock is steady. */
+export function roundMs(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}
+
+function errorOf(outcome: Exclude<Outcome, { kind: "returned" }>): AppError {
+  switch (outcome.kind) {
+    case "raised":
+      // The same call would raise again: clients that retry on 500 must not.
+      return new AppError("app_error", { message: outcome.message, headers: { "x-should-retry": "false" } });
+    case "unsendable":
+      return new AppError(outcome.code, { message: outcome.message, headers: { "x-should-retry": "false" } });
+    case "misfit":
+      return new AppError("invalid_arguments", {
+        message: outcome.details.map(({ field, problem }) => `${field} is ${problem}`).join("; "),
+        details: outcome.details,
+      });
+    case "no_function":
+      return new AppError("function_not_found");
+    case "died":
+      return new AppError("app_crashed", {
+        message: `The app's process ended before it answered (${outcome.detail}).`,
+      });
+    case "timed_out":
+      return new AppError("timed_out", {
+        message: `The run passed its response_grace_period of ${outcome.afterMs / 1000} s.`,
+      });
+    case "cancelled":
+      return new AppError("cancelled");
+    case "refused": {
+      const { code, message, retryAfterSeconds = 1 } = outcome;
+      const headers = { "retry-after": String(retryAfterSeconds) };
+      return new AppError(code, message === undefined ? { headers } : { message, headers });
+    }
+    case "streamed":
+      return new AppError("not_available", { message: "This release does not stream yet." });
+    default:
+      return outcome satisfies never;
+  }
+}

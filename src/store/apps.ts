@@ -1,0 +1,98 @@
+import type { Selectable } from "kysely";
+import { uuidBytes, uuidText } from "../kit/ids.ts";
+import type { App } from "../model/app.ts";
+import { read, write } from "./operation.ts";
+import type { Session } from "./operation.ts";
+import type { AppsTable } from "./schema.ts";
+
+type AppKey = { readonly projectId: string; readonly name: string };
+
+/** Apps that are not deleted. A deleted one keeps its number, and its name is free again. */
+export const apps = {
+  /** The project's app of that name, made if there is none. */
+  insertOrFind: write(async (session, input: AppKey & { readonly createdAt: number }): Promise<App> => {
+    const { projectId, name, createdAt } = input;
+    const row = await session.db
+      .insertInto("apps")
+      .values({ projectId, name, createdAt, updatedAt: createdAt })
+      .onConflict((conflict) => conflict.doNothing())
+      .returningAll()
+      .executeTakeFirst();
+    const app = row ? fromRow(row) : await findApp(session, { projectId, name });
+    if (!app) throw new Error(`the app ${projectId}/${name} can neither be made nor found`);
+    return app;
+  }),
+
+  find: read(findApp),
+
+  /** A project's apps, by name. */
+  list: read(async (session, projectId: string): Promise<App[]> => {
+    const rows = await living(session).where("projectId", "=", projectId).orderBy("name").execute();
+    return rows.map(fromRow);
+  }),
+
+  /** The apps of every project, by number. */
+  listAll: read(async (session): Promise<App[]> => {
+    const rows = await living(session).orderBy("number").execute();
+    return rows.map(fromRow);
+  }),
+
+  /** Makes a version of the app the one that takes new calls. False when the app has no such version. */
+  setCurrentVersion: write(
+    async (
+      { db },
+      input: { readonly appNumber: number; readonly versionId: string; readonly now: number },
+    ): Promise<boolean> => {
+      const versionId = uuidBytes(input.versionId);
+      const result = await db
+        .updateTable("apps")
+        .set({ currentVersionId: versionId, updatedAt: input.now })
+        .where("number", "=", input.appNumber)
+        .where("deletedAt", "is", null)
+        .where((eb) =>
+          eb.exists(
+            eb
+              .selectFrom("versions")
+              .select("versions.id")
+              .where("versions.id", "=", versionId)
+              .where("versions.appNumber", "=", input.appNumber),
+          ),
+        )
+        .executeTakeFirst();
+      return result.numUpdatedRows === 1n;
+    },
+  ),
+
+  /** False when there is no such app, or it is deleted already. */
+  markDeleted: write(
+    async (
+      { db },
+      { appNumber, now }: { readonly appNumber: number; readonly now: number },
+    ): Promise<boolean> => {
+      const result = await db
+        .updateTable("apps")
+        .set({ deletedAt: now, updatedAt: now })
+        .where("number", "=", appNumber)
+        .where("deletedAt", "is", null)
+        .executeTakeFirst();
+      return result.numUpdatedRows === 1n;
+    },
+  ),
+};
+
+function living({ db }: Session) {
+  return db.selectFrom("apps").selectAll().where("deletedAt", "is", null);
+}
+
+async function findApp(session: Session, { projectId, name }: AppKey): Promise<App | null> {
+  const row = await living(session)
+    .where("projectId", "=", projectId)
+    .where("name", "=", name)
+    .executeTakeFirst();
+  return row ? fromRow(row) : null;
+}
+
+function fromRow(row: Selectable<AppsTable>): App {
+  const { currentVersionId, deletedAt: _, ...rest } = row;
+  return { ...rest, currentVersionId: currentVersionId && uuidText(currentVersionId) };
+}

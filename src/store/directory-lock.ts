@@ -1,0 +1,57 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+/** Another process has the data directory. */
+export class DirectoryInUseError extends Error {
+  constructor(dataDir: string, holder: string | null) {
+    super(
+      `the data directory ${dataDir} is in use by another Millrace${holder ? ` (process ${holder})` : ""}: ` +
+        "stop that one, or choose another directory with MILLRACE_DATA_DIR",
+    );
+    this.name = "DirectoryInUseError";
+  }
+}
+
+/** Held from `lockDirectory` to `release`, or to the end of the process, however it ends. */
+export type DirectoryLock = { release(): void };
+
+/**
+ * Makes this process the only one that uses the data directory, made if there is none; throws
+ * `DirectoryInUseError` when another one does. The lock is an exclusive SQLite transaction that is never
+ * committed: the kernel frees it with the process, so none is left behind by a crash.
+ */
+export function lockDirectory(dataDir: string): DirectoryLock {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const holderPath = join(dataDir, "lock.pid");
+  // Nothing else may open lock.db: closing any descriptor of a file frees a process's locks on it.
+  const database = new DatabaseSync(join(dataDir, "lock.db"), { timeout: 0 });
+  try {
+    database.exec("begin exclusive");
+  } catch (error) {
+    database.close();
+    if (isBusy(error)) throw new DirectoryInUseError(dataDir, readHolder(holderPath));
+    throw error;
+  }
+  // For the message alone: the lock is the transaction.
+  writeFileSync(holderPath, `${process.pid}\n`, { mode: 0o600 });
+  return {
+    release: () => {
+      if (!database.isOpen) return;
+      rmSync(holderPath, { force: true });
+      database.close();
+    },
+  };
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && "errcode" in error && error.errcode === 5;
+}
+
+function readHolder(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8").trim() || null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,64 @@
+import type { Kysely } from "kysely";
+import { Migrator } from "kysely/migration";
+import type { Migration } from "kysely/migration";
+import { firstTables } from "./migrations/0001-first-tables.ts";
+import type { ColumnTypes } from "./migrations/column-types.ts";
+import type { Schema } from "./schema.ts";
+
+// In order. A migration that has been in a release is never edited: the next change is the next number.
+const MIGRATIONS = {
+  "0001-first-tables": firstTables,
+} as const;
+
+/** The database was written by a later release, which this one would damage. */
+export class NewerSchemaError extends Error {
+  constructor(unknownNames: readonly string[]) {
+    super(
+      `the database was written by a newer release of Millrace (it has ${unknownNames.join(", ")}; ` +
+        `this release knows ${Object.keys(MIGRATIONS).at(-1)}): start that release or a later one`,
+    );
+    this.name = "NewerSchemaError";
+  }
+}
+
+type MigrateOptions = {
+  readonly types: ColumnTypes;
+  /** True where the caller holds a transaction already. */
+  readonly disableTransactions?: boolean;
+};
+
+/** Brings the database to this release's schema, all of it or nothing; many starters may do so at once. */
+export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Promise<void> {
+  const migrator = new Migrator({
+    db,
+    provider: { getMigrations: () => Promise.resolve(bindTypes(options.types)) },
+    migrationTableName: "migrations",
+    migrationLockTableName: "migrations_lock",
+    disableTransactions: options.disableTransactions ?? false,
+  });
+  const { error } = await migrator.migrateToLatest();
+  if (error === undefined) return;
+  const unknownNames = await unknownMigrations(db);
+  throw unknownNames.length > 0 ? new NewerSchemaError(unknownNames) : error;
+}
+
+function bindTypes(types: ColumnTypes): Record<string, Migration> {
+  return Object.fromEntries(
+    Object.entries(MIGRATIONS).map(([name, up]) => [
+      name,
+      { up: async (db: Kysely<unknown>) => await up(db, types) },
+    ]),
+  );
+}
+
+async function unknownMigrations(db: Kysely<Schema>): Promise<string[]> {
+  const rows = await db
+    .withTables<{ migrations: { name: string } }>()
+    .selectFrom("migrations")
+    .select("name")
+    .orderBy("name")
+    .execute()
+    // The migration may have failed before there was a table to ask; then its own error is the one to show.
+    .catch(() => []);
+  return rows.map(({ name }) => name).filter((name) => !(name in MIGRATIONS));
+}

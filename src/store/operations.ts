@@ -1,0 +1,49 @@
+import { accounts } from "./accounts.ts";
+import { apps } from "./apps.ts";
+import { meta } from "./meta.ts";
+import type { AnyOperation, Operation } from "./operation.ts";
+import { projects } from "./projects.ts";
+import { runs } from "./runs.ts";
+import { signingKeys } from "./signing-keys.ts";
+import { tokens } from "./tokens.ts";
+import { versions } from "./versions.ts";
+
+const OPERATIONS = { accounts, apps, meta, projects, runs, signingKeys, tokens, versions };
+type Operations = typeof OPERATIONS;
+
+type Call<O> =
+  O extends Operation<infer Input, infer Result, infer _> ? (input: Input) => Promise<Result> : never;
+
+/** Every operation as a method: `calls.runs.find({ appNumber, id })`. */
+export type Calls = {
+  readonly [Table in keyof Operations]: {
+    readonly [Name in keyof Operations[Table]]: Call<Operations[Table][Name]>;
+  };
+};
+
+const BY_NAME = new Map<string, AnyOperation>(
+  Object.entries(OPERATIONS).flatMap(([table, operations]) =>
+    Object.entries(operations).map(([name, operation]): [string, AnyOperation] => [
+      `${table}.${name}`,
+      operation as AnyOperation,
+    ]),
+  ),
+);
+
+/** The operation of that name, such as `runs.find`. */
+export function operationNamed(name: string): AnyOperation {
+  const operation = BY_NAME.get(name);
+  if (!operation) throw new Error(`there is no operation ${name}`);
+  return operation;
+}
+
+/** Makes the methods; each packs its input and hands it to `run` with the operation's name. */
+export function callsThrough(run: (name: string, packed: unknown) => Promise<unknown>): Calls {
+  const calls: Record<string, Record<string, (input: never) => Promise<unknown>>> = {};
+  for (const [path, operation] of BY_NAME) {
+    const [table = "", name = ""] = path.split(".");
+    calls[table] ??= {};
+    calls[table][name] = async (input) => await run(path, operation.pack(input));
+  }
+  return calls as Calls;
+}

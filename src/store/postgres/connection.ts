@@ -1,0 +1,26 @@
+import { Pool, types } from "pg";
+
+const INT8 = 20;
+
+/** A pool of connections that gives up on a silent or overloaded server, and gets over a lost one. */
+export function createPool(databaseUrl: string): Pool {
+  const pool = new Pool({
+    connectionString: databaseUrl,
+    application_name: "millrace",
+    max: 10,
+    connectionTimeoutMillis: 5_000,
+    idle_in_transaction_session_timeout: 30_000,
+    statement_timeout: 30_000,
+    // A little more than the server's own limit: this one is for a server that says nothing any more.
+    query_timeout: 35_000,
+    keepAlive: true,
+    types: {
+      // Our bigints are milliseconds and counts, far below 2^53.
+      getTypeParser: (oid: number, format?: "text" | "binary") =>
+        oid === INT8 ? Number : types.getTypeParser(oid, format),
+    },
+  });
+  // An idle connection that breaks has left the pool by now. Unheard, the event would end the process.
+  pool.on("error", () => {});
+  return pool;
+}

@@ -1,0 +1,43 @@
+import { AppError } from "../../model/errors.ts";
+
+// SQLSTATE classes and codes that speak of the server or the way to it, not of the statement.
+const STORAGE_STATES = [
+  /^08/, // connection exception
+  /^25006$/, // read-only transaction: a standby
+  /^25P0[34]$/, // idle in transaction, or a transaction, for too long
+  /^28/, // the password or the rights changed
+  /^3D000$/, // no such database
+  /^53/, // out of disk, memory or connections
+  /^57/, // shutting down, starting up, cancelled by statement_timeout
+  /^58/, // input or output error
+  /^XX00[12]$/, // corrupted data
+];
+
+// `pg` and Node have no SQLSTATE for these.
+const CONNECTION_CODE = /^(E[A-Z]+|CERT_|DEPTH_|ERR_(TLS|SSL|SOCKET)_)/;
+const CONNECTION_MESSAGE =
+  /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout e?xpired|timeout exceeded when trying to connect|The server does not support SSL)/i;
+
+/** Whether the connection that brought this error is of no more use. */
+export function isConnectionLost(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const code = codeOf(error);
+  return (
+    CONNECTION_MESSAGE.test(error.message) || CONNECTION_CODE.test(code) || /^(08|57P0|25P03)/.test(code)
+  );
+}
+
+/** `storage_unavailable` for what speaks of the server or the way to it; any other error as it is. */
+export function translateError(error: unknown): unknown {
+  return isOfStorage(error) ? new AppError("storage_unavailable", {}, error) : error;
+}
+
+/** Whether an error speaks of the server or the way to it, not of the statement. */
+export function isOfStorage(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  return isConnectionLost(error) || STORAGE_STATES.some((state) => state.test(codeOf(error)));
+}
+
+function codeOf(error: Error): string {
+  return "code" in error && typeof error.code === "string" ? error.code : "";
+}

@@ -1,0 +1,62 @@
+import type { Kysely } from "kysely";
+import { migrate } from "../migrate.ts";
+import { POSTGRES_TYPES } from "../migrations/column-types.ts";
+import type { Backend, Session } from "../operation.ts";
+import { operationNamed } from "../operations.ts";
+import type { Schema } from "../schema.ts";
+import { createPool } from "./connection.ts";
+import { createKysely } from "./dialect.ts";
+import { isOfStorage, translateError } from "./errors.ts";
+import { columnInserter } from "./insert-columns.ts";
+
+/** Postgres could not be used at the start; the message names the server, never the password. */
+export class UnreachableError extends Error {
+  constructor(databaseUrl: string, cause: Error) {
+    const { hostname, port, pathname } = new URL(databaseUrl);
+    const address = `${decodeURIComponent(hostname)}${port && `:${port}`}${pathname}`;
+    // Where a name has several addresses Node reports all their failures at once, with no message.
+    const reason = cause instanceof AggregateError ? String(cause.errors[0]) : cause.message;
+    super(`cannot use the Postgres database ${address}: ${reason}`, { cause });
+    this.name = "UnreachableError";
+  }
+}
+
+/** Opens a database on a Postgres server; each write is a transaction of its own. */
+export async function openPostgres(databaseUrl: string): Promise<Backend> {
+  const db = createKysely(createPool(databaseUrl));
+  try {
+    await migrate(db, { types: POSTGRES_TYPES });
+  } catch (error) {
+    await db.destroy();
+    throw isOfStorage(error) ? new UnreachableError(databaseUrl, error) : error;
+  }
+  const running = new Set<Promise<unknown>>();
+  return {
+    run: (name, packed) => {
+      const call = run(db, name, packed);
+      running.add(call);
+      const forget = () => running.delete(call);
+      call.then(forget, forget);
+      return call;
+    },
+    close: async () => {
+      // A call that still waits for a connection would wait for ever once the pool ends.
+      await Promise.allSettled(running);
+      await db.destroy();
+    },
+  };
+}
+
+async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<unknown> {
+  const { mode, run } = operationNamed(name);
+  try {
+    if (mode === "read") return await run(sessionOn(db), packed as never);
+    return await db.transaction().execute((transaction) => run(sessionOn(transaction), packed as never));
+  } catch (error) {
+    throw translateError(error);
+  }
+}
+
+function sessionOn(db: Kysely<Schema>): Session {
+  return { db, insertColumns: columnInserter(db) };
+}

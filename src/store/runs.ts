@@ -1,0 +1,61 @@
+import { uuidBytes } from "../kit/ids.ts";
+import type { Run, RunState } from "../model/run.ts";
+import { packedWrite, read } from "./operation.ts";
+import { packRuns, runFromRow, stateCode } from "./run-columns.ts";
+
+type RunKey = { readonly appNumber: number; readonly id: string };
+
+type RunFilter = {
+  readonly appNumber: number;
+  readonly limit: number;
+  readonly asyncOnly?: boolean;
+  readonly state?: RunState;
+  /** Only runs older than this one: the last id of the page before. */
+  readonly before?: string;
+};
+
+const UNFINISHED = ["queued", "running"] as const;
+
+/** Records of runs. */
+export const runs = {
+  /** Stores records of runs that have ended; a run that is stored already stays as it is. */
+  insertFinished: packedWrite(packRuns, (session, batch) => session.insertColumns("runs", batch)),
+
+  find: read(async ({ db }, { appNumber, id }: RunKey): Promise<Run | null> => {
+    const row = await db
+      .selectFrom("runs")
+      .selectAll()
+      .where("appNumber", "=", appNumber)
+      .where("id", "=", uuidBytes(id))
+      .executeTakeFirst();
+    return row ? runFromRow(row) : null;
+  }),
+
+  /** An app's runs, newest first. */
+  list: read(async ({ db }, filter: RunFilter): Promise<Run[]> => {
+    const { appNumber, limit, asyncOnly, state, before } = filter;
+    let query = db.selectFrom("runs").selectAll().where("appNumber", "=", appNumber);
+    // Literals, not parameters: SQLite takes a partial index only if the query repeats its condition.
+    if (asyncOnly) query = query.where("isAsync", "=", (eb) => eb.lit(1));
+    if (state) query = query.where("state", "=", (eb) => eb.lit(stateCode(state)));
+    if (state === "queued" || state === "running") {
+      query = query.where((eb) =>
+        eb(
+          "state",
+          "in",
+          UNFINISHED.map((name) => eb.lit(stateCode(name))),
+        ),
+      );
+    }
+    if (before) query = query.where("id", "<", uuidBytes(before));
+    const rows = await query.orderBy("id", "desc").limit(limit).execute();
+    return rows.map(runFromRow);
+  }),
+
+  /** How many runs are stored, of one app or of all. */
+  count: read(async ({ db }, { appNumber }: { readonly appNumber?: number }): Promise<number> => {
+    const counted = db.selectFrom("runs").select((eb) => eb.fn.countAll<number>().as("count"));
+    const query = appNumber === undefined ? counted : counted.where("appNumber", "=", appNumber);
+    return (await query.executeTakeFirstOrThrow()).count;
+  }),
+};

@@ -1,0 +1,22 @@
+import { AppError } from "../../model/errors.ts";
+
+// Primary result codes that speak of the disk or the file, not of the statement.
+const STORAGE_CODES = new Set([
+  5, // BUSY: another process holds the file beyond busy_timeout
+  7, // NOMEM
+  8, // READONLY
+  10, // IOERR
+  11, // CORRUPT
+  13, // FULL
+  14, // CANTOPEN
+  26, // NOTADB
+]);
+
+/** `storage_unavailable` for what SQLite reports about its file; any other error as it is. */
+export function translateError(error: unknown): unknown {
+  if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return error;
+  // The low byte is the primary code, the rest says where it happened.
+  if (!STORAGE_CODES.has(error.errcode & 0xff)) return error;
+  const cause = new Error(`SQLite: ${error.message} (code ${error.errcode})`, { cause: error });
+  return new AppError("storage_unavailable", {}, cause);
+}

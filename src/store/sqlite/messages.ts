@@ -1,0 +1,30 @@
+import { AppError } from "../../model/errors.ts";
+import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
+
+/** What a database thread is started with. */
+export type ThreadData = { readonly mode: "read" | "write"; readonly path: string };
+
+/** One operation asked of a thread. */
+export type Request = { readonly id: number; readonly name: string; readonly packed: unknown };
+
+/** To a thread: the word to open its database, an operation, or the word to finish and end. */
+export type ToThread = "open" | Request | "close";
+
+/** From a thread: it is open, or answers; a batch of writes is answered in one message. */
+export type FromThread = "ready" | readonly Reply[];
+
+export type Reply = { readonly id: number } & ({ readonly result: unknown } | { readonly failure: Failure });
+
+/** An error in a form that structured clone keeps: it would make a plain Error of an AppError. */
+export type Failure =
+  | { readonly code: ErrorCode; readonly detail: ErrorDetail; readonly cause: unknown }
+  | { readonly error: unknown };
+
+export function toFailure(error: unknown): Failure {
+  if (!(error instanceof AppError)) return { error };
+  return { code: error.code, detail: error.detail, cause: error.cause };
+}
+
+export function fromFailure(failure: Failure): unknown {
+  return "code" in failure ? new AppError(failure.code, failure.detail, failure.cause) : failure.error;
+}

@@ -1,0 +1,31 @@
+import { mkdirSync } from "node:fs";
+import { extname, join } from "node:path";
+import type { Backend } from "../operation.ts";
+import { operationNamed } from "../operations.ts";
+import { ThreadClient } from "./thread-client.ts";
+
+/** Opens `millrace.db` in the data directory, with a thread that writes and a thread that reads. */
+export async function openSqlite(dataDir: string): Promise<Backend> {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const path = join(dataDir, "millrace.db");
+  // `.ts` from the sources, `.js` from the built package: the same ending as this file.
+  const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);
+  const writer = new ThreadClient(script, { mode: "write", path });
+  const reader = new ThreadClient(script, { mode: "read", path });
+  try {
+    await writer.open();
+    // After the writer, which makes the file and its tables.
+    await reader.open();
+  } catch (error) {
+    await Promise.all([reader.terminate(), writer.terminate()]);
+    throw error;
+  }
+  return {
+    run: (name, packed) => (operationNamed(name).mode === "write" ? writer : reader).call(name, packed),
+    close: async () => {
+      await reader.close();
+      // The last connection to close folds the log into the database, and only the writer may.
+      await writer.close();
+    },
+  };
+}

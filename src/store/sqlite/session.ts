@@ -1,0 +1,23 @@
+import type { DatabaseSync } from "node:sqlite";
+import { migrate } from "../migrate.ts";
+import { SQLITE_TYPES } from "../migrations/column-types.ts";
+import type { Session } from "../operation.ts";
+import { openForReading, openForWriting } from "./connection.ts";
+import { createKysely } from "./dialect.ts";
+import { columnInserter } from "./insert-columns.ts";
+
+/** A session with the connection it works on. */
+export type SqliteSession = Session & { readonly database: DatabaseSync };
+
+/** Opens the database; the writer brings it to this release's schema first. */
+export async function openSession(mode: "read" | "write", path: string): Promise<SqliteSession> {
+  const database = mode === "write" ? openForWriting(path) : openForReading(path);
+  const db = createKysely(database);
+  if (mode === "write") {
+    // One transaction by hand: Kysely's own begins as a reader, and may lose the race to become the writer.
+    database.exec("begin immediate");
+    await migrate(db, { types: SQLITE_TYPES, disableTransactions: true });
+    database.exec("commit");
+  }
+  return { database, db, insertColumns: columnInserter(database, db) };
+}

@@ -1,0 +1,98 @@
+// oxlint-disable unicorn/require-post-message-target-origin -- these are threads, not windows
+import { Worker } from "node:worker_threads";
+import { AppError } from "../../model/errors.ts";
+import { fromFailure } from "./messages.ts";
+import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
+
+type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (error: unknown) => void };
+
+/**
+ * The near end of a database thread. Every call is answered: if the thread dies, all that wait are rejected
+ * with `storage_unavailable`, and the next call starts a new one.
+ */
+export class ThreadClient {
+  readonly #script: URL;
+  readonly #data: ThreadData;
+  readonly #pending = new Map<number, Pending>();
+  #worker: Worker | null;
+  #opening = Promise.withResolvers<void>();
+  #lastId = 0;
+
+  /** Starts the thread, which loads its code at once; the database is left alone until `open`. */
+  constructor(script: URL, data: ThreadData) {
+    this.#script = script;
+    this.#data = data;
+    this.#worker = this.#start();
+  }
+
+  /** Resolves when the thread has its database open; rejects with the reason it could not. */
+  async open(): Promise<void> {
+    this.#post("open");
+    await this.#opening.promise;
+  }
+
+  async call(name: string, packed: unknown): Promise<unknown> {
+    const id = ++this.#lastId;
+    this.#post({ id, name, packed });
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#pending.set(id, { resolve, reject });
+    return await promise;
+  }
+
+  /** Lets the thread finish what was asked of it, then ends it. */
+  async close(): Promise<void> {
+    const worker = this.#worker;
+    if (!worker) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    worker.once("exit", () => resolve());
+    worker.postMessage("close");
+    await promise;
+  }
+
+  /** Ends the thread as it is. */
+  async terminate(): Promise<void> {
+    await this.#worker?.terminate();
+  }
+
+  #post(message: ToThread): void {
+    this.#worker ??= this.#start();
+    this.#worker.postMessage(message);
+  }
+
+  #start(): Worker {
+    // No flags of the process: some, such as --input-type, keep a thread from starting.
+    const worker = new Worker(this.#script, { workerData: this.#data, execArgv: [] });
+    this.#opening = Promise.withResolvers<void>();
+    // Only the first opening is waited for; a later one that fails shows in the calls that it fails.
+    this.#opening.promise.catch(() => {});
+    let failure = new Error("the database thread ended");
+    worker.on("message", (message: FromThread) => {
+      if (message === "ready") this.#opening.resolve();
+      else this.#settle(message);
+    });
+    worker.on("error", (error: Error) => {
+      failure = error;
+    });
+    worker.on("exit", () => {
+      this.#worker = null;
+      this.#opening.reject(failure);
+      this.#rejectAll(failure);
+    });
+    return worker;
+  }
+
+  #settle(replies: readonly Reply[]): void {
+    for (const reply of replies) {
+      const pending = this.#pending.get(reply.id);
+      this.#pending.delete(reply.id);
+      if ("result" in reply) pending?.resolve(reply.result);
+      else pending?.reject(fromFailure(reply.failure));
+    }
+  }
+
+  #rejectAll(cause: Error): void {
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const { reject } of pending) reject(new AppError("storage_unavailable", {}, cause));
+  }
+}

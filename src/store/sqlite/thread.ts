@@ -1,0 +1,64 @@
+import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { operationNamed } from "../operations.ts";
+import { translateError } from "./errors.ts";
+import { commitTogether } from "./group-commit.ts";
+import { toFailure } from "./messages.ts";
+import type { FromThread, Reply, Request, ThreadData, ToThread } from "./messages.ts";
+import { openSession } from "./session.ts";
+import type { SqliteSession } from "./session.ts";
+
+// The body of a database thread: opens its connection when told, then answers until it is told to close.
+
+const { mode, path } = workerData as ThreadData;
+const port = parentPort!;
+const waiting: Request[] = [];
+let session: SqliteSession | null = null;
+let isBusy = false;
+let isClosing = false;
+
+port.on("message", (message: ToThread) => {
+  take(message);
+  if (!isBusy) void work();
+});
+
+async function work(): Promise<void> {
+  isBusy = true;
+  if (!session) {
+    session = await openSession(mode, path);
+    send("ready");
+  }
+  for (let request = next(); request; request = next()) {
+    send(mode === "write" ? await commitTogether(session, request, next) : [await answer(session, request)]);
+  }
+  isBusy = false;
+  if (isClosing) {
+    await session.db.destroy();
+    port.close();
+  }
+}
+
+async function answer(session: SqliteSession, { id, name, packed }: Request): Promise<Reply> {
+  try {
+    return { id, result: await operationNamed(name).run(session, packed as never) };
+  } catch (error) {
+    return { id, failure: toFailure(translateError(error)) };
+  }
+}
+
+function take(message: ToThread): void {
+  if (message === "close") isClosing = true;
+  else if (message !== "open") waiting.push(message);
+}
+
+/** Looks into the port too, so that what arrived while the disk was busy need not wait for the event loop. */
+function next(): Request | null {
+  if (waiting.length === 0) {
+    const received = receiveMessageOnPort(port);
+    if (received) take(received.message);
+  }
+  return waiting.shift() ?? null;
+}
+
+function send(message: FromThread): void {
+  port.postMessage(message);
+}

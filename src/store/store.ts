@@ -1,0 +1,47 @@
+import { callsThrough } from "./operations.ts";
+import type { Calls } from "./operations.ts";
+import type { Backend } from "./operation.ts";
+
+/**
+ * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
+ * be reached or written, a call rejects with `storage_unavailable`, and later calls try again.
+ */
+export type Store = Calls & {
+  readonly kind: "sqlite" | "postgres";
+  /** Finishes what was asked, then lets go of the database. */
+  close(): Promise<void>;
+};
+
+type StoreOptions = {
+  /** Null: SQLite in the data directory. */
+  readonly databaseUrl: string | null;
+  readonly dataDir: string;
+};
+
+/** Opens the database and brings it to this release's schema. */
+export async function openStore({ databaseUrl, dataDir }: StoreOptions): Promise<Store> {
+  const backend = await openBackend({ databaseUrl, dataDir });
+  let isClosed = false;
+  return {
+    ...callsThrough(async (name, packed) => {
+      if (isClosed) throw new Error(`${name} was called on a store that is closed`);
+      return await backend.run(name, packed);
+    }),
+    kind: databaseUrl === null ? "sqlite" : "postgres",
+    close: async () => {
+      isClosed = true;
+      await backend.close();
+    },
+  };
+}
+
+// Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
+// need Kysely.
+async function openBackend({ databaseUrl, dataDir }: StoreOptions): Promise<Backend> {
+  if (databaseUrl !== null) {
+    const { openPostgres } = await import("./postgres/open.ts");
+    return await openPostgres(databaseUrl);
+  }
+  const { openSqlite } = await import("./sqlite/open.ts");
+  return await openSqlite(dataDir);
+}

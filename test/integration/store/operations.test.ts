@@ -1,0 +1,324 @@
+import { createHash } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { uuidv7 } from "../../../src/kit/ids.ts";
+import type { AppConfig } from "../../../src/model/app-config.ts";
+import { RUN_STATES } from "../../../src/model/run.ts";
+import { openStore } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { sampleRun } from "./sample-run.ts";
+
+const databases = testDatabases();
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+// The store keeps a config as it is; its shape is not the store's affair.
+const CONFIG = { deployment: { name: "hello" }, scaling: { maxReplicas: 3 } } as unknown as AppConfig;
+
+describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
+  let store: Store;
+  let projects = 0;
+
+  beforeAll(async () => {
+    store = await openStore(await databases.fresh(kind));
+  });
+  afterAll(async () => {
+    await store.close();
+  });
+
+  async function newProject(): Promise<string> {
+    const id = `p-test${++projects}`;
+    await store.projects.insert({ id, name: "test", createdAt: NOW + projects });
+    return id;
+  }
+  async function newApp(name = "hello") {
+    return await store.apps.insertOrFind({ projectId: await newProject(), name, createdAt: NOW });
+  }
+  async function newVersion(appNumber: number, createdAt = NOW) {
+    return await store.versions.insert({
+      id: uuidv7(createdAt),
+      appNumber,
+      config: CONFIG,
+      bundleDir: "/b",
+      createdAt,
+    });
+  }
+
+  test("the store says which database it is", () => {
+    expect(store.kind).toBe(kind);
+  });
+
+  test("a project is found and listed as it was stored", async () => {
+    const project = { id: "p-stored", name: "Zoë's 'project' \\ \"x\"", createdAt: NOW };
+    expect(await store.projects.insert(project)).toBe(true);
+    expect(await store.projects.find("p-stored")).toEqual(project);
+    expect(await store.projects.list()).toContainEqual(project);
+    expect(await store.projects.find("p-other")).toBeNull();
+  });
+
+  test("a project's id is given once", async () => {
+    const id = await newProject();
+    expect(await store.projects.insert({ id, name: "second", createdAt: NOW })).toBe(false);
+    expect((await store.projects.find(id))?.name).toBe("test");
+  });
+
+  test("an app is made once for each name, however many ask at once", async () => {
+    const projectId = await newProject();
+    const asked = Array.from({ length: 8 }, () =>
+      store.apps.insertOrFind({ projectId, name: "hello", createdAt: NOW }),
+    );
+    const made = await Promise.all(asked);
+    expect(new Set(made.map((app) => app.number)).size).toBe(1);
+    const app = await store.apps.find({ projectId, name: "hello" });
+    expect(app).toEqual({
+      number: made[0]?.number,
+      projectId,
+      name: "hello",
+      currentVersionId: null,
+      createdAt: NOW,
+      updatedAt: NOW,
+    });
+  });
+
+  test("apps are listed by project, and all together", async () => {
+    const projectId = await newProject();
+    const b = await store.apps.insertOrFind({ projectId, name: "b", createdAt: NOW });
+    const a = await store.apps.insertOrFind({ projectId, name: "a", createdAt: NOW });
+    const other = await newApp();
+    expect(await store.apps.list(projectId)).toEqual([a, b]);
+    const all = (await store.apps.listAll()).map((app) => app.number);
+    expect(all).toEqual(expect.arrayContaining([a.number, b.number, other.number]));
+  });
+
+  test("a deleted app is gone, and its name begins a new one", async () => {
+    const { number, projectId } = await newApp();
+    expect(await store.apps.markDeleted({ appNumber: number, now: NOW + 1 })).toBe(true);
+    expect(await store.apps.markDeleted({ appNumber: number, now: NOW + 2 })).toBe(false);
+    expect(await store.apps.find({ projectId, name: "hello" })).toBeNull();
+    expect(await store.apps.list(projectId)).toEqual([]);
+    const again = await store.apps.insertOrFind({ projectId, name: "hello", createdAt: NOW + 3 });
+    expect(again.number).toBeGreaterThan(number);
+  });
+
+  test("versions of an app are numbered from 1 without a gap, however many come at once", async () => {
+    const { number } = await newApp();
+    const made = await Promise.all(Array.from({ length: 6 }, () => newVersion(number)));
+    expect(made.map((version) => version.number).toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6]);
+    const listed = await store.versions.list(number);
+    expect(listed.map((version) => version.number)).toEqual([6, 5, 4, 3, 2, 1]);
+  });
+
+  test("a version is found as it was stored, and learns its functions", async () => {
+    const { number } = await newApp();
+    const version = await newVersion(number);
+    expect(await store.versions.find(version.id)).toEqual({
+      id: version.id,
+      appNumber: number,
+      number: 1,
+      config: CONFIG,
+      bundleDir: "/b",
+      functions: null,
+      createdAt: NOW,
+    });
+    const functions = [{ name: "run", parameters: [], isAsync: false, isGenerator: true, doc: null }];
+    expect(await store.versions.setFunctions({ id: version.id, functions })).toBe(true);
+    expect((await store.versions.find(version.id))?.functions).toEqual(functions);
+    expect(await store.versions.setFunctions({ id: uuidv7(NOW), functions })).toBe(false);
+    expect(await store.versions.find(uuidv7(NOW))).toBeNull();
+  });
+
+  test("a version needs an app that is there", async () => {
+    const { number } = await newApp();
+    await store.apps.markDeleted({ appNumber: number, now: NOW });
+    await expect(newVersion(number)).rejects.toMatchObject({ name: "AppError", code: "app_not_found" });
+  });
+
+  test("only a version of the same app can become its current one", async () => {
+    const { number: appNumber, projectId } = await newApp();
+    const foreign = await newVersion((await newApp()).number);
+    const own = await newVersion(appNumber);
+    const set = (versionId: string) => store.apps.setCurrentVersion({ appNumber, versionId, now: NOW + 9 });
+    expect(await set(foreign.id)).toBe(false);
+    expect(await set(own.id)).toBe(true);
+    const app = await store.apps.find({ projectId, name: "hello" });
+    expect(app).toMatchObject({ currentVersionId: own.id, updatedAt: NOW + 9 });
+  });
+
+  test("runs are found exactly as they were stored, with every field set and with every field empty", async () => {
+    const { number: appNumber } = await newApp();
+    const full = sampleRun({
+      appNumber,
+      isAsync: true,
+      state: "failure",
+      statusCode: 500,
+      attempt: 2,
+      webhookEndpoint: "https://example.test/hook?a=1,2",
+      webhookState: "delivered",
+      errorCode: "app_error",
+      errorMessage: "ValueError: {\"a\": \\ 'b', NULL}\n\t❄",
+      runMs: 0.1 + 0.2,
+    });
+    const empty = sampleRun({
+      appNumber,
+      state: "cancelled",
+      statusCode: null,
+      startedAt: null,
+      completedAt: null,
+      replicaId: null,
+      replicaStartedAt: null,
+      ip: null,
+      queueMs: null,
+      runMs: null,
+      responseMs: null,
+    });
+    await store.runs.insertFinished([full, empty]);
+    expect(await store.runs.find({ appNumber, id: full.id })).toEqual(full);
+    expect(await store.runs.find({ appNumber, id: empty.id })).toEqual(empty);
+    expect(await store.runs.find({ appNumber: appNumber + 1, id: full.id })).toBeNull();
+    expect(await store.runs.find({ appNumber, id: uuidv7(NOW) })).toBeNull();
+  });
+
+  test("a stored run stays as it is when it is stored again", async () => {
+    const { number: appNumber } = await newApp();
+    const run = sampleRun({ appNumber });
+    await store.runs.insertFinished([run]);
+    const beside = sampleRun({ appNumber });
+    await store.runs.insertFinished([{ ...run, state: "failure", statusCode: 500 }, beside]);
+    expect(await store.runs.find({ appNumber, id: run.id })).toEqual(run);
+    expect(await store.runs.find({ appNumber, id: beside.id })).toEqual(beside);
+    await store.runs.insertFinished([]);
+    expect(await store.runs.count({ appNumber })).toBe(2);
+  });
+
+  test("an error message with a NUL or half a surrogate pair is stored readably", async () => {
+    const { number: appNumber } = await newApp();
+    const run = sampleRun({ appNumber, errorMessage: "a\0b\uD800c" });
+    await store.runs.insertFinished([run]);
+    expect((await store.runs.find({ appNumber, id: run.id }))?.errorMessage).toBe("a\uFFFDb\uFFFDc");
+  });
+
+  test("runs are listed newest first, page by page, and by state", async () => {
+    const { number: appNumber } = await newApp();
+    const stored = Array.from({ length: 30 }, (_, i) =>
+      sampleRun({ appNumber, state: RUN_STATES[i % 5]!, isAsync: i % 2 === 1 }),
+    );
+    await store.runs.insertFinished([...stored, sampleRun({ appNumber: appNumber + 1_000 })]);
+    const newestFirst = stored.toReversed();
+
+    const page = await store.runs.list({ appNumber, limit: 10 });
+    expect(page).toEqual(newestFirst.slice(0, 10));
+    const older = await store.runs.list({ appNumber, limit: 100, before: page.at(-1)!.id });
+    expect(older).toEqual(newestFirst.slice(10));
+
+    expect(await store.runs.list({ appNumber, limit: 100, asyncOnly: true })).toEqual(
+      newestFirst.filter((run) => run.isAsync),
+    );
+    for (const state of RUN_STATES) {
+      expect(await store.runs.list({ appNumber, limit: 100, state })).toEqual(
+        newestFirst.filter((run) => run.state === state),
+      );
+    }
+    expect(await store.runs.list({ appNumber, limit: 100, state: "failure", asyncOnly: true })).toEqual(
+      newestFirst.filter((run) => run.state === "failure" && run.isAsync),
+    );
+    expect(await store.runs.count({ appNumber })).toBe(30);
+    expect(await store.runs.count({})).toBeGreaterThan(30);
+  });
+
+  test("ten thousand runs go in at once", async () => {
+    const { number: appNumber } = await newApp();
+    await store.runs.insertFinished(Array.from({ length: 10_000 }, () => sampleRun({ appNumber })));
+    expect(await store.runs.count({ appNumber })).toBe(10_000);
+  });
+
+  test("an account is known by its token's hash, and the token by the account's rights", async () => {
+    const projectId = await newProject();
+    const account = {
+      id: `sa-${projectId}`,
+      projectId,
+      name: "ci",
+      description: null,
+      role: "deploy" as const,
+      createdAt: NOW,
+      expiresAt: NOW + 1_000,
+    };
+    const jtiHash = hash("first");
+    await store.accounts.insert({ account, token: { jtiHash } });
+    const stored = { ...account, revokedAt: null, lastUsedAt: null };
+    const known = await store.tokens.findByJtiHash(jtiHash);
+    expect(known?.account).toEqual(stored);
+    expect(known?.token).toEqual({
+      jtiHash,
+      accountId: account.id,
+      createdAt: NOW,
+      expiresAt: NOW + 1_000,
+      revokedAt: null,
+    });
+    expect(await store.tokens.findByJtiHash(hash("other"))).toBeNull();
+    expect(await store.accounts.list(projectId)).toEqual([stored]);
+    expect(await store.accounts.list("p-none")).toEqual([]);
+  });
+
+  test("an account without its token is not stored", async () => {
+    const projectId = await newProject();
+    const make = (id: string) => ({
+      account: {
+        id,
+        projectId,
+        name: id,
+        description: "",
+        role: "run" as const,
+        createdAt: NOW,
+        expiresAt: NOW,
+      },
+      token: { jtiHash: hash("taken") },
+    });
+    await store.accounts.insert(make("sa-one"));
+    await expect(store.accounts.insert(make("sa-two"))).rejects.toThrow(/unique/i);
+    expect((await store.accounts.list(projectId)).map(({ id }) => id)).toEqual(["sa-one"]);
+  });
+
+  test("an account is revoked once, and only by its own project", async () => {
+    const projectId = await newProject();
+    const id = `sa-${projectId}`;
+    const account = {
+      id,
+      projectId,
+      name: "x",
+      description: null,
+      role: "admin" as const,
+      createdAt: NOW,
+      expiresAt: NOW,
+    };
+    await store.accounts.insert({ account, token: { jtiHash: hash(id) } });
+    expect(await store.accounts.revoke({ id, projectId: "p-other", now: NOW })).toBe(false);
+    expect(await store.accounts.revoke({ id, projectId, now: NOW + 5 })).toBe(true);
+    expect(await store.accounts.revoke({ id, projectId, now: NOW + 6 })).toBe(false);
+    await store.accounts.touchLastUsed({ id, usedAt: NOW + 8 });
+    await store.accounts.touchLastUsed({ id, usedAt: NOW + 7 });
+    const known = await store.tokens.findByJtiHash(hash(id));
+    expect(known?.account).toMatchObject({ revokedAt: NOW + 5, lastUsedAt: NOW + 8 });
+  });
+
+  test("signing keys are listed newest first, bytes as they were", async () => {
+    const sealedPrivate = Buffer.from([0, 255, 1, 254]);
+    for (const [i, id] of ["k-old", "k-new"].entries()) {
+      await store.signingKeys.insert({ id, sealedPrivate, publicJwk: `{"kid":"${id}"}`, createdAt: NOW + i });
+    }
+    const keys = await store.signingKeys.listActive();
+    expect(keys.map(({ id }) => id)).toEqual(["k-new", "k-old"]);
+    expect(Buffer.from(keys[0]!.sealedPrivate)).toEqual(sealedPrivate);
+    expect(keys[0]).toMatchObject({ publicJwk: '{"kid":"k-new"}', createdAt: NOW + 1, retiredAt: null });
+  });
+
+  test("of many values set at once for one key a single one stands, and every caller is told it", async () => {
+    expect(await store.meta.get("instance_id")).toBeNull();
+    const told = await Promise.all(
+      Array.from({ length: 8 }, (_, i) => store.meta.setIfAbsent({ key: "instance_id", value: `v${i}` })),
+    );
+    expect(new Set(told).size).toBe(1);
+    expect(await store.meta.get("instance_id")).toBe(told[0]);
+  });
+});
+
+function hash(text: string): Uint8Array {
+  return new Uint8Array(createHash("sha256").update(text).digest());
+}

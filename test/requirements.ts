@@ -1,0 +1,41 @@
+import { APPS } from "./requirements/apps.ts";
+import { ASYNC } from "./requirements/async.ts";
+import { CONFIG } from "./requirements/config.ts";
+import { ERRORS } from "./requirements/errors.ts";
+import { IDENTITY } from "./requirements/identity.ts";
+import { MANAGEMENT } from "./requirements/management.ts";
+import { RUN } from "./requirements/run.ts";
+import { SHOW } from "./requirements/show.ts";
+import { START } from "./requirements/start.ts";
+import { STREAMING } from "./requirements/streaming.ts";
+
+/** The tables one by one, so that a test can see an id that stands in two of them. */
+export const TABLES = [
+  START,
+  RUN,
+  ASYNC,
+  STREAMING,
+  ERRORS,
+  APPS,
+  CONFIG,
+  IDENTITY,
+  MANAGEMENT,
+  SHOW,
+] as const;
+
+/** Every promise Millrace makes to the outside, by id. */
+export const REQUIREMENTS = {
+  ...START,
+  ...RUN,
+  ...ASYNC,
+  ...STREAMING,
+  ...ERRORS,
+  ...APPS,
+  ...CONFIG,
+  ...IDENTITY,
+  ...MANAGEMENT,
+  ...SHOW,
+};
+
+/** The id of a promise that exists. */
+export type RequirementId = keyof typeof REQUIREMENTS;

@@ -1,0 +1,68 @@
+import { later, section } from "./row.ts";
+
+/** What an app finds around it, how replicas live and die, and how they start fast. */
+export const APPS = {
+  ...section("contract 2: Apps", {
+    "app.import-once": "main.py at the root of the bundle is imported once per replica.",
+    "app.module-state": "What module-level code loads is there for every call of the replica.",
+    "app.working-directory": "The working directory is the bundle.",
+    "app.env.names": "APP_NAME, PROJECT_ID and BUILD_ID are set.",
+    "app.env.hf-home": "HF_HOME is under persistent storage.",
+    "app.env.secrets": later("deploy", "Secrets are set as environment variables, app over project."),
+    "app.storage.env": "$PERSISTENT_STORAGE is a directory of the project that outlives replicas.",
+    "app.storage.path": later(
+      "deploy",
+      "Persistent storage is at /persistent-storage where the sandbox allows.",
+    ),
+  }),
+  ...section("contract 2: Lifecycle", {
+    "lifecycle.scale-up": "A call starts replicas as needed, up to max_replicas.",
+    "lifecycle.cold-start": "A call is held through the cold start and never fails because of one.",
+    "lifecycle.concurrency": "replica_concurrency is a hard limit.",
+    "lifecycle.scale-to-zero": "After the cooldown an idle app with min_replicas = 0 has no replica.",
+    "lifecycle.min-replicas": "min_replicas replicas stay through any idle time.",
+    "lifecycle.scaling-buffer": "scaling_buffer replicas more than needed are kept ready.",
+    "lifecycle.load-balancing": "load_balancing_algorithm decides which replica takes a call.",
+    "lifecycle.sigterm": "A terminated replica gets no new work and SIGTERM.",
+    "lifecycle.in-flight": "What is in flight at termination gets up to response_grace_period.",
+    "lifecycle.sigkill": "At its end everything a replica started is killed.",
+    "lifecycle.grace-504": "A run past response_grace_period: its caller gets 504 at once, state failure.",
+    "lifecycle.grace-stops-code": "The code of a run past response_grace_period is stopped as by cancel.",
+    "lifecycle.grace-from-hand-over": "response_grace_period counts from hand-over, not from arrival.",
+    "lifecycle.stop.readiness": "At an orderly stop readiness goes off and no new work is taken.",
+    "lifecycle.stop.grace": "At an orderly stop what runs has MILLRACE_SHUTDOWN_GRACE to finish.",
+    "lifecycle.stop.sync": "At the end of that grace sync callers get 503.",
+    "deploy.new-version": later("deploy", "Every deploy is a new version."),
+    "deploy.old-replicas": later("deploy", "Old replicas finish what they hold."),
+    "deploy.failed": later("deploy", "A failed deploy leaves the old version serving."),
+  }),
+  ...section("seed: Asynchronous mode 4; contract 2: Lifecycle", {
+    "lifecycle.idle": "When the function has returned the replica is idle, whatever threads it left behind.",
+    "lifecycle.cooldown": "The termination of an idle replica begins with the cooldown.",
+  }),
+  ...section("issue: The ground floor, build 4-5", {
+    "replica.python-versions": "The harness is standard library only and compiles on Python 3.9 to 3.14.",
+    "replica.ticket": "A replica calls home with a one-time ticket, and no other connection is taken.",
+    "replica.log-tagged": "Log lines of an app are tagged with the run that wrote them.",
+    "replica.process-group": "Each replica runs in its own process group.",
+    "replica.environment":
+      "A replica's environment is an allow-list: no key, no database URL, nothing of ours.",
+    "replica.crash-loop": "A replica that crash-loops is started again with growing gaps.",
+    "replica.daemons": "A double-forked daemon dies with its replica.",
+    "replica.service-death": "Every replica and all it started die with the service, by kill -9 too.",
+    "records.behind": "Sync run records are written behind in batches, never on the caller's path.",
+    "store.both": "The same store suite passes on SQLite and on a real Postgres.",
+    "store.pragmas": "SQLite runs with WAL and synchronous=FULL, read back at open.",
+    "store.group-commit": "A write is answered only after its group is committed.",
+  }),
+  ...section("design: Starting fast", {
+    "fork.template": "The first replica of a version is a template, and further ones are forks of it.",
+    "fork.thread": "A template whose import left a thread does not fork.",
+    "fork.open-file": "A template whose import left a socket, pipe, epoll or writable file does not fork.",
+    "fork.reseeds": "A forked replica reseeds random and numpy's generator.",
+    "fork.ordinary": "A template that may not fork serves, and its siblings start the ordinary way.",
+    "fork.never": 'fork = "never" starts every replica the ordinary way.',
+    "fork.kept": "A template outlives scale-to-zero for template_keep.",
+    "fork.secrets": later("deploy", "A change of secrets retires the templates."),
+  }),
+};

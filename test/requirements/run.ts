@@ -1,0 +1,93 @@
+import { later, section } from "./row.ts";
+
+/** The run endpoint: routing, request, what every response carries, and the synchronous answer. */
+export const RUN = {
+  ...section("seed: Run an app; contract 1: Run endpoint", {
+    "run.route": "POST /v4/{project_id}/{app_name}/run invokes the app's function `run`.",
+    "run.route.any-function":
+      "POST /v4/{project_id}/{app_name}/{function} invokes the function of that name.",
+    "run.route.v4": "The run path carries the version segment v4.",
+    "run.callable.defined": "A function defined in main.py can be called.",
+    "run.callable.all": "A name listed in main.py's __all__ can be called although it was imported.",
+    "run.callable.imported": "An imported name that __all__ does not list is 404.",
+    "run.callable.class": "A class in main.py is 404.",
+    "run.callable.underscore": "A name that starts with _ is 404.",
+    "run.reserved": "runs/{uuid} and openapi.json after the app name never reach a function.",
+    "run.reserved.at-deploy": later("deploy", "A function named `runs` is refused at deploy."),
+    "run.sub-path": "A sub-path after the function reaches the same function.",
+    "run.sub-path.bare": "A call with a sub-path answers with the bare result.",
+    "run.sub-path.openai": later(
+      "streaming",
+      "An OpenAI SDK works with {api_url}/v4/{p}/{app}/run as its base URL.",
+    ),
+  }),
+  ...section("seed: Project, App; contract 1: Run endpoint", {
+    "project.id": "A project id in a run path begins with p-.",
+    "project.id.minted": "We mint p- followed by 8 lower-case letters or digits.",
+    "app.name": "An app name is 1 to 63 lower-case letters, digits and inner dashes.",
+    "app.name.within-project":
+      "Two projects may each have an app of the same name, and a path reaches its own.",
+    "app.id": "The app id of the management API is {project_id}-{app_name}.",
+  }),
+  ...section("seed: Run an app, request body; contract 1: Request", {
+    "run.body.keywords": "The members of the JSON object become keyword arguments.",
+    "run.body.no-coercion": "No argument is coerced: each arrives as the type JSON gave it.",
+    "run.body.integers": "Integers arrive exact, up to Python's 4,300 digits.",
+    "run.body.integers.too-long": "An integer of more than 4,300 digits is 400.",
+    "run.body.run-id": "A parameter named run_id is filled in by the service.",
+    "run.body.missing": "Missing members are 422 and each one is named.",
+    "run.body.unknown": "Unknown members are 422 and each one is named.",
+    "run.body.kwargs": "A function with **kwargs takes all members.",
+    "run.body.extra-ignored": 'extra_params = "ignore" drops unknown members.',
+    "run.body.async-422": later("async and webhooks", "Arguments that do not fit are 422 before the 202."),
+    "run.body.none": "No body counts as {} and needs no content type.",
+  }),
+  ...section("contract 1: Every response", {
+    "response.request-id": "A run call's X-Request-Id is the run's id, a UUIDv7 minted here.",
+    "response.request-id.elsewhere": "Every other response carries a fresh UUID as X-Request-Id.",
+    "response.request-id.not-adopted": "A caller's own X-Request-Id is never adopted.",
+    "response.request-id.replay": later(
+      "async and webhooks",
+      "On an idempotent replay X-Request-Id is the original run's.",
+    ),
+    "response.server-timing": "Server-Timing carries queue, start and, where the run is over, run.",
+    "cors.preflight": "A preflight from any origin is answered.",
+    "cors.no-cookies": "No response allows credentials: bearer tokens only.",
+    "cors.exposed": "X-Request-Id, Location, Server-Timing and Retry-After are exposed to browsers.",
+    "cors.narrowed": "The allowed origins can be narrowed.",
+  }),
+  ...section("seed: Run an app, mode 1; contract 1: Sync", {
+    "run.sync.waits": "A sync caller waits for the function's response.",
+    "run.sync.body": 'The answer is 200, compact, exactly {"run_id":…,"result":…,"run_time_ms":…}.',
+    "run.sync.content-type": "The answer's content type is application/json.",
+    "run.sync.status-code": "A returned dict's integer status_code from 200 to 599 sets the HTTP status.",
+    "run.sync.status-code.stays": "status_code stays in the result.",
+    "run.sync.status-code.bodyless": "204, 205 and 304 are sent without a body.",
+    "run.sync.def-and-async-def": "def and async def functions both work.",
+    "run.sync.one-loop": "All async def calls of a replica share one event loop for its life.",
+    "run.sync.not-json": "A result that JSON cannot hold is 500 and names the type and the path.",
+    "run.sync.not-json.kinds": "set, bytes, NaN, infinities and circular values are such results.",
+    "run.sync.convert.pydantic": "pydantic models are converted.",
+    "run.sync.convert.dataclass": "Dataclasses are converted.",
+    "run.sync.convert.datetime": "Datetimes are converted.",
+    "run.sync.convert.uuid": "UUIDs are converted.",
+    "run.sync.convert.enum": "Enums are converted.",
+    "run.sync.convert.numpy": "numpy scalars and arrays are converted.",
+    "run.sync.leave-queued": "A caller who leaves while queued drops the run.",
+    "run.sync.leave-running": "A run whose caller leaves while it is running runs on.",
+    "run.sync.leave-cancel": "With X-Disconnect: cancel a run is cancelled when its caller leaves.",
+  }),
+  ...section("contract 1: Sync, Prefer: wait=N", {
+    "run.prefer.wait": later(
+      "async and webhooks",
+      "With Prefer: wait=N a sync caller waits at most N seconds.",
+    ),
+    "run.prefer.202": later(
+      "async and webhooks",
+      "After N seconds the answer is the async 202 for the same run, durably committed.",
+    ),
+    "run.prefer.applied": later("async and webhooks", "That 202 carries Preference-Applied."),
+    "run.prefer.async-from-then": later("async and webhooks", "The run is async: true from then on."),
+    "run.prefer.streams": later("streaming", "Prefer: wait is ignored for streams."),
+  }),
+};

@@ -1,0 +1,36 @@
+import { section } from "./row.ts";
+
+/** What each piece must show when it is handed over. */
+export const SHOW = {
+  ...section("issue: The ground floor, must show", {
+    "show.first-answer": "After `npm start` the printed sync curl answers within a second.",
+    "show.cold.first": 'The first call ever takes at most 3 times `python3 -c "import main"`.',
+    "show.cold.template":
+      "With a kept template a cold start takes at most 50 ms, though the import takes 2 s.",
+    "show.cold.scale-out": "Scaling that app from 1 to 8 replicas takes at most 200 ms.",
+    "show.1000-calls": "1,000 calls at once with max_replicas = 2 are all answered.",
+    "show.1000-calls.concurrency": "Of those 1,000 calls none runs over replica_concurrency.",
+    "show.1000-calls.memory": "Those 1,000 calls leave memory bounded.",
+    "show.kill-replica": "kill -9 of a replica in mid-call: that caller gets 502 within a second.",
+    "show.kill-replica.others": "kill -9 of a replica disturbs no other caller.",
+    "show.cancel.def-1": "Random cancels never touch another call: def, concurrency 1.",
+    "show.cancel.def-8": "Random cancels never touch another call: def, concurrency 8.",
+    "show.cancel.async-1": "Random cancels never touch another call: async def, concurrency 1.",
+    "show.cancel.async-8": "Random cancels never touch another call: async def, concurrency 8.",
+    "show.fork.numpy": "An app that imports numpy forks, and its replicas draw different random numbers.",
+    "show.fork.socket": "An app that opens a socket at import is not forked, and works.",
+    "show.fork.thread": "An app that starts a thread at import is not forked, and works.",
+    "show.big-integer": "The integer 9007199254740993 goes through unchanged both ways.",
+    "show.subprocess-run": "`from subprocess import run` in main.py makes nothing callable.",
+    "show.disturb.print": "A print in the app disturbs nothing.",
+    "show.disturb.subprocess": "A subprocess of the app disturbs nothing.",
+    "show.disturb.fork": "A fork of the app disturbs nothing.",
+    "show.disturb.closed-fds": "Closing fd 0, 1 and 2 in the app disturbs nothing.",
+    "show.no-long-file": "No file is over 350 lines.",
+    "show.no-circle": "There is no import circle.",
+  }),
+  ...section("design: Rooms and the direction of imports", {
+    "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
+    "design.no-barrels": "There are no barrels.",
+  }),
+};

@@ -1,0 +1,162 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { availableParallelism, tmpdir } from "node:os";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import type { AppLogLine, LiveApp } from "../../src/apps/catalog.ts";
+import { readSettings } from "../../src/config/settings.ts";
+import type { Settings } from "../../src/config/setting-keys.ts";
+import { createLog } from "../../src/kit/log.ts";
+import { startService } from "../../src/main.ts";
+import type { Service } from "../../src/main.ts";
+import { assertNothingLeft } from "./leak-check.ts";
+
+/** An app as a test writes it: the text of main.py, of millrace.toml, and of further files. */
+export type TestApp = {
+  readonly main: string;
+  readonly toml?: string;
+  readonly files?: Record<string, string>;
+};
+
+/** What a call answered. */
+export type Answer = {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body as JSON. */
+  // oxlint-disable-next-line no-explicit-any
+  readonly json: any;
+};
+
+export type CallOptions = {
+  readonly functionName?: string;
+  readonly headers?: Record<string, string>;
+  readonly method?: string;
+  /** After the function, with its slash or question mark. */
+  readonly suffix?: string;
+  readonly token?: string | null;
+  readonly signal?: AbortSignal;
+};
+
+/** A real service of a test's own: any free ports, a new data directory, silent. */
+export class TestService {
+  readonly service: Service;
+  readonly settings: Settings;
+  readonly directory: string;
+  readonly logs: AppLogLine[];
+  readonly apps = new Map<string, LiveApp>();
+
+  constructor(service: Service, settings: Settings, directory: string, logs: AppLogLine[]) {
+    this.service = service;
+    this.settings = settings;
+    this.directory = directory;
+    this.logs = logs;
+  }
+
+  /** Deploys an app, new or again. */
+  async deploy(name: string, app: TestApp): Promise<LiveApp> {
+    const live = await this.service.install(
+      await writeApp(path.join(this.directory, "sources", name), name, app),
+    );
+    this.apps.set(name, live);
+    return live;
+  }
+
+  /** The path of an app's function on the gateway. */
+  url(app: string, functionName = "run"): string {
+    return `${this.service.apiUrl}/v4/${this.service.owner.projectId}/${app}/${functionName}`;
+  }
+
+  /** Calls a function; `body` is sent as JSON, or as it is when it is text. */
+  async call(app: string, body: unknown = {}, options: CallOptions = {}): Promise<Answer> {
+    const {
+      functionName,
+      headers,
+      method = "POST",
+      suffix = "",
+      token = this.service.owner.token,
+      signal,
+    } = options;
+    const response = await fetch(this.url(app, functionName) + suffix, {
+      method,
+      headers: {
+        "content-type": "application/json",
+        ...(token !== null && { authorization: `Bearer ${token}` }),
+        ...headers,
+      },
+      ...(method !== "GET" &&
+        method !== "HEAD" && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      ...(signal && { signal }),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, json: parse(text) };
+  }
+
+  /** The app's replicas that are ready now. */
+  ready(app: string): number {
+    const replicas = this.apps.get(app)?.pool.replicas ?? [];
+    return [...replicas].filter(({ state }) => state === "ready").length;
+  }
+}
+
+/** Starts a service with some apps; it is stopped, and searched for leaks, when the test is over. */
+export async function testService(
+  apps: Record<string, TestApp> = {},
+  flags: Record<string, unknown> = {},
+): Promise<TestService> {
+  const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
+  const logs: AppLogLine[] = [];
+  const { settings } = readSettings({
+    flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...flags },
+    env: {},
+  });
+  const log = createLog(process.env["TEST_LOG"] ?? "silent");
+  const service = await startService(settings, { log, onAppLog: (line) => logs.push(line) });
+  onTestFinished(async () => {
+    await service.stop();
+    await assertNothingLeft(directory);
+    await rm(directory, { recursive: true, force: true });
+  });
+  const test = new TestService(service, settings, directory, logs);
+  for (const [name, app] of Object.entries(apps)) await test.deploy(name, app);
+  return test;
+}
+
+/** Writes an app's folder. */
+export async function writeApp(
+  folder: string,
+  name: string,
+  { main, toml = "", files = {} }: TestApp,
+): Promise<string> {
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  await writeFile(path.join(folder, "main.py"), main);
+  const named = toml.includes("[deployment]")
+    ? toml.replace("[deployment]", `[deployment]\nname = "${name}"`)
+    : `${toml}\n[deployment]\nname = "${name}"\n`;
+  await writeFile(path.join(folder, "millrace.toml"), named);
+  for (const [file, text] of Object.entries(files)) await writeFile(path.join(folder, file), text);
+  return folder;
+}
+
+/** Waits until a condition holds, or fails with what it was; looks every few milliseconds. */
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  withinMs = 5_000,
+): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+export const CPUS = availableParallelism();
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

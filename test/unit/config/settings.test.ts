@@ -1,0 +1,239 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+import * as fc from "fast-check";
+import { afterAll, expect, test } from "vitest";
+
+import { ConfigError } from "../../../src/config/problems.ts";
+import { flagMemberOf, SETTING_KEYS } from "../../../src/config/setting-keys.ts";
+import { readSettings } from "../../../src/config/settings.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
+afterAll(() => rmSync(dir, { recursive: true }));
+
+test("with nothing given, every setting has its default", () => {
+  expect(readSettings({ flags: {}, env: {} })).toEqual({
+    settings: {
+      dataDir: resolve(".millrace"),
+      host: "127.0.0.1",
+      apiPort: 4000,
+      basePort: 4100,
+      databaseUrl: null,
+      publicApiUrl: null,
+      publicBaseUrl: null,
+      webhookAllow: [],
+      isolation: "auto",
+      shutdownGraceMs: 30_000,
+      maxRuns: 10_000_000,
+      maxStorageBytes: 10_000_000_000,
+      logLevel: "info",
+      python: "python3",
+      corsOrigins: ["*"],
+      maxConnections: 10_000,
+    },
+    warnings: [],
+  });
+});
+
+test("flags win over environment, environment over file, file over default", () => {
+  const config = file("order.toml", 'host = "file"\napi_port = 1\nbase_port = 2\npython = "file"');
+  const { settings } = readSettings({
+    flags: { config, host: "flag", apiPort: undefined },
+    env: { MILLRACE_HOST: "env", MILLRACE_API_PORT: "3" },
+  });
+  expect(settings).toMatchObject({
+    host: "flag",
+    apiPort: 3,
+    basePort: 2,
+    python: "file",
+    maxRuns: 10_000_000,
+  });
+});
+
+test("the config file is named by flag before environment before the caller", () => {
+  const [one, two, three] = ["one", "two", "three"].map((name) => file(`${name}.toml`, `python = "${name}"`));
+  const python = (flags: object, env: Record<string, string>): string =>
+    readSettings({ flags: { ...flags }, env, configFile: three }).settings.python;
+  expect(python({ config: one }, { MILLRACE_CONFIG: two! })).toBe("one");
+  expect(python({}, { MILLRACE_CONFIG: two! })).toBe("two");
+  expect(python({}, { MILLRACE_CONFIG: "" })).toBe("three");
+});
+
+test("each setting is read from its flag, its variable and its key", () => {
+  const values: Record<string, string> = {
+    data_dir: "/srv/data",
+    host: "::1",
+    api_port: "0",
+    base_port: "0",
+    database_url: "postgresql://u:p@h/db",
+    public_api_url: "https://api.example.com/",
+    public_base_url: "https://base.example.com",
+    webhook_allow: "10.0.0.0/8,::1",
+    isolation: "userns",
+    shutdown_grace: "1m30s",
+    max_runs: "5",
+    max_storage: "2GiB",
+    log_level: "silent",
+    python: "/usr/bin/python3.12",
+    cors_origins: "https://a.example,http://localhost:3000",
+    max_connections: "7",
+  };
+  const names = Object.values(SETTING_KEYS).map(({ name }) => name);
+  expect(Object.keys(values)).toEqual(names);
+  const expected = {
+    dataDir: "/srv/data",
+    host: "::1",
+    apiPort: 0,
+    basePort: 0,
+    databaseUrl: "postgresql://u:p@h/db",
+    publicApiUrl: "https://api.example.com",
+    publicBaseUrl: "https://base.example.com",
+    webhookAllow: ["10.0.0.0/8", "::1/128"],
+    isolation: "userns",
+    shutdownGraceMs: 90_000,
+    maxRuns: 5,
+    maxStorageBytes: 2 ** 31,
+    logLevel: "silent",
+    python: "/usr/bin/python3.12",
+    corsOrigins: ["https://a.example", "http://localhost:3000"],
+    maxConnections: 7,
+  };
+  const flags = Object.fromEntries(names.map((name) => [flagMemberOf(name), values[name]]));
+  const env = Object.fromEntries(names.map((name) => [`MILLRACE_${name.toUpperCase()}`, values[name]]));
+  const lines = names.map((name) => {
+    const list = ["webhook_allow", "cors_origins"].includes(name);
+    const raw = /^\d+$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
+    return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
+  });
+  const config = file("all.toml", lines.join("\n"));
+  expect(readSettings({ flags, env: {} })).toEqual({ settings: expected, warnings: [] });
+  expect(readSettings({ flags: {}, env })).toEqual({ settings: expected, warnings: [] });
+  expect(readSettings({ flags: { config }, env: {} })).toEqual({ settings: expected, warnings: [] });
+});
+
+test("an empty variable counts as unset", () => {
+  expect(readSettings({ flags: {}, env: { MILLRACE_API_PORT: "", MILLRACE_DATABASE_URL: "" } })).toEqual(
+    readSettings({ flags: {}, env: {} }),
+  );
+});
+
+test("all problems of all sources are reported at once, by the name the source uses", () => {
+  const config = file("bad.toml", "max_runs = 1.5\nlog_level = 5\npython = [1]");
+  expect(
+    problemsOf({
+      flags: { config, apiPort: "70000" },
+      env: {
+        MILLRACE_SHUTDOWN_GRACE: "2 days",
+        MILLRACE_WEBHOOK_ALLOW: "10.0.0.0/33",
+        MILLRACE_HOST: "300.1.1.1",
+      },
+    }),
+  ).toEqual([
+    'MILLRACE_HOST must be an IP address or a host name, got "300.1.1.1"',
+    "--api-port must be a whole number from 0 to 65535, got 70000",
+    'MILLRACE_WEBHOOK_ALLOW must be a list of address ranges such as 10.0.0.0/8 or fd00::/8, got ["10.0.0.0/33"]',
+    'MILLRACE_SHUTDOWN_GRACE must be a duration from 0s to 1h, got "2 days"',
+    "max_runs must be a whole number from 1 to 1000000000, got 1.5",
+    'log_level must be one of "trace", "debug", "info", "warn", "error", "fatal", "silent", got 5',
+    "python must be text of 1 to 4096 characters on one line, got [1]",
+  ]);
+});
+
+test("a password never appears in a problem, from whichever source it came", () => {
+  const address = "mysql://root:hunter2@db/x";
+  const config = file("secret.toml", `database_url = "${address}"\nbroken = "hunter2`);
+  for (const sources of [
+    { flags: { databaseUrl: address }, env: {} },
+    { flags: {}, env: { MILLRACE_DATABASE_URL: "root:hunter2" } },
+    { flags: {}, env: { MILLRACE_DATABASE_URL: "postgres://root:hunter2" } },
+    { flags: {}, env: { MILLRACE_PUBLIC_API_URL: "https://root:hunter2@a.example" } },
+    { flags: { config }, env: {} },
+  ]) {
+    const problems = problemsOf(sources);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).not.toContain("hunter2");
+  }
+});
+
+test("the two listeners may not share a port or a public address", () => {
+  expect(problemsOf({ flags: { apiPort: "5000", basePort: "5000" }, env: {} })).toEqual([
+    "api_port and base_port must differ, got 5000 for both",
+  ]);
+  expect(
+    problemsOf({
+      flags: { publicApiUrl: "https://a.example/", publicBaseUrl: "https://a.example" },
+      env: {},
+    }),
+  ).toEqual(['public_api_url and public_base_url must differ, got "https://a.example" for both']);
+  expect(readSettings({ flags: { apiPort: "0", basePort: "0" }, env: {} }).settings.apiPort).toBe(0);
+});
+
+test("unknown variables of ours and unknown keys are warnings with the nearest known name", () => {
+  const config = file("unknown.toml", "api_prot = 1\nsomething_else = 2");
+  const env = { MILLRACE_DATADIR: "/x", MILLRACE_CONFG: "y", MILLRACE_Q: "1", OTHER: "z", PATH: "/bin" };
+  expect(readSettings({ flags: { config, json: true }, env }).warnings).toEqual([
+    "MILLRACE_DATADIR is not a known key; did you mean MILLRACE_DATA_DIR?",
+    "MILLRACE_CONFG is not a known key; did you mean MILLRACE_CONFIG?",
+    "MILLRACE_Q is not a known key",
+    "api_prot is not a known key; did you mean api_port?",
+    "something_else is not a known key",
+  ]);
+});
+
+test("a config file that is missing, a folder, too large, not UTF-8 or not TOML is a problem", () => {
+  const latin = join(dir, "latin.toml");
+  writeFileSync(latin, Buffer.from([0x70, 0x3d, 0x22, 0xe9, 0x22]));
+  const [missing, large, broken] = [
+    join(dir, "missing.toml"),
+    file("large.toml", "#".repeat(65_537)),
+    file("broken.toml", "a = "),
+  ];
+  const problem = (config: string): string => problemsOf({ flags: { config }, env: {} }).join();
+  expect(problem(missing)).toBe(`${missing} does not exist`);
+  expect(problem(dir)).toBe(`${dir} is not a regular file`);
+  expect(problem(large)).toBe(`${large} must be at most 65536 bytes, got 65537`);
+  expect(problem(latin)).toBe(`${latin} is not UTF-8`);
+  expect(problem(broken)).toMatch(/is not valid TOML: .+ \(line 1, column \d+\)$/);
+});
+
+/** Lone surrogates and control characters too. */
+const anyText = fc.array(fc.nat(0xffff), { maxLength: 12 }).map((units) => String.fromCharCode(...units));
+
+test("whatever flags and environment hold, the answer is settings or a ConfigError", () => {
+  const names = Object.values(SETTING_KEYS).map(({ name }) => name);
+  const text = fc.oneof(anyText, fc.constantFrom("1", "0", "-1", "1e99", "NaN", "10GB", "::1", "*"));
+  const some = (rename: (name: string) => string): fc.Arbitrary<Record<string, string>> =>
+    fc.dictionary(fc.constantFrom(...names).map(rename), text);
+  fc.assert(
+    fc.property(
+      some(flagMemberOf),
+      some((name) => `MILLRACE_${name.toUpperCase()}`),
+      (flags, env) => {
+        try {
+          return !Object.values(readSettings({ flags, env }).settings).includes(undefined as never);
+        } catch (error) {
+          if (error instanceof ConfigError) return error.problems.length > 0;
+          throw error;
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+function file(name: string, text: string): string {
+  const path = join(dir, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+function problemsOf(sources: Parameters<typeof readSettings>[0]): readonly string[] {
+  try {
+    readSettings(sources);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  throw new Error("the settings were accepted");
+}

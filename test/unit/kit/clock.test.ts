@@ -1,0 +1,12 @@
+import { expect, test } from "vitest";
+import { systemClock } from "../../../src/kit/clock.ts";
+
+test("now is the time of day and monotonic never goes back", () => {
+  expect(Math.abs(systemClock.now() - Date.now())).toBeLessThan(1_000);
+  let last = systemClock.monotonic();
+  for (let i = 0; i < 1_000; i += 1) {
+    const next = systemClock.monotonic();
+    expect(next).toBeGreaterThanOrEqual(last);
+    last = next;
+  }
+});

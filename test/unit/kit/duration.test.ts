@@ -1,0 +1,50 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+
+import { formatDuration, parseDuration } from "../../../src/kit/duration.ts";
+
+test.each([
+  ["90s", 90],
+  ["15m", 900],
+  ["1h30m", 5400],
+  ["1h 30m", 5400],
+  ["2d", 172_800],
+  ["250ms", 0.25],
+  ["1.5h", 5400],
+  ["42", 42],
+  [" 0.5 ", 0.5],
+])("reads %j as %d seconds", (text, seconds) => {
+  expect(parseDuration(text)).toBe(seconds);
+});
+
+test.each([
+  "",
+  " ",
+  "15 minutes",
+  "2 days",
+  "-5s",
+  "1e9",
+  "5x",
+  "s",
+  "1h-5m",
+  "NaN",
+  "Infinity",
+  "9".repeat(400),
+])("refuses %j", (text) => {
+  expect(parseDuration(text)).toBeNull();
+});
+
+test.each([
+  [0, "0s"],
+  [0.25, "250ms"],
+  [0.9999, "1s"],
+  [45, "45s"],
+  [5400, "1h30m"],
+  [90_061, "1d1h1m1s"],
+])("writes %d seconds as %j", (seconds, text) => {
+  expect(formatDuration(seconds)).toBe(text);
+});
+
+test("what was written is read back", () => {
+  fc.assert(fc.property(fc.nat(10_000_000), (seconds) => parseDuration(formatDuration(seconds)) === seconds));
+});

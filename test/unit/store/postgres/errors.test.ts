@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { isConnectionLost, translateError } from "../../../../src/store/postgres/errors.ts";
+
+const withCode = (code: string) => Object.assign(new Error("as the server says it"), { code });
+
+test("what speaks of the server or the way to it is storage_unavailable, with its cause", () => {
+  const errors = [
+    ...["08006", "25006", "25P03", "53100", "53300", "57014", "57P01", "57P03", "58030"].map(withCode),
+    ...["ECONNREFUSED", "ECONNRESET", "ENOTFOUND", "ETIMEDOUT"].map(withCode),
+    new Error("Connection terminated unexpectedly"),
+    new Error("timeout exceeded when trying to connect"),
+    new Error("Query read timeout"),
+  ];
+  for (const error of errors) {
+    expect(translateError(error)).toMatchObject({ code: "storage_unavailable", cause: error });
+  }
+});
+
+test("what speaks of the statement stays as it is", () => {
+  for (const error of [withCode("23505"), withCode("42601"), withCode("22021"), new TypeError("x")]) {
+    expect(translateError(error)).toBe(error);
+  }
+});
+
+test("only a lost connection is thrown away: a cancelled statement or a full disk leaves it sound", () => {
+  expect(["08006", "57P01", "25P03", "ECONNRESET"].map((code) => isConnectionLost(withCode(code)))).toEqual([
+    true,
+    true,
+    true,
+    true,
+  ]);
+  expect(["57014", "53100", "23505"].map((code) => isConnectionLost(withCode(code)))).toEqual([
+    false,
+    false,
+    false,
+  ]);
+});

@@ -1,0 +1,39 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, expect, test } from "vitest";
+import { configure, openForReading, openForWriting } from "../../../../src/store/sqlite/connection.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "millrace-sqlite-"));
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+const pragma = (database: DatabaseSync, name: string) =>
+  Object.values(database.prepare(`pragma ${name}`).get() ?? {})[0];
+
+test("both connections have what durability rests on", () => {
+  const path = join(dir, "a.db");
+  for (const database of [openForWriting(path), openForReading(path)]) {
+    expect(
+      ["journal_mode", "synchronous", "foreign_keys", "busy_timeout"].map((n) => pragma(database, n)),
+    ).toEqual(["wal", 2, 1, 5_000]);
+    database.close();
+  }
+});
+
+test("a connection that will not keep a log ahead of its writes is refused, and closed", () => {
+  // A database in memory has no log to write ahead.
+  const database = new DatabaseSync(":memory:");
+  expect(() => configure(database)).toThrow("SQLite has journal_mode = memory where wal is needed");
+  expect(database.isOpen).toBe(false);
+});
+
+test("the reading connection cannot write", () => {
+  const path = join(dir, "b.db");
+  const writer = openForWriting(path);
+  writer.exec("create table t (x)");
+  const reader = openForReading(path);
+  expect(() => reader.exec("insert into t values (1)")).toThrow("attempt to write a readonly database");
+  reader.close();
+  writer.close();
+});
