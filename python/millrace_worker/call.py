@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import traceback
 from json import decoder, scanner
 from typing import Any, Callable, Dict, Optional, Tuple
@@ -82,9 +83,14 @@ def unsendable_frame(call_id: int, code: str, message: str, run_ms: float) -> by
 
 
 def raised_frame(call_id: int, error: BaseException, run_ms: float) -> bytes:
-    """FAILED, for an exception of the user's code: data, never a pickle."""
+    """FAILED, for an exception of the user's code: data, never a pickle. The traceback also goes to the run's log."""
     message, text = describe_exception(error)
-    fields = {"kind": "raised", "message": message, "traceback": text, "run_ms": run_ms}
+    try:
+        sys.stderr.write(text)
+    except Exception:  # noqa: BLE001 - the app may have put anything in the stream's place
+        pass
+    code = "out_of_memory" if isinstance(error, MemoryError) else "app_error"
+    fields = {"kind": "raised", "code": code, "message": message, "traceback": text, "run_ms": run_ms}
     return frames.pack(frames.FAILED, call_id, json.dumps(fields).encode())
 
 

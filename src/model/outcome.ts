@@ -33,6 +33,8 @@ export type Returned = {
 
 export type Raised = {
   readonly kind: "raised";
+  /** A MemoryError is told apart: it is the machine's limit, not the function's logic. */
+  readonly code: "app_error" | "out_of_memory";
   /** `Type: text`. */
   readonly message: string;
   readonly traceback: string;

@@ -48,6 +48,8 @@ export type Run = {
   readonly webhookState: WebhookState;
   readonly errorCode: string | null;
   readonly errorMessage: string | null;
+  /** Of an exception in the user's code. */
+  readonly errorTraceback: string | null;
   /** From acceptance to hand-over to a replica. */
   readonly queueMs: number | null;
   /** Inside the user's function. */

@@ -31,7 +31,13 @@ const hello = z.object({ pid: z.number(), python: z.string(), functions: z.array
 const initFailure = z.object({ message: z.string(), traceback: z.string() });
 
 const failure = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("raised"), message: z.string(), traceback: z.string(), run_ms: z.number() }),
+  z.object({
+    kind: z.literal("raised"),
+    code: z.enum(["app_error", "out_of_memory"]),
+    message: z.string(),
+    traceback: z.string(),
+    run_ms: z.number(),
+  }),
   z.object({
     kind: z.literal("misfit"),
     details: z.array(z.object({ field: z.string(), problem: z.enum(["missing", "unknown"]) })),
@@ -85,8 +91,10 @@ export function parseResult(payload: Buffer): Returned {
 export function parseFailure(payload: Buffer): Outcome {
   const fields = failure.parse(JSON.parse(payload.toString()));
   switch (fields.kind) {
-    case "raised":
-      return { kind: "raised", message: fields.message, traceback: fields.traceback, runMs: fields.run_ms };
+    case "raised": {
+      const { code, message, traceback, run_ms: runMs } = fields;
+      return { kind: "raised", code, message, traceback, runMs };
+    }
     case "misfit":
       return { kind: "misfit", details: fields.details };
     case "no_function":

@@ -130,6 +130,7 @@ export class LiveRun implements CallReader {
       webhookState: "none",
       errorCode: error?.code ?? null,
       errorMessage: error?.message ?? null,
+      errorTraceback: outcome.kind === "raised" ? outcome.traceback : null,
       queueMs: queueMs + startMs,
       runMs,
       responseMs,

@@ -59,7 +59,7 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" }>): AppError {
   switch (outcome.kind) {
     case "raised":
       // The same call would raise again: clients that retry on 500 must not.
-      return new AppError("app_error", { message: outcome.message, headers: { "x-should-retry": "false" } });
+      return new AppError(outcome.code, { message: outcome.message, headers: { "x-should-retry": "false" } });
     case "unsendable":
       return new AppError(outcome.code, { message: outcome.message, headers: { "x-should-retry": "false" } });
     case "misfit":

@@ -43,6 +43,7 @@ const SOURCES = {
     webhookEndpoint: (run) => run.webhookEndpoint,
     errorCode: (run) => run.errorCode,
     errorMessage: (run) => run.errorMessage,
+    errorTraceback: (run) => run.errorTraceback,
   },
   uuids: {
     id: (run) => run.id,

@@ -65,6 +65,7 @@ export type RunsTable = {
   webhookState: number;
   errorCode: string | null;
   errorMessage: string | null;
+  errorTraceback: string | null;
   queueMs: number | null;
   runMs: number | null;
   responseMs: number | null;

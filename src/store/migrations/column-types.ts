@@ -5,6 +5,7 @@ type DataType = ColumnDataType | RawBuilder<unknown>;
 
 /** What the two databases call the same thing. Fragments are added here, never changed: old migrations use them. */
 export type ColumnTypes = {
+  readonly kind: "sqlite" | "postgres";
   /** Epoch milliseconds. */
   readonly time: DataType;
   readonly span: DataType;
@@ -20,6 +21,7 @@ export type ColumnTypes = {
 };
 
 export const SQLITE_TYPES: ColumnTypes = {
+  kind: "sqlite",
   time: "integer",
   span: "real",
   bytes: "blob",
@@ -30,6 +32,7 @@ export const SQLITE_TYPES: ColumnTypes = {
 };
 
 export const POSTGRES_TYPES: ColumnTypes = {
+  kind: "postgres",
   time: "bigint",
   span: "double precision",
   bytes: "bytea",

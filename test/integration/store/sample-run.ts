@@ -27,6 +27,7 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     webhookState: "none",
     errorCode: null,
     errorMessage: null,
+    errorTraceback: null,
     queueMs: 0.125,
     runMs: 1.5,
     responseMs: 2.875,
