@@ -1,10 +1,14 @@
 import { randomUUID } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { isIP } from "node:net";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Catalog } from "./apps/catalog.ts";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import type { Settings } from "./config/setting-keys.ts";
+import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
+import type { ArrivalLimits } from "./gateway/server.ts";
 import { ensureOwner } from "./identity/owner.ts";
 import type { Owner } from "./identity/owner.ts";
 import { loadTokenKeys } from "./identity/token-keys.ts";
@@ -44,6 +48,7 @@ export type ServiceOptions = {
   readonly log: Log;
   /** Lines that apps print. */
   onAppLog?(line: AppLogLine): void;
+  readonly arrival?: ArrivalLimits;
 };
 
 /** What stands in the data directory apart from the apps: database, keys, owner. */
@@ -83,7 +88,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog }: ServiceOptions,
+  { log, onAppLog, arrival }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
   const clock = systemClock;
@@ -96,7 +101,11 @@ async function start(
     (server) => server.close(),
   );
   const sockets = runtimeDir(settings.dataDir);
-  makeRuntimeDir(sockets);
+  await life.start(
+    "runtime directory",
+    () => makeRuntimeDir(sockets),
+    () => rm(sockets, { recursive: true, force: true }),
+  );
   const home = await life.start(
     "replicas' home",
     () => Home.open(sockets),
@@ -125,7 +134,17 @@ async function start(
   const executor = new Executor(journal, clock);
   const gateway = await life.start(
     "gateway",
-    () => Gateway.listen({ ...settings, port: settings.apiPort, catalog, tokens, executor, clock, log }),
+    () =>
+      Gateway.listen({
+        ...settings,
+        ...(arrival && { arrival }),
+        port: settings.apiPort,
+        catalog,
+        authenticator: new Authenticator(tokens),
+        executor,
+        clock,
+        log,
+      }),
     async (server) => {
       management.setReady(false);
       server.startDraining();
@@ -134,15 +153,15 @@ async function start(
       await server.close();
     },
   );
-  const apiUrl = settings.publicApiUrl ?? `http://${urlHost(host)}:${gateway.port}`;
-  const baseUrl = settings.publicBaseUrl ?? `http://${urlHost(host)}:${management.port}`;
+  const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
+  const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, management.port);
   await life.start(
     "control socket",
     () => openControlSocket(sockets, { bootstrap: () => ({ ...owner, apiUrl, baseUrl }) }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );
   management.setReady(true);
-  warnOfExposure(settings, catalog, log);
+  warnOfExposure(settings, log);
   log.info({ apiUrl, baseUrl, python: python.version, store: store.kind }, "millrace is up");
   return {
     apiUrl,
@@ -156,27 +175,20 @@ async function start(
   };
 }
 
-function warnOfExposure({ host, publicApiUrl }: Settings, catalog: Catalog, log: Log): void {
-  if (!isLoopback(host) && !publicApiUrl?.startsWith("https://")) {
-    log.warn(
-      { host },
-      "LISTENING BEYOND THIS MACHINE WITHOUT TLS: put a TLS proxy in front, tokens travel in the clear",
-    );
-  }
-  for (const { app, version } of catalog.apps) {
-    if (!version.config.deployment.disableAuth) continue;
-    log.warn(
-      { app: app.name, projectId: app.projectId },
-      "APP WITHOUT AUTHENTICATION: anybody who reaches the listener can call it",
-    );
-  }
+function warnOfExposure({ host, publicApiUrl }: Settings, log: Log): void {
+  if (isLoopback(host) || publicApiUrl?.startsWith("https://")) return;
+  log.warn(
+    { host },
+    "LISTENING BEYOND THIS MACHINE WITHOUT TLS: put a TLS proxy in front, tokens travel in the clear",
+  );
 }
 
 function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host.startsWith("127.");
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
-function urlHost(host: string): string {
-  if (host === "0.0.0.0") return "127.0.0.1";
-  return host.includes(":") ? `[${host === "::" ? "::1" : host}]` : host;
+/** The address of a listener as somebody on this machine reaches it. */
+export function listenerUrl(host: string, port: number): string {
+  if (host === "0.0.0.0") return `http://127.0.0.1:${port}`;
+  return host.includes(":") ? `http://[${host === "::" ? "::1" : host}]:${port}` : `http://${host}:${port}`;
 }

@@ -28,7 +28,28 @@ def reason_against(before: Set[int]) -> Optional[str]:
 
 
 def renew(module: Any) -> None:
-    """In the child: random numbers of its own, for what draws them without a seed of the user's."""
+    """In the child: what a replica must have for itself, a place in its files and random numbers."""
+    _reopen_files()
+    _renew_random(module)
+
+
+def _reopen_files() -> None:
+    # A descriptor shared by a fork shares its place too: one replica's read would move the others'.
+    for descriptor in open_descriptors():
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            continue
+        inheritable = os.get_inheritable(descriptor)
+        try:
+            own = os.open("/proc/self/fd/%d" % descriptor, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue  # No right to open it again: as good as it can be.
+        os.lseek(own, os.lseek(descriptor, 0, os.SEEK_CUR), os.SEEK_SET)
+        os.dup2(own, descriptor, inheritable)
+        os.close(own)
+
+
+def _renew_random(module: Any) -> None:
+    """For what draws without a seed of the user's."""
     if "random" in sys.modules:
         sys.modules["random"].seed()
     numpy_random = sys.modules.get("numpy.random")
@@ -49,10 +70,10 @@ def _renew_generator(generator: Any) -> None:
 
 
 def _threads() -> Optional[str]:
-    python = threading.active_count() - 1
-    if python > 0:
+    # By frames as well: `_thread` starts threads that the threading module never hears of.
+    if max(threading.active_count(), len(sys._current_frames())) > 1:
         names = ", ".join(thread.name for thread in threading.enumerate() if thread is not threading.main_thread())
-        return "the import started a thread (%s)" % names
+        return "the import started a thread (%s)" % (names or "without a name")
     native = [int(tid) for tid in os.listdir("/proc/self/task") if int(tid) != os.getpid()]
     if not native:
         return None

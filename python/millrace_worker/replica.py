@@ -29,6 +29,8 @@ class Replica:
         self.cancel: Callable[[int], None] = lambda call_id: None
         self.grant: Callable[[int, int], None] = lambda call_id, count: None
         self.is_fork = False
+        #: The service has said stop, and closes the wire behind the last call.
+        self.is_stopping = False
         self._send_lock = threading.Lock()
         self._begin_lock = threading.Lock()
         self._begun = 0
@@ -119,7 +121,8 @@ def _end_on_sigterm(replica: Replica) -> None:
     def end(number: int, frame: Any) -> None:
         # Reading then ends as if the service had closed; what has begun goes on to its end.
         try:
-            replica.wire.shutdown(socket.SHUT_RD)
+            if not replica.is_stopping:
+                replica.wire.shutdown(socket.SHUT_RD)
         except OSError:
             pass
         if callable(previous):
@@ -139,6 +142,7 @@ def _read_control(replica: Replica) -> None:
             os._exit(1)  # The service is gone; nobody is left to work for.
         for call_id, kind, payload in received:
             if kind == frames.STOP:
+                replica.is_stopping = True
                 os.kill(os.getpid(), signal.SIGTERM)
             elif kind == frames.CREDIT:
                 replica.grant(call_id, frames.COUNT.unpack(payload)[0])

@@ -59,17 +59,17 @@ class Serial:
         CURRENT_RUN.set(run_id)
         started = perf_counter()
         try:
-            self._enter(call_id)
-            value = entry.call(arguments)
-            self._current = 0
+            try:
+                self._enter(call_id)
+                value = entry.call(arguments)
+            finally:
+                self._current = 0  # Within the outer `try`: a cancel that lands just before this is caught too.
             ended = perf_counter()
             if is_iterator(value):
                 return self._stream(call_id, value, started)
         except RunCancelled:
-            self._current = 0
             return frames.pack(frames.CANCELLED, call_id)
         except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
-            self._current = 0
             return raised_frame(call_id, error, (perf_counter() - started) * 1000)
         finally:
             CURRENT_RUN.set("")
@@ -85,11 +85,12 @@ class Serial:
             replica.send(frames.pack(frames.STREAM, call_id))
             while credit.take():
                 try:
-                    self._enter(call_id)
-                    chunk = next(iterator)
-                    self._current = 0
+                    try:
+                        self._enter(call_id)
+                        chunk = next(iterator)
+                    finally:
+                        self._current = 0
                 except StopIteration:
-                    self._current = 0
                     return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
                 replica.send(chunk_frame(call_id, chunk, self._encode, limit))
             _close(iterator)
@@ -103,10 +104,13 @@ class Serial:
     def _enter(self, call_id: int) -> None:
         self._current = call_id
         if self._cancel_id == call_id:  # It came before there was anything to interrupt.
+            self._current = 0  # Its signal may still be on the way, and must not raise a second time.
             raise RunCancelled
 
     def _cancel(self, call_id: int) -> None:
         """On the control thread. Writes before it reads, as `_enter` does: one of the two sees the other."""
+        if call_id < self._cancel_id:
+            return  # That call is over; the one noted may not have been entered yet.
         self._cancel_id = call_id
         if self._streaming == call_id and self._credit:
             self._credit.cancel()

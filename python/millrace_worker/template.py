@@ -33,7 +33,7 @@ def serve(order: Order) -> None:
         _say(home, {"failed": apps.describe_failure(error)})
         sys.exit(1)
     reason = forkable.reason_against(before)
-    _say(home, {"ready": {**app.describe(), "forks": reason is None, "reason": reason}})
+    _say(home, {"ready": {**app.describe(), "pid": os.getpid(), "forks": reason is None, "reason": reason}})
     if reason is None:
         gc.collect()
         gc.freeze()  # Else the first collection in each replica would copy every page it looks at.

@@ -20,12 +20,12 @@ _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
 class _Live:
-    """A begun call. A cancel may raise in its thread only while `open`, and only once."""
+    """A call, from its arrival. A cancel may raise in its thread only while `open`, and only once."""
 
     __slots__ = ("thread", "open", "cancelled", "aimed", "credit")
 
     def __init__(self) -> None:
-        self.thread = threading.get_ident()
+        self.thread = 0
         self.open = False
         self.cancelled = False
         self.aimed = False
@@ -51,6 +51,8 @@ class Threads:
             name = "millrace-call-%d" % len(self._threads)
             self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
             self._threads[-1].start()
+        # Known before it is taken up: a cancel may come at any time from now on.
+        self._live[call_id] = _Live()
         self._calls.put((call_id, payload))
 
     def drain(self) -> None:
@@ -86,7 +88,8 @@ class Threads:
             if item is None:
                 return
             call_id, payload = item
-            live = self._live[call_id] = _Live()
+            live = self._live[call_id]
+            live.thread = threading.get_ident()
             if self._replica.begin(call_id):
                 self._replica.send(self._call(call_id, payload, live, encode))
             del self._live[call_id]

@@ -35,7 +35,8 @@ export type CatalogParts = {
 /** Every app that takes calls, found by project and name without touching the database. */
 export class Catalog {
   readonly #parts: CatalogParts;
-  readonly #live = new Map<string, LiveApp>();
+  /** By project, then by name: a key made of both would be put together anew for every call. */
+  readonly #live = new Map<string, Map<string, LiveApp>>();
   readonly #retiring = new Set<Promise<void>>();
 
   private constructor(parts: CatalogParts) {
@@ -54,11 +55,7 @@ export class Catalog {
   }
 
   find(projectId: string, appName: string): LiveApp | undefined {
-    return this.#live.get(`${projectId}/${appName}`);
-  }
-
-  get apps(): Iterable<LiveApp> {
-    return this.#live.values();
+    return this.#live.get(projectId)?.get(appName);
   }
 
   /** Whether the app has the function, as far as is known: null before its first replica has said hello. */
@@ -95,14 +92,18 @@ export class Catalog {
 
   /** No new calls; resolves when what runs has ended. */
   async drain(): Promise<void> {
-    await Promise.all([...this.#live.values()].map(({ pool }) => pool.drain()));
+    await Promise.all(this.#all().map(({ pool }) => pool.drain()));
     await Promise.all(this.#retiring);
   }
 
   /** Ends every process; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
-    await Promise.all([...this.#live.values()].map(({ pool }) => pool.close(outcome)));
+    await Promise.all(this.#all().map(({ pool }) => pool.close(outcome)));
     await Promise.all(this.#retiring);
+  }
+
+  #all(): LiveApp[] {
+    return [...this.#live.values()].flatMap((project) => [...project.values()]);
   }
 
   #serve(app: App, version: Version): LiveApp {
@@ -115,7 +116,7 @@ export class Catalog {
     const launcher = engine.launcher(spec, home, (line) =>
       onLog({ ...line, ...where, replicaId: "template" }),
     );
-    const pool = new Pool(version.config.scaling, launcher, home, {
+    const pool = new Pool(version.config, launcher, home, {
       onLog: (line) => onLog({ ...line, ...where }),
       onFunctions: (functions) => this.#keepFunctions(version, functions),
       onReplicaGone: (replicaId, exit) => {
@@ -124,8 +125,11 @@ export class Catalog {
           log.warn({ ...where, traceback: exit.initFailure.traceback }, "app failed to start");
       },
     });
+    if (version.config.deployment.disableAuth)
+      log.warn(where, "APP WITHOUT AUTHENTICATION: anybody who reaches the listener can call it");
     const live = { app, version, pool };
-    this.#live.set(`${app.projectId}/${app.name}`, live);
+    const project = this.#live.get(app.projectId) ?? new Map<string, LiveApp>();
+    this.#live.set(app.projectId, project.set(app.name, live));
     return live;
   }
 

@@ -3,7 +3,7 @@ import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { Lifecycle } from "../kit/lifecycle.ts";
 import { runtimeDir } from "../kit/runtime-dir.ts";
-import { openInstallation } from "../main.ts";
+import { listenerUrl, openInstallation } from "../main.ts";
 import { controlSocketPath } from "../management/control-socket.ts";
 import type { ServeFlags } from "./serve.ts";
 
@@ -50,8 +50,8 @@ async function openDirectly(settings: Settings): Promise<Bootstrap> {
     const { host, apiPort, basePort, publicApiUrl, publicBaseUrl } = settings;
     return {
       ...owner,
-      apiUrl: publicApiUrl ?? `http://${host}:${apiPort}`,
-      baseUrl: publicBaseUrl ?? `http://${host}:${basePort}`,
+      apiUrl: publicApiUrl ?? listenerUrl(host, apiPort),
+      baseUrl: publicBaseUrl ?? listenerUrl(host, basePort),
     };
   } finally {
     await life.stop();

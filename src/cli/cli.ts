@@ -13,8 +13,9 @@ const { version } = JSON.parse(readFileSync(new URL("../../package.json", import
 
 function withSettings(command: Command): Command {
   command.option("--config <file>", "settings file (TOML)");
-  for (const { name, meaning } of Object.values(SETTING_KEYS)) {
-    command.option(`${flagOf(name)} <value>`, `${meaning} [${envOf(name)}]`);
+  for (const { name, meaning, default: usual } of Object.values(SETTING_KEYS)) {
+    const source = usual ? `${envOf(name)}, default ${usual}` : envOf(name);
+    command.option(`${flagOf(name)} <value>`, `${meaning} [${source}]`);
   }
   return command;
 }

@@ -20,11 +20,19 @@ const ARGUMENTS: Record<string, string> = {
 
 /** `millrace start`: the service with the example apps, and commands to paste. */
 export async function start(flags: ServeFlags): Promise<void> {
-  const { settings, warnings } = readSettings({ flags: { logLevel: "warn", ...flags }, env: process.env });
+  // Somebody at a terminal wants to see the greeting and what apps print.
+  const { settings, warnings } = readSettings({ flags, env: process.env, defaults: { log_level: "warn" } });
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
   const service = await startService(settings, { log: createLog(settings.logLevel), onAppLog: printLine });
-  const names = (await readdir(EXAMPLES, { withFileTypes: true })).filter((entry) => entry.isDirectory());
-  for (const { name } of names) await service.install(path.join(EXAMPLES, name));
+  try {
+    const entries = await readdir(EXAMPLES, { withFileTypes: true });
+    for (const { name } of entries.filter((entry) => entry.isDirectory())) {
+      await service.install(path.join(EXAMPLES, name));
+    }
+  } catch (error) {
+    await service.stop(); // Its listeners would keep the process alive behind the message.
+    throw error;
+  }
   process.stdout.write(greeting(service));
   await untilSignal(service, () => process.stdout.write("\nStopping…\n"));
 }

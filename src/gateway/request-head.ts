@@ -10,6 +10,8 @@ export type RequestHead = {
   origin: string | null;
   xDisconnect: string | null;
   isChunked: boolean;
+  /** The caller sends the body only when asked to. */
+  isHeldBack: boolean;
 };
 
 const MAX_HEADERS = 100;
@@ -21,7 +23,7 @@ const ORIGIN_FORM = /^\/(?!\/)/;
  * Authorization. Throws what is wrong with the framing.
  */
 export function readHead(request: IncomingMessage): RequestHead {
-  const { rawHeaders, url = "", httpVersionMajor } = request;
+  const { rawHeaders, url = "", httpVersion, httpVersionMajor } = request;
   if (httpVersionMajor !== 1) throw new AppError("bad_request", { message: "Speak HTTP/1.1." });
   if (url.length > MAX_TARGET_CHARS) throw new AppError("uri_too_long");
   if (!ORIGIN_FORM.test(url)) throw url.startsWith("//") ? new AppError("not_found") : badTarget();
@@ -34,6 +36,7 @@ export function readHead(request: IncomingMessage): RequestHead {
     origin: null,
     xDisconnect: null,
     isChunked: false,
+    isHeldBack: false,
   };
   let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -46,6 +49,7 @@ export function readHead(request: IncomingMessage): RequestHead {
         break;
       case 6:
         if (name.toLowerCase() === "origin") head.origin = once(head.origin, value, name);
+        else if (name.toLowerCase() === "expect") head.isHeldBack = true;
         break;
       case 12:
         if (name.toLowerCase() === "content-type") head.contentType = once(head.contentType, value, name);
@@ -67,7 +71,9 @@ export function readHead(request: IncomingMessage): RequestHead {
       default:
     }
   }
-  if (hosts > 1) throw new AppError("bad_request", { message: "The Host header may stand only once." });
+  if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) {
+    throw new AppError("bad_request", { message: "The Host header must stand exactly once." });
+  }
   return head;
 }
 

@@ -1,8 +1,7 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
-import type { Tokens } from "../identity/tokens.ts";
 import { AppError } from "../model/errors.ts";
 import type { Executor } from "../runs/execute.ts";
-import { authenticate } from "./authenticate.ts";
+import type { Authenticator } from "./authenticate.ts";
 import { checkJson } from "./check-json.ts";
 import { OFF_THREAD_BYTES, checkJsonOffThread } from "./check-json-off-thread.ts";
 import type { Exchange } from "./exchange.ts";
@@ -11,7 +10,11 @@ import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { RunRoute } from "./route.ts";
 
-export type RunParts = { readonly catalog: Catalog; readonly tokens: Tokens; readonly executor: Executor };
+export type RunParts = {
+  readonly catalog: Catalog;
+  readonly authenticator: Authenticator;
+  readonly executor: Executor;
+};
 
 /**
  * `POST /v4/{project}/{app}/{function}`: the checks in the order the contract lists them, then the run. A
@@ -23,11 +26,11 @@ export function handleRun(
   head: RequestHead,
   route: RunRoute,
 ): void | Promise<void> {
-  const { catalog, tokens } = parts;
+  const { catalog, authenticator } = parts;
   const live = catalog.find(route.projectId, route.appName);
   if (!live?.version.config.deployment.disableAuth) {
-    const principal = authenticate(tokens, head.authorization, route.projectId);
-    if (principal instanceof Promise) return principal.then(() => admit(parts, exchange, head, route, live));
+    const admitted = authenticator.admit(exchange.request.socket, head.authorization, route.projectId);
+    if (admitted) return admitted.then(() => admit(parts, exchange, head, route, live));
   }
   return admit(parts, exchange, head, route, live);
 }
@@ -54,7 +57,7 @@ function admit(
     run(parts, exchange, head, route, live, Buffer.alloc(0));
     return;
   }
-  if (exchange.request.headers.expect !== undefined) exchange.response.writeContinue();
+  if (head.isHeldBack) exchange.response.writeContinue();
   readBody(exchange.request, maxBodyBytes, (error, body) => {
     if (error) exchange.fail(error);
     else check(parts, exchange, head, route, live, body);
@@ -103,7 +106,7 @@ function run(
   const live = executor.execute({ id, target, functionName, body, isBare, ip }, (answer, timing) =>
     exchange.answer(answer, timing),
   );
-  response.once("close", () => {
+  response.on("close", () => {
     if (response.writableFinished) return;
     if (head.xDisconnect === "cancel") live.cancel();
     else live.forsake();

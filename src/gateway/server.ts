@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import { uuidv7 } from "../kit/ids.ts";
@@ -22,11 +23,13 @@ export type GatewayOptions = RunParts & {
   readonly maxConnections: number;
   readonly clock: Clock;
   readonly log: Log;
+  readonly arrival?: ArrivalLimits;
 };
 
-/** Headers have to be here within 10 s, a whole request within a minute. */
-const HEADERS_TIMEOUT_MS = 10_000;
-const REQUEST_TIMEOUT_MS = 60_000;
+/** How slowly a request may arrive: its headers, and all of it. */
+export type ArrivalLimits = { readonly headersMs: number; readonly requestMs: number };
+
+const ARRIVAL: ArrivalLimits = { headersMs: 10_000, requestMs: 60_000 };
 const KEEP_ALIVE_MS = 65_000;
 const MAX_HEADER_BYTES = 16 * 1024;
 
@@ -36,18 +39,22 @@ export class Gateway {
   readonly #server: Server;
   readonly #router = new Router();
   readonly #cors: Cors;
+  /** The latest exchange of each connection. */
+  readonly #latest = new WeakMap<Duplex, Exchange>();
   #isDraining = false;
 
   private constructor(options: GatewayOptions) {
     this.#options = options;
     this.#cors = new Cors(options.corsOrigins);
+    const { headersMs, requestMs } = options.arrival ?? ARRIVAL;
     this.#server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: headersMs,
+      requestTimeout: requestMs,
       keepAliveTimeout: KEEP_ALIVE_MS,
-      connectionsCheckingInterval: 2_000,
-      requireHostHeader: true,
+      connectionsCheckingInterval: headersMs / 5,
+      // Looked at in readHead: Node's own answer would be no JSON and carry no request id.
+      requireHostHeader: false,
       noDelay: true,
     });
     // Counted in readHead; Node's own limit would drop the rest without a word.
@@ -60,7 +67,9 @@ export class Gateway {
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
       this.#exchange(request, response, randomUUID()).fail(new AppError("expectation_failed"));
     });
-    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket));
+    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) =>
+      this.#onClientError(error, socket),
+    );
   }
 
   static async listen(options: GatewayOptions): Promise<Gateway> {
@@ -90,7 +99,9 @@ export class Gateway {
   }
 
   #exchange(request: IncomingMessage, response: ServerResponse, id: string): Exchange {
-    return new Exchange(request, response, id, this.#cors);
+    const exchange = new Exchange(request, response, id, this.#cors);
+    this.#latest.set(request.socket, exchange);
+    return exchange;
   }
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
@@ -99,7 +110,7 @@ export class Gateway {
     const exchange = this.#exchange(request, response, id);
     try {
       const head = readHead(request);
-      exchange.origin = head.origin;
+      exchange.head = head;
       if (!route) throw new AppError("not_found");
       if (request.method === "OPTIONS" && head.origin !== null) {
         exchange.answerPreflight();
@@ -112,6 +123,19 @@ export class Gateway {
     } catch (error) {
       this.#fail(exchange, error);
     }
+  }
+
+  /** Bytes came that are no request. Answers leave in the order of the requests, the refusal as the last. */
+  #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+    if (!socket.writable || error.code === "ECONNRESET") {
+      socket.destroy();
+      return;
+    }
+    const refusal = new AppError(PARSER_ERRORS[error.code ?? ""] ?? "bad_request");
+    const latest = this.#latest.get(socket);
+    if (!latest || latest.response.writableFinished) refuse(refusal, socket);
+    else if (!latest.request.complete) latest.fail(refusal);
+    else latest.response.once("finish", () => refuse(refusal, socket));
   }
 
   /** The edge: what is not meant for callers is logged whole and told as `internal`. */
@@ -132,16 +156,12 @@ const PARSER_ERRORS: Record<string, ErrorCode> = {
 };
 
 /** Answers what could not even be parsed as a request, then closes. */
-function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (!socket.writable || error.code === "ECONNRESET") {
-    socket.destroy();
-    return;
-  }
-  const answer = new AppError(PARSER_ERRORS[error.code ?? ""] ?? "bad_request");
+function refuse(refusal: AppError, socket: Duplex): void {
+  if (!socket.writable) return;
   const id = randomUUID();
-  const body = errorBody(answer, id);
+  const body = errorBody(refusal, id);
   socket.end(
-    `HTTP/1.1 ${answer.status} Error\r\nconnection: close\r\ncontent-type: application/json\r\n` +
+    `HTTP/1.1 ${refusal.status} Error\r\nconnection: close\r\ncontent-type: application/json\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${id}\r\n\r\n${body}`,
   );
 }

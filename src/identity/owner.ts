@@ -49,7 +49,7 @@ async function readToken(file: string): Promise<string | null> {
 
 async function isGood(tokens: Tokens, token: string, projectId: string): Promise<boolean> {
   try {
-    return (await tokens.verify(token)).projectId === projectId;
+    return (await tokens.verify(token)).principal.projectId === projectId;
   } catch {
     return false; // Revoked, expired, or of another database: a new one takes its place.
   }

@@ -15,7 +15,10 @@ const MAX_REMEMBERED = 10_000;
 const RECHECK_MS = 5_000;
 const CLOCK_SKEW_SECONDS = 60;
 
-type Remembered = { readonly principal: Principal; checkedAt: number; isRechecking: boolean };
+/** A token that was found good. Whoever holds on to this must ask `isGood` before each use. */
+export type RememberedToken = { readonly token: string; readonly principal: Principal };
+
+type Remembered = RememberedToken & { checkedAt: number; isRechecking: boolean; isVoid: boolean };
 
 export type NewAccount = {
   readonly projectId: string;
@@ -72,47 +75,56 @@ export class Tokens {
     return { accountId, token };
   }
 
-  /** The principal of a token seen before; undefined when it has to be verified. Costs a look-up. */
-  recall(token: string): Principal | undefined {
+  /** A token seen before and still good; undefined when it has to be verified. */
+  recall(token: string): RememberedToken | undefined {
     const known = this.#remembered.get(token);
-    if (!known) return undefined;
+    return known && this.isGood(known) ? known : undefined;
+  }
+
+  /** Whether a remembered token has neither expired nor been revoked. Costs a look at the clock. */
+  isGood(remembered: RememberedToken): boolean {
+    const known = remembered as Remembered;
     const now = this.#clock.now();
-    if (now >= known.principal.expiresAt) {
-      this.#remembered.delete(token);
-      return undefined;
-    }
+    if (now >= known.principal.expiresAt) this.#forget(known);
+    if (known.isVoid) return false;
     if (now - known.checkedAt > RECHECK_MS && !known.isRechecking) {
       known.isRechecking = true;
-      void this.#recheck(token, known);
+      void this.#recheck(known);
     }
-    return known.principal;
+    return true;
   }
 
   /** Verifies a token; throws `unauthorized`. */
-  async verify(token: string): Promise<Principal> {
+  async verify(token: string): Promise<RememberedToken> {
     const principal = await this.#judge(token);
     if (!principal)
       throw new AppError("unauthorized", { message: "The token is invalid, expired or revoked." });
     if (this.#remembered.size >= MAX_REMEMBERED) {
-      const [oldest] = this.#remembered.keys();
-      if (oldest !== undefined) this.#remembered.delete(oldest);
+      const [oldest] = this.#remembered.values();
+      if (oldest) this.#forget(oldest);
     }
-    this.#remembered.set(token, { principal, checkedAt: this.#clock.now(), isRechecking: false });
-    return principal;
+    const remembered = { token, principal, checkedAt: this.#clock.now(), isRechecking: false, isVoid: false };
+    this.#remembered.set(token, remembered);
+    return remembered;
   }
 
   /** Revokes an account; its tokens stop working here at once, elsewhere within 5 s. */
   async revoke(projectId: string, accountId: string): Promise<boolean> {
     const isRevoked = await this.#store.accounts.revoke({ id: accountId, projectId, now: this.#clock.now() });
-    for (const [token, { principal }] of this.#remembered) {
-      if (principal.accountId === accountId) this.#remembered.delete(token);
+    for (const remembered of this.#remembered.values()) {
+      if (remembered.principal.accountId === accountId) this.#forget(remembered);
     }
     return isRevoked;
   }
 
-  async #recheck(token: string, known: Remembered): Promise<void> {
+  #forget(known: Remembered): void {
+    known.isVoid = true;
+    this.#remembered.delete(known.token);
+  }
+
+  async #recheck(known: Remembered): Promise<void> {
     try {
-      if (!(await this.#judge(token))) this.#remembered.delete(token);
+      if (!(await this.#judge(known.token))) this.#forget(known);
       else known.checkedAt = this.#clock.now();
     } catch {
       // The database is away: what was good five seconds ago stays good until it can be asked again.

@@ -1,6 +1,6 @@
 import { randomName } from "../kit/ids.ts";
 import type { FunctionSignature } from "../model/app.ts";
-import type { ScalingConfig } from "../model/app-config.ts";
+import type { AppConfig, ScalingConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call } from "./call.ts";
 import { CrashLoop } from "./crash-loop.ts";
@@ -33,6 +33,7 @@ export class Fleet {
   /** The ready ones, oldest first. */
   ready: readonly Replica[] = [];
   readonly #scaling: ScalingConfig;
+  readonly #initSeconds: number;
   readonly #launcher: Launcher;
   readonly #home: Home;
   readonly #events: FleetEvents;
@@ -40,10 +41,11 @@ export class Fleet {
   #timer: NodeJS.Timeout | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
-  #onEmpty: (() => void) | null = null;
+  readonly #emptied = Promise.withResolvers<void>();
 
-  constructor(scaling: ScalingConfig, launcher: Launcher, home: Home, events: FleetEvents) {
-    this.#scaling = scaling;
+  constructor(config: AppConfig, launcher: Launcher, home: Home, events: FleetEvents) {
+    this.#scaling = config.scaling;
+    this.#initSeconds = config.deployment.deploymentInitializationTimeoutSeconds;
     this.#launcher = launcher;
     this.#home = home;
     this.#events = events;
@@ -69,6 +71,11 @@ export class Fleet {
     if (living > desired) this.#stopIdle(living - desired, now);
   }
 
+  /** A call found every slot taken: more replicas are wanted, if there may be more. */
+  grow(): void {
+    if (this.replicas.size < this.#scaling.maxReplicas) this.scale();
+  }
+
   /** A replica has fallen idle: it may have to go when its cooldown is over. */
   noteIdle(): void {
     if (this.#timer === null) this.#lookAgainIn(this.#scaling.cooldownSeconds * 1000);
@@ -81,17 +88,15 @@ export class Fleet {
 
   /** Takes a replica out of service; it finishes what it holds and exits. */
   retire(replica: Replica): void {
+    replica.isCondemned = true;
     this.#withdraw(replica);
-    replica.stop();
-    // What is in flight has its own time limit; a replica that outlives even that is stuck.
-    const timer = setTimeout(() => replica.kill(), (this.#scaling.responseGracePeriodSeconds + 6) * 1000);
-    timer.unref();
+    replica.stop(this.#stopSeconds());
   }
 
   /** Asks every replica to end and waits until the last is gone. */
   async drain(): Promise<void> {
     this.#halt();
-    for (const replica of this.replicas) replica.stop();
+    for (const replica of this.replicas) replica.stop(this.#stopSeconds());
     await this.#empty();
   }
 
@@ -105,19 +110,20 @@ export class Fleet {
 
   #start(): void {
     const id = `r-${randomName(12)}`;
+    const startedAt = performance.now();
     const replica: Replica = new Replica(id, Date.now(), {
       onReady: (functions) => this.#onReady(replica, functions),
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
       onGone: (exit, lost) => {
         this.#home.forget(ticket);
-        this.#onGone(replica, exit, lost);
+        this.#onGone(replica, startedAt, exit, lost);
       },
       onLog: (line) => this.#events.onLog(replica, line),
     });
     const ticket = this.#home.expect((kind, socket) => replica.attach(kind, socket));
     this.replicas.add(replica);
-    replica.follow(this.#launcher.start(id, ticket));
+    replica.follow(this.#launcher.start(id, ticket), this.#initSeconds);
   }
 
   #onReady(replica: Replica, functions: readonly FunctionSignature[]): void {
@@ -128,19 +134,25 @@ export class Fleet {
     this.noteIdle();
   }
 
-  #onGone(replica: Replica, exit: Exit, lost: readonly Call[]): void {
+  #onGone(replica: Replica, startedAt: number, exit: Exit, lost: readonly Call[]): void {
     this.replicas.delete(replica);
     this.#withdraw(replica);
-    const isFault = !replica.isCondemned && (lost.length > 0 || replica.readyAt === 0);
-    if (isFault && !this.#isStopping) this.#crashes.record(performance.now(), exit.initFailure);
+    const isFault = !replica.isCondemned && !this.#isStopping;
+    if (isFault) this.#crashes.record(startedAt, performance.now(), failureToStart(replica, exit));
     this.#events.onReplicaGone(replica.id, exit);
     // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
     const begun = lost.slice(0, this.#scaling.replicaConcurrency);
     for (const call of begun) call.end({ kind: "died", detail: exit.detail });
-    if (exit.initFailure && this.ready.length === 0) this.#events.onInitFailure(exit.initFailure);
+    const { initFailure } = this.#crashes;
+    if (isFault && initFailure && this.ready.length === 0) this.#events.onInitFailure(initFailure);
     this.#events.onReturned(lost.slice(begun.length));
     this.scale();
-    if (this.replicas.size === 0) this.#onEmpty?.();
+    if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
+  }
+
+  /** What is in flight has its own time limit; a replica that outlives even that is stuck. */
+  #stopSeconds(): number {
+    return this.#scaling.responseGracePeriodSeconds + 6;
   }
 
   #withdraw(replica: Replica): void {
@@ -187,9 +199,13 @@ export class Fleet {
   }
 
   async #empty(): Promise<void> {
-    if (this.replicas.size === 0) return;
-    await new Promise<void>((resolve) => {
-      this.#onEmpty = resolve;
-    });
+    if (this.replicas.size > 0) await this.#emptied.promise;
   }
+}
+
+/** Why a replica never became ready, where that is the app's doing. */
+function failureToStart(replica: Replica, exit: Exit): InitFailure | null {
+  if (exit.initFailure || replica.readyAt > 0) return exit.initFailure;
+  const message = `The app's process ended while it started (${exit.detail}).`;
+  return { message, traceback: message };
 }

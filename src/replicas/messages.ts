@@ -55,6 +55,7 @@ const failure = z.discriminatedUnion("kind", [
 const templateMessage = z.union([
   z.object({
     ready: z.object({
+      pid: z.number(),
       forks: z.boolean(),
       reason: z.string().nullable(),
       functions: z.array(functionSignature),

@@ -1,5 +1,5 @@
 import type { FunctionSignature } from "../model/app.ts";
-import type { ScalingConfig } from "../model/app-config.ts";
+import type { AppConfig, ScalingConfig } from "../model/app-config.ts";
 import type { Outcome, Refused } from "../model/outcome.ts";
 import { Balancer } from "./balance.ts";
 import type { Call } from "./call.ts";
@@ -22,8 +22,6 @@ export type PoolEvents = {
   onReplicaGone(replicaId: string, exit: Exit): void;
 };
 
-/** How many calls may be handed to a busy replica ahead of their turn, while the app is fast. */
-const AHEAD = 7;
 /** A head that takes longer than this gives back what was handed ahead. */
 const SLOW_HEAD_MS = 5;
 /** How long a cancelled call's code may go on before its replica is killed. */
@@ -42,11 +40,11 @@ export class Pool {
   readonly #watch = new Watch(() => this.#look());
   #isDraining = false;
 
-  constructor(scaling: ScalingConfig, launcher: Launcher, home: Home, events: PoolEvents) {
-    this.#scaling = scaling;
+  constructor(config: AppConfig, launcher: Launcher, home: Home, events: PoolEvents) {
+    this.#scaling = config.scaling;
     this.#events = events;
-    this.#balancer = new Balancer(scaling.loadBalancingAlgorithm);
-    this.#fleet = new Fleet(scaling, launcher, home, {
+    this.#balancer = new Balancer(this.#scaling.loadBalancingAlgorithm);
+    this.#fleet = new Fleet(config, launcher, home, {
       load: (now) => ({ calls: this.#load(), callsPerSecond: this.#watch.rate(now) }),
       onReady: (functions) => this.#onReady(functions),
       onOutcome: (call, outcome) => this.#onOutcome(call, outcome),
@@ -69,20 +67,17 @@ export class Pool {
   /** Takes a call: at once to a free replica, else into the queue; a refusal is an outcome too. */
   submit(call: Call): void {
     const now = performance.now();
+    call.enqueuedAt = now;
     const refusal = this.#refusal(now);
     if (refusal) {
       call.end(refusal);
       return;
     }
-    call.enqueuedAt = now;
     call.readyMsAtStart = this.#fleet.readyClock.elapsed(now);
     const replica = this.#queue.size === 0 ? this.#free() : null;
-    if (replica) {
-      this.#hand(replica, call, now);
-    } else {
-      this.#queue.push(call);
-      this.#fleet.scale();
-    }
+    if (replica) this.#hand(replica, call, now);
+    else this.#queue.push(call);
+    if (!replica || replica.calls.size > this.#scaling.replicaConcurrency) this.#fleet.grow();
     this.#watch.wake();
   }
 
@@ -150,7 +145,9 @@ export class Pool {
   #free(): Replica | null {
     const slots = this.#scaling.replicaConcurrency;
     const free = this.#balancer.choose(this.#fleet.ready, slots);
-    return free ?? (this.#pace.isFast ? this.#balancer.choose(this.#fleet.ready, slots + AHEAD) : null);
+    if (free) return free;
+    const ahead = this.#pace.ahead;
+    return ahead > 0 ? this.#balancer.choose(this.#fleet.ready, slots + ahead) : null;
   }
 
   #hand(replica: Replica, call: Call, now: number): void {

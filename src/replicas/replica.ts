@@ -51,6 +51,7 @@ export class Replica implements CallHolder {
   #initFailure: InitFailure | null = null;
   #nextWireId = 1;
   #isCorked = false;
+  #deadline: NodeJS.Timeout | undefined;
 
   constructor(id: string, startedAt: number, events: ReplicaEvents) {
     this.id = id;
@@ -58,9 +59,17 @@ export class Replica implements CallHolder {
     this.#events = events;
   }
 
-  /** Ties it to its process; from here on the end of that process is the end of the replica. */
-  follow(started: Started): void {
+  /**
+   * Ties it to its process: the end of that process is the end of the replica. Not ready after `initSeconds`
+   * is a failure to start.
+   */
+  follow(started: Started, initSeconds: number): void {
     this.#started = started;
+    this.#setDeadline(initSeconds, () => {
+      const message = `main.py was not ready within deployment_initialization_timeout (${initSeconds} s)`;
+      this.#initFailure = { message, traceback: message };
+      this.kill();
+    });
     void started.exited.then((exit) => this.#leave(exit));
   }
 
@@ -124,15 +133,18 @@ export class Replica implements CallHolder {
     this.#control?.write(packFrame(FRAME.CREDIT, call.wireId, chunks));
   }
 
-  /** Orderly end: nothing new; what has begun goes on to its end, then the process exits. */
-  stop(): void {
-    if (this.state === "gone") return;
+  /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
+  stop(withinSeconds: number): void {
+    if (this.state === "draining" || this.state === "gone") return;
     if (this.state === "starting") {
       this.kill();
       return;
     }
     this.state = "draining";
+    this.#setDeadline(withinSeconds, () => this.kill());
     this.#control?.write(packFrame(FRAME.STOP, 0));
+    // Behind the calls of this tick: the replica reads them all before it reads the end.
+    this.#wire?.end();
   }
 
   /** Ends the process and all it started, now. */
@@ -217,9 +229,15 @@ export class Replica implements CallHolder {
     // Both have to be here: a replica without its control connection could not be told to cancel.
     if (this.state !== "starting" || !this.#hello || !this.#control) return;
     this.state = "ready";
+    clearTimeout(this.#deadline);
     this.readyAt = Date.now();
     this.idleSince = performance.now();
     this.#events.onReady(this.#hello);
+  }
+
+  #setDeadline(seconds: number, act: () => void): void {
+    clearTimeout(this.#deadline);
+    this.#deadline = setTimeout(act, seconds * 1000).unref();
   }
 
   /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */
@@ -236,6 +254,7 @@ export class Replica implements CallHolder {
   #leave(exit: Exit): void {
     if (this.state === "gone") return;
     this.state = "gone";
+    clearTimeout(this.#deadline);
     this.#wire?.destroy();
     this.#control?.destroy();
     const lost = [...this.calls.values()];

@@ -58,7 +58,6 @@ export class LiveRun implements CallReader {
   readonly #journal: Journal;
   readonly #onEnd: OnRunEnd;
   readonly #createdAt: number;
-  readonly #acceptedAt: number;
 
   constructor(request: RunRequest, clock: Clock, journal: Journal, onEnd: OnRunEnd) {
     this.#request = request;
@@ -66,7 +65,6 @@ export class LiveRun implements CallReader {
     this.#journal = journal;
     this.#onEnd = onEnd;
     this.#createdAt = clock.now();
-    this.#acceptedAt = clock.monotonic();
     this.call = new Call(request.id, request.functionName, request.body, this);
   }
 
@@ -87,25 +85,26 @@ export class LiveRun implements CallReader {
   onEnd(outcome: Outcome): void {
     const { id, isBare } = this.#request;
     const response = respond(id, outcome, isBare);
-    const timing = this.#timing(outcome);
+    const now = this.#clock.monotonic();
+    const timing = this.#timing(outcome, now);
     this.#onEnd(response, timing);
-    this.#journal.add(this.#record(outcome, response, timing));
+    this.#journal.add(this.#record(outcome, response, timing, now));
   }
 
-  #timing(outcome: Outcome): RunTiming {
-    const { handedAt, coldMs } = this.call;
-    const waitedMs = (handedAt || this.#clock.monotonic()) - this.#acceptedAt;
+  #timing(outcome: Outcome, now: number): RunTiming {
+    const { enqueuedAt, handedAt, coldMs } = this.call;
     return {
-      queueMs: Math.max(0, waitedMs - coldMs),
+      queueMs: Math.max(0, (handedAt || now) - enqueuedAt - coldMs),
       startMs: coldMs,
       runMs: "runMs" in outcome ? outcome.runMs : null,
     };
   }
 
-  #record(outcome: Outcome, { status, error }: RunResponse, { queueMs, startMs, runMs }: RunTiming): Run {
+  #record(outcome: Outcome, { status, error }: RunResponse, timing: RunTiming, now: number): Run {
     const { id, target, functionName, ip } = this.#request;
-    const { handedAt, holder } = this.call;
-    const responseMs = this.#clock.monotonic() - this.#acceptedAt;
+    const { queueMs, startMs, runMs } = timing;
+    const { enqueuedAt, handedAt, holder } = this.call;
+    const responseMs = now - enqueuedAt;
     const completedAt = this.#createdAt + Math.round(responseMs);
     const isCancelled = outcome.kind === "cancelled";
     const state: RunState = isCancelled ? "cancelled" : status < 400 ? "success" : "failure";
@@ -120,7 +119,7 @@ export class LiveRun implements CallReader {
       statusCode: isCancelled ? null : status,
       attempt: 1,
       createdAt: this.#createdAt,
-      startedAt: handedAt ? this.#createdAt + Math.round(handedAt - this.#acceptedAt) : null,
+      startedAt: handedAt ? this.#createdAt + Math.round(handedAt - enqueuedAt) : null,
       completedAt,
       updatedAt: completedAt,
       replicaId: holder?.id ?? null,

@@ -2,12 +2,13 @@ import type { Exit, LaunchSpec, Launcher, Started } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { readLogLines } from "../log-lines.ts";
 import type { LogLine } from "../log-lines.ts";
+import type { IdleTemplates } from "./idle-templates.ts";
 import { spawnPython } from "./spawn.ts";
 import type { Tickets } from "./spawn.ts";
 import { Template } from "./template.ts";
 
-/** A start that waits for the template to be ready. */
-type Waiting = { replicaId: string; ticket: string; isKilled: boolean; begin(started: Started): void };
+/** A start that waits for the template to be ready; its process does not exist yet. */
+type Waiting = { readonly replicaId: string; readonly ticket: string; begin(started: Started): void };
 
 /**
  * Starts one version's replicas: the first start makes a template, later ones are forks of it. A template
@@ -18,6 +19,7 @@ type Waiting = { replicaId: string; ticket: string; isKilled: boolean; begin(sta
  */
 export class ProcessLauncher implements Launcher {
   readonly #python: string;
+  readonly #idle: IdleTemplates;
   readonly #spec: LaunchSpec;
   readonly #home: Home;
   readonly #onLog: (line: LogLine) => void;
@@ -27,8 +29,15 @@ export class ProcessLauncher implements Launcher {
   #waiting: Waiting[] = [];
   #retireTimer: NodeJS.Timeout | undefined;
 
-  constructor(python: string, spec: LaunchSpec, home: Home, onLog: (line: LogLine) => void) {
+  constructor(
+    python: string,
+    idle: IdleTemplates,
+    spec: LaunchSpec,
+    home: Home,
+    onLog: (line: LogLine) => void,
+  ) {
     this.#python = python;
+    this.#idle = idle;
     this.#spec = spec;
     this.#home = home;
     this.#onLog = onLog;
@@ -37,6 +46,7 @@ export class ProcessLauncher implements Launcher {
 
   start(replicaId: string, ticket: string): Started {
     clearTimeout(this.#retireTimer);
+    if (this.#template) this.#idle.remove(this.#template.pid);
     if (this.#mode === "ordinary") return this.#spawn({ replica: ticket });
     if (this.#mode === "forking" && this.#template) return this.#template.fork(replicaId, ticket);
     const started = this.#wait(replicaId, ticket);
@@ -51,7 +61,6 @@ export class ProcessLauncher implements Launcher {
     await Promise.all(processes.map((process) => process.exited));
   }
 
-  /** A start whose process does not exist yet; `kill` before that is remembered. */
   #wait(replicaId: string, ticket: string): Started {
     let begun: Started | null = null;
     let resolveExit: (exit: Exit) => void = () => {};
@@ -61,21 +70,19 @@ export class ProcessLauncher implements Launcher {
     const waiting: Waiting = {
       replicaId,
       ticket,
-      isKilled: false,
       begin: (started) => {
         begun = started;
         void started.exited.then(resolveExit);
-        if (waiting.isKilled) started.kill();
       },
     };
     this.#waiting.push(waiting);
-    return {
-      exited,
-      kill: () => {
-        waiting.isKilled = true;
-        begun?.kill();
-      },
+    const giveUp = (): void => {
+      this.#waiting = this.#waiting.filter((other) => other !== waiting);
+      resolveExit({ detail: "stopped before it started", initFailure: null });
+      // Nobody waits for the import any more.
+      if (this.#waiting.length === 0 && this.#mode === "importing") void this.#template?.close();
     };
+    return { exited, kill: () => (begun ? begun.kill() : giveUp()) };
   }
 
   #makeTemplate(replicaTicket: string): void {
@@ -92,9 +99,10 @@ export class ProcessLauncher implements Launcher {
         if (forks) this.#startForking(template);
         else this.#startOrdinary(process);
       },
-      onIdle: () => this.#scheduleRetirement(template),
+      onIdle: () => this.#keep(template),
       onGone: (exit) => {
         this.#home.forget(ticket);
+        this.#idle.remove(template.pid);
         this.#loseTemplate(template, exit);
       },
     });
@@ -122,15 +130,17 @@ export class ProcessLauncher implements Launcher {
     for (const { begin } of this.#take()) begin({ exited: Promise.resolve(exit), kill: () => {} });
   }
 
-  #scheduleRetirement(template: Template): void {
-    clearTimeout(this.#retireTimer);
-    this.#retireTimer = setTimeout(() => {
+  /** Without a replica a template is kept for a while, as long as there is memory for it. */
+  #keep(template: Template): void {
+    const retire = (): void => {
       if (this.#template !== template || template.hasChildren) return;
       this.#template = null;
       this.#mode = "none";
       void template.close();
-    }, this.#spec.templateKeepMs);
-    this.#retireTimer.unref();
+    };
+    clearTimeout(this.#retireTimer);
+    this.#retireTimer = setTimeout(retire, this.#spec.templateKeepMs).unref();
+    this.#idle.add(template.pid, retire);
   }
 
   #take(): Waiting[] {

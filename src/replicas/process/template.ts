@@ -6,7 +6,7 @@ import { describeExit } from "./spawn.ts";
 /** What a template's owner learns from it. */
 export type TemplateEvents = {
   /** It has imported the app; `forks` says whether it may give birth or serves itself. */
-  onReady(forks: boolean, reason: string | null): void;
+  onReady(forks: boolean): void;
   /** Its last replica has ended. */
   onIdle(): void;
   /** Its process is gone, and with it every replica it forked. */
@@ -18,6 +18,8 @@ export class Template {
   readonly #process: Started;
   readonly #events: TemplateEvents;
   readonly #children = new Map<string, (exit: Exit) => void>();
+  /** Known once it is ready. */
+  pid = 0;
   #home: Socket | null = null;
   #initFailure: InitFailure | null = null;
 
@@ -64,7 +66,8 @@ export class Template {
   #hear(line: string): void {
     const message = parseTemplateMessage(line);
     if ("ready" in message) {
-      this.#events.onReady(message.ready.forks, message.ready.reason);
+      this.pid = message.ready.pid;
+      this.#events.onReady(message.ready.forks);
     } else if ("failed" in message) {
       this.#initFailure = message.failed;
     } else {

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { DirectoryInUseError, lockDirectory } from "../../../src/store/directory-lock.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
+import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 const LOCK = new URL("../../../src/store/directory-lock.ts", import.meta.url).href;
@@ -31,20 +32,24 @@ async function startHolder(dataDir: string) {
   return { pid: child.pid!, kill };
 }
 
-test("a second process is refused while the first lives, and let in after kill -9 of the first", async () => {
-  const { dataDir } = await databases.fresh("sqlite");
-  const holder = await startHolder(dataDir);
-  try {
-    expect(() => lockDirectory(dataDir)).toThrow(DirectoryInUseError);
-    expect(() => lockDirectory(dataDir)).toThrow(
-      `the data directory ${dataDir} is in use by another Millrace (process ${holder.pid}): ` +
-        "stop that one, or choose another directory with MILLRACE_DATA_DIR",
-    );
-  } finally {
-    await holder.kill();
-  }
-  lockDirectory(dataDir).release();
-});
+verifies(
+  "directory.freed-by-death",
+  "a second process is refused while the first lives, and let in after kill -9 of the first",
+  async () => {
+    const { dataDir } = await databases.fresh("sqlite");
+    const holder = await startHolder(dataDir);
+    try {
+      expect(() => lockDirectory(dataDir)).toThrow(DirectoryInUseError);
+      expect(() => lockDirectory(dataDir)).toThrow(
+        `the data directory ${dataDir} is in use by another Millrace (process ${holder.pid}): ` +
+          "stop that one, or choose another directory with MILLRACE_DATA_DIR",
+      );
+    } finally {
+      await holder.kill();
+    }
+    lockDirectory(dataDir).release();
+  },
+);
 
 test("the lock holds within one process too, until it is released", async () => {
   const { dataDir } = await databases.fresh("sqlite");

@@ -1,11 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
+import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 const STORE = new URL("../../../src/store/store.ts", import.meta.url).href;
@@ -31,6 +32,8 @@ async function killedWriter(database: TestDatabase, acknowledgedAtLeast: number)
     stdio: ["ignore", "pipe", "inherit"],
   });
   const exited = once(child, "exit");
+  // Also when the test fails or runs out of time.
+  onTestFinished(() => void child.kill("SIGKILL"));
   const ids: string[] = [];
   for await (const id of createInterface(child.stdout)) {
     ids.push(id);
@@ -41,15 +44,19 @@ async function killedWriter(database: TestDatabase, acknowledgedAtLeast: number)
 }
 
 describe.each(DATABASE_KINDS)("durability on %s", (kind) => {
-  test("whatever was acknowledged before kill -9 is there afterwards", async () => {
-    const database = await databases.fresh(kind);
-    const acknowledged = [...(await killedWriter(database, 300)), ...(await killedWriter(database, 300))];
-    const store = await openStore(database);
-    const stored = new Set((await store.runs.list({ appNumber: 1, limit: 1_000_000 })).map(({ id }) => id));
-    await store.close();
-    expect(acknowledged.length).toBeGreaterThanOrEqual(600);
-    expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
-  });
+  verifies(
+    ["store.both", "store.group-commit"],
+    "whatever was acknowledged before kill -9 is there afterwards",
+    async () => {
+      const database = await databases.fresh(kind);
+      const acknowledged = [...(await killedWriter(database, 300)), ...(await killedWriter(database, 300))];
+      const store = await openStore(database);
+      const stored = new Set((await store.runs.list({ appNumber: 1, limit: 1_000_000 })).map(({ id }) => id));
+      await store.close();
+      expect(acknowledged.length).toBeGreaterThanOrEqual(600);
+      expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
+    },
+  );
 
   describe("writes side by side", () => {
     let store: Store;

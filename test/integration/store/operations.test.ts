@@ -7,6 +7,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleRun } from "./sample-run.ts";
+import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
@@ -142,39 +143,43 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
     expect(app).toMatchObject({ currentVersionId: own.id, updatedAt: NOW + 9 });
   });
 
-  test("runs are found exactly as they were stored, with every field set and with every field empty", async () => {
-    const { number: appNumber } = await newApp();
-    const full = sampleRun({
-      appNumber,
-      isAsync: true,
-      state: "failure",
-      statusCode: 500,
-      attempt: 2,
-      webhookEndpoint: "https://example.test/hook?a=1,2",
-      webhookState: "delivered",
-      errorCode: "app_error",
-      errorMessage: "ValueError: {\"a\": \\ 'b', NULL}\n\t❄",
-      runMs: 0.1 + 0.2,
-    });
-    const empty = sampleRun({
-      appNumber,
-      state: "cancelled",
-      statusCode: null,
-      startedAt: null,
-      completedAt: null,
-      replicaId: null,
-      replicaStartedAt: null,
-      ip: null,
-      queueMs: null,
-      runMs: null,
-      responseMs: null,
-    });
-    await store.runs.insertFinished([full, empty]);
-    expect(await store.runs.find({ appNumber, id: full.id })).toEqual(full);
-    expect(await store.runs.find({ appNumber, id: empty.id })).toEqual(empty);
-    expect(await store.runs.find({ appNumber: appNumber + 1, id: full.id })).toBeNull();
-    expect(await store.runs.find({ appNumber, id: uuidv7(NOW) })).toBeNull();
-  });
+  verifies(
+    "store.both",
+    "runs are found exactly as they were stored, with every field set and with every field empty",
+    async () => {
+      const { number: appNumber } = await newApp();
+      const full = sampleRun({
+        appNumber,
+        isAsync: true,
+        state: "failure",
+        statusCode: 500,
+        attempt: 2,
+        webhookEndpoint: "https://example.test/hook?a=1,2",
+        webhookState: "delivered",
+        errorCode: "app_error",
+        errorMessage: "ValueError: {\"a\": \\ 'b', NULL}\n\t❄",
+        runMs: 0.1 + 0.2,
+      });
+      const empty = sampleRun({
+        appNumber,
+        state: "cancelled",
+        statusCode: null,
+        startedAt: null,
+        completedAt: null,
+        replicaId: null,
+        replicaStartedAt: null,
+        ip: null,
+        queueMs: null,
+        runMs: null,
+        responseMs: null,
+      });
+      await store.runs.insertFinished([full, empty]);
+      expect(await store.runs.find({ appNumber, id: full.id })).toEqual(full);
+      expect(await store.runs.find({ appNumber, id: empty.id })).toEqual(empty);
+      expect(await store.runs.find({ appNumber: appNumber + 1, id: full.id })).toBeNull();
+      expect(await store.runs.find({ appNumber, id: uuidv7(NOW) })).toBeNull();
+    },
+  );
 
   test("a stored run stays as it is when it is stored again", async () => {
     const { number: appNumber } = await newApp();

@@ -1,64 +1,76 @@
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { APP_KEYS } from "../../../src/config/app-shape.ts";
 import { ConfigError } from "../../../src/config/problems.ts";
+import { verifies } from "../../verifies.ts";
 
 const HOST = { cpuCount: 4 };
 
-test("with nothing given, every key has its default", () => {
-  expect(readAppConfig({ host: HOST })).toEqual({
-    config: {
-      deployment: {
-        name: null,
-        pythonVersion: null,
-        disableAuth: false,
-        include: ["*"],
-        exclude: [".*"],
-        shellCommands: [],
-        preBuildCommands: [],
-        dockerBaseImageUrl: null,
-        useUv: false,
-        deploymentInitializationTimeoutSeconds: 600,
-        extraParams: "reject",
-        sse: "auto",
-        fork: "auto",
-        network: true,
-        recordPayloads: "all",
+verifies(
+  [
+    "config.deployment.keys",
+    "config.hardware.keys",
+    "config.scaling.keys",
+    "config.limits.keys",
+    "config.dependencies.keys",
+    "config.response-grace-period.default",
+  ],
+  "with nothing given, every key has its default",
+  () => {
+    expect(readAppConfig({ host: HOST })).toEqual({
+      config: {
+        deployment: {
+          name: null,
+          pythonVersion: null,
+          disableAuth: false,
+          include: ["*"],
+          exclude: [".*"],
+          shellCommands: [],
+          preBuildCommands: [],
+          dockerBaseImageUrl: null,
+          useUv: false,
+          deploymentInitializationTimeoutSeconds: 600,
+          extraParams: "reject",
+          sse: "auto",
+          fork: "auto",
+          network: true,
+          recordPayloads: "all",
+        },
+        hardware: { cpu: 2, memoryGb: 4, compute: ["CPU"], gpuCount: 0, provider: null, region: null },
+        scaling: {
+          minReplicas: 0,
+          maxReplicas: 4,
+          replicaConcurrency: 1,
+          cooldownSeconds: 30,
+          responseGracePeriodSeconds: 900,
+          scalingMetric: "concurrency_utilization",
+          scalingTarget: 100,
+          scalingBuffer: 0,
+          rollOutDurationSeconds: 0,
+          evaluationIntervalSeconds: 30,
+          loadBalancingAlgorithm: "min-connections",
+          computeTier: null,
+          maxQueue: 1000,
+          maxQueueSeconds: 600,
+          maxAttempts: 2,
+          templateKeepSeconds: 900,
+        },
+        limits: {
+          maxBodyBytes: 32 * 2 ** 20,
+          maxResultBytes: 32 * 2 ** 20,
+          maxChunkBytes: 4 * 2 ** 20,
+          maxTranscriptBytes: 64 * 2 ** 20,
+          resultRetentionSeconds: 86_400,
+          streamStallTimeoutSeconds: 60,
+        },
+        dependencies: { pip: {}, apt: {}, conda: {}, paths: { pip: null, apt: null, conda: null } },
+        customRuntime: null,
       },
-      hardware: { cpu: 2, memoryGb: 4, compute: ["CPU"], gpuCount: 0, provider: null, region: null },
-      scaling: {
-        minReplicas: 0,
-        maxReplicas: 4,
-        replicaConcurrency: 1,
-        cooldownSeconds: 30,
-        responseGracePeriodSeconds: 900,
-        scalingMetric: "concurrency_utilization",
-        scalingTarget: 100,
-        scalingBuffer: 0,
-        rollOutDurationSeconds: 0,
-        evaluationIntervalSeconds: 30,
-        loadBalancingAlgorithm: "min-connections",
-        computeTier: null,
-        maxQueue: 1000,
-        maxQueueSeconds: 600,
-        maxAttempts: 2,
-        templateKeepSeconds: 900,
-      },
-      limits: {
-        maxBodyBytes: 32 * 2 ** 20,
-        maxResultBytes: 32 * 2 ** 20,
-        maxChunkBytes: 4 * 2 ** 20,
-        maxTranscriptBytes: 64 * 2 ** 20,
-        resultRetentionSeconds: 86_400,
-        streamStallTimeoutSeconds: 60,
-      },
-      dependencies: { pip: {}, apt: {}, conda: {}, paths: { pip: null, apt: null, conda: null } },
-      customRuntime: null,
-    },
-    warnings: [],
-  });
-});
+      warnings: [],
+    });
+  },
+);
 
 const EVERY_KEY = `
 [deployment]
@@ -127,151 +139,139 @@ readycheck_endpoint = "/ready"
 dockerfile_path = "./Dockerfile"
 `;
 
-test("every key is read from the file, in both forms alike", () => {
-  const plain = readToml(EVERY_KEY);
-  expect(plain.config).toEqual({
-    deployment: {
-      name: "my-app",
-      pythonVersion: "3.12",
-      disableAuth: true,
-      include: ["a", "b"],
-      exclude: [],
-      shellCommands: ["echo 1"],
-      preBuildCommands: ["echo 2\necho 3"],
-      dockerBaseImageUrl: "debian:bookworm-slim",
-      useUv: true,
-      deploymentInitializationTimeoutSeconds: 60,
-      extraParams: "ignore",
-      sse: "wrap",
-      fork: "never",
-      network: false,
-      recordPayloads: "none",
-    },
-    hardware: {
-      cpu: 0.5,
-      memoryGb: 16,
-      compute: ["AMPERE_A10", "CPU"],
-      gpuCount: 2,
-      provider: "aws",
-      region: "us-east-1",
-    },
-    scaling: {
-      minReplicas: 1,
-      maxReplicas: 2000,
-      replicaConcurrency: 8,
-      cooldownSeconds: 120,
-      responseGracePeriodSeconds: 43_200,
-      scalingMetric: "requests_per_second",
-      scalingTarget: 2.5,
-      scalingBuffer: 3,
-      rollOutDurationSeconds: 600,
-      evaluationIntervalSeconds: 6,
-      loadBalancingAlgorithm: "random-choice-2",
-      computeTier: "shared",
-      maxQueue: 1,
-      maxQueueSeconds: 5,
-      maxAttempts: 1,
-      templateKeepSeconds: 0,
-    },
-    limits: {
-      maxBodyBytes: 1024,
-      maxResultBytes: 2 ** 30,
-      maxChunkBytes: 4_000_000,
-      maxTranscriptBytes: 2048,
-      resultRetentionSeconds: 2_592_000,
-      streamStallTimeoutSeconds: 1,
-    },
-    dependencies: {
-      pip: { torch: ">=2.4", "transformers[torch]": "" },
-      apt: { ffmpeg: "latest" },
-      conda: { cuda: "==12" },
-      paths: { pip: null, apt: "pkglist.txt", conda: null },
-    },
-    customRuntime: {
-      entrypoint: ["uvicorn", "main:app"],
-      port: 5000,
-      healthcheckEndpoint: "/health",
-      readycheckEndpoint: "/ready",
-      dockerfilePath: "./Dockerfile",
-    },
-  });
-  expect(plain.warnings).toEqual(["dependencies.paths.apt is used, and dependencies.apt ignored"]);
+verifies(
+  [
+    "config.toml",
+    "config.deployment.keys",
+    "config.hardware.keys",
+    "config.scaling.keys",
+    "config.limits.keys",
+    "config.dependencies.keys",
+    "config.runtime-custom.keys",
+  ],
+  "every key is read from the file, in both forms alike",
+  () => {
+    const plain = readToml(EVERY_KEY);
+    expect(plain.config).toEqual({
+      deployment: {
+        name: "my-app",
+        pythonVersion: "3.12",
+        disableAuth: true,
+        include: ["a", "b"],
+        exclude: [],
+        shellCommands: ["echo 1"],
+        preBuildCommands: ["echo 2\necho 3"],
+        dockerBaseImageUrl: "debian:bookworm-slim",
+        useUv: true,
+        deploymentInitializationTimeoutSeconds: 60,
+        extraParams: "ignore",
+        sse: "wrap",
+        fork: "never",
+        network: false,
+        recordPayloads: "none",
+      },
+      hardware: {
+        cpu: 0.5,
+        memoryGb: 16,
+        compute: ["AMPERE_A10", "CPU"],
+        gpuCount: 2,
+        provider: "aws",
+        region: "us-east-1",
+      },
+      scaling: {
+        minReplicas: 1,
+        maxReplicas: 2000,
+        replicaConcurrency: 8,
+        cooldownSeconds: 120,
+        responseGracePeriodSeconds: 43_200,
+        scalingMetric: "requests_per_second",
+        scalingTarget: 2.5,
+        scalingBuffer: 3,
+        rollOutDurationSeconds: 600,
+        evaluationIntervalSeconds: 6,
+        loadBalancingAlgorithm: "random-choice-2",
+        computeTier: "shared",
+        maxQueue: 1,
+        maxQueueSeconds: 5,
+        maxAttempts: 1,
+        templateKeepSeconds: 0,
+      },
+      limits: {
+        maxBodyBytes: 1024,
+        maxResultBytes: 2 ** 30,
+        maxChunkBytes: 4_000_000,
+        maxTranscriptBytes: 2048,
+        resultRetentionSeconds: 2_592_000,
+        streamStallTimeoutSeconds: 1,
+      },
+      dependencies: {
+        pip: { torch: ">=2.4", "transformers[torch]": "" },
+        apt: { ffmpeg: "latest" },
+        conda: { cuda: "==12" },
+        paths: { pip: null, apt: "pkglist.txt", conda: null },
+      },
+      customRuntime: {
+        entrypoint: ["uvicorn", "main:app"],
+        port: 5000,
+        healthcheckEndpoint: "/health",
+        readycheckEndpoint: "/ready",
+        dockerfilePath: "./Dockerfile",
+      },
+    });
+    expect(plain.warnings).toEqual(["dependencies.paths.apt is used, and dependencies.apt ignored"]);
 
-  const rooted = readToml(EVERY_KEY.replaceAll(/^\[/gm, "[cerebrium."));
-  expect(rooted.config).toEqual(plain.config);
-  expect(rooted.warnings).toEqual(["dependencies.paths.apt is used, and cerebrium.dependencies.apt ignored"]);
+    const rooted = readToml(EVERY_KEY.replaceAll(/^\[/gm, "[cerebrium."));
+    expect(rooted.config).toEqual(plain.config);
+    expect(rooted.warnings).toEqual([
+      "dependencies.paths.apt is used, and cerebrium.dependencies.apt ignored",
+    ]);
 
-  const keys = EVERY_KEY.matchAll(/^([a-z_]+) = /gm);
-  const named = new Set([...keys].map((match) => match[1]));
-  for (const { path } of APP_KEYS.filter((key) => !key.path.startsWith("dependencies."))) {
-    expect(named).toContain(path.slice(path.lastIndexOf(".") + 1));
-  }
-});
+    const keys = EVERY_KEY.matchAll(/^([a-z_]+) = /gm);
+    const named = new Set([...keys].map((match) => match[1]));
+    for (const { path } of APP_KEYS.filter((key) => !key.path.startsWith("dependencies."))) {
+      expect(named).toContain(path.slice(path.lastIndexOf(".") + 1));
+    }
+  },
+);
 
-test("the grace period is also taken at the top level, and the one in scaling wins", () => {
-  const grace = (text: string): number => readToml(text).config.scaling.responseGracePeriodSeconds;
-  expect(grace("response_grace_period = 60")).toBe(60);
-  expect(grace('[cerebrium]\nresponse_grace_period = "2m"')).toBe(120);
-  expect(grace("response_grace_period = 60\n[cerebrium.scaling]\ncooldown = 1")).toBe(60);
+verifies(
+  "config.response-grace-period.top-level",
+  "the grace period is also taken at the top level, and the one in scaling wins",
+  () => {
+    const grace = (text: string): number => readToml(text).config.scaling.responseGracePeriodSeconds;
+    expect(grace("response_grace_period = 60")).toBe(60);
+    expect(grace('[cerebrium]\nresponse_grace_period = "2m"')).toBe(120);
+    expect(grace("response_grace_period = 60\n[cerebrium.scaling]\ncooldown = 1")).toBe(60);
 
-  const both = "response_grace_period = 60\n[scaling]\nresponse_grace_period = 90";
-  expect(grace(both)).toBe(90);
-  expect(readToml(both).warnings).toEqual([
-    "scaling.response_grace_period is used, and response_grace_period ignored",
-  ]);
-});
-
-test.each([
-  "0",
-  "-1",
-  "1e9",
-  "43201",
-  "nan",
-  "inf",
-  '"15 minutes"',
-  '"13h"',
-  '"0s"',
-  "true",
-  "[900]",
-  "2020-01-01",
-])("a grace period of %s is refused, at the top level and in scaling", (raw) => {
-  const bound = "response_grace_period must be a duration from 1s to 12h, got ";
-  expect(problemsOf(`response_grace_period = ${raw}`)).toEqual([expect.stringContaining(bound)]);
-  expect(problemsOf(`[scaling]\nresponse_grace_period = ${raw}`)).toEqual([
-    expect.stringContaining(`scaling.${bound}`),
-  ]);
-});
-
-test("the most replicas follow the host, and are never fewer than the fewest", () => {
-  const most = (text: string, cpuCount: number): number =>
-    readAppConfig({ toml: { text, fileName: "millrace.toml" }, host: { cpuCount } }).config.scaling
-      .maxReplicas;
-  expect(most("", 1)).toBe(2);
-  expect(most("", 64)).toBe(64);
-  expect(most("[scaling]\nmin_replicas = 9", 4)).toBe(9);
-  expect(problemsOf("[scaling]\nmin_replicas = 3\nmax_replicas = 2")).toEqual([
-    "scaling.max_replicas must be at least min_replicas, which is 3, got 2",
-  ]);
-});
-
-test.each(['"true"', "1", '"yes"', "[true]", "{ value = true }"])(
-  "only true makes an app public: disable_auth = %s is refused",
-  (raw) => {
-    expect(problemsOf(`[deployment]\ndisable_auth = ${raw}`)).toEqual([
-      expect.stringContaining("deployment.disable_auth must be true or false, got "),
+    const both = "response_grace_period = 60\n[scaling]\nresponse_grace_period = 90";
+    expect(grace(both)).toBe(90);
+    expect(readToml(both).warnings).toEqual([
+      "scaling.response_grace_period is used, and response_grace_period ignored",
     ]);
   },
 );
 
-test.each(["Upper", "under_score", "-a", "a-", "a.b", "x".repeat(64), "a b", "é", "../etc"])(
-  "the app name %j is refused",
-  (name) => {
-    expect(problemsOf(`[deployment]\nname = "${name}"`)).toHaveLength(1);
+verifies(
+  "config.max-replicas.default",
+  "the most replicas follow the host, and are never fewer than the fewest",
+  () => {
+    const most = (text: string, cpuCount: number): number =>
+      readAppConfig({ toml: { text, fileName: "millrace.toml" }, host: { cpuCount } }).config.scaling
+        .maxReplicas;
+    expect(most("", 1)).toBe(2);
+    expect(most("", 64)).toBe(64);
+    expect(most("[scaling]\nmin_replicas = 9", 4)).toBe(9);
+    expect(problemsOf("[scaling]\nmin_replicas = 3\nmax_replicas = 2")).toEqual([
+      "scaling.max_replicas must be at least min_replicas, which is 3, got 2",
+    ]);
   },
 );
 
-test("all problems of a file are reported at once, each with key, bound and value", () => {
-  const text = `
+verifies(
+  "config.all-problems",
+  "all problems of a file are reported at once, each with key, bound and value",
+  () => {
+    const text = `
     hardware = 5
     [cerebrium.deployment]
     python_version = 3.10
@@ -288,20 +288,21 @@ test("all problems of a file are reported at once, each with key, bound and valu
     ffmpeg = 5
     [cerebrium.dependencies.paths]
     conda = "../../etc/passwd"`;
-  expect(problemsOf(text)).toEqual([
-    'cerebrium.dependencies.pip must be a table, got ["torch"]',
-    'cerebrium.deployment.python_version must be a version in quotes, such as "3.12", got 3.1',
-    "cerebrium.scaling.min_replicas must be a whole number from 0 to 2000, got 9223372036854775807",
-    "cerebrium.scaling.replica_concurrency must be a whole number from 1 to 1000, got 0",
-    'cerebrium.scaling.cooldown must be a duration from 0s to 1h, got "2 days"',
-    'cerebrium.limits.max_body must be a size from 1KiB to 1GiB, got "lots"',
-    `cerebrium.dependencies.paths.conda must be a path inside the app's folder, got "../../etc/passwd"`,
-    'each name in cerebrium.dependencies.apt must be a package name of at most 256 characters that does not begin with a hyphen, got "-o"',
-    "cerebrium.dependencies.apt.ffmpeg must be text of 1 to 256 characters on one line, got 5",
-  ]);
-});
+    expect(problemsOf(text)).toEqual([
+      'cerebrium.dependencies.pip must be a table, got ["torch"]',
+      'cerebrium.deployment.python_version must be a version in quotes, such as "3.12", got 3.1',
+      "cerebrium.scaling.min_replicas must be a whole number from 0 to 2000, got 9223372036854775807",
+      "cerebrium.scaling.replica_concurrency must be a whole number from 1 to 1000, got 0",
+      'cerebrium.scaling.cooldown must be a duration from 0s to 1h, got "2 days"',
+      'cerebrium.limits.max_body must be a size from 1KiB to 1GiB, got "lots"',
+      `cerebrium.dependencies.paths.conda must be a path inside the app's folder, got "../../etc/passwd"`,
+      'each name in cerebrium.dependencies.apt must be a package name of at most 256 characters that does not begin with a hyphen, got "-o"',
+      "cerebrium.dependencies.apt.ffmpeg must be text of 1 to 256 characters on one line, got 5",
+    ]);
+  },
+);
 
-test("unknown keys and tables are warnings with the nearest known one", () => {
+verifies("config.unknown-keys", "unknown keys and tables are warnings with the nearest known one", () => {
   const text = `
     [scaling]
     cooldwn = 1

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { APP_KEYS } from "../../../src/config/app-shape.ts";
 import { ConfigError } from "../../../src/config/problems.ts";
+import { verifies } from "../../verifies.ts";
 
 const HOST = { cpuCount: 4 };
 
@@ -87,17 +88,21 @@ test("every configuration field of a deploy payload is read", () => {
   expect([...members, "runtime"].toSorted()).toEqual(Object.keys(PAYLOAD).toSorted());
 });
 
-test("the payload wins over its toml text, that over the file, and the file over the default", () => {
-  const text = (cooldown: number, queue: number): string =>
-    `[cerebrium.scaling]\ncooldown = ${cooldown}\nmax_queue = ${queue}`;
-  const cooldownOf = (payload: unknown, file: string): number =>
-    readAppConfig({ payload, toml: { text: file, fileName: "cerebrium.toml" }, host: HOST }).config.scaling
-      .cooldownSeconds;
-  expect(cooldownOf({ cooldownPeriodSeconds: 1, cerebrium_toml: text(2, 2) }, text(3, 3))).toBe(1);
-  expect(cooldownOf({ cerebrium_toml: text(2, 2) }, text(3, 3))).toBe(2);
-  expect(cooldownOf({ cooldownPeriodSeconds: null, cerebrium_toml: null }, text(3, 3))).toBe(3);
-  expect(cooldownOf({ cooldownPeriodSeconds: null, cerebrium_toml: "" }, "")).toBe(30);
-});
+verifies(
+  "config.precedence",
+  "the payload wins over its toml text, that over the file, and the file over the default",
+  () => {
+    const text = (cooldown: number, queue: number): string =>
+      `[cerebrium.scaling]\ncooldown = ${cooldown}\nmax_queue = ${queue}`;
+    const cooldownOf = (payload: unknown, file: string): number =>
+      readAppConfig({ payload, toml: { text: file, fileName: "cerebrium.toml" }, host: HOST }).config.scaling
+        .cooldownSeconds;
+    expect(cooldownOf({ cooldownPeriodSeconds: 1, cerebrium_toml: text(2, 2) }, text(3, 3))).toBe(1);
+    expect(cooldownOf({ cerebrium_toml: text(2, 2) }, text(3, 3))).toBe(2);
+    expect(cooldownOf({ cooldownPeriodSeconds: null, cerebrium_toml: null }, text(3, 3))).toBe(3);
+    expect(cooldownOf({ cooldownPeriodSeconds: null, cerebrium_toml: "" }, "")).toBe(30);
+  },
+);
 
 test("what a client sends beside the configuration is ignored", () => {
   const payload = { cliVersion: "2", dockerAuth: "secret", logLevel: 5, constructor: 1, somethingNew: {} };

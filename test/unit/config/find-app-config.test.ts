@@ -7,28 +7,33 @@ import { afterAll, expect, test } from "vitest";
 
 import { findAppConfig, loadAppConfig } from "../../../src/config/app-config.ts";
 import { ConfigError } from "../../../src/config/problems.ts";
+import { verifies } from "../../verifies.ts";
 
 const HOST = { cpuCount: 4 };
 const root = mkdtempSync(join(tmpdir(), "millrace-app-config-"));
 afterAll(() => rmSync(root, { recursive: true }));
 
-test("a folder's millrace.toml is read before its cerebrium.toml, and neither is fine", () => {
-  const dir = folder("both");
-  expect(findAppConfig(dir)).toEqual({ toml: undefined, warnings: [] });
-  expect(loadAppConfig(dir, { host: HOST }).config.scaling.cooldownSeconds).toBe(30);
+verifies(
+  ["config.millrace-toml", "config.cerebrium-toml"],
+  "a folder's millrace.toml is read before its cerebrium.toml, and neither is fine",
+  () => {
+    const dir = folder("both");
+    expect(findAppConfig(dir)).toEqual({ toml: undefined, warnings: [] });
+    expect(loadAppConfig(dir, { host: HOST }).config.scaling.cooldownSeconds).toBe(30);
 
-  writeFileSync(join(dir, "cerebrium.toml"), "[cerebrium.scaling]\ncooldown = 5");
-  expect(loadAppConfig(dir, { host: HOST }).config.scaling.cooldownSeconds).toBe(5);
-  expect(findAppConfig(dir).toml?.fileName).toBe("cerebrium.toml");
+    writeFileSync(join(dir, "cerebrium.toml"), "[cerebrium.scaling]\ncooldown = 5");
+    expect(loadAppConfig(dir, { host: HOST }).config.scaling.cooldownSeconds).toBe(5);
+    expect(findAppConfig(dir).toml?.fileName).toBe("cerebrium.toml");
 
-  writeFileSync(join(dir, "millrace.toml"), "[scaling]\ncooldown = 6\ncooldwn = 7");
-  const loaded = loadAppConfig(dir, { host: HOST, payload: { cooldownPeriodSeconds: null } });
-  expect(loaded.config.scaling.cooldownSeconds).toBe(6);
-  expect(loaded.warnings).toEqual([
-    "millrace.toml is used, and cerebrium.toml beside it ignored",
-    "scaling.cooldwn is not a known key; did you mean scaling.cooldown?",
-  ]);
-});
+    writeFileSync(join(dir, "millrace.toml"), "[scaling]\ncooldown = 6\ncooldwn = 7");
+    const loaded = loadAppConfig(dir, { host: HOST, payload: { cooldownPeriodSeconds: null } });
+    expect(loaded.config.scaling.cooldownSeconds).toBe(6);
+    expect(loaded.warnings).toEqual([
+      "millrace.toml is used, and cerebrium.toml beside it ignored",
+      "scaling.cooldwn is not a known key; did you mean scaling.cooldown?",
+    ]);
+  },
+);
 
 test("a config file that is a folder, a pipe, too large or not UTF-8 is a problem, not a crash or a wait", () => {
   const problem = (name: string, make: (path: string) => void): readonly string[] => {

@@ -8,48 +8,64 @@ import { afterAll, expect, test } from "vitest";
 import { ConfigError } from "../../../src/config/problems.ts";
 import { flagMemberOf, SETTING_KEYS } from "../../../src/config/setting-keys.ts";
 import { readSettings } from "../../../src/config/settings.ts";
+import { verifies } from "../../verifies.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
 afterAll(() => rmSync(dir, { recursive: true }));
 
-test("with nothing given, every setting has its default", () => {
-  expect(readSettings({ flags: {}, env: {} })).toEqual({
-    settings: {
-      dataDir: resolve(".millrace"),
-      host: "127.0.0.1",
-      apiPort: 4000,
-      basePort: 4100,
-      databaseUrl: null,
-      publicApiUrl: null,
-      publicBaseUrl: null,
-      webhookAllow: [],
-      isolation: "auto",
-      shutdownGraceMs: 30_000,
-      maxRuns: 10_000_000,
-      maxStorageBytes: 10_000_000_000,
-      logLevel: "info",
-      python: "python3",
-      corsOrigins: ["*"],
-      maxConnections: 10_000,
-    },
-    warnings: [],
-  });
-});
+verifies(
+  [
+    "start.api-url",
+    "start.base-url",
+    "settings.data-dir",
+    "settings.shutdown-grace",
+    "settings.max-runs",
+    "settings.max-storage",
+  ],
+  "with nothing given, every setting has its default",
+  () => {
+    expect(readSettings({ flags: {}, env: {} })).toEqual({
+      settings: {
+        dataDir: resolve(".millrace"),
+        host: "127.0.0.1",
+        apiPort: 4000,
+        basePort: 4100,
+        databaseUrl: null,
+        publicApiUrl: null,
+        publicBaseUrl: null,
+        webhookAllow: [],
+        isolation: "auto",
+        shutdownGraceMs: 30_000,
+        maxRuns: 10_000_000,
+        maxStorageBytes: 10_000_000_000,
+        logLevel: "info",
+        python: "python3",
+        corsOrigins: ["*"],
+        maxConnections: 10_000,
+      },
+      warnings: [],
+    });
+  },
+);
 
-test("flags win over environment, environment over file, file over default", () => {
-  const config = file("order.toml", 'host = "file"\napi_port = 1\nbase_port = 2\npython = "file"');
-  const { settings } = readSettings({
-    flags: { config, host: "flag", apiPort: undefined },
-    env: { MILLRACE_HOST: "env", MILLRACE_API_PORT: "3" },
-  });
-  expect(settings).toMatchObject({
-    host: "flag",
-    apiPort: 3,
-    basePort: 2,
-    python: "file",
-    maxRuns: 10_000_000,
-  });
-});
+verifies(
+  "settings.precedence",
+  "flags win over environment, environment over file, file over default",
+  () => {
+    const config = file("order.toml", 'host = "file"\napi_port = 1\nbase_port = 2\npython = "file"');
+    const { settings } = readSettings({
+      flags: { config, host: "flag", apiPort: undefined },
+      env: { MILLRACE_HOST: "env", MILLRACE_API_PORT: "3" },
+    });
+    expect(settings).toMatchObject({
+      host: "flag",
+      apiPort: 3,
+      basePort: 2,
+      python: "file",
+      maxRuns: 10_000_000,
+    });
+  },
+);
 
 test("the config file is named by flag before environment before the caller", () => {
   const [one, two, three] = ["one", "two", "three"].map((name) => file(`${name}.toml`, `python = "${name}"`));
@@ -118,27 +134,31 @@ test("an empty variable counts as unset", () => {
   );
 });
 
-test("all problems of all sources are reported at once, by the name the source uses", () => {
-  const config = file("bad.toml", "max_runs = 1.5\nlog_level = 5\npython = [1]");
-  expect(
-    problemsOf({
-      flags: { config, apiPort: "70000" },
-      env: {
-        MILLRACE_SHUTDOWN_GRACE: "2 days",
-        MILLRACE_WEBHOOK_ALLOW: "10.0.0.0/33",
-        MILLRACE_HOST: "300.1.1.1",
-      },
-    }),
-  ).toEqual([
-    'MILLRACE_HOST must be an IP address or a host name, got "300.1.1.1"',
-    "--api-port must be a whole number from 0 to 65535, got 70000",
-    'MILLRACE_WEBHOOK_ALLOW must be a list of address ranges such as 10.0.0.0/8 or fd00::/8, got ["10.0.0.0/33"]',
-    'MILLRACE_SHUTDOWN_GRACE must be a duration from 0s to 1h, got "2 days"',
-    "max_runs must be a whole number from 1 to 1000000000, got 1.5",
-    'log_level must be one of "trace", "debug", "info", "warn", "error", "fatal", "silent", got 5',
-    "python must be text of 1 to 4096 characters on one line, got [1]",
-  ]);
-});
+verifies(
+  "settings.all-problems",
+  "all problems of all sources are reported at once, by the name the source uses",
+  () => {
+    const config = file("bad.toml", "max_runs = 1.5\nlog_level = 5\npython = [1]");
+    expect(
+      problemsOf({
+        flags: { config, apiPort: "70000" },
+        env: {
+          MILLRACE_SHUTDOWN_GRACE: "2 days",
+          MILLRACE_WEBHOOK_ALLOW: "10.0.0.0/33",
+          MILLRACE_HOST: "300.1.1.1",
+        },
+      }),
+    ).toEqual([
+      'MILLRACE_HOST must be an IP address or a host name, got "300.1.1.1"',
+      "--api-port must be a whole number from 0 to 65535, got 70000",
+      'MILLRACE_WEBHOOK_ALLOW must be a list of address ranges such as 10.0.0.0/8 or fd00::/8, got ["10.0.0.0/33"]',
+      'MILLRACE_SHUTDOWN_GRACE must be a duration from 0s to 1h, got "2 days"',
+      "max_runs must be a whole number from 1 to 1000000000, got 1.5",
+      'log_level must be one of "trace", "debug", "info", "warn", "error", "fatal", "silent", got 5',
+      "python must be text of 1 to 4096 characters on one line, got [1]",
+    ]);
+  },
+);
 
 test("a password never appears in a problem, from whichever source it came", () => {
   const address = "mysql://root:hunter2@db/x";
@@ -156,7 +176,7 @@ test("a password never appears in a problem, from whichever source it came", () 
   }
 });
 
-test("the two listeners may not share a port or a public address", () => {
+verifies("start.addresses-differ", "the two listeners may not share a port or a public address", () => {
   expect(problemsOf({ flags: { apiPort: "5000", basePort: "5000" }, env: {} })).toEqual([
     "api_port and base_port must differ, got 5000 for both",
   ]);

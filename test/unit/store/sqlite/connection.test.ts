@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test } from "vitest";
 import { configure, openForReading, openForWriting } from "../../../../src/store/sqlite/connection.ts";
+import { verifies } from "../../../verifies.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "millrace-sqlite-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -11,7 +12,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const pragma = (database: DatabaseSync, name: string) =>
   Object.values(database.prepare(`pragma ${name}`).get() ?? {})[0];
 
-test("both connections have what durability rests on", () => {
+verifies("store.pragmas", "both connections have what durability rests on", () => {
   const path = join(dir, "a.db");
   for (const database of [openForWriting(path), openForReading(path)]) {
     expect(
@@ -21,12 +22,16 @@ test("both connections have what durability rests on", () => {
   }
 });
 
-test("a connection that will not keep a log ahead of its writes is refused, and closed", () => {
-  // A database in memory has no log to write ahead.
-  const database = new DatabaseSync(":memory:");
-  expect(() => configure(database)).toThrow("SQLite has journal_mode = memory where wal is needed");
-  expect(database.isOpen).toBe(false);
-});
+verifies(
+  "store.pragmas",
+  "a connection that will not keep a log ahead of its writes is refused, and closed",
+  () => {
+    // A database in memory has no log to write ahead.
+    const database = new DatabaseSync(":memory:");
+    expect(() => configure(database)).toThrow("SQLite has journal_mode = memory where wal is needed");
+    expect(database.isOpen).toBe(false);
+  },
+);
 
 test("the reading connection cannot write", () => {
   const path = join(dir, "b.db");

@@ -7,6 +7,7 @@ import { commitTogether } from "../../../../src/store/sqlite/group-commit.ts";
 import type { Reply, Request } from "../../../../src/store/sqlite/messages.ts";
 import { openSession } from "../../../../src/store/sqlite/session.ts";
 import type { SqliteSession } from "../../../../src/store/sqlite/session.ts";
+import { verifies } from "../../../verifies.ts";
 
 let dir: string;
 let session: SqliteSession;
@@ -53,20 +54,24 @@ const outcomes = (replies: readonly Reply[]) =>
     return "code" in reply.failure ? reply.failure.code : "failed";
   });
 
-test("nothing is committed before every write of the batch has run, and all of it when the answers come", async () => {
-  const seen: unknown[] = [];
-  // One waits from the start, another comes while the transaction runs.
-  const rest = [put("b"), null, put("c"), null];
-  const next = () => {
-    seen.push(...committed());
-    return rest.shift() ?? null;
-  };
-  const replies = await commitTogether(session, put("a"), next, { now: () => 0, monotonic: () => 0 });
-  expect(outcomes(replies)).toEqual(["stored", "stored", "stored"]);
-  expect(rest).toEqual([]);
-  expect(seen).toEqual([]);
-  expect(committed()).toEqual(["a", "b", "c"]);
-});
+verifies(
+  "store.group-commit",
+  "nothing is committed before every write of the batch has run, and all of it when the answers come",
+  async () => {
+    const seen: unknown[] = [];
+    // One waits from the start, another comes while the transaction runs.
+    const rest = [put("b"), null, put("c"), null];
+    const next = () => {
+      seen.push(...committed());
+      return rest.shift() ?? null;
+    };
+    const replies = await commitTogether(session, put("a"), next, { now: () => 0, monotonic: () => 0 });
+    expect(outcomes(replies)).toEqual(["stored", "stored", "stored"]);
+    expect(rest).toEqual([]);
+    expect(seen).toEqual([]);
+    expect(committed()).toEqual(["a", "b", "c"]);
+  },
+);
 
 test("a write that fails takes back only itself", async () => {
   const requests = [fail(), put("a"), fail(), put("b")];

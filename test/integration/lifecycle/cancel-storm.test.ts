@@ -1,0 +1,125 @@
+import { expect } from "vitest";
+import { expectAllSlots, storm } from "../../support/cancel-storm.ts";
+import { testPool } from "../../support/pool.ts";
+import { verifies } from "../../verifies.ts";
+
+const CANCELS = Number(process.env["STORM_CANCELS"] ?? 10_000);
+const TIMEOUT_MS = 60_000;
+
+const DEF = `
+import time
+
+COUNT = {"interrupted": 0, "met": 0}
+
+def echo(n):
+    return n
+
+def busy(n, ms):
+    try:
+        end = time.perf_counter() + ms / 1000
+        while time.perf_counter() < end:
+            sum(range(100))
+            time.sleep(0.00002)  # Lets the other threads in: a cancel comes by one of them.
+    except BaseException:
+        COUNT["interrupted"] += 1
+        raise
+    return n
+
+def nap(n, ms):
+    time.sleep(ms / 1000)
+    return n
+
+def fail(n):
+    raise ValueError(n)
+
+def interrupted():
+    return COUNT["interrupted"]
+
+def meet(size):
+    COUNT["met"] += 1
+    end = time.monotonic() + 5
+    while COUNT["met"] < size and time.monotonic() < end:
+        time.sleep(0.001)
+    return COUNT["met"]
+`;
+
+const ASYNC = `
+import asyncio
+import time
+
+COUNT = {"interrupted": 0, "met": 0}
+
+async def echo(n):
+    return n
+
+async def busy(n, ms):
+    try:
+        end = time.perf_counter() + ms / 1000
+        while time.perf_counter() < end:
+            await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        COUNT["interrupted"] += 1
+        raise
+    return n
+
+async def nap(n, ms):
+    await asyncio.sleep(ms / 1000)
+    return n
+
+async def fail(n):
+    raise ValueError(n)
+
+async def interrupted():
+    return COUNT["interrupted"]
+
+async def meet(size):
+    COUNT["met"] += 1
+    end = time.monotonic() + 5
+    while COUNT["met"] < size and time.monotonic() < end:
+        await asyncio.sleep(0.001)
+    return COUNT["met"]
+`;
+
+/** Ends without a word when every call that was not cancelled returned its own value. */
+async function expectCalm(main: string, concurrency: number): Promise<void> {
+  const toml = `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${concurrency}`;
+  const test = await testPool({ main, toml });
+  const seed = Number(process.env["STORM_SEED"] ?? Date.now() % 1_000_000);
+  const report = await storm(test, CANCELS, seed);
+  const told = `STORM_SEED=${seed} ${JSON.stringify({ ...report, wrong: report.wrong.length })}`;
+  expect(report.wrong.slice(0, 5), told).toEqual([]);
+  expect(test.exits, told).toEqual([]);
+  // A storm that met no call ahead of its turn, or no running code, would prove nothing.
+  expect(report.aheadCancels, told).toBeGreaterThan(CANCELS / 100);
+  expect(report.interrupted, told).toBeGreaterThan(CANCELS / 1_000);
+  if (process.env["STORM_REPORT"]) process.stdout.write(`${told}\n`);
+  await expectAllSlots(test);
+}
+
+verifies(
+  "show.cancel.def-1",
+  "10,000 cancels at random moments touch no other call: def, one at a time",
+  () => expectCalm(DEF, 1),
+  TIMEOUT_MS,
+);
+
+verifies(
+  "show.cancel.def-8",
+  "10,000 cancels at random moments touch no other call: def, eight at a time",
+  () => expectCalm(DEF, 8),
+  TIMEOUT_MS,
+);
+
+verifies(
+  "show.cancel.async-1",
+  "10,000 cancels at random moments touch no other call: async def, one at a time",
+  () => expectCalm(ASYNC, 1),
+  TIMEOUT_MS,
+);
+
+verifies(
+  "show.cancel.async-8",
+  "10,000 cancels at random moments touch no other call: async def, eight at a time",
+  () => expectCalm(ASYNC, 8),
+  TIMEOUT_MS,
+);

@@ -1,0 +1,154 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import { assertNothingLeft } from "./leak-check.ts";
+import { until } from "./service.ts";
+import { REPOSITORY } from "./source-files.ts";
+
+/** The command line as a user finds it in a clone. */
+export const MILLRACE = path.join(REPOSITORY, "bin", "millrace");
+
+export type CommandOptions = {
+  readonly env?: Record<string, string>;
+  readonly cwd?: string;
+};
+
+/** A real process in a session of its own, as at a terminal of its own; it is gone when the test is over. */
+export class Command {
+  readonly child: ChildProcess;
+  /** Resolves with the exit code, or the signal's name. */
+  readonly exited: Promise<number | string>;
+  stdout = "";
+  stderr = "";
+
+  constructor(program: string, args: readonly string[], { env = {}, cwd = REPOSITORY }: CommandOptions = {}) {
+    this.child = spawn(program, args, {
+      cwd,
+      env: { ...plainEnvironment(), ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+    });
+    this.child.stdout?.on("data", (data) => (this.stdout += String(data)));
+    this.child.stderr?.on("data", (data) => (this.stderr += String(data)));
+    this.exited = new Promise((resolve, reject) => {
+      this.child.once("error", reject);
+      // `close`, not `exit`: all that was printed has been read.
+      this.child.once("close", (code, signal) => resolve(signal ?? code ?? "no code"));
+    });
+    onTestFinished(async () => {
+      if (groupMembers(this.pid).length > 0) process.kill(-this.pid, "SIGKILL");
+      await this.exited;
+    });
+  }
+
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
+  /** Waits for a line on stdout or stderr; fails with all that was printed when it does not come. */
+  async printed(pattern: RegExp, withinMs = 20_000): Promise<RegExpExecArray> {
+    const find = (): RegExpExecArray | null => pattern.exec(this.stdout) ?? pattern.exec(this.stderr);
+    const isOver = (): boolean => this.child.exitCode !== null || this.child.signalCode !== null;
+    await until(`${pattern}`, () => find() !== null || isOver(), withinMs).catch(() => {});
+    const found = find();
+    if (!found) throw new Error(`never printed ${pattern}:\n${this.stdout}\n${this.stderr}`);
+    return found;
+  }
+
+  /** Sends a signal to the whole group, as a terminal does for Ctrl-C. */
+  signal(name: NodeJS.Signals): void {
+    process.kill(-this.pid, name);
+  }
+
+  /** Ctrl-C, and the exit that follows. */
+  async interrupt(): Promise<number | string> {
+    this.signal("SIGINT");
+    return await this.exited;
+  }
+}
+
+/** Runs a command to its end. */
+export async function run(
+  program: string,
+  args: readonly string[],
+  options: CommandOptions = {},
+): Promise<{ code: number | string; stdout: string; stderr: string }> {
+  const command = new Command(program, args, options);
+  const code = await command.exited;
+  return { code, stdout: command.stdout, stderr: command.stderr };
+}
+
+/** A started service, read from the line it logs when it is up. */
+export type Served = { readonly command: Command; readonly apiUrl: string; readonly baseUrl: string };
+
+/** `millrace serve` on a data directory, on any free ports unless `env` says otherwise. */
+export async function serve(dataDir: string, env: Record<string, string> = {}): Promise<Served> {
+  const command = new Command(MILLRACE, ["serve"], { env: { ...serviceEnvironment(dataDir), ...env } });
+  const [line] = await command.printed(/^.*"millrace is up".*$/m);
+  const { apiUrl, baseUrl } = JSON.parse(line) as { apiUrl: string; baseUrl: string };
+  return { command, apiUrl, baseUrl };
+}
+
+/** What `bootstrap --json` prints. */
+export type BootstrapFields = { project_id: string; token: string; api_url: string; base_url: string };
+
+/** `millrace bootstrap --json` on a data directory. */
+export async function bootstrap(
+  dataDir: string,
+  env: Record<string, string> = {},
+): Promise<{ line: string; fields: BootstrapFields }> {
+  const { code, stdout, stderr } = await run(MILLRACE, ["bootstrap", "--json"], {
+    env: { MILLRACE_DATA_DIR: dataDir, ...env },
+  });
+  if (code !== 0) throw new Error(`bootstrap ended with ${code}: ${stderr}`);
+  return { line: stdout, fields: JSON.parse(stdout) as BootstrapFields };
+}
+
+/** The settings for a service beside others. */
+export function serviceEnvironment(dataDir: string): Record<string, string> {
+  return { MILLRACE_DATA_DIR: dataDir, MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0" };
+}
+
+/** A directory of the test's own; when the test is over nothing may still work in it. */
+export function scratchDirectory(): string {
+  const directory = mkdtempSync(path.join(tmpdir(), "millrace-cli-"));
+  onTestFinished(async () => {
+    await assertNothingLeft(directory);
+    rmSync(directory, { recursive: true, force: true });
+  });
+  return directory;
+}
+
+/** The living processes of a group. */
+export function groupMembers(group: number): number[] {
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const [state, , pgrp] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+        return Number(pgrp) === group && state !== "Z";
+      } catch {
+        return false; // It ended while we looked.
+      }
+    });
+}
+
+/** Addresses that something listens on at a port, as the kernel writes them; IPv4 only. */
+export function listenersOn(port: number): string[] {
+  const hex = port.toString(16).toUpperCase().padStart(4, "0");
+  const rows = readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1);
+  return rows
+    .map((row) => row.trim().split(/\s+/))
+    .filter(([, local = "", , state]) => state === "0A" && local.endsWith(`:${hex}`))
+    .map(([, local = ""]) => local.split(":")[0] ?? "");
+}
+
+/** Nothing of the machine's own Millrace settings, and none of the test runner's Node options. */
+function plainEnvironment(): Record<string, string> {
+  const { PATH = "", HOME = "/", TMPDIR } = process.env;
+  return { PATH, HOME, ...(TMPDIR !== undefined && { TMPDIR }) };
+}

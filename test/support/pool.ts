@@ -1,0 +1,91 @@
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { availableParallelism, tmpdir } from "node:os";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import { loadAppConfig } from "../../src/config/app-config.ts";
+import type { ScalingConfig } from "../../src/model/app-config.ts";
+import type { Outcome } from "../../src/model/outcome.ts";
+import { Call } from "../../src/replicas/call.ts";
+import { Home } from "../../src/replicas/home.ts";
+import { Pool } from "../../src/replicas/pool.ts";
+import { processEngine } from "../../src/replicas/process/engine.ts";
+import { findInterpreter } from "../../src/replicas/process/interpreter.ts";
+import { assertNothingLeft } from "./leak-check.ts";
+import { writeApp } from "./service.ts";
+import type { TestApp } from "./service.ts";
+
+/** A call that a test made, and how it ended. */
+export type TestCall = { readonly call: Call; readonly ended: Promise<Outcome> };
+
+/** A pool of real Python replicas without the rest of the service. */
+export class TestPool {
+  readonly pool: Pool;
+  readonly scaling: ScalingConfig;
+  /** How replicas ended, in order. */
+  readonly exits: string[];
+
+  constructor(pool: Pool, scaling: ScalingConfig, exits: string[]) {
+    this.pool = pool;
+    this.scaling = scaling;
+    this.exits = exits;
+  }
+
+  submit(functionName: string, args: object, onEnd: (outcome: Outcome) => void = () => {}): TestCall {
+    const { promise: ended, resolve } = Promise.withResolvers<Outcome>();
+    const body = Buffer.from(JSON.stringify(args));
+    const call = new Call(randomUUID(), functionName, body, {
+      onEnd: (outcome) => {
+        onEnd(outcome);
+        resolve(outcome);
+      },
+    });
+    this.pool.submit(call);
+    return { call, ended };
+  }
+
+  /** The value a call returns; throws when it did not return. */
+  async value(functionName: string, args: object): Promise<unknown> {
+    return returned(await this.submit(functionName, args).ended);
+  }
+}
+
+/** What a call returned; throws when it ended otherwise. */
+export function returned(outcome: Outcome): unknown {
+  if (outcome.kind !== "returned") throw new Error(`it ended as ${JSON.stringify(outcome)}`);
+  return JSON.parse(outcome.json.toString());
+}
+
+/** Starts a pool for one app; everything of it is ended, and searched for leaks, when the test is over. */
+export async function testPool(app: TestApp): Promise<TestPool> {
+  const directory = await mkdtemp(path.join(tmpdir(), "millrace-pool-"));
+  const bundleDir = await writeApp(path.join(directory, "app"), "app", app);
+  const { config } = loadAppConfig(bundleDir, { host: { cpuCount: availableParallelism() } });
+  const python = await findInterpreter(process.env["MILLRACE_PYTHON"] ?? "python3");
+  const home = await Home.open(path.join(directory, "run"));
+  const spec = {
+    versionId: randomUUID(),
+    bundleDir,
+    environment: {},
+    concurrency: config.scaling.replicaConcurrency,
+    ignoreExtra: false,
+    maxResultBytes: config.limits.maxResultBytes,
+    maxChunkBytes: config.limits.maxChunkBytes,
+    mayFork: config.deployment.fork === "auto",
+    templateKeepMs: config.scaling.templateKeepSeconds * 1000,
+  };
+  const exits: string[] = [];
+  const launcher = processEngine(python.path).launcher(spec, home, () => {});
+  const pool = new Pool(config, launcher, home, {
+    onLog: () => {},
+    onFunctions: () => {},
+    onReplicaGone: (_, exit) => exits.push(exit.detail),
+  });
+  onTestFinished(async () => {
+    await pool.close({ kind: "refused", code: "draining" });
+    await home.close();
+    await assertNothingLeft(directory);
+    await rm(directory, { recursive: true, force: true });
+  });
+  return new TestPool(pool, config.scaling, exits);
+}

@@ -1,0 +1,41 @@
+import { readFileSync, readdirSync, readlinkSync } from "node:fs";
+
+/** The parent of a process, 0 when it is gone. */
+export function parentOf(pid: number): number {
+  return Number(statOf(pid)[1] ?? 0);
+}
+
+/** The process group a process is in, 0 when it is gone. */
+export function groupOf(pid: number): number {
+  return Number(statOf(pid)[2] ?? 0);
+}
+
+/** Whether a process lives; one that is dead and not yet buried does not. */
+export function isAlive(pid: number): boolean {
+  const [state = "Z"] = statOf(pid);
+  return state !== "Z" && state !== "X";
+}
+
+/** What the descriptors of a process point at, by number. */
+export function descriptorsOf(pid: number): Map<number, string> {
+  const folder = `/proc/${pid}/fd`;
+  const found = new Map<number, string>();
+  for (const name of readdirSync(folder)) {
+    try {
+      found.set(Number(name), readlinkSync(`${folder}/${name}`));
+    } catch {
+      // Closed while we looked.
+    }
+  }
+  return found;
+}
+
+/** State, parent, group and so on: what stands after the name in /proc/PID/stat. */
+function statOf(pid: number): string[] {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return text.slice(text.lastIndexOf(")") + 2).split(" ");
+  } catch {
+    return [];
+  }
+}

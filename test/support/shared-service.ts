@@ -1,0 +1,43 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll } from "vitest";
+import type { AppLogLine } from "../../src/apps/catalog.ts";
+import { readSettings } from "../../src/config/settings.ts";
+import { createLog } from "../../src/kit/log.ts";
+import { startService } from "../../src/main.ts";
+import type { ServiceOptions } from "../../src/main.ts";
+import { assertNothingLeft } from "./leak-check.ts";
+import { TestService } from "./service.ts";
+import type { TestApp } from "./service.ts";
+
+/** One service for all tests of a file that leave nothing behind in it; the answer gives it once it is up. */
+export function sharedService(
+  apps: Record<string, TestApp> = {},
+  flags: Record<string, unknown> = {},
+  options: Pick<ServiceOptions, "arrival"> = {},
+): () => TestService {
+  let shared: TestService | undefined;
+  beforeAll(async () => {
+    const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
+    const logs: AppLogLine[] = [];
+    const { settings } = readSettings({
+      flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...flags },
+      env: {},
+    });
+    const log = createLog(process.env["TEST_LOG"] ?? "silent");
+    const service = await startService(settings, { ...options, log, onAppLog: (line) => logs.push(line) });
+    shared = new TestService(service, settings, directory, logs);
+    for (const [name, app] of Object.entries(apps)) await shared.deploy(name, app);
+  });
+  afterAll(async () => {
+    if (!shared) return;
+    await shared.service.stop();
+    await assertNothingLeft(shared.directory);
+    await rm(shared.directory, { recursive: true, force: true });
+  });
+  return () => {
+    if (!shared) throw new Error("the service is not up yet");
+    return shared;
+  };
+}

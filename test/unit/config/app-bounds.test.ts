@@ -1,0 +1,98 @@
+import { expect, test } from "vitest";
+
+import { readAppConfig } from "../../../src/config/app-config.ts";
+import { ConfigError } from "../../../src/config/problems.ts";
+import { verifies } from "../../verifies.ts";
+
+verifies("config.min-replicas.bounds", "min_replicas takes 0 to 2000 and nothing outside", () => {
+  const fewest = (raw: string): unknown => read(`[scaling]\nmin_replicas = ${raw}`).scaling.minReplicas;
+  expect(["0", "2000"].map(fewest)).toEqual([0, 2000]);
+  for (const raw of ["-1", "2001", "1.5", '"1"']) {
+    expect(problemsOf(`[scaling]\nmin_replicas = ${raw}`)).toEqual([
+      expect.stringContaining("scaling.min_replicas must be a whole number from 0 to 2000, got "),
+    ]);
+  }
+});
+
+verifies("config.cooldown.bounds", "cooldown takes 0 to 3600 s and nothing outside", () => {
+  const cooldown = (raw: string): unknown => read(`[scaling]\ncooldown = ${raw}`).scaling.cooldownSeconds;
+  expect(["0", "3600", '"1h"'].map(cooldown)).toEqual([0, 3600, 3600]);
+  for (const raw of ["-1", "3601", '"61m"', "true"]) {
+    expect(problemsOf(`[scaling]\ncooldown = ${raw}`)).toEqual([
+      expect.stringContaining("scaling.cooldown must be a duration from 0s to 1h, got "),
+    ]);
+  }
+});
+
+verifies("config.response-grace-period.bounds", "the grace period takes 1 s and 12 hours", () => {
+  const grace = (raw: string): unknown =>
+    read(`response_grace_period = ${raw}`).scaling.responseGracePeriodSeconds;
+  expect(["1", '"1s"', "43200", '"12h"'].map(grace)).toEqual([1, 1, 43_200, 43_200]);
+});
+
+for (const raw of [
+  "0",
+  "-1",
+  "1e9",
+  "43201",
+  "nan",
+  "inf",
+  '"15 minutes"',
+  '"13h"',
+  '"0s"',
+  "true",
+  "[900]",
+  "2020-01-01",
+]) {
+  verifies(
+    "config.response-grace-period.bounds",
+    `a grace period of ${raw} is refused, at the top level and in scaling`,
+    () => {
+      const bound = "response_grace_period must be a duration from 1s to 12h, got ";
+      expect(problemsOf(`response_grace_period = ${raw}`)).toEqual([expect.stringContaining(bound)]);
+      expect(problemsOf(`[scaling]\nresponse_grace_period = ${raw}`)).toEqual([
+        expect.stringContaining(`scaling.${bound}`),
+      ]);
+    },
+  );
+}
+
+verifies("config.durations", "a duration is a number of seconds or text such as 90s, 15m, 1h30m", () => {
+  const grace = (raw: string): unknown =>
+    read(`response_grace_period = ${raw}`).scaling.responseGracePeriodSeconds;
+  expect(["90", "1.5", '"90s"', '"15m"', '"1h30m"', '"1h 30m"', '"90"'].map(grace)).toEqual([
+    90, 1.5, 90, 900, 5400, 5400, 90,
+  ]);
+});
+
+verifies("config.disable-auth", "an app is public when disable_auth is true, and only then", () => {
+  expect(read("").deployment.disableAuth).toBe(false);
+  expect(read("[deployment]\ndisable_auth = false").deployment.disableAuth).toBe(false);
+  expect(read("[deployment]\ndisable_auth = true").deployment.disableAuth).toBe(true);
+  for (const raw of ['"true"', "1", '"yes"', "[true]", "{ value = true }"]) {
+    expect(problemsOf(`[deployment]\ndisable_auth = ${raw}`)).toEqual([
+      expect.stringContaining("deployment.disable_auth must be true or false, got "),
+    ]);
+  }
+});
+
+test.each(["Upper", "under_score", "-a", "a-", "a.b", "x".repeat(64), "a b", "é", "../etc"])(
+  "the app name %j is refused",
+  (name) => {
+    expect(problemsOf(`[deployment]\nname = "${name}"`)).toHaveLength(1);
+  },
+);
+
+function read(text: string): ReturnType<typeof readAppConfig>["config"] {
+  return readAppConfig({ toml: { text, fileName: "millrace.toml" }, host: { cpuCount: 4 } }).config;
+}
+
+function problemsOf(text: string): readonly string[] {
+  try {
+    read(text);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  throw new Error("the configuration was accepted");
+}
