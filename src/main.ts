@@ -47,7 +47,7 @@ export type Service = {
 export type ServiceOptions = {
   readonly log: Log;
   /** Lines that apps print. */
-  onAppLog?(line: AppLogLine): void;
+  readonly onAppLog?: (line: AppLogLine) => void;
   readonly arrival?: ArrivalLimits;
 };
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import frames
 from .bind import Entry
-from .encode import NotJson, to_utf8
+from .encode import NotJson, TooLarge, to_utf8
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -55,10 +55,10 @@ def result_frame(call_id: int, value: Any, run_ms: float, encode: Callable[[Any]
     try:
         body = encode(value)
     except NotJson as error:
-        return unsendable_frame(call_id, "result_not_json", str(error), run_ms)
+        return unsendable_frame(call_id, error, run_ms)
     if len(body) > limit:
-        text = "the result is %d bytes of JSON, max_result is %d" % (len(body), limit)
-        return unsendable_frame(call_id, "result_too_large", text, run_ms)
+        error = TooLarge("the result is %d bytes of JSON, max_result is %d" % (len(body), limit))
+        return unsendable_frame(call_id, error, run_ms)
     status = 0
     if type(value) is dict and "status_code" in value:
         wanted = value["status_code"]
@@ -71,14 +71,14 @@ def result_frame(call_id: int, value: Any, run_ms: float, encode: Callable[[Any]
 def chunk_frame(call_id: int, value: Any, encode: Callable[[Any], bytes], limit: int) -> bytes:
     """CHUNK: text as it is, any other value as JSON. Raises NotJson."""
     body = b"\0" + to_utf8(value) if isinstance(value, str) else b"\1" + encode(value)
-    if len(body) > limit:
-        raise NotJson("a chunk is %d bytes, max_chunk is %d" % (len(body) - 1, limit))
+    if len(body) - 1 > limit:
+        raise TooLarge("a chunk is %d bytes, max_chunk is %d" % (len(body) - 1, limit))
     return frames.pack(frames.CHUNK, call_id, body)
 
 
-def unsendable_frame(call_id: int, code: str, message: str, run_ms: float) -> bytes:
+def unsendable_frame(call_id: int, error: NotJson, run_ms: float) -> bytes:
     """FAILED, for a function that ran well but whose value cannot leave."""
-    fields = {"kind": "unsendable", "code": code, "message": message, "run_ms": run_ms}
+    fields = {"kind": "unsendable", "code": error.code, "message": str(error), "run_ms": run_ms}
     return frames.pack(frames.FAILED, call_id, json.dumps(fields).encode())
 
 

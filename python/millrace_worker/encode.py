@@ -12,6 +12,14 @@ _OPTIONS = {"separators": (",", ":"), "allow_nan": False, "ensure_ascii": False}
 class NotJson(Exception):
     """A value that JSON cannot hold; the text names its type and the path to it."""
 
+    code = "result_not_json"
+
+
+class TooLarge(NotJson):
+    """A value that JSON can hold, and more of it than may be sent at once."""
+
+    code = "result_too_large"
+
 
 def make_encoder() -> Callable[[Any], bytes]:
     """An encoder for one thread: value to UTF-8 JSON bytes, or NotJson."""

@@ -144,7 +144,7 @@ class Looped:
                 limit = self._replica.order.max_chunk_bytes
                 self._replica.send(chunk_frame(call_id, chunk, self._encode, limit))
         except NotJson as error:
-            return unsendable_frame(call_id, "result_not_json", str(error), _since(started))
+            return unsendable_frame(call_id, error, _since(started))
         finally:
             close = getattr(stream, "aclose", None)
             if close:

@@ -143,7 +143,7 @@ def _read_control(replica: Replica) -> None:
         for call_id, kind, payload in received:
             if kind == frames.STOP:
                 replica.is_stopping = True
-                os.kill(os.getpid(), signal.SIGTERM)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
             elif kind == frames.CREDIT:
                 replica.grant(call_id, frames.COUNT.unpack(payload)[0])
             elif kind in (frames.CANCEL, frames.WITHDRAW):

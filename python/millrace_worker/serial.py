@@ -97,7 +97,7 @@ class Serial:
             return frames.pack(frames.CANCELLED, call_id)
         except NotJson as error:
             _close(iterator)
-            return unsendable_frame(call_id, "result_not_json", str(error), _since(started))
+            return unsendable_frame(call_id, error, _since(started))
         finally:
             self._streaming = 0
 

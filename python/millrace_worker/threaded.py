@@ -131,7 +131,7 @@ class Threads:
                     return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
                 replica.send(chunk_frame(call_id, chunk, encode, replica.order.max_chunk_bytes))
         except NotJson as error:
-            return unsendable_frame(call_id, "result_not_json", str(error), _since(started))
+            return unsendable_frame(call_id, error, _since(started))
         finally:
             close = getattr(iterator, "close", None)
             if close:

@@ -29,7 +29,7 @@ export type CatalogParts = {
   readonly dataDir: string;
   readonly clock: Clock;
   readonly log: Log;
-  onLog(line: AppLogLine): void;
+  readonly onLog: (line: AppLogLine) => void;
 };
 
 /** Every app that takes calls, found by project and name without touching the database. */
@@ -37,7 +37,8 @@ export class Catalog {
   readonly #parts: CatalogParts;
   /** By project, then by name: a key made of both would be put together anew for every call. */
   readonly #live = new Map<string, Map<string, LiveApp>>();
-  readonly #retiring = new Set<Promise<void>>();
+  /** Pools of earlier versions that still finish what they hold. */
+  readonly #retiring = new Map<Pool, Promise<void>>();
 
   private constructor(parts: CatalogParts) {
     this.#parts = parts;
@@ -90,16 +91,17 @@ export class Catalog {
     return live;
   }
 
-  /** No new calls; resolves when what runs has ended. */
+  /** No new calls; resolves when those taken have ended. */
   async drain(): Promise<void> {
     await Promise.all(this.#all().map(({ pool }) => pool.drain()));
-    await Promise.all(this.#retiring);
+    await Promise.all(this.#retiring.values());
   }
 
   /** Ends every process; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
-    await Promise.all(this.#all().map(({ pool }) => pool.close(outcome)));
-    await Promise.all(this.#retiring);
+    const pools = [...this.#all().map(({ pool }) => pool), ...this.#retiring.keys()];
+    await Promise.all(pools.map((pool) => pool.close(outcome)));
+    await Promise.all(this.#retiring.values());
   }
 
   #all(): LiveApp[] {
@@ -145,7 +147,7 @@ export class Catalog {
     const gone = pool
       .drain()
       .then(() => pool.close({ kind: "refused", code: "draining" }))
-      .finally(() => this.#retiring.delete(gone));
-    this.#retiring.add(gone);
+      .finally(() => this.#retiring.delete(pool));
+    this.#retiring.set(pool, gone);
   }
 }

@@ -1,12 +1,10 @@
 import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import type { JsonFault } from "./check-json-fault.ts";
+import type { BodyPiece } from "./check-json-thread.ts";
 
 /** From here on a body is checked in the thread: on the event loop it would hold up every other call. */
 export const OFF_THREAD_BYTES = 256 * 1024;
-
-/** What the thread is sent: a body is all pieces up to a last one. */
-export type BodyPiece = { readonly piece: Uint8Array<ArrayBuffer>; readonly isLast: boolean };
 
 /**
  * The body is copied in pieces with the event loop free in between, and each copy changes hands. Measured for

@@ -1,6 +1,8 @@
 import { parentPort } from "node:worker_threads";
 import { checkJson } from "./check-json.ts";
-import type { BodyPiece } from "./check-json-off-thread.ts";
+
+/** What the thread is sent: a body is all pieces up to a last one. */
+export type BodyPiece = { readonly piece: Uint8Array<ArrayBuffer>; readonly isLast: boolean };
 
 // The whole of the thread behind `checkJsonOffThread`: pieces come in, and after a last one its body's fault or
 // null goes out.

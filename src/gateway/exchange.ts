@@ -19,6 +19,8 @@ export class Exchange {
   readonly #cors: Cors;
   /** Null as long as it is not known to be well-formed. */
   head: RequestHead | null = null;
+  /** What comes after it on the connection cannot be read. */
+  isLast = false;
 
   constructor(request: IncomingMessage, response: ServerResponse, id: string, cors: Cors) {
     this.request = request;
@@ -38,7 +40,7 @@ export class Exchange {
     if (timing) headers.push("server-timing", serverTiming(timing));
     if (answer.error) addAll(headers, answer.headers);
     if (head && head.origin !== null) addAll(headers, this.#cors.headers(head.origin));
-    if (!request.complete && !(head && isSoonOver(head))) headers.push("connection", "close");
+    if (!request.complete && (this.isLast || !head || !isSoonOver(head))) headers.push("connection", "close");
     response.writeHead(answer.status, headers);
     // As one string head and body leave in one plain write; a buffer would go as a second vector.
     if (answer.body.length <= ONE_WRITE_BYTES) response.end(answer.body.toString("latin1"), "latin1");

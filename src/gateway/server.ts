@@ -133,9 +133,14 @@ export class Gateway {
     }
     const refusal = new AppError(PARSER_ERRORS[error.code ?? ""] ?? "bad_request");
     const latest = this.#latest.get(socket);
-    if (!latest || latest.response.writableFinished) refuse(refusal, socket);
-    else if (!latest.request.complete) latest.fail(refusal);
-    else latest.response.once("finish", () => refuse(refusal, socket));
+    if (!latest || latest.response.writableFinished) {
+      refuse(refusal, socket);
+    } else if (latest.request.complete) {
+      latest.response.once("finish", () => refuse(refusal, socket));
+    } else {
+      latest.isLast = true;
+      latest.fail(refusal);
+    }
   }
 
   /** The edge: what is not meant for callers is logged whole and told as `internal`. */

@@ -12,11 +12,16 @@ export class CrashLoop {
   /** Why the app could not start, as long as its latest start failed. */
   initFailure: InitFailure | null = null;
 
+  /** The latest replica to start or to be called failed. */
+  get hasFailed(): boolean {
+    return this.#failures > 0;
+  }
+
   /** A replica that was started at `startedAt` died on its own, or could not start. */
   record(startedAt: number, now: number, initFailure: InitFailure | null): void {
-    this.initFailure = initFailure;
     // One of those that were there at the last failure already: several at once are one failure.
     if (startedAt < this.#failedAt) return;
+    this.initFailure = initFailure;
     this.#failures += 1;
     this.#failedAt = now;
     const isFirst = this.#failures === 1 && !initFailure;

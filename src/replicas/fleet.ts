@@ -138,7 +138,7 @@ export class Fleet {
     this.replicas.delete(replica);
     this.#withdraw(replica);
     const isFault = !replica.isCondemned && !this.#isStopping;
-    if (isFault) this.#crashes.record(startedAt, performance.now(), failureToStart(replica, exit));
+    if (isFault) this.#crashes.record(startedAt, performance.now(), this.#failureToStart(replica, exit));
     this.#events.onReplicaGone(replica.id, exit);
     // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
     const begun = lost.slice(0, this.#scaling.replicaConcurrency);
@@ -148,6 +148,13 @@ export class Fleet {
     this.#events.onReturned(lost.slice(begun.length));
     this.scale();
     if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
+  }
+
+  /** Once a start may end without a word, by an accident of the machine; the second time it is the app's doing. */
+  #failureToStart(replica: Replica, exit: Exit): InitFailure | null {
+    if (exit.initFailure || replica.readyAt > 0 || !this.#crashes.hasFailed) return exit.initFailure;
+    const message = `The app's process ended while it started (${exit.detail}).`;
+    return { message, traceback: message };
   }
 
   /** What is in flight has its own time limit; a replica that outlives even that is stuck. */
@@ -201,11 +208,4 @@ export class Fleet {
   async #empty(): Promise<void> {
     if (this.replicas.size > 0) await this.#emptied.promise;
   }
-}
-
-/** Why a replica never became ready, where that is the app's doing. */
-function failureToStart(replica: Replica, exit: Exit): InitFailure | null {
-  if (exit.initFailure || replica.readyAt > 0) return exit.initFailure;
-  const message = `The app's process ended while it started (${exit.detail}).`;
-  return { message, traceback: message };
 }

@@ -10,6 +10,7 @@ import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
 import { Pace } from "./pace.ts";
 import type { Replica } from "./replica.ts";
+import { growsEarly } from "./scale.ts";
 import { Watch } from "./watch.ts";
 
 /** A line some replica of the pool printed. */
@@ -32,16 +33,22 @@ export class Pool {
   /** What `main.py` offers; null until a replica has said hello. */
   functions: ReadonlyMap<string, FunctionSignature> | null = null;
   readonly #scaling: ScalingConfig;
+  readonly #growsEarly: boolean;
   readonly #events: PoolEvents;
   readonly #fleet: Fleet;
   readonly #queue = new CallQueue();
   readonly #balancer: Balancer;
   readonly #pace = new Pace();
   readonly #watch = new Watch(() => this.#look());
+  /** Resolves when the last waiting call has left a pool that takes no more. */
+  readonly #noneWaits = Promise.withResolvers<void>();
   #isDraining = false;
+  /** The replicas are ending: a call that comes back finds no other. */
+  #isClosing = false;
 
   constructor(config: AppConfig, launcher: Launcher, home: Home, events: PoolEvents) {
     this.#scaling = config.scaling;
+    this.#growsEarly = growsEarly(config.scaling);
     this.#events = events;
     this.#balancer = new Balancer(this.#scaling.loadBalancingAlgorithm);
     this.#fleet = new Fleet(config, launcher, home, {
@@ -77,7 +84,8 @@ export class Pool {
     const replica = this.#queue.size === 0 ? this.#free() : null;
     if (replica) this.#hand(replica, call, now);
     else this.#queue.push(call);
-    if (!replica || replica.calls.size > this.#scaling.replicaConcurrency) this.#fleet.grow();
+    const isFull = !replica || replica.calls.size > this.#scaling.replicaConcurrency;
+    if (isFull || this.#growsEarly) this.#fleet.grow();
     this.#watch.wake();
   }
 
@@ -98,10 +106,11 @@ export class Pool {
     call.end(outcome);
   }
 
-  /** No new calls; waiting ones are refused; resolves when what runs has ended and the replicas are gone. */
+  /** No new calls; resolves when those taken have ended, waiting ones too, and the replicas are gone. */
   async drain(): Promise<void> {
     this.#isDraining = true;
-    for (const call of this.#queue.takeAll()) call.end({ kind: "refused", code: "draining" });
+    if (this.#queue.size > 0) await this.#noneWaits.promise;
+    this.#isClosing = true;
     await this.#fleet.drain();
     this.#watch.stop();
   }
@@ -109,9 +118,11 @@ export class Pool {
   /** Ends everything now; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
     this.#isDraining = true;
+    this.#isClosing = true;
     this.#watch.stop();
     for (const replica of this.replicas) for (const call of replica.calls.values()) call.end(outcome);
     for (const call of this.#queue.takeAll()) call.end(outcome);
+    this.#noneWaits.resolve();
     await this.#fleet.close();
   }
 
@@ -189,9 +200,9 @@ export class Pool {
     for (const call of living) {
       call.holder = null;
       call.wireId = 0;
-      if (this.#isDraining) call.end({ kind: "refused", code: "draining" });
+      if (this.#isClosing) call.end({ kind: "refused", code: "draining" });
     }
-    if (this.#isDraining) return;
+    if (this.#isClosing) return;
     this.#queue.putBack(living);
     this.#handOver();
     this.#fleet.scale();
@@ -229,7 +240,7 @@ export class Pool {
         if (now - call.handedAt < graceMs) break; // Oldest first: the rest is younger.
         this.abandon(call, { kind: "timed_out", afterMs: graceMs });
       }
-      const isAhead = replica.calls.size > this.#scaling.replicaConcurrency;
+      const isAhead = replica.calls.size > this.#scaling.replicaConcurrency && !this.#isClosing;
       if (isAhead && now - replica.headSince > SLOW_HEAD_MS) this.#unblock(replica, now);
     }
     const maxWaitMs = this.#scaling.maxQueueSeconds * 1000;
@@ -238,6 +249,7 @@ export class Pool {
       this.#queue.shift();
       call.end(this.#overload("queue_timeout"));
     }
+    if (this.#isDraining && this.#queue.size === 0) this.#noneWaits.resolve();
     return this.#load() > 0;
   }
 

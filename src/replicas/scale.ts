@@ -15,6 +15,12 @@ export function desiredReplicas(scaling: ScalingConfig, load: Load): number {
   return Math.min(scaling.maxReplicas, Math.max(scaling.minReplicas, buffered));
 }
 
+/** Whether more replicas may be wanted while some slot is still free. */
+export function growsEarly({ scalingBuffer, scalingMetric, scalingTarget }: ScalingConfig): boolean {
+  if (scalingBuffer > 0 || scalingMetric === "requests_per_second") return true;
+  return scalingMetric === "concurrency_utilization" && scalingTarget < 100;
+}
+
 function byConcurrency(scaling: ScalingConfig, load: Load): number {
   const isTarget = scaling.scalingMetric === "concurrency_utilization";
   const share = isTarget ? Math.min(100, Math.max(1, scaling.scalingTarget)) / 100 : 1;

@@ -2,7 +2,7 @@ import { importGraph, isRelative, resolveFrom, specifiersOf } from "./import-gra
 import type { SourceFiles } from "./source-files.ts";
 
 /** The rooms of `src/`, lowest layer first; rooms on one layer never import each other. */
-const LAYERS = [
+export const LAYERS = [
   ["kit"],
   ["model"],
   ["config"],

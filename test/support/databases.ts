@@ -121,6 +121,8 @@ async function startPostgres(): Promise<Server> {
       const exited = once(keeper, "exit");
       keeper.stdin?.end();
       await exited;
+      // Copied programs belong to root, and their keeper cannot remove them.
+      rmSync(dir, { recursive: true, force: true });
     },
   };
 }

@@ -1,9 +1,10 @@
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import {
   Command,
   groupMembers,
+  repositoryCopy,
   run,
   scratchDirectory,
   serviceEnvironment,
@@ -108,4 +109,14 @@ verifies("start.ctrl-c", "Ctrl-C ends npm start and every process below it, in m
   await until("the group has ended", () => groupMembers(command.pid).length === 0);
   await assertNothingLeft(directory);
   await expect(fetch(apps)).rejects.toThrow("fetch failed");
+});
+
+test("an app that cannot be installed ends the start, with the reason", async () => {
+  const copy = repositoryCopy();
+  mkdirSync(path.join(copy, "examples/broken"));
+  writeFileSync(path.join(copy, "examples/broken/millrace.toml"), "[scaling]\ncooldown = -1\n");
+  const env = serviceEnvironment(path.join(copy, "data"));
+  const { code, stdout, stderr } = await run(path.join(copy, "bin/millrace"), ["start"], { cwd: copy, env });
+  expect([code, stdout]).toEqual([2, ""]);
+  expect(stderr).toContain("scaling.cooldown must be a duration from 0s to 1h, got -1");
 });

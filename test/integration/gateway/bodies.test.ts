@@ -36,7 +36,7 @@ async function send(body: string | Buffer | undefined, headers: Record<string, s
       "content-type": "application/json",
       ...headers,
     },
-    ...(body !== undefined && { body: body as BodyInit }),
+    ...(body !== undefined && { body: new Uint8Array(Buffer.from(body)) }),
   });
   const json = (await response.json()) as { code?: string; message?: string; result?: unknown };
   return { status: response.status, code: json.code, message: json.message ?? "", result: json.result };

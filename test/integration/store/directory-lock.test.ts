@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { DirectoryInUseError, lockDirectory } from "../../../src/store/directory-lock.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
@@ -23,6 +23,8 @@ async function startHolder(dataDir: string) {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const exited = once(child, "exit");
+  // Also when the test fails or runs out of time.
+  onTestFinished(() => void child.kill("SIGKILL"));
   const [said] = (await once(child.stdout, "data")) as [Buffer];
   expect(said.toString()).toBe("held");
   const kill = async () => {
@@ -38,15 +40,12 @@ verifies(
   async () => {
     const { dataDir } = await databases.fresh("sqlite");
     const holder = await startHolder(dataDir);
-    try {
-      expect(() => lockDirectory(dataDir)).toThrow(DirectoryInUseError);
-      expect(() => lockDirectory(dataDir)).toThrow(
-        `the data directory ${dataDir} is in use by another Millrace (process ${holder.pid}): ` +
-          "stop that one, or choose another directory with MILLRACE_DATA_DIR",
-      );
-    } finally {
-      await holder.kill();
-    }
+    expect(() => lockDirectory(dataDir)).toThrow(DirectoryInUseError);
+    expect(() => lockDirectory(dataDir)).toThrow(
+      `the data directory ${dataDir} is in use by another Millrace (process ${holder.pid}): ` +
+        "stop that one, or choose another directory with MILLRACE_DATA_DIR",
+    );
+    await holder.kill();
     lockDirectory(dataDir).release();
   },
 );
@@ -72,15 +71,16 @@ test("a locked directory can be opened by the one who holds it", async () => {
 
 test("only the owner can read what is stored", async () => {
   const { dataDir } = await databases.fresh("sqlite");
-  const inner = join(dataDir, "made", "here");
-  const lock = lockDirectory(inner);
-  const store = await openStore({ databaseUrl: null, dataDir: inner });
+  // Apart, so that each makes its own directory.
+  const locked = join(dataDir, "made", "locked");
+  const stored = join(dataDir, "made", "stored");
+  const lock = lockDirectory(locked);
+  const store = await openStore({ databaseUrl: null, dataDir: stored });
   await store.meta.setIfAbsent({ key: "a", value: "b" });
   const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
-  expect(modeOf(inner)).toBe("700");
-  for (const name of ["millrace.db", "millrace.db-wal", "millrace.db-shm", "lock.pid"]) {
-    expect([name, modeOf(join(inner, name))]).toEqual([name, "600"]);
-  }
+  expect([modeOf(locked), modeOf(stored)]).toEqual(["700", "700"]);
+  const files = ["millrace.db", "millrace.db-wal", "millrace.db-shm"].map((name) => join(stored, name));
+  expect([...files, join(locked, "lock.pid")].map(modeOf)).toEqual(["600", "600", "600", "600"]);
   await store.close();
   lock.release();
 });

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { sampleRun } from "./sample-run.ts";
@@ -33,7 +33,8 @@ test("when the disk takes no more the writes are refused, and accepted again whe
   const script = join(scratch, "writer.mjs");
   writeFileSync(script, WRITER);
   const child = fork(script, [JSON.stringify(await databases.fresh("sqlite"))]);
-  const exited = once(child, "exit");
+  // Also when the test fails or runs out of time.
+  onTestFinished(() => void child.kill("SIGKILL"));
   await once(child, "message");
   const store = async (runs: number) => {
     child.send(runs);
@@ -42,21 +43,16 @@ test("when the disk takes no more the writes are refused, and accepted again whe
   // The kernel refuses to let any file of that process grow past this: a full disk, without filling one.
   const limitFileSize = (bytes: number | "unlimited") =>
     execFileSync("prlimit", [`--pid=${child.pid}`, `--fsize=${bytes}:unlimited`]);
-  try {
-    expect(await store(10)).toEqual({ outcome: "stored", count: 10 });
-    limitFileSize(300_000);
-    for (let attempt = 0; attempt < 3; attempt++) {
-      expect(await store(5_000)).toEqual({
-        outcome: expect.stringMatching(/^storage_unavailable <- SQLite: .*(full|I\/O)/i),
-        count: 10,
-      });
-    }
-    limitFileSize("unlimited");
-    expect(await store(5_000)).toEqual({ outcome: "stored", count: 5_010 });
-  } finally {
-    child.kill("SIGKILL");
-    await exited;
+  expect(await store(10)).toEqual({ outcome: "stored", count: 10 });
+  limitFileSize(300_000);
+  for (let attempt = 0; attempt < 3; attempt++) {
+    expect(await store(5_000)).toEqual({
+      outcome: expect.stringMatching(/^storage_unavailable <- SQLite: .*(full|I\/O)/i),
+      count: 10,
+    });
   }
+  limitFileSize("unlimited");
+  expect(await store(5_000)).toEqual({ outcome: "stored", count: 5_010 });
 });
 
 test("a lost connection to Postgres is storage_unavailable, and the next call connects again", async () => {

@@ -1,0 +1,41 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { Command, repositoryCopy, run } from "../../support/command-line.ts";
+import { REPOSITORY } from "../../support/source-files.ts";
+
+const README = readFileSync(path.join(REPOSITORY, "README.md"), "utf8");
+const BLOCKS = [...README.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = ""]) => block);
+
+/** `npm start` in a clone, on any free port; resolves with the port of the app endpoints. */
+async function npmStart(cwd: string): Promise<{ command: Command; port: string }> {
+  const env = { MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0" };
+  const command = new Command("npm", ["start"], { cwd, env });
+  await command.printed(/Ctrl-C stops it/);
+  return { command, port: /apps +http:\/\/127\.0\.0\.1:(\d+)/.exec(command.stdout)?.[1] ?? "" };
+}
+
+test("the README's commands do what it says, from the first start to an app of one's own", async () => {
+  expect(BLOCKS).toHaveLength(4);
+  const [install = "", ask = "", write = "", callOwn = ""] = BLOCKS;
+  // The packages are there already: the clone shares them.
+  expect(install).toBe("npm ci\nnpm start\n");
+  const cwd = repositoryCopy();
+  const shell = async (script: string, port = "") => {
+    const text = script.replaceAll("127.0.0.1:4000", `127.0.0.1:${port}`);
+    const { code, stdout, stderr } = await run("sh", ["-e", "-c", text], { cwd });
+    expect([code, stderr]).toEqual([0, ""]);
+    return stdout;
+  };
+
+  const first = await npmStart(cwd);
+  expect(first.command.stdout.match(/^curl -X POST/gm)).toHaveLength(3);
+  expect(JSON.parse(await shell(ask, first.port))).toMatchObject({ result: { message: "Hello, Grace!" } });
+  await first.command.interrupt();
+
+  await shell(write);
+  const second = await npmStart(cwd);
+  const [, own] = (await shell(`${ask}echo\n${callOwn}`, second.port)).split("\n");
+  expect(JSON.parse(own ?? "")).toMatchObject({ result: { sum: 42, calls_here: 1 } });
+  await second.command.interrupt();
+});

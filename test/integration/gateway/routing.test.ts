@@ -1,0 +1,196 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { describe, expect, test } from "vitest";
+import { createLog } from "../../../src/kit/log.ts";
+import { PROJECT_ID } from "../../../src/model/names.ts";
+import { startService } from "../../../src/main.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
+
+const MAIN = `
+def run():
+    return "run of " + __import__("os").environ["PROJECT_ID"]
+
+def other_2(**members):
+    return ["other", members]
+
+def runs():
+    return "a function that the path hides"
+`;
+
+const service = sharedService({ app: { main: MAIN } });
+
+/** Asks for a path as it is written; the token and an empty body are right. */
+async function post(target: string, method = "POST") {
+  const { apiUrl, owner } = service().service;
+  const response = await fetch(apiUrl + target, {
+    method,
+    headers: { authorization: `Bearer ${owner.token}` },
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, code: /"code":"(\w+)"/.exec(text)?.[1] };
+}
+
+function project(): string {
+  return service().service.owner.projectId;
+}
+
+verifies(
+  ["run.route", "run.route.v4"],
+  "POST /v4/{project_id}/{app_name}/run calls the function run",
+  async () => {
+    expect((await post(`/v4/${project()}/app/run`)).text).toContain(`"result":"run of ${project()}"`);
+    for (const version of ["v3", "v5", "v44", "V4", "v04"]) {
+      expect(await post(`/${version}/${project()}/app/run`), version).toMatchObject({ status: 404 });
+    }
+  },
+);
+
+verifies("run.route.any-function", "the last segment names the function", async () => {
+  const answer = await service().call("app", { a: 1 }, { functionName: "other_2" });
+  expect(answer.json.result).toEqual(["other", { a: 1 }]);
+});
+
+verifies("run.reserved", "runs/{uuid}, runs and openapi.json never reach a function", async () => {
+  const uuid = "0197c3a0-7e1b-7abc-8def-0123456789ab";
+  for (const end of ["runs", `runs/${uuid}`, `runs/${uuid}/cancel`, "openapi.json"]) {
+    for (const method of ["POST", "GET"]) {
+      expect(await post(`/v4/${project()}/app/${end}`, method), end).toMatchObject({ status: 404 });
+    }
+  }
+});
+
+describe("a sub-path", () => {
+  verifies(
+    ["run.sub-path", "run.sub-path.bare"],
+    "reaches the same function and answers with the bare result",
+    async () => {
+      for (const suffix of ["/chat/completions", "/v1/embeddings", "/a", "/a%20b/c?x=1"]) {
+        const answer = await service().call("app", { a: 1 }, { functionName: "other_2", suffix });
+        expect([answer.status, answer.text]).toEqual([200, '["other",{"a":1}]']);
+        expect(answer.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
+      }
+    },
+  );
+
+  test("that fails answers with the usual error", async () => {
+    const answer = await service().call("app", { a: 1 }, { suffix: "/v1/embeddings" });
+    expect([answer.status, answer.json.code]).toEqual([422, "invalid_arguments"]);
+  });
+});
+
+describe("nothing is there", () => {
+  verifies(
+    "errors.404.route",
+    "at an unknown address, whatever the method and with or without a token",
+    async () => {
+      const { apiUrl } = service().service;
+      const known = `/v4/${project()}/app`;
+      for (const target of [
+        "/",
+        "/v4",
+        `/v4/${project()}`,
+        known,
+        `${known}/`,
+        `${known}/run/`,
+        `${known}/run//x`,
+        `/v4//${project()}/app/run`,
+        `/v4/${project()}/app%2Frun`,
+        `/v4/${project()}/app/run%2F`,
+        `/v4/${project()}/APP/run`,
+        `/v4/${project()}/app/ru-n`,
+        `/v4/${project()}/app/%72un`,
+        "/metrics",
+        "/livez",
+      ]) {
+        for (const method of ["POST", "GET", "DELETE"]) {
+          const answer = await fetch(apiUrl + target, { method });
+          expect([target, answer.status]).toEqual([target, 404]);
+          expect(await answer.json()).toMatchObject({ code: "not_found" });
+        }
+      }
+    },
+  );
+
+  verifies("project.id", "where the project's id does not begin with p-", async () => {
+    for (const id of ["12345678", "q-12345678", "P-12345678", "p_12345678", "p-", project().slice(1)]) {
+      expect(await post(`/v4/${id}/app/run`)).toMatchObject({ status: 404, code: "not_found" });
+    }
+  });
+
+  verifies("project.id.minted", "ids are p- and 8 lower-case letters or digits", () => {
+    expect(project()).toMatch(/^p-[a-z0-9]{8}$/);
+    expect(project()).toMatch(PROJECT_ID);
+  });
+
+  verifies("errors.404.app", "where the project has no such app", async () => {
+    expect(await post(`/v4/${project()}/nothing/run`)).toMatchObject({ status: 404, code: "app_not_found" });
+  });
+
+  verifies("errors.404.function", "where the app has no such function, warm or cold", async () => {
+    const cold = await service().deploy("cold", { main: "def run():\n    return 1\n" });
+    expect(cold.pool.functions).toBeNull();
+    for (const app of ["cold", "app"]) {
+      await post(`/v4/${project()}/${app}/run`);
+      const answer = await post(`/v4/${project()}/${app}/nothing`);
+      expect(answer).toMatchObject({ status: 404, code: "function_not_found" });
+    }
+    const colder = await service().deploy("colder", { main: "def run():\n    return 1\n" });
+    expect(colder.pool.functions).toBeNull();
+    expect(await post(`/v4/${project()}/colder/nothing`)).toMatchObject({ code: "function_not_found" });
+  });
+
+  verifies("errors.405", "for another method than POST: 405 and Allow", async () => {
+    for (const method of ["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"]) {
+      const answer = await post(`/v4/${project()}/app/run`, method);
+      expect([method, answer.status, answer.headers.get("allow")]).toEqual([method, 405, "POST"]);
+    }
+  });
+});
+
+verifies(
+  "app.name.within-project",
+  "two projects may each have an app of one name, each is reached",
+  async () => {
+    const { settings, directory } = service();
+    const { service: first } = service();
+    const live = service().apps.get("app");
+    if (!live) throw new Error("the app is not there");
+    const bundleDir = path.join(directory, "second-bundle");
+    await mkdir(bundleDir);
+    await writeFile(path.join(bundleDir, "main.py"), 'def run():\n    return "the second"\n');
+    // Another installation on a copy of nothing: only the store knows how to make a second project today.
+    const dataDir = path.join(directory, "second");
+    const log = createLog("silent");
+    const options = { ...settings, dataDir };
+    const empty = await startService(options, { log });
+    const { store, tokens, owner } = empty;
+    await store.projects.insert({ id: "p-second", name: "second", createdAt: Date.now() });
+    const expiresAt = Date.now() + 60_000;
+    const { token } = await tokens.issue({ projectId: "p-second", name: "x", role: "run", expiresAt });
+    for (const [projectId, folder] of [
+      [owner.projectId, live.version.bundleDir],
+      ["p-second", bundleDir],
+    ] as const) {
+      const app = await store.apps.insertOrFind({ projectId, name: "app", createdAt: 1 });
+      const id = crypto.randomUUID();
+      const { config } = live.version;
+      await store.versions.insert({ id, appNumber: app.number, config, bundleDir: folder, createdAt: 1 });
+      await store.apps.setCurrentVersion({ appNumber: app.number, versionId: id, now: 1 });
+    }
+    await empty.stop();
+    const again = await startService(options, { log });
+    try {
+      const call = async (projectId: string, bearer: string) => {
+        const headers = { authorization: `Bearer ${bearer}` };
+        const url = `${again.apiUrl}/v4/${projectId}/app/run`;
+        return ((await (await fetch(url, { method: "POST", headers })).json()) as { result: string }).result;
+      };
+      expect(await call(owner.projectId, owner.token)).toBe(`run of ${owner.projectId}`);
+      expect(await call("p-second", token)).toBe("the second");
+    } finally {
+      await again.stop();
+    }
+    expect(first.owner.projectId).not.toBe(owner.projectId);
+  },
+);

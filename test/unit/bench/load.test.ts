@@ -1,0 +1,69 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, expect, test } from "vitest";
+import { startLoadGenerator } from "../../../bench/load-client.ts";
+import type { LoadResult } from "../../../bench/load-job.ts";
+import { stopAll } from "../../../bench/processes.ts";
+
+afterAll(stopAll);
+
+async function loadOn(answer: RequestListener): Promise<LoadResult> {
+  const server = createServer(answer).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/run`;
+  const target = { url, headers: {}, stop: () => Promise.resolve() };
+  const pressure = { connections: 4, leadInMs: 0, measureMs: 200 };
+  const result = await startLoadGenerator().measure(target, pressure);
+  server.closeAllConnections();
+  server.close();
+  return result;
+}
+
+test("every call is answered and counted once", async () => {
+  let served = 0;
+  const result = await loadOn((req, res) => {
+    served += 1;
+    req.resume();
+    res.writeHead(200, { "content-length": 2 });
+    res.end("{}");
+  });
+  expect(result.statuses).toEqual({ 200: served });
+  // Each of the four connections may have one answer that came after the window.
+  expect(served - result.calls).toBeGreaterThanOrEqual(0);
+  expect(served - result.calls).toBeLessThanOrEqual(4);
+  expect(result.errors).toEqual({});
+});
+
+test("an answer that is not 200 is counted under its status", async () => {
+  let served = 0;
+  const result = await loadOn((req, res) => {
+    served += 1;
+    req.resume();
+    res.writeHead(served === 3 ? 503 : 200, { "content-length": 2 });
+    res.end("{}");
+  });
+  expect(result.statuses[503]).toBe(1);
+});
+
+test("a latency is that of the server", async () => {
+  const result = await loadOn((req, res) => {
+    req.resume();
+    setTimeout(() => {
+      res.writeHead(200, { "content-length": 2 });
+      res.end("{}");
+    }, 30);
+  });
+  expect(result.p50Us).toBeGreaterThan(29_000);
+  expect(result.p50Us).toBeLessThan(150_000);
+});
+
+test("a closed connection is an error", async () => {
+  const result = await loadOn((req, res) => {
+    res.socket?.destroy();
+    req.resume();
+  });
+  expect(Object.keys(result.errors).join()).toMatch(/connection/);
+  expect(result.calls).toBe(0);
+});

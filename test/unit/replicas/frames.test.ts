@@ -1,0 +1,96 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  BadFrame,
+  FRAME,
+  FrameReader,
+  HEAD_BYTES,
+  carriesBody,
+  packCall,
+  packFrame,
+} from "../../../src/replicas/frames.ts";
+
+type Seen = { readonly type: number; readonly callId: number; readonly payload: string };
+
+/** One frame as a replica would send it. */
+function pack(type: number, callId: number, payload: Uint8Array): Buffer {
+  const head = packFrame(type, callId);
+  head.writeUInt32LE(payload.length, 0);
+  return Buffer.concat([head, payload]);
+}
+
+/** What a reader makes of bytes that arrive cut at these places. */
+function readCut(bytes: Buffer, cuts: readonly number[]): Seen[] {
+  const seen: Seen[] = [];
+  const reader = new FrameReader((type, callId, payload) =>
+    seen.push({ type, callId, payload: payload.toString("hex") }),
+  );
+  const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].toSorted((a, b) => a - b);
+  for (const [index, place] of places.slice(1).entries()) {
+    reader.push(Buffer.from(bytes.subarray(places[index], place)));
+  }
+  return seen;
+}
+
+const frame = fc.record({
+  type: fc.integer({ min: 0, max: 255 }),
+  callId: fc.integer({ min: 0, max: 0xff_ff_ff_ff }),
+  payload: fc.uint8Array({ maxLength: 40 }),
+});
+
+test("frames come out whole and in order however the bytes were cut", () => {
+  fc.assert(
+    fc.property(fc.array(frame, { maxLength: 12 }), fc.array(fc.nat(), { maxLength: 30 }), (frames, cuts) => {
+      const bytes = Buffer.concat(frames.map(({ type, callId, payload }) => pack(type, callId, payload)));
+      const expected = frames.map(({ type, callId, payload }) => ({
+        type,
+        callId,
+        payload: Buffer.from(payload).toString("hex"),
+      }));
+      expect(readCut(bytes, cuts)).toEqual(expected);
+    }),
+  );
+});
+
+test("frames come out whole when every byte arrives alone", () => {
+  const bytes = Buffer.concat([pack(4, 7, Buffer.from("abc")), pack(9, 8, Buffer.alloc(0))]);
+  expect(readCut(bytes, [...bytes.keys()])).toEqual([
+    { type: 4, callId: 7, payload: "616263" },
+    { type: 9, callId: 8, payload: "" },
+  ]);
+});
+
+test("half a frame is kept until the rest is here", () => {
+  const seen: number[] = [];
+  const reader = new FrameReader((_, callId) => seen.push(callId));
+  const bytes = pack(4, 7, Buffer.alloc(100_000));
+  reader.push(bytes.subarray(0, 70_000));
+  expect(seen).toEqual([]);
+  reader.push(bytes.subarray(70_000));
+  expect(seen).toEqual([7]);
+});
+
+test("a frame no replica would send is refused before its bytes are waited for", () => {
+  const reader = new FrameReader(() => {});
+  const head = packFrame(4, 1);
+  head.writeUInt32LE(0xff_ff_ff_ff, 0);
+  expect(() => reader.push(head)).toThrow(BadFrame);
+});
+
+test("a call carries its run, its function and its arguments unchanged", () => {
+  const runId = "0190a3c4-0000-7000-8000-000000000001";
+  for (const body of [Buffer.alloc(0), Buffer.from('{"n":9007199254740993}'), Buffer.alloc(10_000, 0x20)]) {
+    const head = packCall(5, runId, "run", body);
+    const bytes = carriesBody(head, body) ? head : Buffer.concat([head, body]);
+    const name = Buffer.from(`\x03${runId}run`);
+    expect(readCut(bytes, [3, HEAD_BYTES])).toEqual([
+      { type: FRAME.CALL, callId: 5, payload: Buffer.concat([name, body]).toString("hex") },
+    ]);
+  }
+});
+
+test("a count travels in the payload", () => {
+  expect(readCut(packFrame(FRAME.CREDIT, 3, 258), [])).toEqual([
+    { type: FRAME.CREDIT, callId: 3, payload: "02010000" },
+  ]);
+});
