@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
-from json import decoder, scanner
+from json import decoder, dumps, scanner
+from traceback import format_exception
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import frames
@@ -33,7 +33,7 @@ def prepare(entries: Dict[str, Entry], payload: bytes) -> Tuple[Optional[Entry],
     if not (entry.required <= given and given <= entry.accepted):
         misfits = entry.misfits(arguments)
         if misfits:
-            return None, {}, run_id, json.dumps({"kind": "misfit", "details": misfits}).encode()
+            return None, {}, run_id, dumps({"kind": "misfit", "details": misfits}).encode()
     if entry.wants_run_id:
         arguments["run_id"] = run_id
     return entry, arguments, run_id, b""
@@ -79,7 +79,7 @@ def chunk_frame(call_id: int, value: Any, encode: Callable[[Any], bytes], limit:
 def unsendable_frame(call_id: int, error: NotJson, run_ms: float) -> bytes:
     """FAILED, for a function that ran well but whose value cannot leave."""
     fields = {"kind": "unsendable", "code": error.code, "message": str(error), "run_ms": run_ms}
-    return frames.pack(frames.FAILED, call_id, json.dumps(fields).encode())
+    return frames.pack(frames.FAILED, call_id, dumps(fields).encode())
 
 
 def raised_frame(call_id: int, error: BaseException, run_ms: float) -> bytes:
@@ -91,7 +91,7 @@ def raised_frame(call_id: int, error: BaseException, run_ms: float) -> bytes:
         pass
     code = "out_of_memory" if isinstance(error, MemoryError) else "app_error"
     fields = {"kind": "raised", "code": code, "message": message, "traceback": text, "run_ms": run_ms}
-    return frames.pack(frames.FAILED, call_id, json.dumps(fields).encode())
+    return frames.pack(frames.FAILED, call_id, dumps(fields).encode())
 
 
 def describe_exception(error: BaseException) -> Tuple[str, str]:
@@ -106,7 +106,7 @@ def describe_exception(error: BaseException) -> Tuple[str, str]:
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next
     try:
-        lines = traceback.format_exception(type(error), error, trace)
+        lines = format_exception(type(error), error, trace)
     except Exception:  # noqa: BLE001 - formatting runs user code too
         lines = [message + "\n"]
     return message[:8192], "".join(lines)[-65536:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from threading import Condition
 
 #: Both sides start a stream with this much.
 INITIAL = 16
@@ -12,7 +12,7 @@ class Credit:
     """A generator waits here, inside its `yield`, when it has used what it was granted."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._left = INITIAL
         self.cancelled = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from json import JSONEncoder
 from json import encoder as _encoder
 from typing import Any, Callable, Optional
 
@@ -46,7 +46,7 @@ def to_utf8(text: str) -> bytes:
 
 
 def _make_writer() -> Callable[[Any], str]:
-    plain = json.JSONEncoder(default=_convert, **_OPTIONS)
+    plain = JSONEncoder(default=_convert, **_OPTIONS)
     make = getattr(_encoder, "c_make_encoder", None)
     if make is None:
         return plain.encode

@@ -12,6 +12,7 @@ import io
 import os
 import sys
 import threading
+from os import write as write_raw
 from typing import Dict
 
 from .frames import connect
@@ -75,7 +76,7 @@ class TaggedStream(io.TextIOBase):
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self._descriptor, view) :]
+                view = view[write_raw(self._descriptor, view) :]
         except OSError:
             pass  # The app closed the descriptor: its lines are lost, its calls are not.
 

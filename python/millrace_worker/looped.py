@@ -93,6 +93,9 @@ class Looped:
             self._loop.stop()
 
     def _task_ended(self, call_id: int, task: asyncio.Task[bytes]) -> None:
+        fault = None if task.cancelled() else task.exception()
+        if fault:
+            self._replica.give_up(fault)
         # A task cancelled before its first step never ran a line of ours: the frame is made here.
         self._replica.send(frames.pack(frames.CANCELLED, call_id) if task.cancelled() else task.result())
         del self._tasks[call_id]

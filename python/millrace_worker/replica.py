@@ -29,6 +29,9 @@ class Replica:
         self.cancel: Callable[[int], None] = lambda call_id: None
         self.grant: Callable[[int, int], None] = lambda call_id, count: None
         self.is_fork = False
+        #: What SIGTERM does here, and what it did when the app's import was over.
+        self.own_sigterm: Any = None
+        self.app_sigterm: Any = signal.SIG_DFL
         #: The service has said stop, and closes the wire behind the last call.
         self.is_stopping = False
         self._send_lock = threading.Lock()
@@ -58,14 +61,28 @@ class Replica:
         """Sends one frame whole, whichever thread it comes from."""
         if self.is_fork:
             os._exit(0)  # The user's function forked and the child came back: it has nothing to say here.
-        with self._send_lock:
-            self.wire.sendall(frame)
+        try:
+            with self._send_lock:
+                self.wire.sendall(frame)
+        except OSError:
+            os._exit(1)  # Closed by the service, or by the app itself: nobody would hear another word.
+
+    def give_up(self, error: BaseException) -> NoReturn:
+        """The harness itself failed: better a crash that the service sees than a call that never ends."""
+        import traceback
+
+        if not self.is_fork:
+            traceback.print_exception(type(error), error, error.__traceback__)
+        os._exit(1)
 
     def left_by_fork(self) -> None:
         """In a child the user's code forked: the connections belong to the parent alone."""
         self.is_fork = True
         self.wire.close()
         self.control.close()
+        # Our handler would swallow the SIGTERM by which a parent ends its workers.
+        if signal.getsignal(signal.SIGTERM) is self.own_sigterm:
+            signal.signal(signal.SIGTERM, self.app_sigterm)
 
 
 def start(order: Order) -> None:
@@ -117,6 +134,8 @@ def _way_of_running(replica: Replica) -> Callable[[], None]:
 
 def _end_on_sigterm(replica: Replica) -> None:
     previous = signal.getsignal(signal.SIGTERM)
+    if previous is not None:  # None: set by a library in C, not ours to put back.
+        replica.app_sigterm = previous
 
     def end(number: int, frame: Any) -> None:
         # Reading then ends as if the service had closed; what has begun goes on to its end.
@@ -128,6 +147,7 @@ def _end_on_sigterm(replica: Replica) -> None:
         if callable(previous):
             previous(number, frame)
 
+    replica.own_sigterm = end
     signal.signal(signal.SIGTERM, end)
 
 

@@ -82,6 +82,12 @@ class Threads:
             live.credit.add(count)
 
     def _work(self) -> None:
+        try:
+            self._take_calls()
+        except BaseException as error:  # noqa: BLE001 - a call must not wait for a thread that has died
+            self._replica.give_up(error)
+
+    def _take_calls(self) -> None:
         encode = self._replica.make_encoder()
         while True:
             item = self._calls.get()

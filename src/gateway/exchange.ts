@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError } from "../model/errors.ts";
+import type { AppError } from "../model/errors.ts";
 import type { RunTiming } from "../runs/execute.ts";
 import { respondError, roundMs } from "../runs/response.ts";
 import type { RunResponse } from "../runs/response.ts";
@@ -7,6 +7,7 @@ import type { Cors } from "./cors.ts";
 import { isSoonOver } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 
+const RESET_CONTENT = 205;
 /** Up to here copying a body into a string costs less than a vectored write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 
@@ -36,6 +37,9 @@ export class Exchange {
     const headers = ["x-request-id", this.id];
     if (answer.contentType !== null) {
       headers.push("content-type", answer.contentType, "content-length", String(answer.body.length));
+    } else if (answer.status === RESET_CONTENT) {
+      // Unlike 204 and 304 it has no end of its own: without a length Node would send it in chunks.
+      headers.push("content-length", "0");
     }
     if (timing) headers.push("server-timing", serverTiming(timing));
     if (answer.error) addAll(headers, answer.headers);

@@ -9,16 +9,27 @@ import type { Principal, Role } from "./principal.ts";
 import type { TokenKey } from "./token-keys.ts";
 
 const ALGORITHM = "EdDSA";
+const TYPE = "JWT";
 const MAX_TOKEN_CHARS = 8192;
+/** Three parts, the last an Ed25519 signature in its one spelling: the decoder would take sixteen. */
+const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]{85}[AQgw]$/;
 const MAX_REMEMBERED = 10_000;
-/** A token revoked by another process stops working within this time. */
-const RECHECK_MS = 5_000;
+/** A token revoked by another process stops working within this time: no older judgement counts. */
+const JUDGED_FOR_MS = 5_000;
+/** From this age on a judgement is renewed in passing, so that a token in use never waits for one. */
+const RECHECK_MS = 2_500;
 const CLOCK_SKEW_SECONDS = 60;
 
 /** A token that was found good. Whoever holds on to this must ask `isGood` before each use. */
 export type RememberedToken = { readonly token: string; readonly principal: Principal };
 
-type Remembered = RememberedToken & { checkedAt: number; isRechecking: boolean; isVoid: boolean };
+type Remembered = {
+  readonly token: string;
+  principal: Principal;
+  checkedAt: number;
+  isRechecking: boolean;
+  isVoid: boolean;
+};
 
 export type NewAccount = {
   readonly projectId: string;
@@ -52,7 +63,7 @@ export class Tokens {
     const accountId = `sa-${randomUUID()}`;
     const jti = randomUUID();
     const token = await new SignJWT({ project_id: account.projectId, role: account.role })
-      .setProtectedHeader({ alg: ALGORITHM, kid: key.id, typ: "JWT" })
+      .setProtectedHeader({ alg: ALGORITHM, kid: key.id, typ: TYPE })
       .setIssuer(this.#instanceId)
       .setAudience(this.#instanceId)
       .setSubject(accountId)
@@ -81,13 +92,14 @@ export class Tokens {
     return known && this.isGood(known) ? known : undefined;
   }
 
-  /** Whether a remembered token has neither expired nor been revoked. Costs a look at the clock. */
+  /** Whether a remembered token counts as it is; if not, it has to be verified. Costs a look at the clock. */
   isGood(remembered: RememberedToken): boolean {
     const known = remembered as Remembered;
     const now = this.#clock.now();
     if (now >= known.principal.expiresAt) this.#forget(known);
-    if (known.isVoid) return false;
-    if (now - known.checkedAt > RECHECK_MS && !known.isRechecking) {
+    const ageMs = now - known.checkedAt;
+    if (known.isVoid || ageMs > JUDGED_FOR_MS) return false;
+    if (ageMs > RECHECK_MS && !known.isRechecking) {
       known.isRechecking = true;
       void this.#recheck(known);
     }
@@ -96,9 +108,13 @@ export class Tokens {
 
   /** Verifies a token; throws `unauthorized`. */
   async verify(token: string): Promise<RememberedToken> {
-    const principal = await this.#judge(token);
-    if (!principal)
+    const principal = await this.#judgeOrTrust(token);
+    const known = this.#remembered.get(token);
+    if (!principal) {
+      if (known) this.#forget(known);
       throw new AppError("unauthorized", { message: "The token is invalid, expired or revoked." });
+    }
+    if (known) return this.#renew(known, principal);
     if (this.#remembered.size >= MAX_REMEMBERED) {
       const [oldest] = this.#remembered.values();
       if (oldest) this.#forget(oldest);
@@ -122,20 +138,39 @@ export class Tokens {
     this.#remembered.delete(known.token);
   }
 
+  /** In place: whoever holds on to it sees the change, and a revocation reaches every holder. */
+  #renew(known: Remembered, principal: Principal): Remembered {
+    known.principal = principal;
+    known.checkedAt = this.#clock.now();
+    return known;
+  }
+
   async #recheck(known: Remembered): Promise<void> {
     try {
-      if (!(await this.#judge(known.token))) this.#forget(known);
-      else known.checkedAt = this.#clock.now();
+      const principal = await this.#judge(known.token);
+      if (principal) this.#renew(known, principal);
+      else this.#forget(known);
     } catch {
-      // The database is away: what was good five seconds ago stays good until it can be asked again.
+      // The database is away: the judgement grows old, and `verify` decides.
     } finally {
       known.isRechecking = false;
     }
   }
 
+  /** While the database is away, what was good stays good until it can be asked again. */
+  async #judgeOrTrust(token: string): Promise<Principal | null> {
+    try {
+      return await this.#judge(token);
+    } catch (error) {
+      const known = this.#remembered.get(token);
+      if (!known || this.#clock.now() >= known.principal.expiresAt) throw error;
+      return known.principal;
+    }
+  }
+
   /** Null for a token that is not good; other failures are thrown. */
   async #judge(token: string): Promise<Principal | null> {
-    if (token.length > MAX_TOKEN_CHARS) return null;
+    if (token.length > MAX_TOKEN_CHARS || !COMPACT.test(token)) return null;
     const claims = await this.#readClaims(token);
     if (!claims?.jti || !claims.exp) return null;
     const known = await this.#store.tokens.findByJtiHash(hashJti(claims.jti));
@@ -159,6 +194,7 @@ export class Tokens {
     try {
       const { payload } = await jwtVerify(token, findKey, {
         algorithms: [ALGORITHM],
+        typ: TYPE,
         issuer: this.#instanceId,
         audience: this.#instanceId,
         requiredClaims: ["exp", "jti", "sub"],

@@ -73,7 +73,8 @@ export class Fleet {
 
   /** A call found every slot taken: more replicas are wanted, if there may be more. */
   grow(): void {
-    if (this.replicas.size < this.#scaling.maxReplicas) this.scale();
+    // Those that are ending do not count: they may take as long as their last call does.
+    if (this.ready.length < this.#scaling.maxReplicas) this.scale();
   }
 
   /** A replica has fallen idle: it may have to go when its cooldown is over. */

@@ -3,7 +3,7 @@ import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started } from "./engine.ts";
-import { FRAME, FrameReader, carriesBody, packCall, packFrame } from "./frames.ts";
+import { BadFrame, FRAME, FrameReader, carriesBody, packCall, packFrame } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
 import { readLogLines } from "./log-lines.ts";
 import type { LogLine } from "./log-lines.ts";
@@ -180,7 +180,8 @@ export class Replica implements CallHolder {
       return;
     }
     const call = this.calls.get(callId);
-    if (!call) return;
+    // A call leaves `calls` with its last frame: one more is forged, or meant for somebody else.
+    if (!call) throw new BadFrame(`a frame of type ${type} for no call`);
     switch (type) {
       case FRAME.RESULT:
         this.#finish(call, parseResult(payload));
@@ -201,7 +202,7 @@ export class Replica implements CallHolder {
         if (!call.hasEnded) call.reader.onChunk?.({ isText: payload[0] === 0, bytes: payload.subarray(1) });
         break;
       default:
-        throw new Error(`a frame of type ${type}`);
+        throw new BadFrame(`a frame of type ${type}`);
     }
   }
 

@@ -24,6 +24,7 @@ export async function storm(test: TestPool, cancels: number, seed: number): Prom
   const random = mulberry(seed);
   const wrong: string[] = [];
   const open = new Map<number, TestCall>();
+  const endless = new Set<TestCall>();
   const byCall = new WeakMap<Call, TestCall>();
   let calls = 0;
   let cancelled = 0;
@@ -49,7 +50,17 @@ export async function storm(test: TestPool, cancels: number, seed: number): Prom
     });
     if (!isOver) open.set(n, made);
     byCall.set(made.call, made);
-    if (random() < 0.3) cancelSometime(random, () => cancel(made));
+    if (functionName === "forever") endless.add(made);
+    else if (random() < 0.3) cancelSometime(random, () => cancel(made));
+  };
+
+  /** What never ends by itself is cancelled soon after its hand-over: one cancel lost would block the storm. */
+  const cancelEndless = (): void => {
+    for (const made of endless) {
+      if (made.call.holder === null && !made.call.hasEnded) continue;
+      endless.delete(made);
+      cancelSometime(random, () => cancel(made));
+    }
   };
 
   /** Some call that is in a replica's hands just now: begun, ahead of its turn, or on its way. */
@@ -60,11 +71,17 @@ export async function storm(test: TestPool, cancels: number, seed: number): Prom
     if (made) cancelSometime(random, () => cancel(made));
   };
 
-  while (cancelled < cancels) {
+  const isOver = (): boolean => cancelled >= cancels;
+  while (!isOver()) {
     while (open.size < IN_FLIGHT) callOne();
     await new Promise((resolve) => setImmediate(resolve));
     if (random() < 0.7) cancelHeld();
+    cancelEndless();
   }
+  await until("the last endless call was handed over", () => {
+    cancelEndless();
+    return endless.size === 0;
+  });
   await until("every call has ended", () => open.size === 0, 10_000);
   await until("every slot is free", () => [...test.pool.replicas].every(({ calls }) => calls.size === 0));
   const interrupted = Number(await test.value("interrupted", {}));
@@ -85,6 +102,7 @@ function choose(random: () => number, n: number): { functionName: string; args: 
   const busyShare = n % 2_000 > 1_400 ? 0.5 : 0.002;
   if (luck < busyShare) return { functionName: "busy", args: { n, ms: random() * 3 } };
   if (luck < busyShare + 0.002) return { functionName: "nap", args: { n, ms: random() * 12 } };
+  if (luck < busyShare + 0.02) return { functionName: "forever", args: { n } };
   return { functionName: luck > 0.9 ? "fail" : "echo", args: { n } };
 }
 
@@ -105,7 +123,8 @@ function isAhead(test: TestPool, wireId: number): boolean {
 }
 
 function faultOf(n: number, isCancelled: boolean, outcome: Outcome): string | null {
-  if (isCancelled) return outcome.kind === "cancelled" ? null : `cancelled call ${n} ended as ${outcome.kind}`;
+  if (isCancelled)
+    return outcome.kind === "cancelled" ? null : `cancelled call ${n} ended as ${outcome.kind}`;
   if (outcome.kind === "raised" && outcome.message === `ValueError: ${n}`) return null;
   try {
     const value = returned(outcome);

@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } f
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
+import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { until } from "./service.ts";
 import { REPOSITORY } from "./source-files.ts";
@@ -86,6 +87,8 @@ export type Served = { readonly command: Command; readonly apiUrl: string; reado
 
 /** `millrace serve` on a data directory, on any free ports unless `env` says otherwise. */
 export async function serve(dataDir: string, env: Record<string, string> = {}): Promise<Served> {
+  // One that is killed leaves its sockets behind.
+  onTestFinished(() => rmSync(runtimeDir(dataDir), { recursive: true, force: true }));
   const command = new Command(MILLRACE, ["serve"], { env: { ...serviceEnvironment(dataDir), ...env } });
   const [line] = await command.printed(/^.*"millrace is up".*$/m);
   const { apiUrl, baseUrl } = JSON.parse(line) as { apiUrl: string; baseUrl: string };

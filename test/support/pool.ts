@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
@@ -11,6 +12,7 @@ import { Home } from "../../src/replicas/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
 import { findInterpreter } from "../../src/replicas/process/interpreter.ts";
+import type { Replica } from "../../src/replicas/replica.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
@@ -22,13 +24,36 @@ export type TestCall = { readonly call: Call; readonly ended: Promise<Outcome> }
 export class TestPool {
   readonly pool: Pool;
   readonly scaling: ScalingConfig;
+  /** The app's working directory. */
+  readonly bundleDir: string;
   /** How replicas ended, in order. */
   readonly exits: string[];
 
-  constructor(pool: Pool, scaling: ScalingConfig, exits: string[]) {
+  constructor(pool: Pool, scaling: ScalingConfig, bundleDir: string, exits: string[]) {
     this.pool = pool;
     this.scaling = scaling;
+    this.bundleDir = bundleDir;
     this.exits = exits;
+  }
+
+  /** The replicas that are ready now. */
+  get ready(): Replica[] {
+    return [...this.pool.replicas].filter(({ state }) => state === "ready");
+  }
+
+  /** Whether the app has left a file of that name in its working directory. */
+  has(name: string): boolean {
+    return existsSync(path.join(this.bundleDir, name));
+  }
+
+  /** What the app wrote into a file of its working directory. */
+  text(name: string): string {
+    return readFileSync(path.join(this.bundleDir, name), "utf8");
+  }
+
+  /** Leaves a file in the app's working directory: what calls wait for. */
+  leave(name: string): void {
+    writeFileSync(path.join(this.bundleDir, name), "");
   }
 
   submit(functionName: string, args: object, onEnd: (outcome: Outcome) => void = () => {}): TestCall {
@@ -87,5 +112,5 @@ export async function testPool(app: TestApp): Promise<TestPool> {
     await assertNothingLeft(directory);
     await rm(directory, { recursive: true, force: true });
   });
-  return new TestPool(pool, config.scaling, exits);
+  return new TestPool(pool, config.scaling, bundleDir, exits);
 }

@@ -33,7 +33,10 @@ export function findPythons(): FoundPython[] {
 function versionOf(command: string): string | null {
   try {
     const ask = "import sys; print('%d.%d.%d' % sys.version_info[:3])";
-    return execFileSync(command, ["-c", ask], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+    return execFileSync(command, ["-c", ask], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }).trim();
   } catch {
     return null; // Not there, or a shim for a version that is not.
   }

@@ -80,21 +80,28 @@ describe("the media type of a body", () => {
     async () => {
       for (const charset of ["latin1", "utf-16", "iso-8859-1", "utf8x", ""]) {
         const type = `application/json; charset=${charset}`;
-        expect(await send("{}", { "content-type": type }), charset).toMatchObject({ status: 415 });
+        expect({ type, ...(await send("{}", { "content-type": type })) }).toMatchObject({
+          type,
+          status: 415,
+        });
       }
       for (const type of [
         "application/json;charset=utf-8",
         "Application/JSON; Charset=UTF-8",
         'application/json; charset="utf-8"',
       ]) {
-        expect(await send("{}", { "content-type": type }), type).toMatchObject({ status: 200 });
+        expect({ type, ...(await send("{}", { "content-type": type })) }).toMatchObject({
+          type,
+          status: 200,
+        });
       }
     },
   );
 
   verifies("errors.415.encoding", "a content encoding is 415, identity is none", async () => {
     for (const encoding of ["gzip", "br", "zstd", "deflate", "gzip, gzip", "GZIP", "identity, gzip"]) {
-      expect(await send("{}", { "content-encoding": encoding }), encoding).toMatchObject({ status: 415 });
+      const { status } = await send("{}", { "content-encoding": encoding });
+      expect([encoding, status]).toEqual([encoding, 415]);
     }
     expect(await send("{}", { "content-encoding": "identity" })).toMatchObject({ status: 200 });
   });

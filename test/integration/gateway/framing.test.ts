@@ -197,7 +197,7 @@ describe("a request that is framed well and refused leaves its connection open",
       const refused = await connection.answer();
       expect(refused.status).toBe(status);
       expect(refused.headers["x-request-id"]).toMatch(RUN_ID);
-      if (status === 405) expect(refused.headers).toMatchObject({ allow: "POST" });
+      expect(refused.headers["allow"]).toBe(status === 405 ? "POST" : undefined);
       connection.isBodyless = false;
       connection.send(post(["Content-Length: 7"], '{"a":1}'));
       expect(await connection.answer(1)).toMatchObject({ status: 200 });

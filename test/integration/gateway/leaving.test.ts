@@ -118,8 +118,8 @@ for (const [title, header] of [
   ["of a chunked body", "Transfer-Encoding: chunked"],
 ]) {
   test(`a caller who leaves in the middle ${title} starts no run`, async () => {
-    const { apiUrl, owner, store, settle } = service().service;
-    await settle();
+    const { apiUrl, owner, store } = service().service;
+    await service().service.settle();
     const before = await store.runs.count({});
     const line = `POST /v4/${owner.projectId}/app/run HTTP/1.1`;
     const auth = `Authorization: Bearer ${owner.token}`;
@@ -132,7 +132,7 @@ for (const [title, header] of [
     const { call, open } = await gate();
     await open();
     for (let i = 0; i < 3; i++) await call("after");
-    await settle();
+    await service().service.settle();
     expect(await store.runs.count({})).toBe(before + 3);
   });
 }

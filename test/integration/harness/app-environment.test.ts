@@ -64,11 +64,15 @@ verifies("app.import-once", "main.py is imported once, however many calls follow
   }
 });
 
-verifies("app.module-state", "what module-level code made is there for every call, and keeps changes", async () => {
-  const first = await result("count", {}, "ordinary");
-  const second = await result("count", {}, "ordinary");
-  expect([second.pid, second.calls]).toEqual([first.pid, first.calls + 1]);
-});
+verifies(
+  "app.module-state",
+  "what module-level code made is there for every call, and keeps changes",
+  async () => {
+    const first = await result("count", {}, "ordinary");
+    const second = await result("count", {}, "ordinary");
+    expect([second.pid, second.calls]).toEqual([first.pid, first.calls + 1]);
+  },
+);
 
 verifies("app.working-directory", "the working directory is the bundle", async () => {
   for (const app of ["around", "ordinary"]) {
@@ -93,24 +97,32 @@ verifies("app.env.hf-home", "HF_HOME is under persistent storage", async () => {
   expect(path.relative(PERSISTENT_STORAGE, HF_HOME)).toMatch(/^\w|^\.\w/);
 });
 
-verifies("app.storage.env", "what is written to $PERSISTENT_STORAGE outlives the replica and is the project's", async () => {
-  await result("write", { text: "kept" });
-  expect((await service().call("around", {}, { functionName: "die" })).status).toBe(502);
-  expect(await result("read")).toBe("kept");
-  expect(await result("read", {}, "other")).toBe("kept");
-});
+verifies(
+  "app.storage.env",
+  "what is written to $PERSISTENT_STORAGE outlives the replica and is the project's",
+  async () => {
+    await result("write", { text: "kept" });
+    expect((await service().call("around", {}, { functionName: "die" })).status).toBe(502);
+    expect(await result("read")).toBe("kept");
+    expect(await result("read", {}, "other")).toBe("kept");
+  },
+);
 
-verifies("replica.environment", "a replica sees the allow-list and the app's own names, nothing of ours", async () => {
-  const own = ["APP_NAME", "PROJECT_ID", "BUILD_ID", "PERSISTENT_STORAGE", "HF_HOME", "PYTHONUNBUFFERED"];
-  for (const app of ["around", "ordinary"]) {
-    const seen = await result("environment", {}, app);
-    const known = new Set<string>([...ALLOWED, ...own, "PWD", "LC_CTYPE"]);
-    expect(Object.keys(seen).filter((name) => !known.has(name))).toEqual([]);
-    expect(JSON.stringify(seen)).not.toContain("must-not-be-seen");
-    expect(JSON.stringify(seen)).not.toContain(service().service.owner.token);
-    expect(seen.PATH).toBe(process.env["PATH"]);
-  }
-});
+verifies(
+  "replica.environment",
+  "a replica sees the allow-list and the app's own names, nothing of ours",
+  async () => {
+    const own = ["APP_NAME", "PROJECT_ID", "BUILD_ID", "PERSISTENT_STORAGE", "HF_HOME", "PYTHONUNBUFFERED"];
+    for (const app of ["around", "ordinary"]) {
+      const seen = await result("environment", {}, app);
+      const known = new Set<string>([...ALLOWED, ...own, "PWD", "LC_CTYPE"]);
+      expect(Object.keys(seen).filter((name) => !known.has(name))).toEqual([]);
+      expect(JSON.stringify(seen)).not.toContain("must-not-be-seen");
+      expect(JSON.stringify(seen)).not.toContain(service().service.owner.token);
+      expect(seen.PATH).toBe(process.env["PATH"]);
+    }
+  },
+);
 
 test("nothing of the order to start shows in a process's command line", async () => {
   const { pid } = await result("count");

@@ -129,18 +129,22 @@ verifies("run.body.missing", "every missing member is named in the 422", async (
   expect([later.status, later.json.details]).toEqual([422, [{ field: "a", problem: "missing" }]]);
 });
 
-verifies("run.body.unknown", "every unknown member is named in the 422, beside the missing ones", async () => {
-  const answer = await service().call("bind", { b: 1, zeta: 1, alpha: 1 }, { functionName: "wanting" });
-  expect(answer.status).toBe(422);
-  expect(answer.json.details).toEqual([
-    { field: "a", problem: "missing" },
-    { field: "alpha", problem: "unknown" },
-    { field: "zeta", problem: "unknown" },
-  ]);
-  expect((await service().call("bind", { x: 1 }, { functionName: "nothing" })).status).toBe(422);
-  // *args takes no member: a JSON object has no positions.
-  expect((await service().call("bind", { args: [1] }, { functionName: "varargs" })).status).toBe(422);
-});
+verifies(
+  "run.body.unknown",
+  "every unknown member is named in the 422, beside the missing ones",
+  async () => {
+    const answer = await service().call("bind", { b: 1, zeta: 1, alpha: 1 }, { functionName: "wanting" });
+    expect(answer.status).toBe(422);
+    expect(answer.json.details).toEqual([
+      { field: "a", problem: "missing" },
+      { field: "alpha", problem: "unknown" },
+      { field: "zeta", problem: "unknown" },
+    ]);
+    expect((await service().call("bind", { x: 1 }, { functionName: "nothing" })).status).toBe(422);
+    // *args takes no member: a JSON object has no positions.
+    expect((await service().call("bind", { args: [1] }, { functionName: "varargs" })).status).toBe(422);
+  },
+);
 
 verifies("run.body.kwargs", "**kwargs takes all members", async () => {
   expect(await result("anything", { a: 1, "not a name": 2, "": 3, class: 4 })).toEqual({

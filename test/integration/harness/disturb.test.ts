@@ -69,6 +69,14 @@ def forked_stays():
         time.sleep(1000)
     return pid
 
+def forked_ends():
+    """A child that waits is ended by SIGTERM, as any child is."""
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(1000)
+    os.kill(pid, signal.SIGTERM)
+    return os.WTERMSIG(os.waitpid(pid, 0)[1])
+
 def square(x):
     return x * x
 
@@ -133,7 +141,8 @@ const EVERY = Object.keys(MODES);
 verifies("show.disturb.print", "prints of every kind disturb nothing, and each line arrives", async () => {
   for (const app of EVERY) {
     await undisturbed(app, async () => expect(await result(app, "talk")).toBe("said"));
-    const heard = (text: string) => service().logs.some((line) => line.appName === app && line.text.includes(text));
+    const heard = (text: string) =>
+      service().logs.some((line) => line.appName === app && line.text.includes(text));
     for (const text of ["out", "err", "no end of line", "raw!!", "bytes", "1 False utf-8"]) {
       await until(`${app} said ${text}`, () => heard(text));
     }
@@ -176,6 +185,7 @@ verifies("show.disturb.fork", "a fork disturbs nothing, whatever its child does"
       expect(await result(app, "forked_returns")).toEqual(["the parent's answer", 0]);
       expect(await result(app, "forked_raises")).toBe("parent");
       expect(await result(app, "forked_exits")).toBeTypeOf("number");
+      expect(await result(app, "forked_ends")).toBe(15);
       const child: number = await result(app, "forked_stays");
       expect(isAlive(child)).toBe(true);
       // An event loop's own pair is its to keep; the wire and the control connection are not.

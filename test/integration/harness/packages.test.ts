@@ -98,7 +98,7 @@ verifies(
   "replicas forked from an app that imports numpy draw different random numbers, and seeded ones the same",
   async (context) => {
     skipWithoutPackages(context, python);
-    const toml = "[scaling]\nmin_replicas = 4\nmax_replicas = 4\nload_balancing_algorithm = \"round-robin\"\n";
+    const toml = '[scaling]\nmin_replicas = 4\nmax_replicas = 4\nload_balancing_algorithm = "round-robin"\n';
     const service = await serve({ draws: { main: DRAWS, toml } });
     const seen = new Map<number, { drawn: number[]; seeded: number }>();
     while (seen.size < 4) {

@@ -136,28 +136,33 @@ verifies("run.sync.not-json", "a result that JSON cannot hold is 500 and names t
   }
 });
 
-verifies("run.sync.not-json.kinds", "sets, bytes, NaN, infinities and circles are refused by name", async () => {
-  expect(await refused("set")).toContain("result.items[1] is of type set");
-  expect(await refused("frozenset")).toContain("result is of type frozenset");
-  expect(await refused("bytearray")).toContain("bytearray");
-  expect(await refused("nan")).toContain("result[1] is nan");
-  expect(await refused("inf")).toContain("result.x is inf");
-  expect(await refused("-inf")).toContain("result is -inf");
-  expect(await refused("circular")).toContain("circular");
-  expect(await refused("deep")).toContain("nested too deeply");
-  expect(await refused("complex")).toContain("complex");
-  expect(await refused("decimal")).toContain("decimal.Decimal");
-  expect(await refused("failing")).toContain("main.Failing");
-  expect(await refused("tuple-key")).toContain("key of type tuple");
-  expect(await refused("function")).toContain("builtin_function_or_method");
-  expect(await refused("class")).toContain("type");
-  // After every refusal the same encoder still writes.
-  expect(await returned("none")).toBeNull();
-});
+verifies(
+  "run.sync.not-json.kinds",
+  "sets, bytes, NaN, infinities and circles are refused by name",
+  async () => {
+    expect(await refused("set")).toContain("result.items[1] is of type set");
+    expect(await refused("frozenset")).toContain("result is of type frozenset");
+    expect(await refused("bytearray")).toContain("bytearray");
+    expect(await refused("nan")).toContain("result[1] is nan");
+    expect(await refused("inf")).toContain("result.x is inf");
+    expect(await refused("-inf")).toContain("result is -inf");
+    expect(await refused("circular")).toContain("circular");
+    expect(await refused("deep")).toContain("nested too deeply");
+    expect(await refused("complex")).toContain("complex");
+    expect(await refused("decimal")).toContain("decimal.Decimal");
+    expect(await refused("failing")).toContain("main.Failing");
+    expect(await refused("tuple-key")).toContain("key of type tuple");
+    expect(await refused("function")).toContain("builtin_function_or_method");
+    expect(await refused("class")).toContain("type");
+    // After every refusal the same encoder still writes.
+    expect(await returned("none")).toBeNull();
+  },
+);
 
 verifies("run.sync.convert.dataclass", "dataclasses become objects, however deep", async () => {
   const expected = { name: "n", inner: { when: "2026-01-02T03:04:05.000678+00:00", colour: "red" } };
-  for (const app of ["serial", "threads", "looped"]) expect(await returned("dataclass", app)).toEqual(expected);
+  for (const app of ["serial", "threads", "looped"])
+    expect(await returned("dataclass", app)).toEqual(expected);
 });
 
 verifies("run.sync.convert.datetime", "datetimes, dates and times become ISO 8601", async () => {
@@ -200,19 +205,29 @@ verifies("run.sync.def-and-async-def", "def and async def both work, in one app 
     const answer = await service().call("looped", { x: 1 }, { functionName });
     expect(answer.json).toMatchObject({ result: 2 });
   }
-  expect((await service().call("serial", { x: 1 }, { functionName: "plain" })).json).toMatchObject({ result: 2 });
+  expect((await service().call("serial", { x: 1 }, { functionName: "plain" })).json).toMatchObject({
+    result: 2,
+  });
   // A def function beside the loop may run a loop of its own.
-  expect((await service().call("looped", {}, { functionName: "own_loop" })).json).toMatchObject({ result: 2 });
+  expect((await service().call("looped", {}, { functionName: "own_loop" })).json).toMatchObject({
+    result: 2,
+  });
 });
 
-verifies("run.sync.one-loop", "all async def calls of a replica share one loop, tasks left on it too", async () => {
-  const calls = Array.from({ length: 20 }, () => service().call("looped", {}, { functionName: "loop_id" }));
-  for (const { json } of await Promise.all(calls)) expect(json).toMatchObject({ result: true });
-  await service().call("looped", {}, { functionName: "left_task" });
-  const collected = await service().call("looped", {}, { functionName: "collect_task" });
-  expect(collected.json).toMatchObject({ result: "kept" });
-});
+verifies(
+  "run.sync.one-loop",
+  "all async def calls of a replica share one loop, tasks left on it too",
+  async () => {
+    const calls = Array.from({ length: 20 }, () => service().call("looped", {}, { functionName: "loop_id" }));
+    for (const { json } of await Promise.all(calls)) expect(json).toMatchObject({ result: true });
+    await service().call("looped", {}, { functionName: "left_task" });
+    const collected = await service().call("looped", {}, { functionName: "collect_task" });
+    expect(collected.json).toMatchObject({ result: "kept" });
+  },
+);
 
 test("at replica_concurrency = 1 a def function runs on the main thread", async () => {
-  expect((await service().call("serial", {}, { functionName: "where" })).json).toMatchObject({ result: true });
+  expect((await service().call("serial", {}, { functionName: "where" })).json).toMatchObject({
+    result: true,
+  });
 });

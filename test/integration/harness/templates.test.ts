@@ -47,14 +47,18 @@ async function keep(
 /** The keeper stands between: a fork's grandparent is its template, an ordinary replica's the service. */
 const grandparent = (pid: number): number => parentOf(parentOf(pid));
 
-verifies("fork.template", "the first start imports the app, and every replica is a fork of that process", async () => {
-  const pids = await keep(3, "forks", MAIN);
-  const [template, ...others] = imports("forks");
-  expect(others).toEqual([]);
-  expect(new Set(pids.map(grandparent))).toEqual(new Set([template]));
-  expect(pids).not.toContain(template);
-  expect(pids).toContain((await service().call("forks")).json.result);
-});
+verifies(
+  "fork.template",
+  "the first start imports the app, and every replica is a fork of that process",
+  async () => {
+    const pids = await keep(3, "forks", MAIN);
+    const [template, ...others] = imports("forks");
+    expect(others).toEqual([]);
+    expect(new Set(pids.map(grandparent))).toEqual(new Set([template]));
+    expect(pids).not.toContain(template);
+    expect(pids).toContain((await service().call("forks")).json.result);
+  },
+);
 
 verifies("fork.never", 'with fork = "never" every replica imports the app itself', async () => {
   const pids = await keep(2, "alone", MAIN, '[deployment]\nfork = "never"\n');
@@ -108,7 +112,9 @@ def answer():
 verifies("show.fork.socket", "an app that opens a socket at import is not forked, and works", async () => {
   const pids = await keep(2, "listener", SOCKET);
   expect(imports("listener").toSorted()).toEqual(pids.toSorted());
-  expect((await service().call("listener", {}, { functionName: "answer" })).json).toMatchObject({ result: "x" });
+  expect((await service().call("listener", {}, { functionName: "answer" })).json).toMatchObject({
+    result: "x",
+  });
 });
 
 const OPENED: Record<string, string> = {
@@ -120,13 +126,17 @@ const OPENED: Record<string, string> = {
   database: 'import sqlite3; kept = sqlite3.connect("x.db"); kept.execute("create table t (a)")',
 };
 
-verifies("fork.open-file", "an import that leaves a socket, pipe, epoll or writable file is not forked", async () => {
-  for (const [name, line] of Object.entries(OPENED)) {
-    const [pid = 0] = await keep(1, name, `${MAIN}\n${line}\n`);
-    expect([name, grandparent(pid)]).toEqual([name, process.pid]);
-    expect(imports(name)).toEqual([pid]);
-  }
-});
+verifies(
+  "fork.open-file",
+  "an import that leaves a socket, pipe, epoll or writable file is not forked",
+  async () => {
+    for (const [name, line] of Object.entries(OPENED)) {
+      const [pid = 0] = await keep(1, name, `${MAIN}\n${line}\n`);
+      expect([name, grandparent(pid)]).toEqual([name, process.pid]);
+      expect(imports(name)).toEqual([pid]);
+    }
+  },
+);
 
 test("an app that keeps a file open for reading is forked, and each replica reads at its own pace", async () => {
   const main = `${MAIN}

@@ -1,0 +1,105 @@
+import { writeFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { testService, until } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+
+const MAIN = `
+import os
+import time
+
+def run(seconds=0):
+    time.sleep(seconds)
+    return os.getpid()
+
+def hold():
+    while not os.path.exists("go"):
+        time.sleep(0.005)
+    return os.getpid()
+`;
+
+const hold = { functionName: "hold" };
+
+/** How many calls of an app are in its replicas' hands. */
+function running(service: TestService, app: string): number {
+  const replicas = [...(service.apps.get(app)?.pool.replicas ?? [])];
+  return replicas.reduce((sum, { calls }) => sum + calls.size, 0);
+}
+
+/** Lets every held call of an app go. */
+function release(service: TestService, app: string): void {
+  writeFileSync(path.join(service.apps.get(app)?.version.bundleDir ?? "", "go"), "");
+}
+
+async function readiness({ service }: TestService): Promise<number> {
+  return (await fetch(`${service.baseUrl}/readyz`)).status;
+}
+
+verifies(
+  ["lifecycle.stop.readiness", "errors.draining", "lifecycle.stop.grace"],
+  "a stopping service is not ready and answers 503 with Retry-After, while what runs is finished",
+  async () => {
+    const service = await testService({ held: { main: MAIN } });
+    expect(await readiness(service)).toBe(200);
+    const first = service.call("held", {}, hold);
+    await until("the call runs", () => running(service, "held") === 1);
+    const stopped = service.service.stop();
+    await until("readiness is off", async () => (await readiness(service)) === 503);
+    const refused = await service.call("held");
+    expect([refused.status, refused.json.code]).toEqual([503, "draining"]);
+    expect(refused.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
+    release(service, "held");
+    expect((await first).status).toBe(200);
+    await stopped;
+  },
+);
+
+verifies(
+  "lifecycle.stop.grace",
+  "a stop fails no call that was taken, though most of them wait",
+  async () => {
+    for (const concurrency of [1, 3]) {
+      const toml = `[scaling]\nmax_replicas = 2\nreplica_concurrency = ${concurrency}`;
+      const service = await testService({ loaded: { main: MAIN, toml } });
+      const calls = Array.from({ length: 30 }, () => service.call("loaded", {}, hold));
+      const slots = 2 * concurrency;
+      const pool = service.apps.get("loaded")?.pool;
+      await until(
+        "all are taken",
+        () => running(service, "loaded") === slots && pool?.waiting === 30 - slots,
+      );
+      const stopped = service.service.stop();
+      release(service, "loaded");
+      const answers = await Promise.all(calls);
+      expect(answers.filter(({ status }) => status !== 200).map(({ text }) => text)).toEqual([]);
+      await stopped;
+    }
+  },
+);
+
+verifies("lifecycle.stop.sync", "at the end of the grace a caller whose run goes on gets 503", async () => {
+  const service = await testService({ endless: { main: MAIN } }, { shutdownGrace: "1s" });
+  const held = service.call("endless", {}, hold);
+  await until("the call runs", () => running(service, "endless") === 1);
+  const startedAt = performance.now();
+  const stopped = service.service.stop();
+  const answer = await held;
+  expect([answer.status, answer.json.code]).toEqual([503, "draining"]);
+  expect(answer.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
+  expect(performance.now() - startedAt).toBeGreaterThan(990);
+  await stopped;
+  expect(performance.now() - startedAt).toBeLessThan(6_000);
+});
+
+test("a run of an earlier version that goes on does not hold a stop longer than the grace", async () => {
+  const service = await testService({ again: { main: MAIN } }, { shutdownGrace: "1s" });
+  const held = service.call("again", {}, hold);
+  await until("the call runs", () => running(service, "again") === 1);
+  await service.deploy("again", { main: `${MAIN}\n# second\n` });
+  expect((await service.call("again")).status).toBe(200);
+  const startedAt = performance.now();
+  await service.service.stop();
+  expect(performance.now() - startedAt).toBeLessThan(6_000);
+  expect((await held).status).toBe(503);
+});

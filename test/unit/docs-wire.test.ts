@@ -1,0 +1,131 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { FRAME, HEAD_BYTES, INITIAL_CREDIT } from "../../src/replicas/frames.ts";
+import { CONNECTION_KINDS } from "../../src/replicas/home.ts";
+import { parseFailure, parseHello, parseTemplateMessage } from "../../src/replicas/messages.ts";
+import { REPOSITORY } from "../support/source-files.ts";
+
+const read = (file: string): string => readFileSync(join(REPOSITORY, file), "utf8");
+const DOCUMENT = read("docs/wire.md");
+const PYTHON = read("python/millrace_worker/frames.py");
+
+/** Frames as `NAME 7`, and where they travel as `NAME wire from`. */
+type Frames = ReadonlyMap<string, string>;
+
+function documented(document: string): Frames {
+  const rows = document.matchAll(
+    /^\| (\d+) \| `([A-Z_]+)` \| (wire|control) \| (to|from) the replica \| (.+) \|$/gm,
+  );
+  return new Map(
+    [...rows].map(([, type, name = "", connection, way]) => [name, `${type} ${connection} ${way}`]),
+  );
+}
+
+function inPython(source: string): Frames {
+  const frames = new Map<string, string>();
+  let place = "";
+  for (const line of source.split("\n")) {
+    const [, connection, way] =
+      /^# The (wire|control)(?: connection)?, (to|from) the replica\.$/.exec(line) ?? [];
+    if (connection) place = `${connection} ${way}`;
+    else if (line === "") place = "";
+    const [, name, type] = /^([A-Z_]+) = (\d+)\b/.exec(line) ?? [];
+    if (name && place !== "") frames.set(name, `${type} ${place}`);
+  }
+  return frames;
+}
+
+/** What is in one and not, or not so, in the other; one line each. */
+function differences(left: Frames, right: Frames): string[] {
+  const names = new Set([...left.keys(), ...right.keys()]);
+  return [...names]
+    .filter((name) => left.get(name) !== right.get(name))
+    .map((name) => `${name}: ${left.get(name) ?? "absent"} / ${right.get(name) ?? "absent"}`);
+}
+
+const withoutPlace = (frames: Frames): Frames =>
+  new Map([...frames].map(([name, text]) => [name, text.split(" ")[0] ?? ""]));
+
+test("the document's frames are those of the service and those of Python, no more and no less", () => {
+  const here = new Map(Object.entries(FRAME).map(([name, type]) => [name, String(type)]));
+  expect(documented(DOCUMENT).size).toBeGreaterThan(10);
+  expect(differences(withoutPlace(documented(DOCUMENT)), here)).toEqual([]);
+  expect(differences(documented(DOCUMENT), inPython(PYTHON))).toEqual([]);
+  expect(new Set(Object.values(FRAME)).size).toBe(Object.keys(FRAME).length);
+});
+
+describe("the comparison finds planted differences", () => {
+  const row = DOCUMENT.split("\n").find((line) => line.includes("`CHUNK`")) ?? "";
+  test.each([
+    ["a row that is missing", DOCUMENT.replace(row, ""), PYTHON, /^CHUNK: absent \/ 7 wire from$/],
+    [
+      "a row too many",
+      DOCUMENT.replace(row, `${row}\n${row.replace("CHUNK", "ODD")}`),
+      PYTHON,
+      /^ODD: 7 .* \/ absent$/,
+    ],
+    ["another number", DOCUMENT.replace("| 7 |", "| 70 |"), PYTHON, /^CHUNK: 70 .* \/ 7 /],
+    [
+      "another connection",
+      DOCUMENT.replace("`CHUNK` | wire", "`CHUNK` | control"),
+      PYTHON,
+      /^CHUNK: 7 control/,
+    ],
+    [
+      "another direction",
+      DOCUMENT.replace("`CHUNK` | wire | from", "`CHUNK` | wire | to"),
+      PYTHON,
+      /^CHUNK: 7 wire to/,
+    ],
+    [
+      "a frame that only Python has",
+      DOCUMENT,
+      PYTHON.replace("CHUNK = 7", "CHUNK = 7\nNEW = 10"),
+      /^NEW: absent \/ 10/,
+    ],
+  ])("%s", (_, document, python, difference) => {
+    const found = differences(documented(document), inPython(python));
+    expect(found).toHaveLength(1);
+    expect(found[0]).toMatch(difference);
+  });
+});
+
+test("the kinds of connection, the head and the first credit are as documented", () => {
+  const kinds = [...DOCUMENT.matchAll(/^\| `(\w+)` \| an? (?:replica|template)/gm)].map(([, kind]) => kind);
+  expect(kinds.toSorted()).toEqual([...CONNECTION_KINDS].toSorted());
+  const head = [...DOCUMENT.matchAll(/^\| (\d) \| (?:length|call id|type)/gm)].map(([, bytes]) =>
+    Number(bytes),
+  );
+  expect(head.reduce((sum, bytes) => sum + bytes, 0)).toBe(HEAD_BYTES);
+  expect(DOCUMENT).toContain(`credit of\n   ${INITIAL_CREDIT} chunks`);
+  expect(read("python/millrace_worker/credit.py")).toMatch(new RegExp(`^INITIAL = ${INITIAL_CREDIT}$`, "m"));
+});
+
+function examples(title: string): string[] {
+  const [, text = ""] = new RegExp(`^\`\`\`json ${title}\\n([^]*?)\`\`\``, "m").exec(DOCUMENT) ?? [];
+  const lines = text.trim().split("\n");
+  expect(lines[0]).not.toBe("");
+  return lines;
+}
+
+test("the payloads shown are ones that the service reads", () => {
+  for (const line of examples("HELLO")) expect(parseHello(Buffer.from(line)).pid).toBe(4711);
+  const kinds = examples("FAILED").map((line) => parseFailure(Buffer.from(line)).kind);
+  expect(kinds).toEqual(["raised", "misfit", "no_function", "unsendable"]);
+  expect(DOCUMENT).toContain(`JSON by \`kind\`: ${kinds.map((kind) => `\`${kind}\``).join(", ")}`);
+});
+
+test("the messages of a template are those that are shown, sent and understood", () => {
+  const rows = [...DOCUMENT.matchAll(/^\| `(\w+)` \| (to|from) the template \|/gm)];
+  const named = (way: string) => rows.filter((row) => row[2] === way).map(([, name = ""]) => name);
+  const shown = new Map(examples("template").map((line) => [Object.keys(JSON.parse(line))[0] ?? "", line]));
+  expect([...shown.keys()].toSorted()).toEqual([...named("from"), ...named("to")].toSorted());
+  for (const name of named("from")) expect(parseTemplateMessage(shown.get(name) ?? "")).toHaveProperty(name);
+  for (const name of named("to")) expect(() => parseTemplateMessage(shown.get(name) ?? "")).toThrow();
+  const python = read("python/millrace_worker/template.py");
+  const sent = [...python.matchAll(/_say\([^)]*?\{"(\w+)":/g)].map(([, name]) => name);
+  const obeyed = [...python.matchAll(/"(\w+)" in message/g)].map(([, name]) => name);
+  expect(sent.toSorted()).toEqual(named("from").toSorted());
+  expect(obeyed.toSorted()).toEqual(named("to").toSorted());
+});

@@ -1,0 +1,83 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parseRoute, Router } from "../../../src/gateway/route.ts";
+import { APP_NAME, FUNCTION_NAME, PROJECT_ID } from "../../../src/model/names.ts";
+
+describe("the route of a target", () => {
+  test("has project, app, function and query as they stand in it", () => {
+    expect(parseRoute("/v4/p-1/app/run?async=true&a=/x")).toEqual({
+      projectId: "p-1",
+      appName: "app",
+      functionName: "run",
+      isBare: false,
+      query: "async=true&a=/x",
+    });
+    expect(parseRoute("/v4/p-1/app/run")?.query).toBe("");
+    expect(parseRoute("/v4/p-1/app/run?")?.query).toBe("");
+    expect(parseRoute("/v4/p-1/app/run/v1/x")?.isBare).toBe(true);
+  });
+
+  test("is found for every name there may be, and gives the names back", () => {
+    const name = (pattern: RegExp) => fc.stringMatching(pattern);
+    fc.assert(
+      fc.property(
+        name(PROJECT_ID),
+        name(APP_NAME),
+        name(FUNCTION_NAME),
+        (projectId, appName, functionName) => {
+          fc.pre(functionName !== "runs");
+          const route = parseRoute(`/v4/${projectId}/${appName}/${functionName}`);
+          expect(route).toMatchObject({ projectId, appName, functionName, isBare: false });
+        },
+      ),
+    );
+  });
+
+  test("is none where anything is missing, doubled, encoded, reserved or of another version", () => {
+    for (const target of [
+      "",
+      "*",
+      "/",
+      "/v4",
+      "/v4/p-1/app",
+      "/v4/p-1/app/",
+      "/v4/p-1/app/run/",
+      "/v4/p-1/app/run//x",
+      "//v4/p-1/app/run",
+      "/v4//p-1/app/run",
+      "/v3/p-1/app/run",
+      "/v4/x-1/app/run",
+      "/v4/p-1/App/run",
+      "/v4/p-1/app/_run",
+      "/v4/p-1/app/%72un",
+      "/v4/p-1/../p-1/app/run",
+      "/v4/p-1/app/runs",
+      "/v4/p-1/app/runs/0197c3a0-7e1b-7abc-8def-0123456789ab",
+      "/v4/p-1/app/openapi.json",
+      "/v4/p-1/app/run/a b",
+      '/v4/p-1/app/run/"',
+      "http://x/v4/p-1/app/run",
+    ]) {
+      expect([target, parseRoute(target)]).toEqual([target, null]);
+    }
+  });
+});
+
+describe("the router", () => {
+  test("gives what parseRoute gives, the first time and again", () => {
+    const router = new Router();
+    const targets = [
+      "/v4/p-1/app/run",
+      "/v4/p-1/app/run?a",
+      "/nothing",
+      `/v4/p-1/app/run?${"a".repeat(600)}`,
+    ];
+    for (const target of [...targets, ...targets]) expect(router.route(target)).toEqual(parseRoute(target));
+  });
+
+  test("stays right when more targets come than it remembers", () => {
+    const router = new Router();
+    for (let i = 0; i < 10_000; i++) expect(router.route(`/v4/p-1/app/f${i}`)?.functionName).toBe(`f${i}`);
+    expect(router.route("/v4/p-1/app/f0")?.functionName).toBe("f0");
+  });
+});
