@@ -176,8 +176,13 @@ def _as_async_iterator(value: Any) -> Optional[AsyncIterator[Any]]:
         return None
 
     async def each() -> AsyncIterator[Any]:
-        for chunk in value:
-            yield chunk
+        try:
+            for chunk in value:
+                yield chunk
+        finally:
+            close = getattr(value, "close", None)
+            if close:
+                close()
 
     return each()
 

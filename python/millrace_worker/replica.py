@@ -11,7 +11,7 @@ import threading
 from typing import Any, Callable, Dict, NoReturn, Optional, Set
 
 from . import app as apps
-from . import frames, logs
+from . import frames, logs, sigterm
 from .encode import make_encoder
 from .order import Order
 
@@ -29,9 +29,6 @@ class Replica:
         self.cancel: Callable[[int], None] = lambda call_id: None
         self.grant: Callable[[int, int], None] = lambda call_id, count: None
         self.is_fork = False
-        #: What SIGTERM does here, and what it did when the app's import was over.
-        self.own_sigterm: Any = None
-        self.app_sigterm: Any = signal.SIG_DFL
         #: The service has said stop, and closes the wire behind the last call.
         self.is_stopping = False
         self._send_lock = threading.Lock()
@@ -67,6 +64,14 @@ class Replica:
         except OSError:
             os._exit(1)  # Closed by the service, or by the app itself: nobody would hear another word.
 
+    def stop_reading(self) -> None:
+        """Reading then ends as if the service had closed; what has begun goes on to its end."""
+        try:
+            if not self.is_stopping:
+                self.wire.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass
+
     def give_up(self, error: BaseException) -> NoReturn:
         """The harness itself failed: better a crash that the service sees than a call that never ends."""
         import traceback
@@ -80,9 +85,6 @@ class Replica:
         self.is_fork = True
         self.wire.close()
         self.control.close()
-        # Our handler would swallow the SIGTERM by which a parent ends its workers.
-        if signal.getsignal(signal.SIGTERM) is self.own_sigterm:
-            signal.signal(signal.SIGTERM, self.app_sigterm)
 
 
 def start(order: Order) -> None:
@@ -110,7 +112,7 @@ def serve(order: Order, app: apps.App, ticket: str, wire: Optional[socket.socket
     replica = Replica(order, app, wire, control)
     os.register_at_fork(after_in_child=replica.left_by_fork)
     run = _way_of_running(replica)
-    _end_on_sigterm(replica)
+    sigterm.take(replica.stop_reading)
     threading.Thread(target=_read_control, args=(replica,), name="millrace-control", daemon=True).start()
     hello: Dict[str, Any] = {"pid": os.getpid(), **app.describe()}
     replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
@@ -130,25 +132,6 @@ def _way_of_running(replica: Replica) -> Callable[[], None]:
     from .threaded import Threaded
 
     return Threaded(replica).run
-
-
-def _end_on_sigterm(replica: Replica) -> None:
-    previous = signal.getsignal(signal.SIGTERM)
-    if previous is not None:  # None: set by a library in C, not ours to put back.
-        replica.app_sigterm = previous
-
-    def end(number: int, frame: Any) -> None:
-        # Reading then ends as if the service had closed; what has begun goes on to its end.
-        try:
-            if not replica.is_stopping:
-                replica.wire.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass
-        if callable(previous):
-            previous(number, frame)
-
-    replica.own_sigterm = end
-    signal.signal(signal.SIGTERM, end)
 
 
 def _read_control(replica: Replica) -> None:

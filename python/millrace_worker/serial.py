@@ -93,13 +93,12 @@ class Serial:
                 except StopIteration:
                     return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
                 replica.send(chunk_frame(call_id, chunk, self._encode, limit))
-            _close(iterator)
             return frames.pack(frames.CANCELLED, call_id)
         except NotJson as error:
-            _close(iterator)
             return unsendable_frame(call_id, error, _since(started))
         finally:
             self._streaming = 0
+            _close(iterator)
 
     def _enter(self, call_id: int) -> None:
         self._current = call_id

@@ -11,6 +11,9 @@ const RESET_CONTENT = 205;
 /** Up to here copying a body into a string costs less than a vectored write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 
+/** The edge, where what went wrong becomes an answer. */
+export type OnFault = (exchange: Exchange, error: unknown) => void;
+
 /** One request and its one answer. */
 export class Exchange {
   readonly request: IncomingMessage;
@@ -18,16 +21,27 @@ export class Exchange {
   /** On a run call the run's id. */
   readonly id: string;
   readonly #cors: Cors;
+  readonly #onFault: OnFault;
   /** Null as long as it is not known to be well-formed. */
   head: RequestHead | null = null;
-  /** What comes after it on the connection cannot be read. */
+  /** Nothing that comes after it on the connection is wanted. */
   isLast = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse, id: string, cors: Cors) {
+  constructor(request: IncomingMessage, response: ServerResponse, id: string, cors: Cors, onFault: OnFault) {
     this.request = request;
     this.response = response;
     this.id = id;
     this.#cors = cors;
+    this.#onFault = onFault;
+  }
+
+  /** Does a part of the work; whatever it throws, now or later, is answered and ends nothing else. */
+  attempt(work: () => void | Promise<void>): void {
+    try {
+      work()?.catch((error: unknown) => this.#onFault(this, error));
+    } catch (error) {
+      this.#onFault(this, error);
+    }
   }
 
   /** Sends the answer; a second one, or one to a caller who has gone, goes nowhere. */
@@ -44,7 +58,8 @@ export class Exchange {
     if (timing) headers.push("server-timing", serverTiming(timing));
     if (answer.error) addAll(headers, answer.headers);
     if (head && head.origin !== null) addAll(headers, this.#cors.headers(head.origin));
-    if (!request.complete && (this.isLast || !head || !isSoonOver(head))) headers.push("connection", "close");
+    const isCutOff = !request.complete && !(head && isSoonOver(head));
+    if (this.isLast || isCutOff) headers.push("connection", "close");
     response.writeHead(answer.status, headers);
     // As one string head and body leave in one plain write; a buffer would go as a second vector.
     if (answer.body.length <= ONE_WRITE_BYTES) response.end(answer.body.toString("latin1"), "latin1");

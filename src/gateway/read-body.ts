@@ -23,13 +23,10 @@ export function hasBody({ contentLength, isChunked }: RequestHead): boolean {
   return isChunked || (contentLength !== null && contentLength !== "0");
 }
 
-/**
- * Whether the rest of a refused body is cheaper to read away than a new connection is. Never for a body that
- * is held back: its caller may go on with the next request instead.
- */
+/** Whether the rest of a refused body is cheaper to read away than a new connection is. */
 export function isSoonOver(head: RequestHead): boolean {
   if (!hasBody(head)) return true;
-  return !head.isChunked && !head.isHeldBack && Number(head.contentLength) <= LITTLE_BYTES;
+  return !head.isChunked && Number(head.contentLength) <= LITTLE_BYTES;
 }
 
 /** Reads the body, never more of it than `maxBytes`; `done` is called once, with an error or the bytes. */

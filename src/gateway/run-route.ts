@@ -3,6 +3,7 @@ import { AppError } from "../model/errors.ts";
 import type { Executor } from "../runs/execute.ts";
 import type { Authenticator } from "./authenticate.ts";
 import { checkJson } from "./check-json.ts";
+import type { JsonFault } from "./check-json-fault.ts";
 import { OFF_THREAD_BYTES, checkJsonOffThread } from "./check-json-off-thread.ts";
 import type { Exchange } from "./exchange.ts";
 import { readQuery } from "./query.ts";
@@ -60,7 +61,7 @@ function admit(
   if (head.isHeldBack) exchange.response.writeContinue();
   readBody(exchange.request, maxBodyBytes, (error, body) => {
     if (error) exchange.fail(error);
-    else check(parts, exchange, head, route, live, body);
+    else exchange.attempt(() => check(parts, exchange, head, route, live, body));
   });
 }
 
@@ -71,24 +72,14 @@ function check(
   route: RunRoute,
   live: LiveApp,
   body: Buffer,
-): void {
-  if (body.length === 0) {
+): void | Promise<void> {
+  const conclude = (fault: JsonFault | null): void => {
+    if (fault) throw new AppError("invalid_json", { message: fault.message });
     run(parts, exchange, head, route, live, body);
-    return;
-  }
-  if (body.length <= OFF_THREAD_BYTES) {
-    const fault = checkJson(body);
-    if (fault) exchange.fail(new AppError("invalid_json", { message: fault.message }));
-    else run(parts, exchange, head, route, live, body);
-    return;
-  }
-  checkJsonOffThread(body).then(
-    (fault) => {
-      if (fault) exchange.fail(new AppError("invalid_json", { message: fault.message }));
-      else run(parts, exchange, head, route, live, body);
-    },
-    () => exchange.fail(new AppError("internal")),
-  );
+  };
+  if (body.length > OFF_THREAD_BYTES) return checkJsonOffThread(body).then(conclude);
+  conclude(body.length === 0 ? null : checkJson(body));
+  return undefined;
 }
 
 function run(

@@ -13,6 +13,7 @@ import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import { readHead } from "./request-head.ts";
 import { Router } from "./route.ts";
+import type { RunRoute } from "./route.ts";
 import { handleRun } from "./run-route.ts";
 import type { RunParts } from "./run-route.ts";
 
@@ -39,6 +40,7 @@ export class Gateway {
   readonly #server: Server;
   readonly #router = new Router();
   readonly #cors: Cors;
+  readonly #onFault = (exchange: Exchange, error: unknown): void => this.#fail(exchange, error);
   /** The latest exchange of each connection. */
   readonly #latest = new WeakMap<Duplex, Exchange>();
   #isDraining = false;
@@ -99,7 +101,7 @@ export class Gateway {
   }
 
   #exchange(request: IncomingMessage, response: ServerResponse, id: string): Exchange {
-    const exchange = new Exchange(request, response, id, this.#cors);
+    const exchange = new Exchange(request, response, id, this.#cors, this.#onFault);
     this.#latest.set(request.socket, exchange);
     return exchange;
   }
@@ -108,21 +110,20 @@ export class Gateway {
     const route = this.#router.route(request.url ?? "");
     const id = route ? uuidv7(this.#options.clock.now()) : randomUUID();
     const exchange = this.#exchange(request, response, id);
-    try {
-      const head = readHead(request);
-      exchange.head = head;
-      if (!route) throw new AppError("not_found");
-      if (request.method === "OPTIONS" && head.origin !== null) {
-        exchange.answerPreflight();
-        return;
-      }
-      if (this.#isDraining)
-        throw new AppError("draining", { headers: { "retry-after": "1", connection: "close" } });
-      const handled = handleRun(this.#options, exchange, head, route);
-      if (handled) handled.catch((error: unknown) => this.#fail(exchange, error));
-    } catch (error) {
-      this.#fail(exchange, error);
+    exchange.attempt(() => this.#handle(exchange, route));
+  }
+
+  #handle(exchange: Exchange, route: RunRoute | null): void | Promise<void> {
+    const head = readHead(exchange.request);
+    exchange.head = head;
+    exchange.isLast = this.#isDraining;
+    if (!route) throw new AppError("not_found");
+    if (exchange.request.method === "OPTIONS" && head.origin !== null) {
+      exchange.answerPreflight();
+      return undefined;
     }
+    if (this.#isDraining) throw new AppError("draining", { headers: { "retry-after": "1" } });
+    return handleRun(this.#options, exchange, head, route);
   }
 
   /** Bytes came that are no request. Answers leave in the order of the requests, the refusal as the last. */

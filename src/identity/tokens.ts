@@ -108,18 +108,19 @@ export class Tokens {
 
   /** Verifies a token; throws `unauthorized`. */
   async verify(token: string): Promise<RememberedToken> {
+    const judgedAt = this.#clock.now();
     const principal = await this.#judgeOrTrust(token);
     const known = this.#remembered.get(token);
     if (!principal) {
       if (known) this.#forget(known);
       throw new AppError("unauthorized", { message: "The token is invalid, expired or revoked." });
     }
-    if (known) return this.#renew(known, principal);
+    if (known) return this.#renew(known, principal, judgedAt);
     if (this.#remembered.size >= MAX_REMEMBERED) {
       const [oldest] = this.#remembered.values();
       if (oldest) this.#forget(oldest);
     }
-    const remembered = { token, principal, checkedAt: this.#clock.now(), isRechecking: false, isVoid: false };
+    const remembered = { token, principal, checkedAt: judgedAt, isRechecking: false, isVoid: false };
     this.#remembered.set(token, remembered);
     return remembered;
   }
@@ -139,16 +140,18 @@ export class Tokens {
   }
 
   /** In place: whoever holds on to it sees the change, and a revocation reaches every holder. */
-  #renew(known: Remembered, principal: Principal): Remembered {
+  #renew(known: Remembered, principal: Principal, judgedAt: number): Remembered {
     known.principal = principal;
-    known.checkedAt = this.#clock.now();
+    known.checkedAt = judgedAt;
     return known;
   }
 
   async #recheck(known: Remembered): Promise<void> {
+    // Taken before: what changes while the database is asked may be missed, and has to count as older.
+    const judgedAt = this.#clock.now();
     try {
       const principal = await this.#judge(known.token);
-      if (principal) this.#renew(known, principal);
+      if (principal) this.#renew(known, principal, judgedAt);
       else this.#forget(known);
     } catch {
       // The database is away: the judgement grows old, and `verify` decides.

@@ -81,15 +81,20 @@ describe("Expect: 100-continue", () => {
     expect(await connection.answer(1)).toMatchObject({ status: 200 });
   });
 
-  test("is answered with the refusal itself where the call is refused, and what follows is no request", async () => {
-    await using connection = await RawConnection.open(service().service.apiUrl);
-    const before = await countRuns(service());
-    const tooLong = post(service(), ["Content-Length: 99999999", "Expect: 100-continue"]);
-    connection.send(tooLong + call(service(), { n: 1 }));
-    await connection.closed();
-    expect(connection.answers.map(({ status }) => status)).toEqual([413]);
-    expect(await countRuns(service())).toBe(before);
-  });
+  for (const [title, status, lengthBytes, type] of [
+    ["a long body", 413, 99_999_999, "application/json"],
+    ["a short body", 415, 10, "text/plain"],
+  ] as const) {
+    test(`is answered with the refusal itself for ${title}, and what follows is no request`, async () => {
+      await using connection = await RawConnection.open(service().service.apiUrl);
+      const before = await countRuns(service());
+      const held = post(service(), [`Content-Length: ${lengthBytes}`, "Expect: 100-continue"]);
+      connection.send(held.replace("application/json", type) + call(service(), { n: 1 }));
+      await connection.closed();
+      expect(connection.answers.map((answer) => answer.status)).toEqual([status]);
+      expect(await countRuns(service())).toBe(before);
+    });
+  }
 });
 
 describe("a request that arrives slowly", () => {

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import path from "node:path";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { FRAME, FrameReader, carriesBody, packCall, packFrame } from "../../../src/replicas/frames.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
@@ -108,7 +108,7 @@ test("both sides read the same frames, wherever the bytes are cut", async () => 
 });
 
 test("both sides read frames byte by byte, and one of a megabyte", async () => {
-  const small = [...Object.values(FRAME)].map((type, index) => ({
+  const small = Object.values(FRAME).map((type, index) => ({
     type,
     callId: index * 65_537,
     payload: Buffer.from("x".repeat(index)),

@@ -17,12 +17,12 @@ import { serve } from "../../support/command-line.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
-import os, subprocess, sys, time
+import ctypes, os, subprocess, sys, time
 
 def pid():
     return os.getpid()
 
-def daemon(then="return"):
+def daemon(after="return"):
     """Forks twice into a session of its own, as daemons do; tells its pid."""
     reader, writer = os.pipe()
     if os.fork() == 0:
@@ -40,10 +40,11 @@ def daemon(then="return"):
     with open(path + ".new", "w") as file:
         file.write("%d %d" % (daemon, child))
     os.rename(path + ".new", path)
-    if then == "die":
+    if after == "die":
         os._exit(1)
-    if then == "wait":
-        time.sleep(1000)
+    if after == "wait":
+        # A library that never lets Python's other threads run: only the kernel's word can end this one.
+        ctypes.PyDLL(None).sleep(1000)
     return [daemon, child]
 `;
 
@@ -72,13 +73,13 @@ verifies("replica.process-group", "each replica leads a process group and a sess
 });
 
 verifies("replica.daemons", "a double-forked daemon dies with its replica, however that ends", async () => {
-  for (const [app, then] of [
+  for (const [app, after] of [
     ["forked", "die"],
     ["ordinary", "die"],
     ["brief", "return"],
   ] as const) {
-    const answer = await service().call(app, { then }, { functionName: "daemon" });
-    expect([app, answer.status]).toEqual([app, then === "die" ? 502 : 200]);
+    const answer = await service().call(app, { after }, { functionName: "daemon" });
+    expect([app, answer.status]).toEqual([app, after === "die" ? 502 : 200]);
     const left = daemons(service().settings.dataDir, service().service.owner.projectId);
     expect(left).toHaveLength(2);
     await until(`all of ${app} is gone`, () => !left.some(isAlive));
@@ -104,7 +105,7 @@ verifies(
       // One has answered and left a daemon, another is in the middle of its call.
       const answer = await fetch(url, { method: "POST", headers });
       const [daemon = 0, child = 0] = ((await answer.json()) as { result: number[] }).result;
-      const broken = fetch(url, { method: "POST", headers, body: '{"then":"wait"}' }).catch(() => "broken");
+      const broken = fetch(url, { method: "POST", headers, body: '{"after":"wait"}' }).catch(() => "broken");
       await until(
         "the second call has its daemon",
         () => !daemons(path.join(directory, "data"), projectId).includes(daemon),

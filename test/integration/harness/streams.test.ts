@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
-import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Outcome } from "../../../src/model/outcome.ts";
@@ -11,145 +10,7 @@ import { INITIAL_CREDIT } from "../../../src/replicas/frames.ts";
 import { testPool } from "../../support/pool.ts";
 import type { TestPool } from "../../support/pool.ts";
 import { until } from "../../support/service.ts";
-
-const DEF = `
-import time
-
-def count(n, note=None):
-    made = 0
-    try:
-        for made in range(1, n + 1):
-            if note:
-                with open(note, "w") as file:
-                    file.write(str(made))
-            yield made
-    finally:
-        if note:
-            with open(note + ".closed", "w") as file:
-                file.write(str(made))
-
-def kinds():
-    yield "plain"
-    yield ""
-    yield "a\\n\\nevent: x"
-    yield "a\\ud800b"
-    yield None
-    yield {"a": [1.5, "ü"]}
-    yield 9007199254740993
-
-def iterator():
-    return iter(["x", "y"])
-
-def mapped():
-    return map(str, range(3))
-
-def empty():
-    return iter(())
-
-def raises():
-    yield 1
-    raise ValueError("after the first")
-
-def not_json(note):
-    try:
-        yield 1
-        yield {2, 3}
-    finally:
-        open(note, "w").close()
-
-def too_large():
-    yield "x" * 5_000_000
-
-def first_raises():
-    raise KeyError("before the first")
-    yield
-
-def endless(note):
-    try:
-        yield "begun"
-        while True:
-            time.sleep(0.01)
-    finally:
-        open(note, "w").close()
-
-def stubborn():
-    try:
-        yield 1
-        yield 2
-    except GeneratorExit:
-        yield 3
-
-def plain():
-    return "plain"
-`;
-
-const ASYNC = `
-import asyncio
-
-async def count(n, note=None):
-    made = 0
-    try:
-        for made in range(1, n + 1):
-            await asyncio.sleep(0)
-            if note:
-                with open(note, "w") as file:
-                    file.write(str(made))
-            yield made
-    finally:
-        if note:
-            with open(note + ".closed", "w") as file:
-                file.write(str(made))
-
-async def kinds():
-    for value in ["plain", "", "a\\n\\nevent: x", "a\\ud800b", None, {"a": [1.5, "ü"]}, 9007199254740993]:
-        yield value
-
-async def iterator():
-    return iter(["x", "y"])
-
-async def mapped():
-    return map(str, range(3))
-
-async def empty():
-    return
-    yield
-
-async def raises():
-    yield 1
-    raise ValueError("after the first")
-
-async def not_json(note):
-    try:
-        yield 1
-        yield {2, 3}
-    finally:
-        open(note, "w").close()
-
-async def too_large():
-    yield "x" * 5_000_000
-
-async def first_raises():
-    raise KeyError("before the first")
-    yield
-
-async def endless(note):
-    try:
-        yield "begun"
-        while True:
-            await asyncio.sleep(0.01)
-    finally:
-        open(note, "w").close()
-
-async def stubborn():
-    try:
-        yield 1
-        yield 2
-    except GeneratorExit:
-        yield 3
-
-async def plain():
-    return "plain"
-`;
+import { ASYNC, DEF } from "./stream-apps.ts";
 
 /** A call whose chunks a test collects; credit is granted only when the test says so. */
 class Stream {
@@ -250,7 +111,7 @@ describe.each([
   test("a generator stops when its credit is used up, and goes on by as much as is granted", async () => {
     const pool = await start();
     const note = noteFile();
-    const stream = new Stream(pool, "count", { n: 1000, note }, false);
+    const stream = new Stream(pool, "count", { n: 100, note }, false);
     const made = () => Number(existsSync(note) ? readFileSync(note, "utf8") : 0);
     await until("the first credit is used", () => stream.chunks.length === INITIAL_CREDIT);
     if (concurrency > 1) await new Stream(pool, "iterator", {}, true).end();
@@ -259,21 +120,31 @@ describe.each([
     await until("the granted chunks are here", () => stream.chunks.length === INITIAL_CREDIT + 5);
     // A later answer on the same wire: nothing more was on its way.
     expect(made()).toBe(INITIAL_CREDIT + 5);
-    stream.grant(1000);
+    stream.grant(100);
     expect((await stream.end()).kind).toBe("streamed");
-    expect(stream.chunks).toHaveLength(1000);
+    expect(stream.chunks).toHaveLength(100);
   });
 
   test("a cancel closes a generator that waits for credit: its finally runs, and the slot is free", async () => {
     const pool = await start();
     const note = noteFile();
-    const stream = new Stream(pool, "count", { n: 1000, note }, false);
+    const stream = new Stream(pool, "count", { n: 100, note }, false);
     await until("the first credit is used", () => stream.chunks.length === INITIAL_CREDIT);
     stream.cancel();
     expect((await stream.end()).kind).toBe("cancelled");
     await until("its finally has run", () => existsSync(`${note}.closed`));
     expect((await new Stream(pool, "plain", {}, true).end()).kind).toBe("returned");
     expect(pool.exits).toEqual([]);
+  });
+
+  test("a cancel closes an iterator that is no generator", async () => {
+    const pool = await start();
+    const note = noteFile();
+    const stream = new Stream(pool, "custom", { note }, false);
+    await until("the first credit is used", () => stream.chunks.length === INITIAL_CREDIT);
+    stream.cancel();
+    await until("it was closed", () => existsSync(note));
+    expect((await new Stream(pool, "plain", {}, true).end()).kind).toBe("returned");
   });
 
   test("a cancel ends a generator in the middle of its work, and no chunk comes after", async () => {
