@@ -112,11 +112,12 @@ def serve(order: Order, app: apps.App, ticket: str, wire: Optional[socket.socket
     replica = Replica(order, app, wire, control)
     os.register_at_fork(after_in_child=replica.left_by_fork)
     run = _way_of_running(replica)
-    sigterm.take(replica.stop_reading)
+    finish = sigterm.take(replica.stop_reading)
     threading.Thread(target=_read_control, args=(replica,), name="millrace-control", daemon=True).start()
     hello: Dict[str, Any] = {"pid": os.getpid(), **app.describe()}
     replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
     run()
+    finish()
     _leave()
 
 

@@ -8,15 +8,26 @@ import threading
 from typing import Any, Callable
 
 
-def take(end: Callable[[], None]) -> None:
-    """From now on SIGTERM calls `end`, then the app's own handler; in the app's forks only the latter."""
+def take(end: Callable[[], None]) -> Callable[[], None]:
+    """From now on SIGTERM calls `end`, then the app's own handler, once; in the app's forks only the latter.
+
+    Call what it gives at the end of the replica: the wire's end may be read before the signal comes, and the
+    app's handler must run all the same.
+    """
     of_app = signal.getsignal(signal.SIGTERM)
     masks = threading.local()
+    is_told = False
 
     def handle(number: int, frame: Any) -> None:
+        nonlocal is_told
         end()
-        if callable(of_app):
+        if callable(of_app) and not is_told:
+            is_told = True
             of_app(number, frame)
+
+    def finish() -> None:
+        if signal.getsignal(signal.SIGTERM) is handle:
+            handle(signal.SIGTERM, None)
 
     # A worker that the app forks must end by SIGTERM, as its parent expects: by one that comes before the
     # handler is put back too, so the signal waits until then.
@@ -33,3 +44,4 @@ def take(end: Callable[[], None]) -> None:
 
     signal.signal(signal.SIGTERM, handle)
     os.register_at_fork(before=hold, after_in_parent=release, after_in_child=put_back)
+    return finish
