@@ -1,6 +1,6 @@
 """The Python side of Millrace: standard library only, so that an app's environment stays its own.
 
 Reading order: start (the order from the service), keeper (nothing outlives its owner), template (import
-once, fork per replica), replica (one process that serves), then serial, threaded and looped (the three
-ways to run calls), with call, bind, encode, sigterm and logs beside them.
+once, fork per replica), serve (the life of a replica), replica (what the ways of running calls share), then
+serial, threaded and looped (those ways), with call, bind, encode, sigterm and logs beside them.
 """

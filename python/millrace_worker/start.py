@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from . import keeper, replica, template
+from . import keeper, serve, template
 from .order import Order
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     os.chdir(order.bundle_dir)
     sys.path[0] = order.bundle_dir
     sys.argv = ["main.py"]
-    ward = template.serve if order.template_ticket else replica.start
+    ward = template.serve if order.template_ticket else serve.start
     keeper.keep(lambda: ward(order), owner)
 
 

@@ -17,7 +17,8 @@ import sys
 from typing import Any, Dict, NoReturn, Optional
 
 from . import app as apps
-from . import forkable, frames, keeper, linux, logs, replica
+from . import forkable, frames, keeper, linux, logs
+from . import serve as replicas
 from .order import Order
 
 
@@ -41,7 +42,7 @@ def serve(order: Order) -> None:
     else:
         home.close()
         logs.send_home(order.address, order.replica_ticket or "")
-        replica.serve(order, app, order.replica_ticket or "")
+        replicas.serve(order, app, order.replica_ticket or "")
 
 
 def _say(home: socket.socket, message: Dict[str, Any]) -> None:
@@ -109,7 +110,7 @@ class _Nursery:
     def _become_replica(self, ticket: str) -> None:
         logs.send_home(self._order.address, ticket)
         forkable.renew(self._app.module)
-        replica.serve(self._order, self._app, ticket)
+        replicas.serve(self._order, self._app, ticket)
 
     def _reap(self) -> None:
         while True:

@@ -1,0 +1,93 @@
+"""A replica's life: the app is imported, hello is said, calls are taken until the service says stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import Any, Callable, Dict, NoReturn, Optional
+
+from . import app as apps
+from . import frames, logs, sigterm
+from .order import Order
+from .replica import Replica
+
+
+def start(order: Order) -> None:
+    """An ordinary replica: imports the app, then serves."""
+    ticket = order.replica_ticket or ""
+    logs.send_home(order.address, ticket)
+    wire = frames.connect(order.address, "wire", ticket)
+    try:
+        app = apps.load(order.ignore_extra)
+    except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
+        refuse(wire, error)
+    serve(order, app, ticket, wire)
+
+
+def refuse(wire: socket.socket, error: BaseException) -> NoReturn:
+    """Tells the service why the app cannot start, and ends the process."""
+    wire.sendall(frames.pack(frames.INIT_FAILED, 0, json.dumps(apps.describe_failure(error)).encode()))
+    sys.exit(1)
+
+
+def serve(order: Order, app: apps.App, ticket: str, wire: Optional[socket.socket] = None) -> None:
+    """Says hello and takes calls until the service closes the wire or says stop."""
+    wire = wire or frames.connect(order.address, "wire", ticket)
+    control = frames.connect(order.address, "control", ticket)
+    replica = Replica(order, app, wire, control)
+    os.register_at_fork(after_in_child=replica.left_by_fork)
+    run = _way_of_running(replica)
+    finish = sigterm.take(replica.stop_reading)
+    threading.Thread(target=_read_control, args=(replica,), name="millrace-control", daemon=True).start()
+    hello: Dict[str, Any] = {"pid": os.getpid(), **app.describe()}
+    replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
+    run()
+    finish()
+    _leave()
+
+
+def _way_of_running(replica: Replica) -> Callable[[], None]:
+    if replica.app.has_async:
+        from .looped import Looped  # asyncio costs 20 ms to import: only for apps that use it
+
+        return Looped(replica).run
+    if replica.order.concurrency == 1:
+        from .serial import Serial
+
+        return Serial(replica).run
+    from .threaded import Threaded
+
+    return Threaded(replica).run
+
+
+def _read_control(replica: Replica) -> None:
+    reader = frames.FrameReader(replica.control)
+    while True:
+        try:
+            received = reader.receive()
+        except OSError:
+            received = None
+        if received is None:
+            os._exit(1)  # The service is gone; nobody is left to work for.
+        for call_id, kind, payload in received:
+            if kind == frames.STOP:
+                replica.is_stopping = True
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            elif kind == frames.CREDIT:
+                replica.grant(call_id, frames.COUNT.unpack(payload)[0])
+            elif kind in (frames.CANCEL, frames.WITHDRAW):
+                taken_back = replica.withdraw(call_id)
+                replica.control.sendall(frames.pack(frames.WITHDRAWN if taken_back else frames.BEGUN, call_id))
+                if kind == frames.CANCEL and not taken_back:
+                    replica.cancel(call_id)
+
+
+def _leave() -> NoReturn:
+    import atexit
+
+    atexit._run_exitfuncs()
+    os._exit(0)  # Threads the function left behind do not keep the replica alive.
