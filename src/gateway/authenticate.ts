@@ -1,7 +1,7 @@
-import type { Socket } from "node:net";
 import { requireRole } from "../identity/principal.ts";
 import type { RememberedToken, Tokens } from "../identity/tokens.ts";
 import { AppError } from "../model/errors.ts";
+import type { Connection } from "./connection.ts";
 
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 const CHALLENGE = { headers: { "www-authenticate": "Bearer" } };
@@ -9,32 +9,27 @@ const CHALLENGE = { headers: { "www-authenticate": "Bearer" } };
 /** Lets in who may call apps of a project. */
 export class Authenticator {
   readonly #tokens: Tokens;
-  /**
-   * The header each connection showed last. Callers repeat it with every call, and comparing it costs a tenth
-   * of finding a token of 600 characters in a map.
-   */
-  readonly #shown = new WeakMap<Socket, { readonly header: string; readonly token: RememberedToken }>();
 
   constructor(tokens: Tokens) {
     this.#tokens = tokens;
   }
 
   /** Throws who may not; a promise only for a token seen for the first time. */
-  admit(socket: Socket, authorization: string | null, projectId: string): void | Promise<void> {
-    const shown = this.#shown.get(socket);
+  admit(connection: Connection, authorization: string | null, projectId: string): void | Promise<void> {
+    const { shown } = connection;
     if (shown && shown.header === authorization && this.#tokens.isGood(shown.token)) {
       requireRole(shown.token.principal, projectId, "run");
       return undefined;
     }
     const text = readToken(authorization);
     const known = this.#tokens.recall(text);
-    if (!known) return this.#verify(socket, authorization ?? "", text, projectId);
-    this.#shown.set(socket, { header: authorization ?? "", token: known });
+    if (!known) return this.#verify(connection, authorization ?? "", text, projectId);
+    connection.shown = { header: authorization ?? "", token: known };
     requireRole(known.principal, projectId, "run");
     return undefined;
   }
 
-  async #verify(socket: Socket, header: string, text: string, projectId: string): Promise<void> {
+  async #verify(connection: Connection, header: string, text: string, projectId: string): Promise<void> {
     let token: RememberedToken;
     try {
       token = await this.#tokens.verify(text);
@@ -42,7 +37,7 @@ export class Authenticator {
       if (!(error instanceof AppError) || error.code !== "unauthorized") throw error;
       throw new AppError("unauthorized", { ...error.detail, ...CHALLENGE }, error);
     }
-    this.#shown.set(socket, { header, token });
+    connection.shown = { header, token };
     requireRole(token.principal, projectId, "run");
   }
 }

@@ -8,13 +8,14 @@ import { uuidv7 } from "../kit/ids.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
-import { closeJsonChecker } from "./check-json-off-thread.ts";
+import { closeJsonChecker } from "./json/off-thread.ts";
+import { Connections } from "./connection.ts";
 import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import { readHead } from "./request-head.ts";
 import { Router } from "./route.ts";
 import type { RunRoute } from "./route.ts";
-import { handleRun } from "./run-route.ts";
+import { RunHandler } from "./run-route.ts";
 import type { RunParts } from "./run-route.ts";
 
 export type GatewayOptions = RunParts & {
@@ -41,13 +42,14 @@ export class Gateway {
   readonly #router = new Router();
   readonly #cors: Cors;
   readonly #onFault = (exchange: Exchange, error: unknown): void => this.#fail(exchange, error);
-  /** The latest exchange of each connection. */
-  readonly #latest = new WeakMap<Duplex, Exchange>();
+  readonly #connections = new Connections();
+  readonly #runs: RunHandler;
   #isDraining = false;
 
   private constructor(options: GatewayOptions) {
     this.#options = options;
     this.#cors = new Cors(options.corsOrigins);
+    this.#runs = new RunHandler(options);
     const { headersMs, requestMs } = options.arrival ?? ARRIVAL;
     this.#server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -101,9 +103,9 @@ export class Gateway {
   }
 
   #exchange(request: IncomingMessage, response: ServerResponse, id: string): Exchange {
-    const exchange = new Exchange(request, response, id, this.#cors, this.#onFault);
-    this.#latest.set(request.socket, exchange);
-    return exchange;
+    const connection = this.#connections.of(request.socket);
+    connection.latest = new Exchange(request, response, id, this.#cors, this.#onFault);
+    return connection.latest;
   }
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
@@ -123,7 +125,8 @@ export class Gateway {
       return undefined;
     }
     if (this.#isDraining) throw new AppError("draining", { headers: { "retry-after": "1" } });
-    return handleRun(this.#options, exchange, head, route);
+    const connection = this.#connections.of(exchange.request.socket);
+    return this.#runs.handle({ connection, exchange, head, route });
   }
 
   /** Bytes came that are no request. Answers leave in the order of the requests, the refusal as the last. */
@@ -133,7 +136,7 @@ export class Gateway {
       return;
     }
     const refusal = new AppError(PARSER_ERRORS[error.code ?? ""] ?? "bad_request");
-    const latest = this.#latest.get(socket);
+    const { latest } = this.#connections.of(socket);
     if (!latest || latest.response.writableFinished) {
       refuse(refusal, socket);
     } else if (latest.request.complete) {

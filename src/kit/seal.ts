@@ -44,20 +44,26 @@ export class Seal {
   }
 }
 
-/** Reads the master key from a file that only its owner may read; makes it at the first start. */
+/** The master key in a file that only its owner may read; made at the first start. */
 export function loadMasterKey(path: string): Buffer {
-  try {
-    const descriptor = openSync(path, "wx", 0o600);
-    const key = randomBytes(KEY_BYTES);
-    writeSync(descriptor, `${key.toString("base64")}\n`);
-    fsyncSync(descriptor);
-    closeSync(descriptor);
-    return key;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    const key = Buffer.from(readFileSync(path, "utf8").trim(), "base64");
-    if (key.length !== KEY_BYTES)
-      throw new Error(`${path} does not hold a master key; restore it from a backup`);
-    return key;
+  makeMasterKey(path);
+  const key = Buffer.from(readFileSync(path, "utf8").trim(), "base64");
+  if (key.length !== KEY_BYTES) {
+    throw new Error(`${path} does not hold a master key; restore it from a backup`);
   }
+  return key;
+}
+
+/** Writes a new key, unless there is one. */
+function makeMasterKey(path: string): void {
+  let descriptor: number;
+  try {
+    descriptor = openSync(path, "wx", 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
+    throw error;
+  }
+  writeSync(descriptor, `${randomBytes(KEY_BYTES).toString("base64")}\n`);
+  fsyncSync(descriptor);
+  closeSync(descriptor);
 }

@@ -33,6 +33,18 @@ def hold():
 
 def is_held():
     return os.path.exists("held")
+
+def is_importing():
+    return os.path.exists(os.path.join(os.environ["PERSISTENT_STORAGE"], "importing"))
+`;
+
+// While it imports it does not listen to the service: only its keeper can end it.
+const IMPORTING = `
+import os
+import time
+
+open(os.path.join(os.environ["PERSISTENT_STORAGE"], "importing"), "w").close()
+time.sleep(1000)
 `;
 
 verifies(
@@ -40,7 +52,11 @@ verifies(
   "after kill -9 of the service its replicas, templates and all they started are gone",
   async () => {
     const ordinary = '[deployment]\nfork = "never"\n';
-    const service = await serveApps({ forked: { main: MAIN }, plain: { main: MAIN, toml: ordinary } });
+    const service = await serveApps({
+      forked: { main: MAIN },
+      plain: { main: MAIN, toml: ordinary },
+      importing: { main: IMPORTING },
+    });
     const pids: number[] = [];
     for (const app of ["forked", "plain"]) {
       const { status, json } = await service.call(app, "start_all");
@@ -50,6 +66,11 @@ verifies(
       service.call(app, "hold").catch(() => {});
       await until("it runs", async () => (await service.call(app, "is_held")).json.result === true);
     }
+    service.call("importing", "run").catch(() => {});
+    await until(
+      "it imports",
+      async () => (await service.call("forked", "is_importing")).json.result === true,
+    );
     expect(pids.filter(isAlive)).toEqual(pids);
     const all = [...pids, ...processesIn(service.directory).map(({ pid }) => pid)];
     expect(all.length).toBeGreaterThan(pids.length + 4);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { barrels, layerFaults, longFiles, specifierFaults } from "../support/architecture-rules.ts";
 import { findCircles, importGraph, specifiersOf } from "../support/import-graph.ts";
+import { pythonGraph } from "../support/python-imports.ts";
 import { readSources, REPOSITORY } from "../support/source-files.ts";
 import { verifies } from "../verifies.ts";
 
@@ -36,6 +37,9 @@ describe("the house as it stands", () => {
 
   verifies("show.no-circle", "no file imports itself, directly or through others", () => {
     expect(findCircles(importGraph(source))).toEqual([]);
+    const python = pythonGraph(readSources(["python"], [".py"]));
+    expect([...python.values()].flat().length).toBeGreaterThan(python.size);
+    expect(findCircles(python)).toEqual([]);
   });
 
   test("every import of src names a .ts file that exists, node: or a dependency", () => {
@@ -65,6 +69,14 @@ describe("the house as it stands", () => {
 
 describe("the rules find planted faults", () => {
   const planted = (files: Record<string, string>) => new Map(Object.entries(files));
+
+  test("a circle between Python modules is found, inside a function too", () => {
+    const files = planted({
+      "python/p/a.py": "from . import os_like, b as other\n",
+      "python/p/b.py": "def late():\n    from .a import thing\n",
+    });
+    expect(findCircles(pythonGraph(files))).toHaveLength(1);
+  });
 
   test("an upward import is found, of a type too", () => {
     const files = planted({

@@ -5,7 +5,7 @@ const PAGE_BYTES = 4096;
 /** Idle templates may hold this share of the machine's memory. */
 const SHARE = 1 / 4;
 
-type Idle = { readonly bytes: number; retire(): void };
+type Idle = { readonly bytes: number; readonly retire: () => void };
 
 /** Templates kept without a replica, over all apps: beyond their share of memory the oldest goes first. */
 export class IdleTemplates {

@@ -8,7 +8,11 @@ import type { Tickets } from "./spawn.ts";
 import { Template } from "./template.ts";
 
 /** A start that waits for the template to be ready; its process does not exist yet. */
-type Waiting = { readonly replicaId: string; readonly ticket: string; begin(started: Started): void };
+type Waiting = {
+  readonly replicaId: string;
+  readonly ticket: string;
+  readonly begin: (started: Started) => void;
+};
 
 /**
  * Starts one version's replicas: the first start makes a template, later ones are forks of it. A template

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { ResponseParser } from "../../../bench/response-parser.ts";
 
-const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 12\r\nDate: x\r\n\r\n{"n":"ä12"}';
+const ANSWER =
+  'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 12\r\nDate: x\r\n\r\n{"n":"ä12"}';
 
 function feed(parser: ResponseParser, text: string) {
   const bytes = Buffer.from(text);

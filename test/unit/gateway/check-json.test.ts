@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { checkJson, MAX_DEPTH } from "../../../src/gateway/check-json.ts";
-import { FEW_KEYS } from "../../../src/gateway/check-json-keys.ts";
-import { MAX_INTEGER_DIGITS } from "../../../src/gateway/check-json-number.ts";
+import { checkJson, MAX_DEPTH } from "../../../src/gateway/json/check-json.ts";
+import { FEW_KEYS } from "../../../src/gateway/json/keys.ts";
+import { MAX_INTEGER_DIGITS } from "../../../src/gateway/json/number.ts";
 
 const check = (body: string | Uint8Array) => checkJson(Buffer.from(body as string));
 const messageOf = (body: string | Uint8Array) => check(body)?.message;

@@ -1,4 +1,4 @@
-import { fault, FAULTY } from "./check-json-fault.ts";
+import { fault, FAULTY } from "./fault.ts";
 
 export const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import type { JsonFault } from "./check-json-fault.ts";
-import type { BodyPiece } from "./check-json-thread.ts";
+import type { JsonFault } from "./fault.ts";
+import type { BodyPiece } from "./thread.ts";
 
 /** From here on a body is checked in the thread: on the event loop it would hold up every other call. */
 export const OFF_THREAD_BYTES = 256 * 1024;
@@ -62,7 +62,7 @@ async function send(worker: Worker, body: Buffer): Promise<void> {
 function startThread(): Worker {
   // The sources run as they are and compiled: the thread's file ends as this one does.
   const ending = import.meta.url.endsWith(".ts") ? "ts" : "js";
-  const started = new Worker(new URL(`./check-json-thread.${ending}`, import.meta.url), {
+  const started = new Worker(new URL(`./thread.${ending}`, import.meta.url), {
     name: "check-json",
     // Not the flags of the process: some are for its own script, and `--input-type` would stop the thread.
     execArgv: [],

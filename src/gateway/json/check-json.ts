@@ -1,10 +1,10 @@
 import { isUtf8 } from "node:buffer";
-import { fault, FAULTY, notedFault } from "./check-json-fault.ts";
-import type { JsonFault } from "./check-json-fault.ts";
-import { addKey, FEW_KEYS, gatherKeys, MAX_KEYS, repeatsFewKeys } from "./check-json-keys.ts";
-import { scanNumber } from "./check-json-number.ts";
-import { QUOTE, scanString, skipPlain } from "./check-json-string.ts";
-import { firstBadUtf8 } from "./check-json-utf8.ts";
+import { fault, FAULTY, notedFault } from "./fault.ts";
+import type { JsonFault } from "./fault.ts";
+import { addKey, FEW_KEYS, gatherKeys, MAX_KEYS, repeatsFewKeys } from "./keys.ts";
+import { scanNumber } from "./number.ts";
+import { QUOTE, scanString, skipPlain } from "./string.ts";
+import { firstBadUtf8 } from "./utf8.ts";
 
 /** How many objects and arrays may stand inside each other, the body itself counted. */
 export const MAX_DEPTH = 64;

@@ -1,4 +1,4 @@
-import { fault } from "./check-json-fault.ts";
+import { fault } from "./fault.ts";
 
 /** Python refuses to read a longer integer (`sys.int_info.default_max_str_digits`); fractions have no limit. */
 export const MAX_INTEGER_DIGITS = 4300;

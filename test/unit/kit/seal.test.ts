@@ -1,0 +1,60 @@
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { Seal, loadMasterKey } from "../../../src/kit/seal.ts";
+
+const SECRET = Buffer.from("what nobody else may read");
+
+function scratch(): string {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-seal-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+test("what is sealed opens again in its place, and shows nothing of itself", () => {
+  const seal = new Seal(randomBytes(32));
+  const sealed = seal.close(SECRET, "keys/1");
+  expect(sealed.includes(SECRET)).toBe(false);
+  expect(seal.open(sealed, "keys/1")).toEqual(SECRET);
+});
+
+test("two seals of one secret have nothing in common", () => {
+  const seal = new Seal(randomBytes(32));
+  const [one, two] = [seal.close(SECRET, "a"), seal.close(SECRET, "a")];
+  expect(one.subarray(0, 28)).not.toEqual(two.subarray(0, 28));
+  expect(one.subarray(44)).not.toEqual(two.subarray(44));
+});
+
+test("it does not open in another place, with another key, or with any bit changed", () => {
+  const seal = new Seal(randomBytes(32));
+  const sealed = seal.close(SECRET, "keys/1");
+  expect(() => seal.open(sealed, "keys/2")).toThrow();
+  expect(() => new Seal(randomBytes(32)).open(sealed, "keys/1")).toThrow();
+  for (let at = 0; at < sealed.length; at++) {
+    const changed = Buffer.from(sealed);
+    changed[at]! ^= 1;
+    expect(() => seal.open(changed, "keys/1")).toThrow();
+  }
+});
+
+test("the master key is made once, for its owner alone", () => {
+  const file = join(scratch(), "master.key");
+  const key = loadMasterKey(file);
+  expect(key).toHaveLength(32);
+  expect(loadMasterKey(file)).toEqual(key);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(readFileSync(file, "utf8").trim()).toBe(key.toString("base64"));
+});
+
+test("a file that holds no key is refused, never replaced", () => {
+  const file = join(scratch(), "master.key");
+  writeFileSync(file, "not a key\n");
+  expect(() => loadMasterKey(file)).toThrow("restore it from a backup");
+  expect(readFileSync(file, "utf8")).toBe("not a key\n");
+});
+
+test("a master key of another length is refused", () => {
+  expect(() => new Seal(randomBytes(16))).toThrow("32 bytes");
+});
