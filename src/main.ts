@@ -51,6 +51,9 @@ export type ServiceOptions = {
   readonly arrival?: ArrivalLimits;
 };
 
+/** How long a stop waits for a database that does not take the last records. */
+const SETTLE_MS = 5_000;
+
 /** What stands in the data directory apart from the apps: database, keys, owner. */
 export async function openInstallation(
   settings: Settings,
@@ -114,7 +117,7 @@ async function start(
   const journal = await life.start(
     "journal",
     () => new Journal(store, log),
-    (opened) => opened.settle(),
+    (opened) => opened.settle(SETTLE_MS),
   );
   const engine = processEngine(python.path);
   const catalog = await life.start(

@@ -137,8 +137,10 @@ export class Replica implements CallHolder {
     this.state = "draining";
     this.#setDeadline(withinSeconds, () => this.kill());
     this.#control?.write(packFrame(FRAME.STOP, 0));
+    if (!this.#wire) return;
     // Behind the calls of this tick: the replica reads them all before it reads the end.
-    this.#wire?.end();
+    this.#flush(this.#wire);
+    this.#wire.end();
   }
 
   /** Ends the process and all it started, now. */
@@ -149,6 +151,7 @@ export class Replica implements CallHolder {
   /** One buffer, one write: a stream's own corking costs more a frame than the copy. */
   #flush(wire: Socket): void {
     const frames = this.#outgoing;
+    if (frames.length === 0) return;
     this.#outgoing = [];
     wire.write(frames.length === 1 ? frames[0]! : Buffer.concat(frames));
   }

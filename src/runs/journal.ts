@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../kit/log.ts";
 import type { Run } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
@@ -17,6 +18,8 @@ export class Journal {
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
   #dropped = 0;
+  /** The latest write did. */
+  #hasFailed = false;
 
   constructor(store: Store, log: Log) {
     this.#store = store;
@@ -32,35 +35,48 @@ export class Journal {
     this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
   }
 
-  /** Resolves when everything added so far is stored. */
-  async settle(): Promise<void> {
+  /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */
+  async settle(patienceMs = Number.POSITIVE_INFINITY): Promise<void> {
+    const deadline = performance.now() + patienceMs;
     while (this.#waiting.length > 0 || this.#writing) {
       this.#flush();
       await this.#writing;
+      if (!this.#hasFailed) continue;
+      if (performance.now() > deadline) {
+        this.#log.error({ lost: this.#waiting.length }, "run records could not be stored and are lost");
+        this.#waiting = [];
+      } else {
+        await sleep(RETRY_MS / 10);
+      }
     }
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
   }
 
   #flush(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
-    this.#writing ??= this.#write().finally(() => {
+    this.#writing ??= this.#write(this.#waiting.length).finally(() => {
       this.#writing = null;
+      // What came meanwhile waits for its own turn: few large writes cost less than many small ones.
+      const delayMs = this.#hasFailed ? RETRY_MS : FLUSH_MS;
+      if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), delayMs);
     });
   }
 
-  async #write(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.slice(0, BATCH);
+  async #write(count: number): Promise<void> {
+    for (let left = count; left > 0;) {
+      const batch = this.#waiting.slice(0, Math.min(left, BATCH));
       try {
         await this.#store.runs.insertFinished(batch);
       } catch (error) {
-        this.#log.error(
-          { err: error, waiting: this.#waiting.length },
-          "run records could not be stored; trying again",
-        );
-        this.#timer ??= setTimeout(() => this.#flush(), RETRY_MS);
+        const waiting = this.#waiting.length;
+        this.#log.error({ err: error, waiting }, "run records could not be stored; trying again");
+        this.#hasFailed = true;
         return;
       }
+      this.#hasFailed = false;
+      left -= batch.length;
       this.#waiting = this.#waiting.slice(batch.length);
       if (this.#dropped > 0) this.#log.error({ dropped: this.#dropped }, "run records were dropped");
       this.#dropped = 0;

@@ -10,7 +10,7 @@ import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 const STORE = new URL("../../../src/store/store.ts", import.meta.url).href;
-const SAMPLE = new URL("./sample-run.ts", import.meta.url).href;
+const SAMPLE = new URL("../../support/sample-run.ts", import.meta.url).href;
 
 /** Stores runs without end, many at a time, and prints each id once its write has resolved. */
 const WRITER = `

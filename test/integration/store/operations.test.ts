@@ -6,7 +6,7 @@ import { RUN_STATES } from "../../../src/model/run.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { sampleRun } from "./sample-run.ts";
+import { sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();

@@ -7,14 +7,14 @@ import { Client } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
-import { sampleRun } from "./sample-run.ts";
+import { sampleRun } from "../../support/sample-run.ts";
 
 const databases = testDatabases();
 const scratch = mkdtempSync(join(tmpdir(), "millrace-fault-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const STORE = new URL("../../../src/store/store.ts", import.meta.url).href;
-const SAMPLE = new URL("./sample-run.ts", import.meta.url).href;
+const SAMPLE = new URL("../../support/sample-run.ts", import.meta.url).href;
 
 /** Answers each message `n` with what became of storing n runs at once, and how many are stored then. */
 const WRITER = `

@@ -1,5 +1,5 @@
-import { uuidv7 } from "../../../src/kit/ids.ts";
-import type { Run } from "../../../src/model/run.ts";
+import { uuidv7 } from "../../src/kit/ids.ts";
+import type { Run } from "../../src/model/run.ts";
 
 const VERSION_ID = uuidv7(Date.now());
 
