@@ -165,6 +165,7 @@ export class Pool {
     const readyMs = this.#fleet.readyClock.elapsed(now) - call.readyMsAtStart;
     call.coldMs = now - call.enqueuedAt - readyMs;
     replica.hand(call, now);
+    if (replica.isWorn) this.#fleet.retire(replica);
   }
 
   #handOver(): void {

@@ -21,6 +21,7 @@ export type ReplicaEvents = {
   onLog(line: LogLine): void;
 };
 
+const WORN_AT = 2 ** 32 - 2 ** 20;
 /** How long the word on how a process ended may lag behind the end of its wire. */
 const EXIT_DETAIL_MS = 500;
 
@@ -111,6 +112,11 @@ export class Replica implements CallHolder {
     const frame = packCall(call.wireId, call.runId, call.functionName, call.body);
     this.#outgoing.push(frame);
     if (!carriesBody(frame, call.body)) this.#outgoing.push(call.body);
+  }
+
+  /** Its wire ids, which only grow, near the end of their 32 bits: two days of full load. */
+  get isWorn(): boolean {
+    return this.#nextWireId > WORN_AT;
   }
 
   /** Asks for a call back; `onWithdrawn` follows if it had not begun. */

@@ -3,8 +3,13 @@ import type { Log } from "../kit/log.ts";
 import type { Run } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 
-/** A record is on disk at most this long after its run has ended. */
-const FLUSH_MS = 100;
+/** A record is on its way to the disk at most this long after its run has ended. */
+const FLUSH_MS = 50;
+/**
+ * Or when so many wait. Larger writes keep a core busy for so long that callers feel it: at 32 connections a
+ * p99 of 4 ms, against 5 to 15 ms with ten times as many.
+ */
+const FLUSH_ROWS = 200;
 const BATCH = 2_000;
 /** What may pile up while the database is away: about 100 MB. */
 const MAX_WAITING = 100_000;
@@ -32,7 +37,8 @@ export class Journal {
       return;
     }
     this.#waiting.push(run);
-    this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
+    if (this.#waiting.length >= FLUSH_ROWS && !this.#writing && !this.#hasFailed) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
   }
 
   /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */
@@ -58,7 +64,6 @@ export class Journal {
     this.#timer = null;
     this.#writing ??= this.#write(this.#waiting.length).finally(() => {
       this.#writing = null;
-      // What came meanwhile waits for its own turn: few large writes cost less than many small ones.
       const delayMs = this.#hasFailed ? RETRY_MS : FLUSH_MS;
       if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), delayMs);
     });

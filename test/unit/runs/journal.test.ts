@@ -31,17 +31,17 @@ class Shelf {
 
 test("records added together are written together, in their order", async () => {
   const shelf = new Shelf();
-  const ids = shelf.add(500);
+  const ids = shelf.add(150);
   expect(shelf.batches).toEqual([]);
   await shelf.journal.settle();
   expect(shelf.batches).toEqual([ids]);
 });
 
-test("a large pile is written in bounded batches", async () => {
+test("many are not left to wait, and a large pile is written in bounded batches", async () => {
   const shelf = new Shelf();
   const ids = shelf.add(4_500);
   await shelf.journal.settle();
-  expect(shelf.batches.map((batch) => batch.length)).toEqual([2_000, 2_000, 500]);
+  expect(shelf.batches.map((batch) => batch.length)).toEqual([200, 2_000, 2_000, 300]);
   expect(shelf.batches.flat()).toEqual(ids);
 });
 
