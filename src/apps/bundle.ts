@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { cp, mkdir, readFile, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 
@@ -17,8 +18,9 @@ export async function hashFolder(folder: string): Promise<string> {
   return hash.digest("hex");
 }
 
-/** Copies a folder whole: it appears under its final name at once, or not at all. */
+/** Copies a folder whole: it appears under its final name at once, or not at all. What is there already stays. */
 export async function copyFolder(from: string, to: string): Promise<void> {
+  if (existsSync(to)) return;
   const aside = `${to}.new`;
   await mkdir(path.dirname(to), { recursive: true, mode: 0o700 });
   await rm(aside, { recursive: true, force: true });
