@@ -145,6 +145,7 @@ async function start(
         catalog,
         authenticator: new Authenticator(tokens),
         executor,
+        store,
         clock,
         log,
       }),

@@ -11,12 +11,12 @@ import type { ServeFlags } from "./serve.ts";
 
 const EXAMPLES = fileURLToPath(new URL("../../examples", import.meta.url));
 
-/** What to send to each example. */
-const ARGUMENTS: Record<string, string> = {
-  hello: '{"name": "Ada"}',
-  counter: '{"upper_range": 3}',
-  spelling: '{"word": "adress"}',
-};
+/** How to call each example. `-N` shows a stream as it comes. */
+const CALLS = [
+  { app: "hello", curl: "curl -X POST", body: '{"name": "Ada"}' },
+  { app: "counter", curl: "curl -N -X POST", body: '{"upper_range": 3}' },
+  { app: "spelling", curl: "curl -X POST", body: '{"word": "adress"}' },
+];
 
 /** `millrace start`: the service with the example apps, and commands to paste. */
 export async function start(flags: ServeFlags): Promise<void> {
@@ -38,9 +38,9 @@ export async function start(flags: ServeFlags): Promise<void> {
 }
 
 function greeting({ apiUrl, baseUrl, owner }: Service): string {
-  const calls = Object.entries(ARGUMENTS).map(([app, body]) =>
+  const calls = CALLS.map(({ app, curl, body }) =>
     [
-      `curl -X POST ${apiUrl}/v4/${owner.projectId}/${app}/run`,
+      `${curl} ${apiUrl}/v4/${owner.projectId}/${app}/run`,
       `-H 'Authorization: Bearer ${owner.token}'`,
       "-H 'Content-Type: application/json'",
       `-d '${body}'`,

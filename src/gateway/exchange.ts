@@ -68,8 +68,21 @@ export class Exchange {
     if (!request.complete) request.resume();
   }
 
+  /** Sends the head of an answer whose body follows piece by piece. */
+  open(status: number, headers: string[], timing: RunTiming): void {
+    headers.push("x-request-id", this.id, "server-timing", serverTiming(timing));
+    if (this.head && this.head.origin !== null) addAll(headers, this.#cors.headers(this.head.origin));
+    if (this.isLast) headers.push("connection", "close");
+    this.response.writeHead(status, headers);
+  }
+
   fail(error: AppError): void {
     this.answer(respondError(this.id, error));
+  }
+
+  answerJson(status: number, value: object): void {
+    const body = Buffer.from(JSON.stringify(value));
+    this.answer({ status, contentType: "application/json", body, headers: {}, error: null });
   }
 
   /** The answer to a browser that asks whether a page may call. */

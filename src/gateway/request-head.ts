@@ -9,6 +9,8 @@ export type RequestHead = {
   contentLength: string | null;
   origin: string | null;
   xDisconnect: string | null;
+  accept: string | null;
+  acceptEncoding: string | null;
   isChunked: boolean;
   /** The caller sends the body only when asked to. */
   isHeldBack: boolean;
@@ -35,6 +37,8 @@ export function readHead(request: IncomingMessage): RequestHead {
     contentLength: null,
     origin: null,
     xDisconnect: null,
+    accept: null,
+    acceptEncoding: null,
     isChunked: false,
     isHeldBack: false,
   };
@@ -50,6 +54,7 @@ export function readHead(request: IncomingMessage): RequestHead {
       case 6:
         if (name.toLowerCase() === "origin") head.origin = once(head.origin, value, name);
         else if (name.toLowerCase() === "expect") head.isHeldBack = true;
+        else if (name.toLowerCase() === "accept") head.accept = joined(head.accept, value);
         break;
       case 12:
         if (name.toLowerCase() === "content-type") head.contentType = once(head.contentType, value, name);
@@ -61,6 +66,10 @@ export function readHead(request: IncomingMessage): RequestHead {
         break;
       case 14:
         if (name.toLowerCase() === "content-length") head.contentLength = value;
+        break;
+      case 15:
+        if (name.toLowerCase() === "accept-encoding")
+          head.acceptEncoding = joined(head.acceptEncoding, value);
         break;
       case 16:
         if (name.toLowerCase() === "content-encoding") head.contentEncoding = value.trim().toLowerCase();
@@ -81,6 +90,10 @@ function once(before: string | null, value: string, name: string): string {
   if (before !== null)
     throw new AppError("bad_request", { message: `The ${name} header may stand only once.` });
   return value;
+}
+
+function joined(before: string | null, value: string): string {
+  return before === null ? value : `${before}, ${value}`;
 }
 
 function badTarget(): AppError {

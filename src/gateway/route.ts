@@ -1,9 +1,10 @@
-import { APP_NAME, FUNCTION_NAME, PROJECT_ID } from "../model/names.ts";
+import { APP_NAME, FUNCTION_NAME, PROJECT_ID, RUN_ID } from "../model/names.ts";
+
+type AppRoute = { readonly projectId: string; readonly appName: string };
 
 /** A call of an app's function. */
-export type RunRoute = {
-  readonly projectId: string;
-  readonly appName: string;
+export type CallRoute = AppRoute & {
+  readonly kind: "call";
   readonly functionName: string;
   /** A sub-path follows the function: the answer is the bare result, as OpenAI's clients expect it. */
   readonly isBare: boolean;
@@ -11,38 +12,52 @@ export type RunRoute = {
   readonly query: string;
 };
 
+/** Something to do with a run that has begun. */
+export type RunRoute = AppRoute & {
+  readonly kind: "run";
+  readonly runId: string;
+  readonly action: RunAction;
+};
+
+const RUN_ACTIONS = ["cancel"] as const;
+export type RunAction = (typeof RUN_ACTIONS)[number];
+
+export type Route = CallRoute | RunRoute;
+
 const MAX_CACHED = 4096;
 const MAX_CACHED_CHARS = 512;
 const SUB_PATH = /^[A-Za-z0-9._~!$&'()*+,;=:@%-]+$/;
-
-/** What may not be a function's name, because the path means something else. */
-const RESERVED = new Set(["runs", "openapi.json"]);
 
 /**
  * Finds the route in a request's target. Segments are matched as they came: nothing is decoded, so nothing can
  * be decoded twice. Null: there is nothing at that address.
  */
-export function parseRoute(target: string): RunRoute | null {
+export function parseRoute(target: string): Route | null {
   const mark = target.indexOf("?");
   const path = mark === -1 ? target : target.slice(0, mark);
-  const [before, version, projectId = "", appName = "", functionName = "", ...subPath] = path.split("/");
-  if (before !== "" || version !== "v4") return null;
-  if (!PROJECT_ID.test(projectId) || !APP_NAME.test(appName) || !FUNCTION_NAME.test(functionName))
+  const [before, version, projectId = "", appName = "", name = "", ...rest] = path.split("/");
+  if (before !== "" || version !== "v4" || !PROJECT_ID.test(projectId) || !APP_NAME.test(appName))
     return null;
-  if (RESERVED.has(functionName) || !subPath.every((segment) => SUB_PATH.test(segment))) return null;
+  if (name === "runs") return parseRun({ projectId, appName }, rest);
+  if (!FUNCTION_NAME.test(name) || !rest.every((segment) => SUB_PATH.test(segment))) return null;
   const query = mark === -1 ? "" : target.slice(mark + 1);
-  return { projectId, appName, functionName, isBare: subPath.length > 0, query };
+  return { kind: "call", projectId, appName, functionName: name, isBare: rest.length > 0, query };
 }
 
-/** Remembers the routes of the latest targets: most callers use few. */
-export class Router {
-  readonly #known = new Map<string, RunRoute | null>();
+function parseRun(app: AppRoute, [runId = "", name, ...more]: readonly string[]): RunRoute | null {
+  const action = RUN_ACTIONS.find((known) => known === name);
+  return action && RUN_ID.test(runId) && more.length === 0 ? { kind: "run", ...app, runId, action } : null;
+}
 
-  route(target: string): RunRoute | null {
+/** Remembers the routes of the latest calls: most callers use few. */
+export class Router {
+  readonly #known = new Map<string, CallRoute>();
+
+  route(target: string): Route | null {
     const known = this.#known.get(target);
     if (known !== undefined) return known;
     const route = parseRoute(target);
-    if (target.length <= MAX_CACHED_CHARS) {
+    if (route?.kind === "call" && target.length <= MAX_CACHED_CHARS) {
       if (this.#known.size >= MAX_CACHED) this.#known.clear();
       this.#known.set(target, route);
     }

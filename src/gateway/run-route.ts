@@ -1,14 +1,10 @@
-import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { Catalog } from "../apps/catalog.ts";
 import { AppError } from "../model/errors.ts";
 import type { Executor } from "../runs/execute.ts";
+import type { Store } from "../store/store.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
-import { checkJson } from "./json/check-json.ts";
-import type { JsonFault } from "./json/fault.ts";
-import { OFF_THREAD_BYTES, checkJsonOffThread } from "./json/off-thread.ts";
-import { readQuery } from "./query.ts";
-import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { RunRoute } from "./route.ts";
 
@@ -16,92 +12,42 @@ export type RunParts = {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
   readonly executor: Executor;
+  readonly store: Store;
 };
 
-/** A request for a run, as far as its head tells. */
-type RunCall = {
+type RunRequest = {
   readonly connection: Connection;
   readonly exchange: Exchange;
   readonly head: RequestHead;
   readonly route: RunRoute;
 };
 
-const NO_BODY = Buffer.alloc(0);
-
-/**
- * `POST /v4/{project}/{app}/{function}`: the checks in the order the contract lists them, then the run. A
- * promise only where something has to be waited for: on a warm path the call leaves in the same tick.
- */
+/** `/v4/{project}/{app}/runs/{id}/…`: what can be done with a run from outside. Always with a token. */
 export class RunHandler {
-  readonly #catalog: Catalog;
-  readonly #authenticator: Authenticator;
-  readonly #executor: Executor;
+  readonly #parts: RunParts;
 
-  constructor({ catalog, authenticator, executor }: RunParts) {
-    this.#catalog = catalog;
-    this.#authenticator = authenticator;
-    this.#executor = executor;
+  constructor(parts: RunParts) {
+    this.#parts = parts;
   }
 
-  handle(call: RunCall): void | Promise<void> {
-    const { connection, head, route } = call;
-    const live = this.#catalog.find(route.projectId, route.appName);
-    if (!live?.version.config.deployment.disableAuth) {
-      const admitted = this.#authenticator.admit(connection, head.authorization, route.projectId);
-      if (admitted) return admitted.then(() => this.#admit(call, live));
-    }
-    return this.#admit(call, live);
-  }
-
-  #admit(call: RunCall, live: LiveApp | undefined): void {
-    const { exchange, head, route } = call;
+  async handle({ connection, exchange, head, route }: RunRequest): Promise<void> {
+    const { catalog, authenticator } = this.#parts;
+    await authenticator.admit(connection, head.authorization, route.projectId);
+    const live = catalog.find(route.projectId, route.appName);
     if (!live) throw new AppError("app_not_found");
-    if (this.#catalog.hasFunction(live, route.functionName) === false) {
-      throw new AppError("function_not_found");
-    }
     if (exchange.request.method !== "POST") {
       throw new AppError("method_not_allowed", { headers: { allow: "POST" } });
     }
-    const { maxBodyBytes } = live.version.config.limits;
-    checkBodyHead(head, maxBodyBytes);
-    const { isAsync, webhookEndpoint } = readQuery(route.query);
-    if (isAsync || webhookEndpoint !== null) {
-      throw new AppError("not_available", { message: "This release has no async runs and no webhooks yet." });
-    }
-    if (!hasBody(head)) {
-      this.#run(call, live, NO_BODY);
-      return;
-    }
-    if (head.isHeldBack) exchange.response.writeContinue();
-    readBody(exchange.request, maxBodyBytes, (error, body) => {
-      if (error) exchange.fail(error);
-      else exchange.attempt(() => this.#check(call, live, body));
-    });
+    await this.#cancel(live.app.number, route.runId);
+    exchange.answerJson(202, { run_id: route.runId });
   }
 
-  #check(call: RunCall, live: LiveApp, body: Buffer): void | Promise<void> {
-    const conclude = (fault: JsonFault | null): void => {
-      if (fault) throw new AppError("invalid_json", { message: fault.message });
-      this.#run(call, live, body);
-    };
-    if (body.length > OFF_THREAD_BYTES) return checkJsonOffThread(body).then(conclude);
-    conclude(body.length === 0 ? null : checkJson(body));
-    return undefined;
-  }
-
-  #run({ exchange, head, route }: RunCall, { app, version, pool }: LiveApp, body: Buffer): void {
-    const { response, request, id } = exchange;
-    if (response.destroyed) return;
-    const target = { appNumber: app.number, versionId: version.id, pool };
-    const ip = request.socket.remoteAddress ?? null;
-    const { functionName, isBare } = route;
-    const run = this.#executor.execute({ id, target, functionName, body, isBare, ip }, (answer, timing) =>
-      exchange.answer(answer, timing),
-    );
-    response.on("close", () => {
-      if (response.writableFinished) return;
-      if (head.xDisconnect === "cancel") run.cancel();
-      else run.forsake();
-    });
+  async #cancel(appNumber: number, id: string): Promise<void> {
+    const { executor, store } = this.#parts;
+    const run = executor.find(id);
+    if (run && run.request.target.appNumber === appNumber) run.cancel();
+    else if (executor.hasEnded(id) || (await store.runs.find({ appNumber, id }))) {
+      throw new AppError("run_finished");
+    } else throw new AppError("run_not_found");
   }
 }

@@ -10,11 +10,12 @@ import { AppError, errorBody } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
+import { CallHandler } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import { readHead } from "./request-head.ts";
 import { Router } from "./route.ts";
-import type { RunRoute } from "./route.ts";
+import type { Route } from "./route.ts";
 import { RunHandler } from "./run-route.ts";
 import type { RunParts } from "./run-route.ts";
 
@@ -43,12 +44,14 @@ export class Gateway {
   readonly #cors: Cors;
   readonly #onFault = (exchange: Exchange, error: unknown): void => this.#fail(exchange, error);
   readonly #connections = new Connections();
+  readonly #calls: CallHandler;
   readonly #runs: RunHandler;
   #isDraining = false;
 
   private constructor(options: GatewayOptions) {
     this.#options = options;
     this.#cors = new Cors(options.corsOrigins);
+    this.#calls = new CallHandler(options);
     this.#runs = new RunHandler(options);
     const { headersMs, requestMs } = options.arrival ?? ARRIVAL;
     this.#server = createServer({
@@ -110,12 +113,12 @@ export class Gateway {
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const route = this.#router.route(request.url ?? "");
-    const id = route ? uuidv7(this.#options.clock.now()) : randomUUID();
+    const id = route?.kind === "call" ? uuidv7(this.#options.clock.now()) : randomUUID();
     const exchange = this.#exchange(request, response, id);
     exchange.attempt(() => this.#handle(exchange, route));
   }
 
-  #handle(exchange: Exchange, route: RunRoute | null): void | Promise<void> {
+  #handle(exchange: Exchange, route: Route | null): void | Promise<void> {
     const head = readHead(exchange.request);
     exchange.head = head;
     exchange.isLast = this.#isDraining;
@@ -124,9 +127,12 @@ export class Gateway {
       exchange.answerPreflight();
       return undefined;
     }
-    if (this.#isDraining) throw new AppError("draining", { headers: { "retry-after": "1" } });
+    if (this.#isDraining && route.kind === "call") {
+      throw new AppError("draining", { headers: { "retry-after": "1" } });
+    }
     const connection = this.#connections.of(exchange.request.socket);
-    return this.#runs.handle({ connection, exchange, head, route });
+    if (route.kind === "run") return this.#runs.handle({ connection, exchange, head, route });
+    return this.#calls.handle({ connection, exchange, head, route });
   }
 
   /** Bytes came that are no request. Answers leave in the order of the requests, the refusal as the last. */

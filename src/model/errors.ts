@@ -10,6 +10,7 @@ export const ERRORS = {
   not_found: { status: 404, type: "not_found_error", message: "There is nothing here." },
   app_not_found: { status: 404, type: "not_found_error", message: "The project has no such app." },
   function_not_found: { status: 404, type: "not_found_error", message: "The app has no such function." },
+  run_not_found: { status: 404, type: "not_found_error", message: "The app has no such run." },
   method_not_allowed: {
     status: 405,
     type: "invalid_request_error",
@@ -20,6 +21,7 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "The request took too long to arrive.",
   },
+  run_finished: { status: 409, type: "invalid_request_error", message: "The run has ended already." },
   body_too_large: {
     status: 413,
     type: "invalid_request_error",

@@ -1,7 +1,12 @@
 import type { Outcome } from "../model/outcome.ts";
 
 /** One yield of a generator: text as it is, or any other value as JSON. */
-export type Chunk = { readonly isText: boolean; readonly bytes: Buffer };
+export type Chunk = {
+  readonly isText: boolean;
+  readonly bytes: Buffer;
+  /** What it cost of the generator's credit. */
+  readonly wireBytes: number;
+};
 
 /** Who waits for a call. */
 export type CallReader = {
@@ -16,8 +21,8 @@ export type CallReader = {
 export type CallHolder = {
   readonly id: string;
   readonly readyAt: number;
-  /** Lets a generator send so many more chunks. */
-  grant(call: Call, chunks: number): void;
+  /** Lets a generator send so many more bytes. */
+  grant(call: Call, bytes: number): void;
 };
 
 /**

@@ -3,7 +3,7 @@ import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started } from "./engine.ts";
-import { BadFrame, FRAME, FrameReader, carriesBody, packCall, packFrame } from "./frames.ts";
+import { BadFrame, FRAME, FrameReader, HEAD_BYTES, carriesBody, packCall, packFrame } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
 import { readLogLines } from "./log-lines.ts";
 import type { LogLine } from "./log-lines.ts";
@@ -129,8 +129,8 @@ export class Replica implements CallHolder {
     this.#control?.write(packFrame(FRAME.CANCEL, call.wireId));
   }
 
-  grant(call: Call, chunks: number): void {
-    this.#control?.write(packFrame(FRAME.CREDIT, call.wireId, chunks));
+  grant(call: Call, bytes: number): void {
+    if (this.calls.has(call.wireId)) this.#control?.write(packFrame(FRAME.CREDIT, call.wireId, bytes));
   }
 
   /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
@@ -209,7 +209,10 @@ export class Replica implements CallHolder {
         if (!call.hasEnded) call.reader.onStream?.();
         break;
       case FRAME.CHUNK:
-        if (!call.hasEnded) call.reader.onChunk?.({ isText: payload[0] === 0, bytes: payload.subarray(1) });
+        if (!call.hasEnded) {
+          const wireBytes = HEAD_BYTES + payload.length;
+          call.reader.onChunk?.({ isText: payload[0] === 0, bytes: payload.subarray(1), wireBytes });
+        }
         break;
       default:
         throw new BadFrame(`a frame of type ${type}`);

@@ -2,7 +2,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Run, RunState } from "../model/run.ts";
 import { Call } from "../replicas/call.ts";
-import type { CallReader } from "../replicas/call.ts";
+import type { CallReader, Chunk } from "../replicas/call.ts";
 import type { Pool } from "../replicas/pool.ts";
 import type { Journal } from "./journal.ts";
 import { respond } from "./response.ts";
@@ -30,47 +30,77 @@ export type RunTiming = {
   readonly runMs: number | null;
 };
 
-export type OnRunEnd = (response: RunResponse, timing: RunTiming) => void;
+/** How a run ended. For a stream that failed on the way the response is what it would have been before it. */
+export type RunEnd = {
+  readonly outcome: Outcome;
+  readonly response: RunResponse;
+  readonly timing: RunTiming;
+};
+
+/** Who waits for a run. */
+export type RunReader = {
+  /** The function gave an iterator: chunks follow, then the end. */
+  onStream(): void;
+  /** Each chunk's bytes have to be granted again, or the generator waits. */
+  onChunk(chunk: Chunk): void;
+  /** Exactly once. */
+  onEnd(end: RunEnd): void;
+};
 
 /** THE path of a run: every mode hands it to a replica here and learns its one outcome here. */
 export class Executor {
   readonly #journal: Journal;
   readonly #clock: Clock;
+  readonly #live = new Map<string, LiveRun>();
 
   constructor(journal: Journal, clock: Clock) {
     this.#journal = journal;
     this.#clock = clock;
   }
 
-  /** Starts a run; `onEnd` is called exactly once. */
-  execute(request: RunRequest, onEnd: OnRunEnd): LiveRun {
-    const run = new LiveRun(request, this.#clock, this.#journal, onEnd);
+  /** Starts a run; its reader may learn its end before this returns. */
+  execute(request: RunRequest, reader: RunReader): LiveRun {
+    const run = new LiveRun(request, this.#clock, reader, (record) => {
+      this.#live.delete(request.id);
+      this.#journal.add(record);
+    });
+    this.#live.set(request.id, run);
     request.target.pool.submit(run.call);
     return run;
+  }
+
+  /** Whether the run with that id has ended just now, so that its record is not stored yet. */
+  hasEnded(id: string): boolean {
+    return this.#journal.holds(id);
+  }
+
+  /** The run with that id, while it is under way. */
+  find(id: string): LiveRun | undefined {
+    return this.#live.get(id);
   }
 }
 
 /** A run under way. */
 export class LiveRun implements CallReader {
   readonly call: Call;
-  readonly #request: RunRequest;
+  readonly request: RunRequest;
   readonly #clock: Clock;
-  readonly #journal: Journal;
-  readonly #onEnd: OnRunEnd;
+  readonly #reader: RunReader;
+  readonly #onRecord: (record: Run) => void;
   readonly #createdAt: number;
 
-  constructor(request: RunRequest, clock: Clock, journal: Journal, onEnd: OnRunEnd) {
-    this.#request = request;
+  constructor(request: RunRequest, clock: Clock, reader: RunReader, onRecord: (record: Run) => void) {
+    this.request = request;
     this.#clock = clock;
-    this.#journal = journal;
-    this.#onEnd = onEnd;
+    this.#reader = reader;
+    this.#onRecord = onRecord;
     this.#createdAt = clock.now();
     this.call = new Call(request.id, request.functionName, request.body, this);
   }
 
   /** Stops the run; its reader learns at once, the slot is free when the code has stopped. */
   cancel(): void {
-    this.#request.target.pool.abandon(this.call, { kind: "cancelled" });
+    this.request.target.pool.abandon(this.call, { kind: "cancelled" });
   }
 
   /** The caller has gone: a run that still waits is dropped, one that runs goes on. */
@@ -78,30 +108,40 @@ export class LiveRun implements CallReader {
     if (this.call.holder === null) this.cancel();
   }
 
+  /** The reader has taken so many bytes of chunks: the generator may send as many more. */
+  grant(bytes: number): void {
+    this.call.holder?.grant(this.call, bytes);
+  }
+
+  /** Its spans as far as they are known. */
+  timing(): RunTiming {
+    return this.#timing(this.#clock.monotonic(), null);
+  }
+
   onStream(): void {
-    this.#request.target.pool.abandon(this.call, { kind: "streamed", runMs: 0 });
+    this.#reader.onStream();
+  }
+
+  onChunk(chunk: Chunk): void {
+    this.#reader.onChunk(chunk);
   }
 
   onEnd(outcome: Outcome): void {
-    const { id, isBare } = this.#request;
+    const { id, isBare } = this.request;
     const response = respond(id, outcome, isBare);
     const now = this.#clock.monotonic();
-    const timing = this.#timing(outcome, now);
-    this.#onEnd(response, timing);
-    this.#journal.add(this.#record(outcome, response, timing, now));
+    const timing = this.#timing(now, "runMs" in outcome ? outcome.runMs : null);
+    this.#reader.onEnd({ outcome, response, timing });
+    this.#onRecord(this.#record(outcome, response, timing, now));
   }
 
-  #timing(outcome: Outcome, now: number): RunTiming {
+  #timing(now: number, runMs: number | null): RunTiming {
     const { enqueuedAt, handedAt, coldMs } = this.call;
-    return {
-      queueMs: Math.max(0, (handedAt || now) - enqueuedAt - coldMs),
-      startMs: coldMs,
-      runMs: "runMs" in outcome ? outcome.runMs : null,
-    };
+    return { queueMs: Math.max(0, (handedAt || now) - enqueuedAt - coldMs), startMs: coldMs, runMs };
   }
 
   #record(outcome: Outcome, { status, error }: RunResponse, timing: RunTiming, now: number): Run {
-    const { id, target, functionName, ip } = this.#request;
+    const { id, target, functionName, ip } = this.request;
     const { queueMs, startMs, runMs } = timing;
     const { enqueuedAt, handedAt, holder } = this.call;
     const responseMs = now - enqueuedAt;

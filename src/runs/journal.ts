@@ -41,6 +41,11 @@ export class Journal {
     else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
   }
 
+  /** Whether that run's record waits to be stored. */
+  holds(id: string): boolean {
+    return this.#waiting.some((run) => run.id === id);
+  }
+
   /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */
   async settle(patienceMs = Number.POSITIVE_INFINITY): Promise<void> {
     const deadline = performance.now() + patienceMs;

@@ -15,10 +15,20 @@ export type RunResponse = {
 const JSON_TYPE = "application/json";
 const NO_HEADERS = {};
 const EMPTY = Buffer.alloc(0);
+/** What a stream's head says; its chunks were the body. */
+export const STREAM_TYPE = "text/event-stream; charset=utf-8";
+const STREAMED: RunResponse = {
+  status: 200,
+  contentType: STREAM_TYPE,
+  body: EMPTY,
+  headers: NO_HEADERS,
+  error: null,
+};
 const BODILESS = new Set([204, 205, 304]);
 
 /** Turns what the function did into an answer; `isBare` leaves the envelope away. */
 export function respond(runId: string, outcome: Outcome, isBare: boolean): RunResponse {
+  if (outcome.kind === "streamed") return STREAMED;
   if (outcome.kind !== "returned") return respondError(runId, errorOf(outcome));
   const { status, json, runMs } = outcome;
   if (BODILESS.has(status))
@@ -55,7 +65,7 @@ export function roundMs(ms: number): number {
   return Math.round(ms * 100) / 100;
 }
 
-function errorOf(outcome: Exclude<Outcome, { kind: "returned" }>): AppError {
+function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): AppError {
   switch (outcome.kind) {
     case "raised":
       // The same call would raise again: clients that retry on 500 must not.
@@ -84,8 +94,6 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" }>): AppError {
       const headers = { "retry-after": String(retryAfterSeconds) };
       return new AppError(code, message === undefined ? { headers } : { message, headers });
     }
-    case "streamed":
-      return new AppError("not_available", { message: "This release does not stream yet." });
     default:
       return outcome satisfies never;
   }

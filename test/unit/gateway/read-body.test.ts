@@ -9,6 +9,8 @@ const NONE: RequestHead = {
   contentLength: null,
   origin: null,
   xDisconnect: null,
+  accept: null,
+  acceptEncoding: null,
   isChunked: false,
   isHeldBack: false,
 };

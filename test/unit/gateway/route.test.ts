@@ -6,15 +6,25 @@ import { APP_NAME, FUNCTION_NAME, PROJECT_ID } from "../../../src/model/names.ts
 describe("the route of a target", () => {
   test("has project, app, function and query as they stand in it", () => {
     expect(parseRoute("/v4/p-1/app/run?async=true&a=/x")).toEqual({
+      kind: "call",
       projectId: "p-1",
       appName: "app",
       functionName: "run",
       isBare: false,
       query: "async=true&a=/x",
     });
-    expect(parseRoute("/v4/p-1/app/run")?.query).toBe("");
-    expect(parseRoute("/v4/p-1/app/run?")?.query).toBe("");
-    expect(parseRoute("/v4/p-1/app/run/v1/x")?.isBare).toBe(true);
+    expect(parseRoute("/v4/p-1/app/run")).toMatchObject({ query: "" });
+    expect(parseRoute("/v4/p-1/app/run?")).toMatchObject({ query: "" });
+    expect(parseRoute("/v4/p-1/app/run/v1/x")).toMatchObject({ isBare: true });
+  });
+
+  test("of a run has its id and what is to be done", () => {
+    const runId = "0197c3a0-7e1b-7abc-8def-0123456789ab";
+    const route = { kind: "run", projectId: "p-1", appName: "app", runId, action: "cancel" };
+    expect(parseRoute(`/v4/p-1/app/runs/${runId}/cancel`)).toEqual(route);
+    for (const path of ["", `${runId}`, `${runId}/cancel/x`, `${runId}/else`, "x/cancel", `${runId}/`]) {
+      expect([path, parseRoute(`/v4/p-1/app/runs/${path}`)]).toEqual([path, null]);
+    }
   });
 
   test("is found for every name there may be, and gives the names back", () => {
@@ -77,7 +87,9 @@ describe("the router", () => {
 
   test("stays right when more targets come than it remembers", () => {
     const router = new Router();
-    for (let i = 0; i < 10_000; i++) expect(router.route(`/v4/p-1/app/f${i}`)?.functionName).toBe(`f${i}`);
-    expect(router.route("/v4/p-1/app/f0")?.functionName).toBe("f0");
+    for (let i = 0; i < 10_000; i++) {
+      expect(router.route(`/v4/p-1/app/f${i}`)).toMatchObject({ functionName: `f${i}` });
+    }
+    expect(router.route("/v4/p-1/app/f0")).toMatchObject({ functionName: "f0" });
   });
 });
