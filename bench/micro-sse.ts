@@ -62,7 +62,11 @@ const nextWord = () => {
 };
 /** A message of words in no order. */
 const message = (bytes: number) =>
-  Buffer.from(`data: ${Array.from({ length: bytes }, nextWord).join(" ").slice(0, bytes - 8)}\n\n`);
+  Buffer.from(
+    `data: ${Array.from({ length: bytes }, nextWord)
+      .join(" ")
+      .slice(0, bytes - 8)}\n\n`,
+  );
 const KEPT = { level: 1, windowBits: 12, memLevel: 5 };
 const PIECES = 64;
 

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { errorBody } from "../model/errors.ts";
 import type { Chunk } from "../replicas/call.ts";
-import type { LiveRun, RunEnd } from "../runs/execute.ts";
+import type { LiveRun, RunEnd, RunTiming } from "../runs/execute.ts";
 import { STREAM_TYPE } from "../runs/response.ts";
 import { SseBuffer } from "../runs/sse.ts";
 import type { Exchange } from "./exchange.ts";
@@ -59,17 +59,21 @@ export class StreamAnswer {
 
   /** The last messages, then the end; an error after the head is the last message, and no proper end follows. */
   end({ response, timing }: RunEnd): void {
-    this.#stopTimers();
     if (response.error && !this.#isOpen && this.#messages.bytes === 0) {
+      this.#stopTimers();
       this.#exchange.answer(response, timing);
       return;
     }
+    if (!this.#isOpen && !this.#response.destroyed) this.#open(timing);
+    this.#stopTimers();
     if (this.#response.destroyed) return;
-    if (!this.#isOpen) this.#open();
     if (response.error) this.#messages.addEvent("error", errorBody(response.error, this.#run.request.id));
     const rest = this.#encode(this.#messages.take());
     const last = this.#gzip ? Buffer.concat([rest, this.#gzip.end()]) : rest;
     this.#isOver = true;
+    // The run is over, but a caller who takes nothing would keep the connection and what is written to it.
+    this.#stallTimer = setTimeout(() => this.#drop(), this.#options.stallSeconds * 1000);
+    this.#response.once("close", () => this.#stopTimers());
     if (response.error) this.#breakOff(last);
     else this.#response.end(last);
   }
@@ -80,13 +84,15 @@ export class StreamAnswer {
     this.#pay();
   }
 
-  #open(): void {
+  #open(timing: RunTiming): void {
     this.#isOpen = true;
     clearTimeout(this.#headTimer);
     const headers = ["content-type", STREAM_TYPE, "cache-control", "no-cache", "x-accel-buffering", "no"];
     if (this.#gzip) headers.push("content-encoding", "gzip");
-    headers.push("vary", "Accept-Encoding", "transfer-encoding", "chunked");
-    this.#exchange.open(200, headers, this.#run.timing());
+    headers.push("vary", "Accept-Encoding");
+    // HTTP/1.0 has no chunks: there the end of the connection is the end of the stream.
+    if (this.#exchange.request.httpVersion !== "1.0") headers.push("transfer-encoding", "chunked");
+    this.#exchange.open(200, headers, timing);
     if (this.#gzip) this.#response.write(this.#gzip.begin());
     this.#response.flushHeaders();
     this.#heartbeat = setTimeout(() => this.#beat(), HEARTBEAT_MS);
@@ -95,7 +101,7 @@ export class StreamAnswer {
   #flush(): void {
     this.#isFlushing = false;
     if (this.#isOver || this.#response.destroyed) return;
-    if (!this.#isOpen) this.#open();
+    if (!this.#isOpen) this.#open(this.#run.timing());
     if (this.#messages.bytes === 0) return;
     const isTaken = this.#response.write(this.#encode(this.#messages.take()));
     this.#heartbeat?.refresh();
@@ -108,13 +114,13 @@ export class StreamAnswer {
   }
 
   #onDrain(): void {
+    if (this.#isOver) return;
     clearTimeout(this.#stallTimer);
     this.#stallTimer = undefined;
     this.#pay();
   }
 
   #pay(): void {
-    if (this.#owedBytes === 0) return;
     this.#run.grant(this.#owedBytes);
     this.#owedBytes = 0;
   }

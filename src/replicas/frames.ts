@@ -23,8 +23,8 @@ export const FRAME = {
 export const HEAD_BYTES = 9;
 const RUN_ID_BYTES = 36;
 
-/** Credit a stream starts with, on both sides. */
-export const INITIAL_CREDIT = 16;
+/** Bytes of CHUNK frames a stream may send before it is granted more; the same on both sides. */
+export const INITIAL_CREDIT_BYTES = 65_536;
 
 /** Larger than any frame a well-behaved replica sends: `max_result` is bounded far below. */
 const MAX_PAYLOAD_BYTES = 1024 * 1024 * 1024;

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { within } from "../kit/within.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call, CallHolder } from "./call.ts";
@@ -22,8 +23,8 @@ export type ReplicaEvents = {
 };
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
-/** How long the word on how a process ended may lag behind the end of its wire. */
-const EXIT_DETAIL_MS = 500;
+/** How long the word on how a process ended may lag behind the end of its wire, or the other way round. */
+const LAST_WORDS_MS = 500;
 
 /**
  * One Python process, as the service sees it.
@@ -54,6 +55,7 @@ export class Replica implements CallHolder {
   /** Frames of this tick. */
   #outgoing: Buffer[] = [];
   #deadline: NodeJS.Timeout | undefined;
+  readonly #wireClosed = Promise.withResolvers<void>();
 
   constructor(id: string, startedAt: number, events: ReplicaEvents) {
     this.id = id;
@@ -72,7 +74,11 @@ export class Replica implements CallHolder {
       this.#initFailure = { message, traceback: message };
       this.kill();
     });
-    void started.exited.then((exit) => this.#leave(exit));
+    void started.exited.then(async (exit) => {
+      // Its last words may still be unread: why it could not start, or a result.
+      await within(LAST_WORDS_MS, this.#wireClosed.promise);
+      this.#leave(exit);
+    });
   }
 
   /** Takes a connection that showed this replica's ticket. */
@@ -80,6 +86,7 @@ export class Replica implements CallHolder {
     switch (kind) {
       case "wire":
         this.#wire = socket;
+        socket.once("close", () => this.#wireClosed.resolve());
         this.#read(socket, (type, callId, payload) => this.#onWire(type, callId, payload));
         break;
       case "control":
@@ -259,8 +266,7 @@ export class Replica implements CallHolder {
     if (this.state === "gone") return;
     if (this.state === "ready") this.state = "draining";
     const exited = this.#started?.exited;
-    const late = new Promise<null>((resolve) => setTimeout(resolve, EXIT_DETAIL_MS, null));
-    const exit = await Promise.race([exited ?? late, late]);
+    const exit = exited ? await within(LAST_WORDS_MS, exited) : null;
     if (!exit) this.kill();
     this.#leave(exit ?? { detail: "it closed its connection", initFailure: null });
   }

@@ -3,6 +3,7 @@ import type { Outcome } from "../model/outcome.ts";
 import type { Run, RunState } from "../model/run.ts";
 import { Call } from "../replicas/call.ts";
 import type { CallReader, Chunk } from "../replicas/call.ts";
+import { INITIAL_CREDIT_BYTES } from "../replicas/frames.ts";
 import type { Pool } from "../replicas/pool.ts";
 import type { Journal } from "./journal.ts";
 import { respond } from "./response.ts";
@@ -47,6 +48,9 @@ export type RunReader = {
   onEnd(end: RunEnd): void;
 };
 
+/** A quarter of the credit a generator starts with: it never waits for what is held back here. */
+const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
+
 /** THE path of a run: every mode hands it to a replica here and learns its one outcome here. */
 export class Executor {
   readonly #journal: Journal;
@@ -88,6 +92,7 @@ export class LiveRun implements CallReader {
   readonly #reader: RunReader;
   readonly #onRecord: (record: Run) => void;
   readonly #createdAt: number;
+  #owedBytes = 0;
 
   constructor(request: RunRequest, clock: Clock, reader: RunReader, onRecord: (record: Run) => void) {
     this.request = request;
@@ -110,7 +115,11 @@ export class LiveRun implements CallReader {
 
   /** The reader has taken so many bytes of chunks: the generator may send as many more. */
   grant(bytes: number): void {
-    this.call.holder?.grant(this.call, bytes);
+    this.#owedBytes += bytes;
+    // Told in large amounts: a word per message would cost more than the message.
+    if (this.#owedBytes < GRANT_BYTES) return;
+    this.call.holder?.grant(this.call, this.#owedBytes);
+    this.#owedBytes = 0;
   }
 
   /** Its spans as far as they are known. */

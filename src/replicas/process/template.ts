@@ -1,7 +1,10 @@
 import type { Socket } from "node:net";
+import { within } from "../../kit/within.ts";
 import type { Exit, InitFailure, Started } from "../engine.ts";
 import { parseTemplateMessage } from "../messages.ts";
 import { describeExit } from "./spawn.ts";
+
+const LAST_WORDS_MS = 500;
 
 /** What a template's owner learns from it. */
 export type TemplateEvents = {
@@ -22,11 +25,16 @@ export class Template {
   pid = 0;
   #home: Socket | null = null;
   #initFailure: InitFailure | null = null;
+  readonly #homeClosed = Promise.withResolvers<void>();
 
   constructor(process: Started, events: TemplateEvents) {
     this.#process = process;
     this.#events = events;
-    void process.exited.then((exit) => this.#leave(exit));
+    void process.exited.then(async (exit) => {
+      // Why it could not import the app may still be unread.
+      await within(LAST_WORDS_MS, this.#homeClosed.promise);
+      this.#leave(exit);
+    });
   }
 
   get hasChildren(): boolean {
@@ -36,6 +44,7 @@ export class Template {
   /** Takes the connection the template talks on. */
   attach(socket: Socket): void {
     this.#home = socket;
+    socket.once("close", () => this.#homeClosed.resolve());
     let rest = "";
     socket.setEncoding("utf8");
     socket.on("data", (text: string) => {

@@ -1,0 +1,3 @@
+def run(n):
+    for i in range(n):
+        yield "token %d" % i

@@ -1,0 +1,57 @@
+"""The peer for streams: the tokens app on FastAPI's StreamingResponse, both ways that it offers."""
+
+import json
+import os
+import socket
+import sys
+import threading
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+app = FastAPI()
+
+
+class Call(BaseModel):
+    n: int
+
+
+@app.post("/async-generator")
+async def stream_async(call: Call):
+    async def messages():
+        for i in range(call.n):
+            yield "data: token %d\n\n" % i
+
+    return StreamingResponse(messages(), media_type="text/event-stream")
+
+
+@app.post("/generator")
+async def stream_plain(call: Call):
+    def messages():
+        for i in range(call.n):
+            yield "data: token %d\n\n" % i
+
+    return StreamingResponse(messages(), media_type="text/event-stream")
+
+
+class AnnouncingServer(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        port = sockets[0].getsockname()[1]
+        print(json.dumps({"url": f"http://127.0.0.1:{port}"}), flush=True)
+
+
+def end_with_parent():
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+threading.Thread(target=end_with_parent, daemon=True).start()
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+config = uvicorn.Config(
+    app, loop="uvloop", http="httptools", workers=1, access_log=False, log_level="warning"
+)
+AnnouncingServer(config).run(sockets=[listener])

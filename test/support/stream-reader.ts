@@ -1,0 +1,203 @@
+import { connect } from "node:net";
+import type { Socket } from "node:net";
+import { createGunzip } from "node:zlib";
+import type { Gunzip } from "node:zlib";
+import { createParser } from "eventsource-parser";
+import { until } from "./service.ts";
+import type { TestService } from "./service.ts";
+
+/** A message as a parser that keeps to the specification gives it, and when it came (epoch milliseconds). */
+export type Message = { readonly event: string | null; readonly data: string; readonly at: number };
+
+export type StreamOptions = {
+  readonly functionName?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly suffix?: string;
+  readonly token?: string | null;
+  readonly httpVersion?: "1.0" | "1.1";
+};
+
+export type StreamTarget = StreamOptions & { readonly url: string; readonly body: string };
+
+type Head = {
+  readonly status: number;
+  /** Names and values as they came, in order. */
+  readonly fields: readonly (readonly [name: string, value: string])[];
+  readonly at: number;
+};
+
+type Framing = { kind: "chunked" } | { kind: "length"; left: number } | { kind: "to the end" };
+
+/** Reads one streamed answer from a bare socket: what every byte of it says, and how it ends. */
+export class StreamReader {
+  readonly socket: Socket;
+  readonly messages: Message[] = [];
+  readonly comments: { readonly text: string; readonly at: number }[] = [];
+  readonly sentAt = now();
+  head: Head | null = null;
+  /** The body without chunk heads and encoding. */
+  text = "";
+  /** The bytes of the body without chunk heads, as they came. */
+  bodyBytes = 0;
+  /** The last chunk came, or all of the length: the answer is whole. */
+  isWhole = false;
+  isClosed = false;
+  /** The gzip member's trailer came and fits. */
+  hasMember = false;
+  #waiting: Buffer = Buffer.alloc(0);
+  #framing: Framing | null = null;
+  #gunzip: Gunzip | null = null;
+  readonly #decoder = new TextDecoder();
+  readonly #parser = createParser({
+    onEvent: ({ event, data }) => this.messages.push({ event: event ?? null, data, at: now() }),
+    onComment: (text) => this.comments.push({ text, at: now() }),
+  });
+
+  constructor({ url, body, headers = {}, token = null, httpVersion = "1.1" }: StreamTarget) {
+    const { hostname, port, pathname } = new URL(url);
+    this.socket = connect({ host: hostname, port: Number(port), noDelay: true });
+    this.socket.on("data", (data: Buffer) => this.#take(data));
+    this.socket.on("error", () => {}); // The close that follows is what tests look at.
+    this.socket.on("close", () => {
+      if (this.#framing?.kind === "to the end") this.isWhole = true;
+      this.#gunzip?.end();
+      this.isClosed = true;
+    });
+    const lines = [`POST ${pathname} HTTP/${httpVersion}`, "Host: stream", "Content-Type: application/json"];
+    if (token !== null) lines.push(`Authorization: Bearer ${token}`);
+    for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);
+    lines.push(`Content-Length: ${Buffer.byteLength(body)}`, "", body);
+    this.socket.write(lines.join("\r\n"));
+  }
+
+  /** The values of a header, however its name is written. */
+  header(name: string): string | null {
+    const found = this.head?.fields.filter(([field]) => field.toLowerCase() === name) ?? [];
+    return found.length === 0 ? null : found.map(([, value]) => value).join(", ");
+  }
+
+  get runId(): string {
+    return this.header("x-request-id") ?? "";
+  }
+
+  get data(): string[] {
+    return this.messages.map(({ data }) => data);
+  }
+
+  async hasHead(withinMs = 10_000): Promise<Head> {
+    await until("the head of the answer", () => this.head !== null, withinMs);
+    return this.head as Head;
+  }
+
+  async hasMessages(count: number, withinMs = 10_000): Promise<void> {
+    await until(`${count} messages`, () => this.messages.length >= count, withinMs);
+  }
+
+  /** Waits for the end: a whole answer, or one that breaks off. */
+  async ended(withinMs = 10_000): Promise<this> {
+    const isUnpacked = (): boolean => this.#gunzip === null || this.hasMember || this.isClosed;
+    await until("the end of the answer", () => this.isClosed || (this.isWhole && isUnpacked()), withinMs);
+    return this;
+  }
+
+  leave(): void {
+    this.socket.destroy();
+  }
+
+  /** Away without a word, as a caller whose machine went down and came up again. */
+  vanish(): void {
+    this.socket.resetAndDestroy();
+  }
+
+  #take(data: Buffer): void {
+    this.#waiting = this.#waiting.length === 0 ? data : Buffer.concat([this.#waiting, data]);
+    if (!this.#framing) this.#readHead();
+    if (!this.#framing) return;
+    if (this.#framing.kind === "chunked") this.#readChunks();
+    else this.#readRest(this.#framing);
+  }
+
+  #readHead(): void {
+    const end = this.#waiting.indexOf("\r\n\r\n");
+    if (end === -1) return;
+    const [first = "", ...lines] = this.#waiting.subarray(0, end).toString("latin1").split("\r\n");
+    const fields = lines.map((line) => {
+      const colon = line.indexOf(": ");
+      return [line.slice(0, colon), line.slice(colon + 2)] as const;
+    });
+    this.#waiting = this.#waiting.subarray(end + 4);
+    this.head = { status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1]), fields, at: now() };
+    const length = this.header("content-length");
+    if (this.header("transfer-encoding") === "chunked") this.#framing = { kind: "chunked" };
+    else if (length !== null) this.#framing = { kind: "length", left: Number(length) };
+    else this.#framing = { kind: "to the end" };
+    if (this.header("content-encoding") === "gzip") this.#gunzip = this.#unpack();
+  }
+
+  #unpack(): Gunzip {
+    const gunzip = createGunzip();
+    gunzip.on("data", (data: Buffer) => this.#feed(data));
+    gunzip.on("end", () => (this.hasMember = true));
+    gunzip.on("error", () => {}); // Then there is no member.
+    return gunzip;
+  }
+
+  #readChunks(): void {
+    for (;;) {
+      const end = this.#waiting.indexOf("\r\n");
+      if (end === -1) return;
+      const bytes = Number.parseInt(this.#waiting.subarray(0, end).toString("latin1"), 16);
+      if (this.#waiting.length < end + 2 + bytes + 2) return;
+      const chunk = this.#waiting.subarray(end + 2, end + 2 + bytes);
+      this.#waiting = this.#waiting.subarray(end + 2 + bytes + 2);
+      if (bytes > 0) {
+        this.#decode(chunk);
+      } else {
+        this.isWhole = true;
+        this.#gunzip?.end();
+      }
+    }
+  }
+
+  #readRest(framing: Exclude<Framing, { kind: "chunked" }>): void {
+    if (framing.kind === "length") {
+      framing.left -= this.#waiting.length;
+      this.isWhole = framing.left <= 0;
+    }
+    this.#decode(this.#waiting);
+    this.#waiting = Buffer.alloc(0);
+  }
+
+  #decode(bytes: Buffer): void {
+    this.bodyBytes += bytes.length;
+    if (this.#gunzip) this.#gunzip.write(bytes);
+    else this.#feed(bytes);
+  }
+
+  #feed(bytes: Buffer): void {
+    const text = this.#decoder.decode(bytes, { stream: true });
+    this.text += text;
+    if (this.header("content-type")?.startsWith("text/event-stream")) this.#parser.feed(text);
+  }
+}
+
+/** Calls a function of a test's service and reads what streams back. */
+export function openStream(
+  service: TestService,
+  app: string,
+  body: object = {},
+  options: StreamOptions = {},
+): StreamReader {
+  const url = service.url(app, options.functionName) + (options.suffix ?? "");
+  return new StreamReader({
+    token: service.service.owner.token,
+    ...options,
+    url,
+    body: JSON.stringify(body),
+  });
+}
+
+/** Epoch milliseconds with their fractions. */
+export function now(): number {
+  return performance.timeOrigin + performance.now();
+}
