@@ -1,23 +1,36 @@
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { judgeCold, measureCold } from "./cold.ts";
 import { describeMachine } from "./machine.ts";
 import { stopAll } from "./processes.ts";
 import { clearProgress } from "./progress.ts";
+import { topFunctions } from "./profile-top.ts";
 import { coldText, syncText } from "./report.ts";
 import { removeScratchDirs } from "./scratch.ts";
+import { PARTS, PART_IDS } from "./stream-parts.ts";
+import type { PartId } from "./stream-parts.ts";
+import { streamText } from "./stream-report.ts";
+import { judgeStream } from "./stream-targets.ts";
+import { measureStream } from "./stream.ts";
+import type { StreamSettings } from "./stream.ts";
 import { SUBJECTS } from "./subjects.ts";
 import { measureSync } from "./sync.ts";
 import type { SyncSettings } from "./sync.ts";
 import { judgeSync } from "./targets.ts";
 import type { Verdict } from "./targets.ts";
 
-const USAGE = `usage: npm run bench sync|cold [-- options]
-  sync        calls/s and latency beside the floor and FastAPI
-  cold        from zero replicas to the answer, and scaling out
-  --rounds N  rounds of each measurement (default 5, quick 3)
-  --seconds S length of a round, sync only (default 2, quick 0.7)
-  --quick     a short look; read nothing into small differences
-  --json      one JSON document on stdout`;
+const USAGE = `usage: npm run bench sync|cold|stream [-- options]
+  sync          calls/s and latency beside the floor and FastAPI
+  cold          from zero replicas to the answer, and scaling out
+  stream        messages/s, delays and memory of streams beside the floor and FastAPI
+  --rounds N    rounds of each measurement (default 5, stream 3, quick 3, stream 1)
+  --seconds S   length of a round, not for cold (default 2, quick 0.7)
+  --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
+  --profile DIR stream only: CPU profiles of the service, and its busiest functions in the report
+  --quick       a short look; read nothing into small differences
+  --json        one JSON document on stdout`;
+
+const TOP_FUNCTIONS = 12;
 
 let isInterrupted = false;
 
@@ -28,21 +41,34 @@ async function main(): Promise<boolean> {
     options: {
       rounds: { type: "string" },
       seconds: { type: "string" },
+      part: { type: "string", multiple: true },
+      profile: { type: "string" },
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
     },
   });
   const [what, ...more] = positionals;
-  const rounds = Number(values.rounds ?? (values.quick ? 3 : 5));
-  const seconds = Number(values.seconds ?? (values.quick ? 0.7 : 2));
-  const isSound = Number.isInteger(rounds) && rounds > 0 && seconds > 0 && more.length === 0;
-  if (!isSound || (what !== "sync" && what !== "cold") || (what === "cold" && values.seconds !== undefined)) {
-    throw new Error(USAGE);
+  const isStream = what === "stream";
+  const rounds = Number(values.rounds ?? (values.quick ? (isStream ? 1 : 3) : isStream ? 3 : 5));
+  const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : 2)) * 1000;
+  const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
+    PART_IDS.includes(part as PartId),
+  );
+  const isSound =
+    Number.isInteger(rounds) &&
+    rounds > 0 &&
+    measureMs > 0 &&
+    more.length === 0 &&
+    parts.length === (values.part ?? PART_IDS).length &&
+    (isStream || (values.part === undefined && values.profile === undefined));
+  if (isSound && what === "sync") {
+    return sync({ rounds, measureMs, warmUpMs: values.quick ? 500 : 1000 }, values.json);
   }
-  if (what === "sync") {
-    return sync({ rounds, measureMs: seconds * 1000, warmUpMs: values.quick ? 500 : 1000 }, values.json);
+  if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
+  if (isSound && isStream) {
+    return stream(parts, { rounds, measureMs, profileDir: values.profile }, values.json);
   }
-  return cold(rounds, values.json);
+  throw new Error(USAGE);
 }
 
 async function sync(settings: SyncSettings, asJson: boolean): Promise<boolean> {
@@ -64,6 +90,26 @@ async function cold(repeats: number, asJson: boolean): Promise<boolean> {
   const verdicts = judgeCold(figures);
   print(asJson ? JSON.stringify({ machine, figures, verdicts }) : coldText(machine, figures, verdicts));
   return figures.problem === null && noneMissed(verdicts);
+}
+
+async function stream(ids: readonly PartId[], settings: StreamSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const parts = PARTS.filter(({ id }) => ids.includes(id));
+  const results = await measureStream(parts, settings);
+  const verdicts = judgeStream(results);
+  const { profileDir } = settings;
+  const profiles =
+    profileDir === undefined
+      ? []
+      : parts.map(({ id, title }) => ({ title, top: topFunctions(join(profileDir, id), TOP_FUNCTIONS) }));
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, results, verdicts, profiles })
+      : streamText(machine, settings, results, verdicts, profiles),
+  );
+  const subjects = results.flatMap((result) => result.subjects);
+  const isSound = subjects.every(({ status }) => status === "measured" || status === "skipped");
+  return isSound && noneMissed(verdicts);
 }
 
 function noneMissed(verdicts: readonly Verdict[]): boolean {

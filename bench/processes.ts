@@ -9,6 +9,8 @@ const STDERR_TAIL_CHARS = 4_000;
 
 /** A process of the bench that speaks in lines. */
 export type Child = {
+  /** 0 when it did not start. */
+  readonly pid: number;
   /** The next line it writes; rejects, with the end of its stderr, when it ends instead. */
   readonly nextLine: () => Promise<string>;
   readonly send: (line: string) => void;
@@ -26,6 +28,7 @@ export function startChild(command: string, args: readonly string[], cwd?: strin
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const ended = endOf(child);
   const handle: Child = {
+    pid: child.pid ?? 0,
     nextLine: async () => {
       const { done, value } = await lines.next();
       if (done !== true) return value;
@@ -43,6 +46,15 @@ export function startChild(command: string, args: readonly string[], cwd?: strin
   running.add(handle);
   void ended.then(() => running.delete(handle));
   return handle;
+}
+
+/** More than any measurement opens in one process. */
+const OPEN_FILES = 16_384;
+
+/** The same command with room for many connections, as far as this machine lets it have that. */
+export function withOpenFiles(command: string, args: readonly string[]): [string, string[]] {
+  const raise = `[ "$(ulimit -n)" -ge ${OPEN_FILES} ] || ulimit -n ${OPEN_FILES} 2>/dev/null; exec "$0" "$@"`;
+  return ["sh", ["-c", raise, command, ...args]];
 }
 
 /** Runs a tool to its end and resolves with what it printed; rejects when it fails or takes too long. */

@@ -52,16 +52,24 @@ export function coldText(machine: Machine, figures: ColdFigures, verdicts: reado
   return [...lines, "", ...verdictLines(verdicts)].join("\n");
 }
 
-function verdictLines(verdicts: readonly Verdict[]): string[] {
+/** A line for each promise: kept, missed, or not measured. */
+export function verdictLines(verdicts: readonly Verdict[]): string[] {
   const width = Math.max(...verdicts.map(({ what }) => what.length));
   return verdicts.map(({ what, bound, target, value, spread, unit, isMet }) => {
     const mark = isMet === null ? "–" : isMet ? "✓" : "✗";
-    const text = (n: number) => (unit === "ms" ? `${n.toFixed(1)} ms` : n.toFixed(2));
+    const text = (n: number) => figureText(n, unit);
     const found = value === null ? "not measured" : text(value);
     const range = spread === null ? "" : `, rounds ${text(spread[0])} to ${text(spread[1])}`;
-    const limit = `${bound === "at least" ? "≥" : "≤"} ${unit === "ms" ? `${target} ms` : target}`;
+    const limit = `${bound === "at least" ? "≥" : "≤"} ${target.toLocaleString("en-US")}${UNIT_TEXT[unit]}`;
     return `${mark} ${what.padEnd(width)}  ${found.padStart(12)}  (${limit}${range})`;
   });
+}
+
+const UNIT_TEXT = { ratio: "", ms: " ms", "per second": "/s", KB: " KB" } as const;
+
+function figureText(value: number, unit: Verdict["unit"]): string {
+  if (unit === "per second") return `${whole(value)}/s`;
+  return `${value.toFixed(unit === "ratio" ? 2 : 1)}${UNIT_TEXT[unit]}`;
 }
 
 function groupHead(connections: number): string {

@@ -18,7 +18,7 @@ export const SUBJECTS: readonly Subject[] = [
       return { url: service.callUrl("hello"), headers: service.headers, stop: service.stop };
     },
   },
-  { id: "fastapi", name: "FastAPI + uvicorn", expects: '"hello ada"', start: startFastapi },
+  { id: "fastapi", name: "FastAPI + uvicorn", expects: '"hello ada"', start: () => startFastapi() },
 ];
 
 /** Starts one of the bench's own servers, which announces its address when it is ready. */

@@ -14,11 +14,11 @@ print(f"FastAPI {fastapi.__version__}, uvicorn {uvicorn.__version__}, uvloop {uv
 `;
 
 /** Starts FastAPI on uvicorn in a virtual environment of the bench, made at the first use. */
-export async function startFastapi(): Promise<Running> {
+export async function startFastapi(route = "run"): Promise<Running & { readonly pid: number }> {
   const note = await installedVersions();
   const child = startChild(PYTHON, [join(import.meta.dirname, "fastapi_app.py")]);
   const { url } = JSON.parse(await child.nextLine()) as { url: string };
-  return { url: `${url}/run`, headers: {}, note, stop: child.stop };
+  return { url: `${url}/${route}`, headers: {}, note, pid: child.pid, stop: child.stop };
 }
 
 async function installedVersions(): Promise<string> {

@@ -1,25 +1,46 @@
 import { join } from "node:path";
-import { startChild } from "../processes.ts";
+import { startChild, withOpenFiles } from "../processes.ts";
 
 const APPS = join(import.meta.dirname, "../apps");
 
 /** A Millrace service in a process of its own. */
 export type MillraceRunning = {
+  readonly pid: number;
   readonly headers: Readonly<Record<string, string>>;
   /** Where a function of one of its apps is called. */
   readonly callUrl: (app: string, functionName?: string) => string;
   readonly stop: () => Promise<void>;
 };
 
+export type MillraceOptions = {
+  readonly maxConnections?: number;
+  /** Where the service writes its CPU profile when it ends. */
+  readonly profileDir?: string | undefined;
+};
+
 /**
  * Starts the service on a data directory with auth, records and limits as in production, and deploys apps of
  * `bench/apps`; those that an earlier start deployed there are served too.
  */
-export async function startMillrace(dataDir: string, apps: readonly string[]): Promise<MillraceRunning> {
-  const script = join(import.meta.dirname, "millrace-child.ts");
-  const child = startChild(process.execPath, [script, dataDir, ...apps.map((app) => join(APPS, app))]);
+export async function startMillrace(
+  dataDir: string,
+  apps: readonly string[],
+  { maxConnections, profileDir }: MillraceOptions = {},
+): Promise<MillraceRunning> {
+  const args = [
+    ...(profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileDir}`]),
+    join(import.meta.dirname, "millrace-child.ts"),
+    ...(maxConnections === undefined ? [] : [`--max-connections=${maxConnections}`]),
+    dataDir,
+    ...apps.map((app) => join(APPS, app)),
+  ];
+  const needsFiles = maxConnections !== undefined;
+  const child = startChild(
+    ...(needsFiles ? withOpenFiles(process.execPath, args) : ([process.execPath, args] as const)),
+  );
   const { url, token } = JSON.parse(await child.nextLine()) as { url: string; token: string };
   return {
+    pid: child.pid,
     headers: { Authorization: `Bearer ${token}` },
     callUrl: (app, functionName = "run") => `${url}/${app}/${functionName}`,
     stop: child.stop,

@@ -70,10 +70,12 @@ def result_frame(call_id: int, value: Any, run_ms: float, encode: Callable[[Any]
 
 def chunk_frame(call_id: int, value: Any, encode: Callable[[Any], bytes], limit: int) -> bytes:
     """CHUNK: text as it is, any other value as JSON. Raises NotJson."""
-    body = b"\0" + to_utf8(value) if isinstance(value, str) else b"\1" + encode(value)
-    if len(body) - 1 > limit:
-        raise TooLarge("a chunk is %d bytes, max_chunk is %d" % (len(body) - 1, limit))
-    return frames.pack(frames.CHUNK, call_id, body)
+    is_text = isinstance(value, str)
+    body = to_utf8(value) if is_text else encode(value)
+    size = len(body)
+    if size > limit:
+        raise TooLarge("a chunk is %d bytes, max_chunk is %d" % (size, limit))
+    return frames.CHUNK_HEAD.pack(1 + size, call_id, frames.CHUNK, not is_text) + body
 
 
 def unsendable_frame(call_id: int, error: NotJson, run_ms: float) -> bytes:

@@ -1,35 +1,44 @@
-"""How many chunks a generator may still send before its reader has caught up."""
+"""How many bytes of chunks a generator may still send before its reader has caught up."""
 
 from __future__ import annotations
 
 from threading import Condition
+from typing import Callable
 
 #: Both sides start a stream with this much.
-INITIAL = 16
+INITIAL_CREDIT_BYTES = 65536
 
 
 class Credit:
-    """A generator waits here, inside its `yield`, when it has used what it was granted."""
+    """A generator waits here, inside its `yield`, when it has sent what it was granted.
 
-    def __init__(self) -> None:
+    What was granted is counted here and what was sent by the sender: each number has one writer, so that a
+    chunk costs a comparison and no lock.
+    """
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        #: All that was ever granted; 0 after a cancel, which nothing sent is below.
+        self.granted_bytes = INITIAL_CREDIT_BYTES
+        self._is_cancelled = False
         self._changed = Condition()
-        self._left = INITIAL
-        self.cancelled = False
+        self._flush = flush
 
-    def add(self, count: int) -> None:
+    def add(self, count_bytes: int) -> None:
         with self._changed:
-            self._left += count
+            if not self._is_cancelled:
+                self.granted_bytes += count_bytes
             self._changed.notify()
 
     def cancel(self) -> None:
         with self._changed:
-            self.cancelled = True
+            self._is_cancelled = True
+            self.granted_bytes = 0
             self._changed.notify()
 
-    def take(self) -> bool:
-        """Waits for one; False when the call was cancelled instead."""
+    def wait(self, sent_bytes: int) -> bool:
+        """Waits until more was granted than was sent; False when the call was cancelled instead."""
+        self._flush()  # A reader grants nothing for chunks that it has not got.
         with self._changed:
-            while self._left == 0 and not self.cancelled:
+            while sent_bytes >= self.granted_bytes and not self._is_cancelled:
                 self._changed.wait()
-            self._left -= 1
-            return not self.cancelled
+        return not self._is_cancelled

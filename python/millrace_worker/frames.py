@@ -26,12 +26,13 @@ CANCELLED = 9  # the call was stopped by a cancel
 # The control connection, to the replica.
 CANCEL = 32  # stop this call, begun or not
 WITHDRAW = 33  # give this call back unless it has begun
-CREDIT = 34  # u32: so many more chunks may be sent
+CREDIT = 34  # u32: so many more bytes of CHUNK frames may be sent
 STOP = 35  # finish what has begun, then exit
 # The control connection, from the replica.
 WITHDRAWN = 36  # the call will never begin here
 BEGUN = 37  # too late to withdraw
 
+CHUNK_HEAD = struct.Struct("<IIBB")
 RESULT_HEAD = struct.Struct("<dH")
 MILLISECONDS = struct.Struct("<d")
 COUNT = struct.Struct("<I")

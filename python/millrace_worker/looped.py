@@ -9,33 +9,38 @@ from __future__ import annotations
 import asyncio
 import collections
 import socket
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, AsyncIterator, Deque, Dict, Optional, Set, Tuple
 
-from . import credit, frames
+from . import frames
 from .call import chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .credit import INITIAL_CREDIT_BYTES
 from .encode import NotJson
 from .logs import CURRENT_RUN, finish_lines
 from .replica import Replica
 from .threaded import Threads
 
 
+#: A stream that never awaits gives the loop a turn after this long, or no cancel would reach it.
+_TURN_SECONDS = 0.005
+
+
 class _AsyncCredit:
     """Credit for a stream on the loop; touched only there."""
 
     def __init__(self) -> None:
-        self._left = credit.INITIAL
+        self.granted_bytes = INITIAL_CREDIT_BYTES
         self._granted = asyncio.Event()
 
-    def add(self, count: int) -> None:
-        self._left += count
+    def add(self, count_bytes: int) -> None:
+        self.granted_bytes += count_bytes
         self._granted.set()
 
-    async def take(self) -> None:
-        while self._left == 0:
+    async def wait(self, sent_bytes: int) -> None:
+        """Waits until more was granted than was sent."""
+        while sent_bytes >= self.granted_bytes:
             self._granted.clear()
             await self._granted.wait()
-        self._left -= 1
 
 
 class Looped:
@@ -52,9 +57,10 @@ class Looped:
         self._tasks: Dict[int, asyncio.Task[bytes]] = {}
         self._cancelled: Set[int] = set()
         self._credits: Dict[int, _AsyncCredit] = {}
+        self._turn_at = 0.0
         self._threads = Threads(replica, replica.order.concurrency, self._thread_ended)
         replica.cancel = lambda call_id: self._on_loop(self._cancel, call_id)
-        replica.grant = lambda call_id, count: self._on_loop(self._grant, call_id, count)
+        replica.grant = lambda call_id, count_bytes: self._on_loop(self._grant, call_id, count_bytes)
 
     def run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -136,16 +142,26 @@ class Looped:
 
     async def _stream(self, call_id: int, stream: AsyncIterator[Any], started: float) -> bytes:
         granted = self._credits[call_id] = _AsyncCredit()
-        self._replica.send(frames.pack(frames.STREAM, call_id))
+        outbox = self._replica.outbox
+        limit = self._replica.order.max_chunk_bytes
+        sent_bytes = 0
+        outbox.hold(frames.pack(frames.STREAM, call_id))
         try:
             while True:
-                await granted.take()
+                if sent_bytes >= granted.granted_bytes:
+                    outbox.flush()  # A reader grants nothing for chunks that it has not got.
+                    await granted.wait(sent_bytes)
                 try:
                     chunk = await stream.__anext__()
                 except StopAsyncIteration:
                     return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
-                limit = self._replica.order.max_chunk_bytes
-                self._replica.send(chunk_frame(call_id, chunk, self._encode, limit))
+                frame = chunk_frame(call_id, chunk, self._encode, limit)
+                sent_bytes += len(frame)
+                outbox.add(frame)
+                now = monotonic()
+                if now - self._turn_at >= _TURN_SECONDS:
+                    self._turn_at = now
+                    await asyncio.sleep(0)
         except NotJson as error:
             return unsendable_frame(call_id, error, _since(started))
         finally:
@@ -161,12 +177,12 @@ class Looped:
             self._cancelled.add(call_id)
             task.cancel()
 
-    def _grant(self, call_id: int, count: int) -> None:
+    def _grant(self, call_id: int, count_bytes: int) -> None:
         granted = self._credits.get(call_id)
         if granted:
-            granted.add(count)
+            granted.add(count_bytes)
         else:
-            self._threads.grant(call_id, count)
+            self._threads.grant(call_id, count_bytes)
 
 
 def _as_async_iterator(value: Any) -> Optional[AsyncIterator[Any]]:

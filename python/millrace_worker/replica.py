@@ -10,6 +10,7 @@ from typing import Callable, NoReturn, Set
 from .app import App
 from .encode import make_encoder
 from .order import Order
+from .outbox import Outbox
 
 
 class Replica:
@@ -21,13 +22,13 @@ class Replica:
         self.wire = wire
         self.control = control
         self.make_encoder = make_encoder
-        #: Set by the way of running: stops a begun call, grants chunks to one.
+        self.outbox = Outbox(wire)
+        self.send = self.outbox.send
+        #: Set by the way of running: stops a begun call, grants bytes to one.
         self.cancel: Callable[[int], None] = lambda call_id: None
-        self.grant: Callable[[int, int], None] = lambda call_id, count: None
-        self.is_fork = False
+        self.grant: Callable[[int, int], None] = lambda call_id, count_bytes: None
         #: The service has said stop, and closes the wire behind the last call.
         self.is_stopping = False
-        self._send_lock = threading.Lock()
         self._begin_lock = threading.Lock()
         self._begun = 0
         self._withdrawn: Set[int] = set()
@@ -50,16 +51,6 @@ class Replica:
             self._withdrawn.add(call_id)
         return True
 
-    def send(self, frame: bytes) -> None:
-        """Sends one frame whole, whichever thread it comes from."""
-        if self.is_fork:
-            os._exit(0)  # The user's function forked and the child came back: it has nothing to say here.
-        try:
-            with self._send_lock:
-                self.wire.sendall(frame)
-        except OSError:
-            os._exit(1)  # Closed by the service, or by the app itself: nobody would hear another word.
-
     def stop_reading(self) -> None:
         """Reading then ends as if the service had closed; what has begun goes on to its end."""
         try:
@@ -72,12 +63,12 @@ class Replica:
         """The harness itself failed: better a crash that the service sees than a call that never ends."""
         import traceback
 
-        if not self.is_fork:
+        if not self.outbox.is_fork:
             traceback.print_exception(type(error), error, error.__traceback__)
         os._exit(1)
 
     def left_by_fork(self) -> None:
         """In a child the user's code forked: the connections belong to the parent alone."""
-        self.is_fork = True
+        self.outbox.is_fork = True
         self.wire.close()
         self.control.close()

@@ -78,12 +78,14 @@ class Serial:
 
     def _stream(self, call_id: int, iterator: Iterator[Any], started: float) -> bytes:
         replica = self._replica
-        credit = self._credit = Credit()
+        credit = self._credit = Credit(replica.outbox.flush)
         self._streaming = call_id
         limit = replica.order.max_chunk_bytes
+        outbox = replica.outbox
+        sent_bytes = 0
         try:
-            replica.send(frames.pack(frames.STREAM, call_id))
-            while credit.take():
+            outbox.hold(frames.pack(frames.STREAM, call_id))
+            while sent_bytes < credit.granted_bytes or credit.wait(sent_bytes):
                 try:
                     try:
                         self._enter(call_id)
@@ -92,7 +94,9 @@ class Serial:
                         self._current = 0
                 except StopIteration:
                     return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
-                replica.send(chunk_frame(call_id, chunk, self._encode, limit))
+                frame = chunk_frame(call_id, chunk, self._encode, limit)
+                sent_bytes += len(frame)
+                outbox.add(frame)
             return frames.pack(frames.CANCELLED, call_id)
         except NotJson as error:
             return unsendable_frame(call_id, error, _since(started))
@@ -121,9 +125,9 @@ class Serial:
             self._current = 0
             raise RunCancelled
 
-    def _grant(self, call_id: int, count: int) -> None:
+    def _grant(self, call_id: int, count_bytes: int) -> None:
         if self._streaming == call_id and self._credit:
-            self._credit.add(count)
+            self._credit.add(count_bytes)
 
 
 def _since(started: float) -> float:

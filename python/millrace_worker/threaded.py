@@ -76,10 +76,10 @@ class Threads:
         if credit:
             credit.cancel()
 
-    def grant(self, call_id: int, count: int) -> None:
+    def grant(self, call_id: int, count_bytes: int) -> None:
         live = self._live.get(call_id)
         if live and live.credit:
-            live.credit.add(count)
+            live.credit.add(count_bytes)
 
     def _work(self) -> None:
         try:
@@ -127,15 +127,20 @@ class Threads:
         self, call_id: int, iterator: Iterator[Any], live: _Live, encode: Callable[[Any], bytes], started: float
     ) -> bytes:
         replica = self._replica
-        credit = live.credit = Credit()
-        replica.send(frames.pack(frames.STREAM, call_id))
+        outbox = replica.outbox
+        credit = live.credit = Credit(outbox.flush)
+        limit = replica.order.max_chunk_bytes
+        sent_bytes = 0
+        outbox.hold(frames.pack(frames.STREAM, call_id))
         try:
-            while credit.take():
+            while sent_bytes < credit.granted_bytes or credit.wait(sent_bytes):
                 try:
-                    chunk = self._in_user_code(live, lambda: next(iterator))
+                    chunk = self._in_user_code(live, iterator.__next__)
                 except StopIteration:
                     return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
-                replica.send(chunk_frame(call_id, chunk, encode, replica.order.max_chunk_bytes))
+                frame = chunk_frame(call_id, chunk, encode, limit)
+                sent_bytes += len(frame)
+                outbox.add(frame)
         except NotJson as error:
             return unsendable_frame(call_id, error, _since(started))
         finally:

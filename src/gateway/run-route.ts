@@ -46,7 +46,7 @@ export class RunHandler {
     const { executor, store } = this.#parts;
     const run = executor.find(id);
     if (run && run.request.target.appNumber === appNumber) run.cancel();
-    else if (executor.hasEnded(id) || (await store.runs.find({ appNumber, id }))) {
+    else if (executor.hasEnded(appNumber, id) || (await store.runs.find({ appNumber, id }))) {
       throw new AppError("run_finished");
     } else throw new AppError("run_not_found");
   }

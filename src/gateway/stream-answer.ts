@@ -36,7 +36,8 @@ export class StreamAnswer {
   #owedBytes = 0;
   #headTimer: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
-  #stallTimer: NodeJS.Timeout | undefined;
+  /** Bytes wait for the caller to take them. */
+  #isFull = false;
 
   constructor(exchange: Exchange, run: LiveRun, options: StreamOptions) {
     this.#exchange = exchange;
@@ -47,6 +48,9 @@ export class StreamAnswer {
     this.#gzip = options.isGzip ? new GzipMember() : null;
     this.#headTimer = setTimeout(() => this.#flush(), HEAD_AFTER_MS);
     this.#response.on("drain", () => this.#onDrain());
+    this.#response.on("timeout", () => this.#response.destroy());
+    // Before Node looks at the next request of the connection: that one may take its time.
+    this.#response.prependOnceListener("finish", () => this.#setFull(false));
   }
 
   chunk(chunk: Chunk): void {
@@ -72,8 +76,7 @@ export class StreamAnswer {
     const last = this.#gzip ? Buffer.concat([rest, this.#gzip.end()]) : rest;
     this.#isOver = true;
     // The run is over, but a caller who takes nothing would keep the connection and what is written to it.
-    this.#stallTimer = setTimeout(() => this.#drop(), this.#options.stallSeconds * 1000);
-    this.#response.once("close", () => this.#stopTimers());
+    this.#setFull(true);
     if (response.error) this.#breakOff(last);
     else this.#response.end(last);
   }
@@ -106,7 +109,7 @@ export class StreamAnswer {
     const isTaken = this.#response.write(this.#encode(this.#messages.take()));
     this.#heartbeat?.refresh();
     if (isTaken) this.#pay();
-    else this.#stallTimer ??= setTimeout(() => this.#drop(), this.#options.stallSeconds * 1000);
+    else this.#setFull(true);
   }
 
   #encode(text: Buffer): Buffer {
@@ -115,8 +118,7 @@ export class StreamAnswer {
 
   #onDrain(): void {
     if (this.#isOver) return;
-    clearTimeout(this.#stallTimer);
-    this.#stallTimer = undefined;
+    this.#setFull(false);
     this.#pay();
   }
 
@@ -127,26 +129,28 @@ export class StreamAnswer {
 
   #beat(): void {
     this.#heartbeat?.refresh();
-    if (this.#stallTimer) return;
+    if (this.#isFull) return;
     this.#messages.addComment("");
     this.#flush();
   }
 
-  /** The caller takes nothing any more: as good as gone. */
-  #drop(): void {
-    this.#stopTimers();
-    this.#response.destroy();
+  /**
+   * While bytes wait, a caller who takes none for too long is as good as gone. The socket's own clock looks at
+   * what leaves it, so that a caller who is slow is not taken for one who has stopped.
+   */
+  #setFull(isFull: boolean): void {
+    if (isFull === this.#isFull) return;
+    this.#isFull = isFull;
+    this.#response.setTimeout(isFull ? this.#options.stallSeconds * 1000 : 0);
   }
 
   /** Without its last chunk the answer is incomplete, and nobody takes it for a whole one. */
   #breakOff(last: Buffer): void {
-    const { socket } = this.#response;
-    this.#response.write(last, () => setTimeout(() => socket?.destroy(), LAST_WORD_MS));
+    this.#response.write(last, () => setTimeout(() => this.#response.destroy(), LAST_WORD_MS));
   }
 
   #stopTimers(): void {
     clearTimeout(this.#headTimer);
     clearTimeout(this.#heartbeat);
-    clearTimeout(this.#stallTimer);
   }
 }

@@ -94,7 +94,7 @@ export class Pool {
    * when it has really stopped.
    */
   abandon(call: Call, outcome: Outcome): void {
-    if (call.isCancelled) return;
+    if (call.isCancelled || call.hasEnded) return;
     call.isCancelled = true;
     const replica = call.holder as Replica | null;
     if (replica) {

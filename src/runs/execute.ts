@@ -73,9 +73,9 @@ export class Executor {
     return run;
   }
 
-  /** Whether the run with that id has ended just now, so that its record is not stored yet. */
-  hasEnded(id: string): boolean {
-    return this.#journal.holds(id);
+  /** Whether that run of the app has ended just now, so that its record is not stored yet. */
+  hasEnded(appNumber: number, id: string): boolean {
+    return this.#journal.holds(appNumber, id);
   }
 
   /** The run with that id, while it is under way. */

@@ -41,9 +41,9 @@ export class Journal {
     else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
   }
 
-  /** Whether that run's record waits to be stored. */
-  holds(id: string): boolean {
-    return this.#waiting.some((run) => run.id === id);
+  /** Whether the record of that run of the app waits to be stored. */
+  holds(appNumber: number, id: string): boolean {
+    return this.#waiting.some((run) => run.id === id && run.appNumber === appNumber);
   }
 
   /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */

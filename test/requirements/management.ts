@@ -111,10 +111,7 @@ export const MANAGEMENT = {
     "run-record.times": "queueTimeMs, runtimeMs and responseTimeMs are floats, the five others integers.",
     "run-record.success": "A run is success if and only if its statusCode is under 400.",
     "run-record.status-null": "While queued or running, and when cancelled, statusCode is null.",
-    "run-record.stream-failure": later(
-      "streaming",
-      "A stream that fails after its headers records 500, 502 or 504, not 200.",
-    ),
+    "run-record.stream-failure": "A stream that fails after its headers records 500, 502 or 504, not 200.",
     "run-record.final": "A final state is final: no later write changes it.",
   }),
 };

@@ -16,10 +16,7 @@ export const RUN = {
     "run.reserved.at-deploy": later("deploy", "A function named `runs` is refused at deploy."),
     "run.sub-path": "A sub-path after the function reaches the same function.",
     "run.sub-path.bare": "A call with a sub-path answers with the bare result.",
-    "run.sub-path.openai": later(
-      "streaming",
-      "An OpenAI SDK works with {api_url}/v4/{p}/{app}/run as its base URL.",
-    ),
+    "run.sub-path.openai": "An OpenAI SDK works with {api_url}/v4/{p}/{app}/run as its base URL.",
   }),
   ...section("seed: Project, App; contract 1: Run endpoint", {
     "project.id": "A project id in a run path begins with p-.",
@@ -88,6 +85,6 @@ export const RUN = {
     ),
     "run.prefer.applied": later("async and webhooks", "That 202 carries Preference-Applied."),
     "run.prefer.async-from-then": later("async and webhooks", "The run is async: true from then on."),
-    "run.prefer.streams": later("streaming", "Prefer: wait is ignored for streams."),
+    "run.prefer.streams": "Prefer: wait is ignored for streams.",
   }),
 };

@@ -15,7 +15,7 @@ export const START = {
       "async and webhooks",
       "`npm start` prints an async curl that works when pasted.",
     ),
-    "start.curl.stream": later("streaming", "`npm start` prints a streaming curl that works when pasted."),
+    "start.curl.stream": "`npm start` prints a streaming curl that works when pasted.",
     "start.curl.every-start": "The curl commands and their token are printed at every start.",
     "start.ctrl-c": "Ctrl-C stops `npm start` and leaves no process behind.",
   }),

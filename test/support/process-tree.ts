@@ -39,3 +39,9 @@ function statOf(pid: number): string[] {
     return [];
   }
 }
+
+/** The memory a process holds. */
+export function memoryBytes(pid: number): number {
+  const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  return Number(kilobytes) * 1024;
+}

@@ -12,22 +12,23 @@ import type { TestApp } from "./service.ts";
 export class ServedApps {
   readonly command: Command;
   readonly directory: string;
-  readonly #url: string;
-  readonly #token: string;
+  /** Where the project's apps are: `{api_url}/v4/{project_id}`. */
+  readonly url: string;
+  readonly token: string;
 
   constructor(command: Command, directory: string, url: string, token: string) {
     this.command = command;
     this.directory = directory;
-    this.#url = url;
-    this.#token = token;
+    this.url = url;
+    this.token = token;
   }
 
   /** Calls a function of an app; gives the status and the body's JSON. */
   // oxlint-disable-next-line no-explicit-any
   async call(app: string, functionName: string, body: object = {}): Promise<{ status: number; json: any }> {
-    const response = await fetch(`${this.#url}/${app}/${functionName}`, {
+    const response = await fetch(`${this.url}/${app}/${functionName}`, {
       method: "POST",
-      headers: { authorization: `Bearer ${this.#token}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${this.token}`, "content-type": "application/json" },
       body: JSON.stringify(body),
     });
     return { status: response.status, json: await response.json() };

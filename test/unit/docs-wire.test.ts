@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { FRAME, HEAD_BYTES, INITIAL_CREDIT } from "../../src/replicas/frames.ts";
+import { FRAME, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "../../src/replicas/frames.ts";
 import { CONNECTION_KINDS } from "../../src/replicas/home.ts";
 import { parseFailure, parseHello, parseTemplateMessage } from "../../src/replicas/messages.ts";
 import { REPOSITORY } from "../support/source-files.ts";
@@ -100,8 +100,11 @@ test("the kinds of connection, the head and the first credit are as documented",
     Number(bytes),
   );
   expect(head.reduce((sum, bytes) => sum + bytes, 0)).toBe(HEAD_BYTES);
-  expect(DOCUMENT).toContain(`credit of\n   ${INITIAL_CREDIT} chunks`);
-  expect(read("python/millrace_worker/credit.py")).toMatch(new RegExp(`^INITIAL = ${INITIAL_CREDIT}$`, "m"));
+  expect(DOCUMENT).toContain(`credit of\n   ${INITIAL_CREDIT_BYTES.toLocaleString("en")} bytes`);
+  expect(DOCUMENT).toContain(`whole frame, ${HEAD_BYTES} bytes of head`);
+  expect(read("python/millrace_worker/credit.py")).toMatch(
+    new RegExp(`^INITIAL_CREDIT_BYTES = ${INITIAL_CREDIT_BYTES}$`, "m"),
+  );
 });
 
 function examples(title: string): string[] {

@@ -3,10 +3,10 @@ import random
 import time
 
 
-async def run(per_second, until):
-    """One message at once, then so many a second, at a random phase, until a moment of the epoch."""
+async def run(per_second, start, until):
+    """One message at once, then so many a second at a random phase; both moments are seconds of the epoch."""
     yield str(time.time_ns())
-    due = time.time() + random.random() / per_second
+    due = start + random.random() / per_second
     # A schedule, not a pause: whoever falls behind yields without a wait until he has caught up.
     while max(due, time.time()) < until:
         await asyncio.sleep(due - time.time())

@@ -29,7 +29,7 @@ test("the README's commands do what it says, from the first start to an app of o
   };
 
   const first = await npmStart(cwd);
-  expect(first.command.stdout.match(/^curl -X POST/gm)).toHaveLength(3);
+  expect(first.command.stdout.match(/^curl (?:-N )?-X POST/gm)).toHaveLength(3);
   expect(JSON.parse(await shell(ask, first.port))).toMatchObject({ result: { message: "Hello, Grace!" } });
   await first.command.interrupt();
 

@@ -13,7 +13,7 @@ import { assertNothingLeft } from "../../support/leak-check.ts";
 import { until } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
-const CURL = /^curl -X POST (\S+)\/v4\/(p-[a-z0-9]{8})\/([a-z]+)\/run \\\n(?:  .* \\\n)*  -d '.*'$/gm;
+const CURL = /^curl (?:-N )?-X POST (\S+)\/v4\/(p-[a-z0-9]{8})\/([a-z]+)\/run \\\n(?:  .* \\\n)*  -d '.*'$/gm;
 
 /** The commands a start printed, by app. */
 function printedCurls(stdout: string): Map<string, string> {
@@ -39,7 +39,14 @@ function addressOf(command: Command, what: "apps" | "management"): string {
 }
 
 verifies(
-  ["start.listeners", "start.examples", "start.curl.sync", "start.addresses-differ", "show.first-answer"],
+  [
+    "start.listeners",
+    "start.examples",
+    "start.curl.sync",
+    "start.curl.stream",
+    "start.addresses-differ",
+    "show.first-answer",
+  ],
   "npm start brings up two listeners and prints calls that answer when pasted, within a second",
   async () => {
     const command = await npmStart(path.join(scratchDirectory(), "data"));
@@ -60,8 +67,9 @@ verifies(
     });
     // Both are first calls; the better of the two, because the machine may be busy with other tests.
     expect(Math.min(hello.seconds, spelling.seconds)).toBeLessThan(1);
-    const counter = await paste(curls.get("counter"));
-    expect(JSON.parse(counter.body)).toMatchObject({ result: [0, 1, 2] });
+    const counter = await run("sh", ["-c", `${curls.get("counter")} -sS`]);
+    expect([counter.code, counter.stderr]).toEqual([0, ""]);
+    expect(counter.stdout).toBe("data: Number 0 \n\ndata: Number 1 \n\ndata: Number 2 \n\n");
     await command.printed(/^\[counter\] counting 2$/m);
     await command.interrupt();
   },
@@ -100,12 +108,12 @@ verifies("start.ctrl-c", "Ctrl-C ends npm start and every process below it, in m
     '"upper_range": 500',
   );
   const caller = new Command("sh", ["-c", slow]);
-  await command.printed(/^\[counter\] counting 0$/m);
+  await caller.printed(/^data: Number 0 $/m);
 
   await command.interrupt();
   expect(command.stdout).toContain("Stopping…");
   await caller.exited;
-  expect(JSON.parse(caller.stdout)).toMatchObject({ code: "draining" });
+  expect(caller.stdout).toMatch(/^event: error\ndata: \{.*"code":"draining"/m);
   await until("the group has ended", () => groupMembers(command.pid).length === 0);
   await assertNothingLeft(directory);
   await expect(fetch(apps)).rejects.toThrow("fetch failed");

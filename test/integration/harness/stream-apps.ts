@@ -15,14 +15,14 @@ class Custom:
 export const DEF = `${CUSTOM}
 import time
 
-def count(n, note=None):
+def count(n, note=None, size=0):
     made = 0
     try:
         for made in range(1, n + 1):
             if note:
                 with open(note, "w") as file:
                     file.write(str(made))
-            yield made
+            yield str(made).rjust(size) if size else made
     finally:
         if note:
             with open(note + ".closed", "w") as file:
@@ -84,13 +84,38 @@ def stubborn():
 
 def plain():
     return "plain"
+
+def flood(note):
+    made = 0
+    try:
+        while True:
+            made += 1
+            yield "x"
+    finally:
+        with open(note, "w") as file:
+            file.write(str(made))
+
+def pairs(n, seconds, computes):
+    for _ in range(n):
+        yield "first"
+        yield repr(time.monotonic() * 1000)
+        end = time.monotonic() + seconds
+        while computes and time.monotonic() < end:
+            pass
+        if not computes:
+            time.sleep(seconds)
+
+def asynchronous():
+    async def chunks():
+        yield 1
+    return chunks()
 `;
 
 /** The same functions, by `async def`. */
 export const ASYNC = `${CUSTOM}
-import asyncio
+import asyncio, time
 
-async def count(n, note=None):
+async def count(n, note=None, size=0):
     made = 0
     try:
         for made in range(1, n + 1):
@@ -98,7 +123,7 @@ async def count(n, note=None):
             if note:
                 with open(note, "w") as file:
                     file.write(str(made))
-            yield made
+            yield str(made).rjust(size) if size else made
     finally:
         if note:
             with open(note + ".closed", "w") as file:
@@ -156,4 +181,46 @@ async def stubborn():
 
 async def plain():
     return "plain"
+
+async def flood(note):
+    made = 0
+    try:
+        while True:
+            made += 1
+            yield "x"
+    finally:
+        with open(note, "w") as file:
+            file.write(str(made))
+
+async def pairs(n, seconds, computes):
+    for _ in range(n):
+        yield "first"
+        yield repr(time.monotonic() * 1000)
+        end = time.monotonic() + seconds
+        while computes and time.monotonic() < end:
+            pass
+        if not computes:
+            await asyncio.sleep(seconds)
+
+def asynchronous():
+    async def chunks():
+        yield 1
+    return chunks()
+
+async def hog(note):
+    """Yields without ever letting go of the loop."""
+    try:
+        while True:
+            end = time.monotonic() + 0.01
+            while time.monotonic() < end:
+                pass
+            yield "x"
+    finally:
+        open(note, "w").close()
+`;
+
+/** `def` functions that run beside an event loop. */
+export const BESIDE = `${DEF}
+async def unused():
+    pass
 `;

@@ -1,66 +1,18 @@
-import { randomUUID } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import path from "node:path";
-import { tmpdir } from "node:os";
-import { describe, expect, onTestFinished, test } from "vitest";
-import type { Outcome } from "../../../src/model/outcome.ts";
-import { Call } from "../../../src/replicas/call.ts";
-import type { Chunk } from "../../../src/replicas/call.ts";
-import { INITIAL_CREDIT } from "../../../src/replicas/frames.ts";
+import { existsSync, readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
 import { testPool } from "../../support/pool.ts";
-import type { TestPool } from "../../support/pool.ts";
 import { until } from "../../support/service.ts";
-import { ASYNC, DEF } from "./stream-apps.ts";
+import { ASYNC, BESIDE, DEF } from "./stream-apps.ts";
+import { StreamCall, firstChunks, frameBytes, noteFile } from "./stream-call.ts";
 
-/** A call whose chunks a test collects; credit is granted only when the test says so. */
-class Stream {
-  readonly chunks: Chunk[] = [];
-  streams = 0;
-  outcome: Outcome | null = null;
-  readonly call: Call;
-  readonly #pool: TestPool;
-
-  constructor(pool: TestPool, functionName: string, args: object, isEager: boolean) {
-    this.#pool = pool;
-    this.call = new Call(randomUUID(), functionName, Buffer.from(JSON.stringify(args)), {
-      onStream: () => (this.streams += 1),
-      onChunk: (chunk) => {
-        this.chunks.push({ ...chunk, bytes: Buffer.from(chunk.bytes) });
-        if (isEager) this.grant(1);
-      },
-      onEnd: (outcome) => (this.outcome = outcome),
-    });
-    pool.pool.submit(this.call);
-  }
-
-  grant(chunks: number): void {
-    this.call.holder?.grant(this.call, chunks);
-  }
-
-  cancel(): void {
-    this.#pool.pool.abandon(this.call, { kind: "cancelled" });
-  }
-
-  async end(): Promise<Outcome> {
-    await until("the stream has ended", () => this.outcome !== null);
-    return this.outcome ?? { kind: "cancelled" };
-  }
-
-  /** Texts as they are, everything else as its JSON. */
-  get values(): string[] {
-    return this.chunks.map(({ isText, bytes }) => `${isText ? "text" : "json"} ${bytes.toString()}`);
-  }
-}
-
-function noteFile(): string {
-  const folder = mkdtempSync(path.join(tmpdir(), "millrace-note-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return path.join(folder, "note");
-}
+/** Of text that a test lets `count` yield; and how many of these a stream may send at first. */
+const SIZE = 1000;
+const FIRST = firstChunks(SIZE);
 
 describe.each([
   ["def, one at a time", DEF, 1],
   ["def, several at a time", DEF, 4],
+  ["def beside async def", BESIDE, 4],
   ["async def", ASYNC, 1],
   ["async def, several at a time", ASYNC, 4],
 ])("%s", (_, main, concurrency) => {
@@ -69,8 +21,8 @@ describe.each([
 
   test("generators and iterators send every chunk in order, then the end", async () => {
     const pool = await start();
-    const read = async (name: string, args: object = {}): Promise<Stream> => {
-      const stream = new Stream(pool, name, args, true);
+    const read = async (name: string, args: object = {}): Promise<StreamCall> => {
+      const stream = new StreamCall(pool, name, args, true);
       await stream.end();
       return stream;
     };
@@ -95,32 +47,32 @@ describe.each([
 
   test("an exception and a value that is not JSON end a stream as what they are", async () => {
     const pool = await start();
-    const raised = new Stream(pool, "raises", {}, true);
+    const raised = new StreamCall(pool, "raises", {}, true);
     expect(await raised.end()).toMatchObject({ kind: "raised", message: "ValueError: after the first" });
     expect(raised.values).toEqual(["json 1"]);
-    expect(await new Stream(pool, "first_raises", {}, true).end()).toMatchObject({ kind: "raised" });
+    expect(await new StreamCall(pool, "first_raises", {}, true).end()).toMatchObject({ kind: "raised" });
     const note = noteFile();
-    const unsendable = new Stream(pool, "not_json", { note }, true);
+    const unsendable = new StreamCall(pool, "not_json", { note }, true);
     expect(await unsendable.end()).toMatchObject({ kind: "unsendable", code: "result_not_json" });
     await until("the generator was closed", () => existsSync(note));
-    const large = await new Stream(pool, "too_large", {}, true).end();
+    const large = await new StreamCall(pool, "too_large", {}, true).end();
     expect(large).toMatchObject({ kind: "unsendable", code: "result_too_large" });
-    expect((await new Stream(pool, "plain", {}, true).end()).kind).toBe("returned");
+    expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
   });
 
   test("a generator stops when its credit is used up, and goes on by as much as is granted", async () => {
     const pool = await start();
     const note = noteFile();
-    const stream = new Stream(pool, "count", { n: 100, note }, false);
+    const stream = new StreamCall(pool, "count", { n: 100, note, size: SIZE }, false);
     const made = () => Number(existsSync(note) ? readFileSync(note, "utf8") : 0);
-    await until("the first credit is used", () => stream.chunks.length === INITIAL_CREDIT);
-    if (concurrency > 1) await new Stream(pool, "iterator", {}, true).end();
-    expect([made(), stream.chunks.length]).toEqual([INITIAL_CREDIT, INITIAL_CREDIT]);
-    stream.grant(5);
-    await until("the granted chunks are here", () => stream.chunks.length === INITIAL_CREDIT + 5);
+    await until("the first credit is used", () => stream.chunks.length === FIRST);
+    if (concurrency > 1) await new StreamCall(pool, "iterator", {}, true).end();
+    expect([made(), stream.chunks.length]).toEqual([FIRST, FIRST]);
+    stream.grant(5 * frameBytes(SIZE));
+    await until("the granted chunks are here", () => stream.chunks.length === FIRST + 5);
     // A later answer on the same wire: nothing more was on its way.
-    expect(made()).toBe(INITIAL_CREDIT + 5);
-    stream.grant(100);
+    expect(made()).toBe(FIRST + 5);
+    stream.grant(100 * frameBytes(SIZE));
     expect((await stream.end()).kind).toBe("streamed");
     expect(stream.chunks).toHaveLength(100);
   });
@@ -128,55 +80,58 @@ describe.each([
   test("a cancel closes a generator that waits for credit: its finally runs, and the slot is free", async () => {
     const pool = await start();
     const note = noteFile();
-    const stream = new Stream(pool, "count", { n: 100, note }, false);
-    await until("the first credit is used", () => stream.chunks.length === INITIAL_CREDIT);
+    const stream = new StreamCall(pool, "count", { n: 100, note, size: SIZE }, false);
+    await until("the first credit is used", () => stream.chunks.length === FIRST);
     stream.cancel();
     expect((await stream.end()).kind).toBe("cancelled");
     await until("its finally has run", () => existsSync(`${note}.closed`));
-    expect((await new Stream(pool, "plain", {}, true).end()).kind).toBe("returned");
+    expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
     expect(pool.exits).toEqual([]);
   });
 
   test("a cancel closes an iterator that is no generator", async () => {
     const pool = await start();
     const note = noteFile();
-    const stream = new Stream(pool, "custom", { note }, false);
-    await until("the first credit is used", () => stream.chunks.length === INITIAL_CREDIT);
+    const stream = new StreamCall(pool, "custom", { note }, false);
+    await until("the first credit is used", () => stream.chunks.length === firstChunks("again".length));
     stream.cancel();
     await until("it was closed", () => existsSync(note));
-    expect((await new Stream(pool, "plain", {}, true).end()).kind).toBe("returned");
+    expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
   });
 
   test("a cancel ends a generator in the middle of its work, and no chunk comes after", async () => {
     const pool = await start();
     const note = noteFile();
-    const stream = new Stream(pool, "endless", { note }, true);
+    const stream = new StreamCall(pool, "endless", { note }, true);
     await until("it has begun", () => stream.chunks.length === 1);
     stream.cancel();
     await until("its finally has run", () => existsSync(note));
-    expect((await new Stream(pool, "plain", {}, true).end()).kind).toBe("returned");
+    expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
     expect(stream.chunks).toHaveLength(1);
     expect(pool.exits).toEqual([]);
   });
 
   test("a generator that yields after it was closed harms nobody", async () => {
     const pool = await start();
-    const stream = new Stream(pool, "count", { n: 100 }, false);
-    await until("the first credit is used", () => stream.chunks.length === INITIAL_CREDIT);
-    const stubborn = new Stream(pool, "stubborn", {}, false);
+    const stream = new StreamCall(pool, "count", { n: 100, size: SIZE }, false);
+    await until("the first credit is used", () => stream.chunks.length === FIRST);
+    const stubborn = new StreamCall(pool, "stubborn", {}, false);
     if (concurrency > 1) await until("it has ended", () => stubborn.outcome !== null);
     stream.cancel();
     stubborn.cancel();
     await stubborn.end();
-    expect((await new Stream(pool, "plain", {}, true).end()).kind).toBe("returned");
+    expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
   });
 });
 
 test("streams and plain calls of one replica do not mix", async () => {
   const toml = "[scaling]\nmax_replicas = 1\nreplica_concurrency = 8\n";
   const pool = await testPool({ main: DEF, toml });
-  const streams = Array.from({ length: 8 }, (_, index) => new Stream(pool, "count", { n: 50 + index }, true));
-  const plain = Array.from({ length: 20 }, () => new Stream(pool, "plain", {}, true));
+  const streams = Array.from(
+    { length: 8 },
+    (_, index) => new StreamCall(pool, "count", { n: 50 + index }, true),
+  );
+  const plain = Array.from({ length: 20 }, () => new StreamCall(pool, "plain", {}, true));
   for (const stream of [...streams, ...plain]) await stream.end();
   for (const [index, { values }] of streams.entries()) {
     expect(values).toEqual(Array.from({ length: 50 + index }, (_, at) => `json ${at + 1}`));

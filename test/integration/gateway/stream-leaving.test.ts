@@ -1,0 +1,260 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import type { Run } from "../../../src/model/run.ts";
+import { until } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { openStream } from "../../support/stream-reader.ts";
+import type { StreamReader } from "../../support/stream-reader.ts";
+import { verifies } from "../../verifies.ts";
+
+/** Each run keeps notes in a file of its own: what it did, line by line. */
+const NOTES = `
+import os
+
+def note(run_id, line):
+    with open(run_id, "a") as notes:
+        notes.write(line + "\\n")
+`;
+
+const DEF = `${NOTES}
+import time
+
+def ticking(run_id):
+    try:
+        while True:
+            yield "tick"
+            time.sleep(0.02)
+    finally:
+        note(run_id, "closed")
+
+def sleeping(run_id):
+    try:
+        yield "begun"
+        time.sleep(60)
+    finally:
+        note(run_id, "closed")
+
+def computing(run_id):
+    try:
+        yield "begun"
+        while True:
+            pass
+    finally:
+        note(run_id, "closed")
+
+def eager(run_id):
+    try:
+        while True:
+            yield "x" * 1000
+    finally:
+        note(run_id, "closed")
+
+def late(run_id):
+    """Its caller leaves before it has yielded."""
+    note(run_id, "begun")
+    try:
+        time.sleep(0.5)
+        yield "first"
+        note(run_id, "went on")
+    finally:
+        note(run_id, "closed")
+
+def counted(run_id, count, size=1, seconds=0):
+    try:
+        for number in range(count):
+            yield "x" * size
+            if seconds:
+                time.sleep(seconds)
+        note(run_id, "all %d" % count)
+    finally:
+        note(run_id, "closed")
+
+def plain():
+    return "free"
+`;
+
+const ASYNC = `${NOTES}
+import asyncio
+
+async def ticking(run_id):
+    try:
+        while True:
+            yield "tick"
+            await asyncio.sleep(0.02)
+    finally:
+        note(run_id, "closed")
+
+async def sleeping(run_id):
+    try:
+        yield "begun"
+        await asyncio.sleep(60)
+    finally:
+        note(run_id, "closed")
+
+async def eager(run_id):
+    try:
+        while True:
+            yield "x" * 1000
+            await asyncio.sleep(0)
+    finally:
+        note(run_id, "closed")
+
+async def counted(run_id, count, size=1, seconds=0):
+    try:
+        for number in range(count):
+            yield "x" * size
+            await asyncio.sleep(seconds)
+        note(run_id, "all %d" % count)
+    finally:
+        note(run_id, "closed")
+
+async def plain():
+    return "free"
+`;
+
+const scaling = (concurrency: number) =>
+  `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${concurrency}\n`;
+const service = sharedService({
+  single: { main: DEF, toml: scaling(1) },
+  looped: { main: ASYNC, toml: scaling(8) },
+  loopone: { main: ASYNC, toml: scaling(1) },
+});
+
+const start = (app: string, functionName: string, body: object = {}, headers: Record<string, string> = {}) =>
+  openStream(service(), app, body, { functionName, headers });
+
+const live = (app: string) => service().apps.get(app);
+
+function notes(app: string, runId: string): string[] {
+  try {
+    return readFileSync(path.join(live(app)?.version.bundleDir ?? "", runId), "utf8")
+      .trim()
+      .split("\n");
+  } catch {
+    return [];
+  }
+}
+
+/** Calls in a replica's hands: taken slots. */
+function slotsTaken(app: string): number {
+  return [...(live(app)?.pool.replicas ?? [])].reduce((sum, { calls }) => sum + calls.size, 0);
+}
+
+async function record(app: string, id: string): Promise<Run | null> {
+  await service().service.settle();
+  return (await service().service.store.runs.find({ appNumber: live(app)?.app.number ?? 0, id })) ?? null;
+}
+
+const CASES = [
+  ["single", "ticking"],
+  ["single", "sleeping"],
+  ["single", "computing"],
+  ["loopone", "ticking"],
+  ["loopone", "sleeping"],
+  ["looped", "ticking"],
+  ["looped", "sleeping"],
+] as const;
+
+for (const [app, functionName] of CASES) {
+  verifies(
+    ["stream.leave", "stream.leave.1s"],
+    `a reader who leaves closes the generator and frees its slot within a second (${app}, ${functionName})`,
+    async () => {
+      const replicas = () => [...(live(app)?.pool.replicas ?? [])].map(({ id }) => id);
+      const reader = start(app, functionName);
+      await reader.hasMessages(1);
+      const before = replicas();
+      const leftAt = performance.now();
+      reader.leave();
+      await until("its finally has run", () => notes(app, reader.runId).includes("closed"));
+      await until("the slot is free", () => slotsTaken(app) === 0);
+      expect(performance.now() - leftAt).toBeLessThan(1_000);
+      expect((await service().call(app, {}, { functionName: "plain" })).json.result).toBe("free");
+      // Closed by a word, not by the end of its process.
+      expect(replicas()).toEqual(before);
+      expect(await record(app, reader.runId)).toMatchObject({ state: "cancelled", statusCode: null });
+    },
+  );
+}
+
+for (const app of ["single", "looped"]) {
+  verifies(
+    "stream.leave",
+    `a reader who stopped reading and then vanishes closes a generator that waits for it (${app})`,
+    async () => {
+      const reader = start(app, "eager");
+      await reader.hasMessages(1);
+      reader.socket.pause();
+      reader.vanish();
+      await until("its finally has run", () => notes(app, reader.runId).includes("closed"));
+      await until("the slot is free", () => slotsTaken(app) === 0);
+      expect(await record(app, reader.runId)).toMatchObject({ state: "cancelled" });
+    },
+  );
+}
+
+verifies("stream.leave", "a caller who leaves before the first chunk closes the generator too", async () => {
+  const reader = start("single", "late");
+  await until("the run is there", () => slotsTaken("single") === 1);
+  const [call] = [...(live("single")?.pool.replicas ?? [])].flatMap(({ calls }) => [...calls.values()]);
+  const id = call?.runId ?? "";
+  await until("it has begun", () => notes("single", id).includes("begun"));
+  reader.leave();
+  await until("the slot is free", () => slotsTaken("single") === 0);
+  expect(notes("single", id)).toEqual(["begun", "closed"]);
+  expect(await record("single", id)).toMatchObject({ state: "cancelled" });
+});
+
+verifies("stream.leave.1s", "one of eight readers leaves, and the seven others read on", async () => {
+  const readers = Array.from({ length: 8 }, () => start("looped", "ticking"));
+  for (const reader of readers) await reader.hasMessages(2);
+  const [first, ...others] = readers as [StreamReader, ...StreamReader[]];
+  first.leave();
+  await until("seven are left", () => slotsTaken("looped") === 7, 1_000);
+  expect(notes("looped", first.runId)).toEqual(["closed"]);
+  const seen = others.map(({ messages }) => messages.length);
+  for (const [place, reader] of others.entries()) await reader.hasMessages((seen[place] ?? 0) + 5);
+  for (const reader of others) reader.leave();
+  await until("none is left", () => slotsTaken("looped") === 0, 1_000);
+  for (const { runId } of others) expect(notes("looped", runId)).toEqual(["closed"]);
+});
+
+for (const app of ["single", "looped"]) {
+  verifies(
+    "stream.leave.continue",
+    `with X-Disconnect: continue the generator runs on to its end (${app})`,
+    async () => {
+      const headers = { "x-disconnect": "Continue" };
+      // The second sends far more than a generator may send unread.
+      for (const body of [
+        { count: 30, seconds: 0.01 },
+        { count: 2_000, size: 1000 },
+      ]) {
+        const reader = start(app, "counted", body, headers);
+        await reader.hasMessages(1);
+        reader.leave();
+        await until("the slot is free", () => slotsTaken(app) === 0);
+        expect(notes(app, reader.runId)).toEqual([`all ${body.count}`, "closed"]);
+        expect(await record(app, reader.runId)).toMatchObject({ state: "success", statusCode: 200 });
+      }
+    },
+  );
+}
+
+test("with X-Disconnect: continue a caller may leave while the generator waits for it", async () => {
+  const reader = start("single", "counted", { count: 20_000, size: 1000 }, { "x-disconnect": "continue" });
+  await reader.hasMessages(1);
+  reader.socket.pause();
+  reader.vanish();
+  await until("the slot is free", () => slotsTaken("single") === 0, 10_000);
+  expect(notes("single", reader.runId)).toEqual(["all 20000", "closed"]);
+});
+
+test("a reader who leaves after the end changes nothing", async () => {
+  const reader = await start("single", "counted", { count: 3 }).ended();
+  expect(reader.isWhole).toBe(true);
+  reader.leave();
+  expect((await service().call("single", {}, { functionName: "plain" })).status).toBe(200);
+  expect(await record("single", reader.runId)).toMatchObject({ state: "success", statusCode: 200 });
+});

@@ -1,0 +1,75 @@
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import type { Outcome } from "../../../src/model/outcome.ts";
+import { Call } from "../../../src/replicas/call.ts";
+import type { Chunk } from "../../../src/replicas/call.ts";
+import { HEAD_BYTES, INITIAL_CREDIT_BYTES } from "../../../src/replicas/frames.ts";
+import type { TestPool } from "../../support/pool.ts";
+import { until } from "../../support/service.ts";
+
+/** What a chunk of so many bytes costs: its frame's head, the byte that tells text from JSON, and itself. */
+export function frameBytes(chunkBytes: number): number {
+  return HEAD_BYTES + 1 + chunkBytes;
+}
+
+/** How many chunks of one size a generator sends for the credit it starts with. */
+export function firstChunks(chunkBytes: number): number {
+  return Math.ceil(INITIAL_CREDIT_BYTES / frameBytes(chunkBytes));
+}
+
+/** A call whose chunks a test collects; credit is granted only when the test says so, unless it is eager. */
+export class StreamCall {
+  readonly chunks: Chunk[] = [];
+  /** Monotonic milliseconds, by the clock that is Python's `time.monotonic` too. */
+  readonly arrivedAt: number[] = [];
+  /** What the chunks that came have cost and was not granted again. */
+  owedBytes = 0;
+  streams = 0;
+  outcome: Outcome | null = null;
+  readonly call: Call;
+  readonly #pool: TestPool;
+
+  constructor(pool: TestPool, functionName: string, args: object, isEager: boolean) {
+    this.#pool = pool;
+    this.call = new Call(randomUUID(), functionName, Buffer.from(JSON.stringify(args)), {
+      onStream: () => (this.streams += 1),
+      onChunk: (chunk) => {
+        this.chunks.push({ ...chunk, bytes: Buffer.from(chunk.bytes) });
+        this.arrivedAt.push(Number(process.hrtime.bigint()) / 1e6);
+        this.owedBytes += frameBytes(chunk.bytes.length);
+        if (isEager && this.owedBytes > INITIAL_CREDIT_BYTES / 4) this.grant(this.owedBytes);
+      },
+      onEnd: (outcome) => (this.outcome = outcome),
+    });
+    pool.pool.submit(this.call);
+  }
+
+  grant(bytes: number): void {
+    this.owedBytes -= bytes;
+    this.call.holder?.grant(this.call, bytes);
+  }
+
+  cancel(): void {
+    this.#pool.pool.abandon(this.call, { kind: "cancelled" });
+  }
+
+  async end(): Promise<Outcome> {
+    await until("the stream has ended", () => this.outcome !== null);
+    return this.outcome ?? { kind: "cancelled" };
+  }
+
+  /** Texts as they are, everything else as its JSON. */
+  get values(): string[] {
+    return this.chunks.map(({ isText, bytes }) => `${isText ? "text" : "json"} ${bytes.toString()}`);
+  }
+}
+
+/** A path that nothing is at yet, for an app to leave word at. */
+export function noteFile(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-note-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return path.join(folder, "note");
+}

@@ -1,0 +1,147 @@
+import { existsSync, readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { INITIAL_CREDIT_BYTES } from "../../../src/replicas/frames.ts";
+import { testPool } from "../../support/pool.ts";
+import { until } from "../../support/service.ts";
+import { ASYNC, BESIDE, DEF } from "./stream-apps.ts";
+import { StreamCall, firstChunks, frameBytes, noteFile } from "./stream-call.ts";
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+const toml = (concurrency: number) => `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${concurrency}\n`;
+
+describe.each([
+  ["def, one at a time", DEF, 1],
+  ["def, several at a time", DEF, 4],
+  ["def beside async def", BESIDE, 4],
+  ["async def, one at a time", ASYNC, 1],
+  ["async def, several at a time", ASYNC, 4],
+])("%s", (_, main, concurrency) => {
+  const start = () => testPool({ main, toml: toml(concurrency) });
+
+  test("an eager generator makes no more than its credit pays for, and one chunk beyond", async () => {
+    const pool = await start();
+    const note = noteFile();
+    const stream = new StreamCall(pool, "flood", { note }, false);
+    await until("the credit is used up", () => stream.owedBytes >= INITIAL_CREDIT_BYTES);
+    stream.grant(10_000);
+    await until("so is what was granted", () => stream.owedBytes >= INITIAL_CREDIT_BYTES);
+    const paid = Math.ceil((INITIAL_CREDIT_BYTES + 10_000) / frameBytes(1));
+    stream.cancel();
+    await until("the generator was closed", () => existsSync(note) && readFileSync(note, "utf8") !== "");
+    // Its own count, when it was closed: nothing was made ahead.
+    expect([stream.chunks.length, Number(readFileSync(note, "utf8"))]).toEqual([paid, paid]);
+  });
+
+  test("a chunk larger than all credit is sent, and the next when its price has been granted", async () => {
+    const pool = await start();
+    const note = noteFile();
+    const size = 1024 * 1024;
+    const stream = new StreamCall(pool, "count", { n: 3, note, size }, false);
+    await until("the first is here", () => stream.chunks.length === 1);
+    const missing = frameBytes(size) - INITIAL_CREDIT_BYTES;
+    stream.grant(missing);
+    // The answer comes on the same connection as the credit went.
+    const other = new StreamCall(pool, "plain", {}, true);
+    if (concurrency > 1) await other.end();
+    expect([stream.chunks.length, readFileSync(note, "utf8")]).toEqual([1, "1"]);
+    stream.grant(1);
+    await until("the second is here", () => stream.chunks.length === 2);
+    stream.grant(2 * frameBytes(size));
+    expect((await stream.end()).kind).toBe("streamed");
+    expect(stream.chunks.map(({ bytes }) => bytes.toString().trim())).toEqual(["1", "2", "3"]);
+    expect((await other.end()).kind).toBe("returned");
+  });
+
+  test("100,000 chunks arrive in order and complete, however the credit comes", async () => {
+    const pool = await start();
+    const stream = new StreamCall(pool, "count", { n: 100_000 }, false);
+    for (let round = 1; stream.outcome === null; round++) {
+      // Grants of a few bytes and of all that is owed, in no step with the chunks.
+      const share = ((round * 7919) % 101) / 100;
+      if (stream.owedBytes > 0) stream.grant(Math.max(1, Math.floor(stream.owedBytes * share)));
+      await turn();
+    }
+    expect(stream.outcome.kind).toBe("streamed");
+    expect(stream.chunks).toHaveLength(100_000);
+    const wrong = stream.chunks.findIndex(({ bytes }, index) => bytes.toString() !== String(index + 1));
+    expect(wrong).toBe(-1);
+  });
+
+  test.each([
+    ["sleeps", false],
+    ["computes", true],
+  ])("a chunk leaves at once although its generator then %s", async (_title, computes) => {
+    const pool = await start();
+    const stream = new StreamCall(pool, "pairs", { n: 3, seconds: 0.15, computes }, true);
+    await stream.end();
+    const delays = stream.chunks.flatMap(({ bytes }, index) =>
+      index % 2 === 1 ? [(stream.arrivedAt[index] ?? 0) - Number(bytes.toString())] : [],
+    );
+    expect(delays).toHaveLength(3);
+    // The median, for a machine that is busy otherwise; one that waited for the next would be 150 ms late.
+    expect(delays.toSorted((a, b) => a - b)[1]).toBeLessThan(50);
+  });
+
+  test("a cancel ends a generator that is in full flow, each time, and its finally runs", async () => {
+    const pool = await start();
+    for (let round = 0; round < 10; round++) {
+      const note = noteFile();
+      const stream = new StreamCall(pool, "flood", { note }, true);
+      await until("it flows", () => stream.chunks.length > round * 700);
+      stream.cancel();
+      await until("its finally has run", () => existsSync(note));
+      await until("its slot is free", () => pool.ready.every(({ calls }) => calls.size === 0));
+    }
+    expect(pool.exits).toEqual([]);
+    expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
+  });
+
+  test("a `def` that gives an asynchronous iterator is told so by type", async () => {
+    const pool = await start();
+    expect(await new StreamCall(pool, "asynchronous", {}, true).end()).toMatchObject({
+      kind: "unsendable",
+      message: "result is of type async_generator, which JSON cannot hold",
+    });
+  });
+});
+
+describe.each([
+  ["def", DEF],
+  ["def beside async def", BESIDE],
+  ["async def", ASYNC],
+])("eight at a time, by %s", (_, main) => {
+  test("streams, plain calls and streams that wait for credit do not mix or hold each other", async () => {
+    const pool = await testPool({ main, toml: toml(8) });
+    const size = 1000;
+    const waiting = Array.from({ length: 4 }, () => new StreamCall(pool, "count", { n: 100, size }, false));
+    await until("four wait for credit", () =>
+      waiting.every(({ chunks }) => chunks.length === firstChunks(size)),
+    );
+    const streams = Array.from(
+      { length: 8 },
+      (__, index) => new StreamCall(pool, "count", { n: 5000 + index }, true),
+    );
+    const plain = Array.from({ length: 40 }, () => new StreamCall(pool, "plain", {}, true));
+    for (const stream of [...streams, ...plain]) await stream.end();
+    for (const [index, { values }] of streams.entries()) {
+      expect(values).toEqual(Array.from({ length: 5000 + index }, (__, at) => `json ${at + 1}`));
+    }
+    for (const { outcome, values } of plain) expect([outcome?.kind, values]).toEqual(["returned", []]);
+    for (const stream of waiting) {
+      expect(stream.chunks).toHaveLength(firstChunks(size));
+      stream.grant(stream.owedBytes);
+      expect((await stream.end()).kind).toBe("streamed");
+      expect(stream.chunks).toHaveLength(100);
+    }
+  });
+});
+
+test("an async generator that never lets go of the loop keeps no other call waiting, and can be cancelled", async () => {
+  const pool = await testPool({ main: ASYNC, toml: toml(4) });
+  const note = noteFile();
+  const hog = new StreamCall(pool, "hog", { note }, true);
+  await until("it has begun", () => hog.chunks.length > 0);
+  expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
+  hog.cancel();
+  await until("its finally has run", () => existsSync(note));
+});
