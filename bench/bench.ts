@@ -24,7 +24,7 @@ const USAGE = `usage: npm run bench sync|cold|stream [-- options]
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   --rounds N    rounds of each measurement (default 5, stream 3, quick 3, stream 1)
-  --seconds S   length of a round, not for cold (default 2, quick 0.7)
+  --seconds S   length of a round, not for cold nor parts fast, open (default 2, quick 0.7)
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
   --profile DIR stream only: CPU profiles of the service, and its busiest functions in the report
   --quick       a short look; read nothing into small differences

@@ -127,7 +127,7 @@ describe("each yield", () => {
 
   verifies("stream.line-breaks", "with line breaks of any kind is several data lines", async () => {
     const reader = await yielded(["a\nb", "a\rb", "a\r\nb", "a\n\rb", "\n", "a\n", "\r\n\r\n"]);
-    expect(reader.text.slice(0, 3 * 18)).toBe("data: a\ndata: b\n\n".repeat(4).slice(0, 54));
+    expect(reader.text.startsWith("data: a\ndata: b\n\n".repeat(3))).toBe(true);
     expect(reader.data).toEqual(["a\nb", "a\nb", "a\nb", "a\n\nb", "\n", "a\n", "\n\n"]);
     expect(reader.text.includes("\r")).toBe(false);
   });
