@@ -74,11 +74,7 @@ export class Replica implements CallHolder {
       this.#initFailure = { message, traceback: message };
       this.kill();
     });
-    void started.exited.then(async (exit) => {
-      // Its last words may still be unread: why it could not start, or a result.
-      await within(LAST_WORDS_MS, this.#wireClosed.promise);
-      this.#leave(exit);
-    });
+    void this.#outlive(started);
   }
 
   /** Takes a connection that showed this replica's ticket. */
@@ -259,6 +255,13 @@ export class Replica implements CallHolder {
   #setDeadline(seconds: number, act: () => void): void {
     clearTimeout(this.#deadline);
     this.#deadline = setTimeout(act, seconds * 1000).unref();
+  }
+
+  async #outlive(process: Started): Promise<void> {
+    const exit = await process.exited;
+    // Its last words may still be unread: why it could not start, or a result.
+    await within(LAST_WORDS_MS, this.#wireClosed.promise);
+    this.#leave(exit);
   }
 
   /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */

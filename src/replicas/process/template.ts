@@ -30,11 +30,7 @@ export class Template {
   constructor(process: Started, events: TemplateEvents) {
     this.#process = process;
     this.#events = events;
-    void process.exited.then(async (exit) => {
-      // Why it could not import the app may still be unread.
-      await within(LAST_WORDS_MS, this.#homeClosed.promise);
-      this.#leave(exit);
-    });
+    void this.#outlive();
   }
 
   get hasChildren(): boolean {
@@ -85,6 +81,13 @@ export class Template {
       resolve?.({ detail: describeExit(message.exited.code, null), initFailure: null });
       if (this.#children.size === 0) this.#events.onIdle();
     }
+  }
+
+  async #outlive(): Promise<void> {
+    const exit = await this.#process.exited;
+    // Why it could not import the app may still be unread.
+    await within(LAST_WORDS_MS, this.#homeClosed.promise);
+    this.#leave(exit);
   }
 
   #leave(exit: Exit): void {

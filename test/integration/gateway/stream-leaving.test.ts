@@ -60,6 +60,12 @@ def late(run_id):
     finally:
         note(run_id, "closed")
 
+def returned(run_id):
+    """Its caller leaves before anybody knows that it streams."""
+    note(run_id, "begun")
+    time.sleep(0.3)
+    return ticking(run_id)
+
 def counted(run_id, count, size=1, seconds=0):
     try:
         for number in range(count):
@@ -195,15 +201,17 @@ for (const app of ["single", "looped"]) {
 }
 
 verifies("stream.leave", "a caller who leaves before the first chunk closes the generator too", async () => {
-  const reader = start("single", "late");
-  await until("the run is there", () => slotsTaken("single") === 1);
-  const [call] = [...(live("single")?.pool.replicas ?? [])].flatMap(({ calls }) => [...calls.values()]);
-  const id = call?.runId ?? "";
-  await until("it has begun", () => notes("single", id).includes("begun"));
-  reader.leave();
-  await until("the slot is free", () => slotsTaken("single") === 0);
-  expect(notes("single", id)).toEqual(["begun", "closed"]);
-  expect(await record("single", id)).toMatchObject({ state: "cancelled" });
+  for (const functionName of ["late", "returned"]) {
+    const reader = start("single", functionName);
+    await until("the run is there", () => slotsTaken("single") === 1);
+    const [call] = [...(live("single")?.pool.replicas ?? [])].flatMap(({ calls }) => [...calls.values()]);
+    const id = call?.runId ?? "";
+    await until("it has begun", () => notes("single", id).includes("begun"));
+    reader.leave();
+    await until("the slot is free", () => slotsTaken("single") === 0);
+    expect(notes("single", id)).not.toContain("went on");
+    expect(await record("single", id)).toMatchObject({ state: "cancelled" });
+  }
 });
 
 verifies("stream.leave.1s", "one of eight readers leaves, and the seven others read on", async () => {

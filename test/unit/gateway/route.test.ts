@@ -22,7 +22,7 @@ describe("the route of a target", () => {
     const runId = "0197c3a0-7e1b-7abc-8def-0123456789ab";
     const route = { kind: "run", projectId: "p-1", appName: "app", runId, action: "cancel" };
     expect(parseRoute(`/v4/p-1/app/runs/${runId}/cancel`)).toEqual(route);
-    for (const path of ["", `${runId}`, `${runId}/cancel/x`, `${runId}/else`, "x/cancel", `${runId}/`]) {
+    for (const path of ["", runId, `${runId}/cancel/x`, `${runId}/else`, "x/cancel", `${runId}/`]) {
       expect([path, parseRoute(`/v4/p-1/app/runs/${path}`)]).toEqual([path, null]);
     }
   });
