@@ -116,6 +116,7 @@ export class Fleet {
       onReady: (functions) => this.#onReady(replica, functions),
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
+      onEnding: () => this.#withdraw(replica),
       onGone: (exit, lost) => {
         this.#home.forget(ticket);
         this.#onGone(replica, startedAt, exit, lost);

@@ -17,6 +17,8 @@ export type ReplicaEvents = {
   onOutcome(call: Call, outcome: Outcome): void;
   /** A call handed ahead was given back before it began. */
   onWithdrawn(call: Call): void;
+  /** The process is ending of its own accord; how, and what it held, `onGone` tells a moment later. */
+  onEnding(): void;
   /** The process is gone; `lost` are the calls it held, oldest first. */
   onGone(exit: Exit, lost: readonly Call[]): void;
   onLog(line: LogLine): void;
@@ -259,6 +261,7 @@ export class Replica implements CallHolder {
 
   async #outlive(process: Started): Promise<void> {
     const exit = await process.exited;
+    this.#retreat();
     // Its last words may still be unread: why it could not start, or a result.
     await within(LAST_WORDS_MS, this.#wireClosed.promise);
     this.#leave(exit);
@@ -267,11 +270,18 @@ export class Replica implements CallHolder {
   /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */
   async #lose(): Promise<void> {
     if (this.state === "gone") return;
-    if (this.state === "ready") this.state = "draining";
+    this.#retreat();
     const exited = this.#started?.exited;
     const exit = exited ? await within(LAST_WORDS_MS, exited) : null;
     if (!exit) this.kill();
     this.#leave(exit ?? { detail: "it closed its connection", initFailure: null });
+  }
+
+  /** A call given to it now would be lost. */
+  #retreat(): void {
+    if (this.state !== "ready") return;
+    this.state = "draining";
+    this.#events.onEnding();
   }
 
   #leave(exit: Exit): void {
