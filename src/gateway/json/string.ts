@@ -72,7 +72,7 @@ function scanEscape(body: Buffer, backslash: number): number {
   return backslash + 12;
 }
 
-/** The UTF-16 unit of a complete `\uXXXX` at this offset, or -1. */
+/** The UTF-16 unit of a complete `\u` escape at this offset, or -1. */
 function escapedUnit(body: Buffer, at: number): number {
   if (at + 6 > body.length || body[at] !== BACKSLASH || body[at + 1] !== LETTER_U) return -1;
   const a = HEX_VALUE[body[at + 2]!]!;
