@@ -65,12 +65,13 @@ for (const concurrency of [1, 3]) {
   test(`a call that ends its replica ends alone: those handed ahead are answered by another (concurrency ${concurrency})`, async () => {
     const toml = `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${concurrency}`;
     const pool = await testPool({ main: MAIN, toml });
-    for (let n = 0; n < 300; n++) await pool.value("run", { n });
-    for (let round = 0; round < 5; round++) {
+    let rounds = 0;
+    // Calls are handed ahead only while the app is fast, which a busy machine may keep it from being.
+    for (let proven = 0; proven < 5 && rounds < 50; rounds++) {
+      for (let n = 0; n < 300; n++) await pool.value("run", { n });
       const ahead = Array.from({ length: concurrency }, () => pool.submit("die", {}));
       const others = Array.from({ length: 20 }, (_, n) => pool.submit("run", { n }));
-      const held = others.filter(({ call }) => call.holder !== null).length;
-      expect(held).toBeGreaterThan(0);
+      if (others.some(({ call }) => call.holder !== null)) proven += 1;
       const deaths = await Promise.all(ahead.map(({ ended }) => ended));
       expect(deaths).toEqual(ahead.map(() => ({ kind: "died", detail: "exit code 3" })));
       const values = await Promise.all(others.map(({ ended }) => ended));
@@ -79,8 +80,9 @@ for (const concurrency of [1, 3]) {
         ...others.keys(),
       ]);
     }
+    expect(rounds).toBeLessThan(50);
     // Every one of them began once at most: a call that crashes must not be tried again.
-    expect(pool.text("died").length).toBeLessThanOrEqual(5 * concurrency);
+    expect(pool.text("died").length).toBeLessThanOrEqual(rounds * concurrency);
   });
 }
 
