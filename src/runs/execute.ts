@@ -55,7 +55,8 @@ const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
 export class Executor {
   readonly #journal: Journal;
   readonly #clock: Clock;
-  readonly #live = new Map<string, LiveRun>();
+  /** A set, not a map by id: every call pays for a key that only a cancel would use. */
+  readonly #live = new Set<LiveRun>();
 
   constructor(journal: Journal, clock: Clock) {
     this.#journal = journal;
@@ -64,11 +65,11 @@ export class Executor {
 
   /** Starts a run; its reader may learn its end before this returns. */
   execute(request: RunRequest, reader: RunReader): LiveRun {
-    const run = new LiveRun(request, this.#clock, reader, (record) => {
-      this.#live.delete(request.id);
+    const run: LiveRun = new LiveRun(request, this.#clock, reader, (record) => {
+      this.#live.delete(run);
       this.#journal.add(record);
     });
-    this.#live.set(request.id, run);
+    this.#live.add(run);
     request.target.pool.submit(run.call);
     return run;
   }
@@ -80,7 +81,8 @@ export class Executor {
 
   /** The run with that id, while it is under way. */
   find(id: string): LiveRun | undefined {
-    return this.#live.get(id);
+    for (const run of this.#live) if (run.request.id === id) return run;
+    return undefined;
   }
 }
 
