@@ -40,7 +40,10 @@ test("kill -9 of a replica's keeper ends the replica and what it started, and th
 test("kill -9 of a keeper of an ordinary replica ends the replica", async () => {
   const pool = await testPool({ main: MAIN, toml: '[deployment]\nfork = "never"' });
   const replica = Number(await pool.value("run", {}));
+  const held = pool.submit("hold", {});
+  await until("a call runs", () => pool.has("entered"));
   process.kill(parentOf(replica), "SIGKILL");
+  expect((await held.ended).kind).toBe("died");
   await until("the replica is gone", () => !isAlive(replica));
   expect(await pool.value("run", {})).not.toBe(replica);
 });
