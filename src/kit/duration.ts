@@ -16,19 +16,3 @@ function sumOfParts(text: string): number {
   }
   return seconds;
 }
-
-/** Writes seconds the way people read them: "1h30m", "45s", "250ms", "0s". */
-export function formatDuration(seconds: number): string {
-  const ms = Math.round(seconds * 1000);
-  if (ms === 0) return "0s";
-  if (ms < 1000) return `${ms}ms`;
-  const parts: string[] = [];
-  let rest = Math.round(seconds);
-  for (const unit of ["d", "h", "m", "s"]) {
-    const size = UNIT_SECONDS[unit] ?? 1;
-    const count = Math.floor(rest / size);
-    if (count > 0) parts.push(`${count}${unit}`);
-    rest -= count * size;
-  }
-  return parts.join("");
-}

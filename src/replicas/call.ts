@@ -8,6 +8,9 @@ export type Chunk = {
   readonly wireBytes: number;
 };
 
+/** Whose time a call takes: a caller's who waits for the answer, or that of a run from the backlog. */
+export type Lane = "caller" | "backlog";
+
 /** Who waits for a call. */
 export type CallReader = {
   /** The function gave an iterator: chunks follow, then the end. */
@@ -37,6 +40,7 @@ export class Call {
   readonly functionName: string;
   readonly body: Buffer;
   readonly reader: CallReader;
+  readonly lane: Lane;
   /** The id on its replica's wire; 0 while waiting. */
   wireId = 0;
   holder: CallHolder | null = null;
@@ -50,11 +54,12 @@ export class Call {
   /** Milliseconds of the wait in which no replica was ready. */
   coldMs = 0;
 
-  constructor(runId: string, functionName: string, body: Buffer, reader: CallReader) {
+  constructor(runId: string, functionName: string, body: Buffer, reader: CallReader, lane: Lane = "caller") {
     this.runId = runId;
     this.functionName = functionName;
     this.body = body;
     this.reader = reader;
+    this.lane = lane;
   }
 
   /** Tells the reader how it ended, the first time. */

@@ -16,6 +16,7 @@ import type { Load } from "./scale.ts";
 export type FleetEvents = {
   load(now: number): Load;
   onReady(functions: readonly FunctionSignature[]): void;
+  /** A call is over and its slot free, or gone with its replica. */
   onOutcome(call: Call, outcome: Outcome): void;
   /** These calls never began: they are to wait again. */
   onReturned(calls: readonly Call[]): void;
@@ -51,11 +52,16 @@ export class Fleet {
     this.#events = events;
   }
 
+  /** For how long no replica is ready and none may be started, because the last ones failed. */
+  holdMs(now: number): number {
+    return this.ready.length === 0 ? this.#crashes.waitMs(now) : 0;
+  }
+
   /** Why a call would wait in vain now, and for how long that will be so. */
   failure(now: number): { failure: InitFailure; waitMs: number } | null {
     const { initFailure } = this.#crashes;
-    const waitMs = this.#crashes.waitMs(now);
-    return initFailure && waitMs > 0 && this.ready.length === 0 ? { failure: initFailure, waitMs } : null;
+    const waitMs = this.holdMs(now);
+    return initFailure && waitMs > 0 ? { failure: initFailure, waitMs } : null;
   }
 
   /** Brings the number of replicas in line with the load. */
@@ -144,7 +150,7 @@ export class Fleet {
     this.#events.onReplicaGone(replica.id, exit);
     // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
     const begun = lost.slice(0, this.#scaling.replicaConcurrency);
-    for (const call of begun) call.end({ kind: "died", detail: exit.detail });
+    for (const call of begun) this.#events.onOutcome(call, { kind: "died", detail: exit.detail });
     const { initFailure } = this.#crashes;
     if (isFault && initFailure && this.ready.length === 0) this.#events.onInitFailure(initFailure);
     this.#events.onReturned(lost.slice(begun.length));

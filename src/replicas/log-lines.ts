@@ -20,7 +20,15 @@ export function readLogLines(
   onLine: (line: LogLine) => void,
 ): void {
   let rest: Buffer = Buffer.alloc(0);
-  const emit = (bytes: Buffer): void => onLine(parseLine(bytes.toString("utf8"), stream));
+  /** The run of a line of which a piece has been handed on; null between lines. */
+  let cut: { runId: string | null } | null = null;
+  const emit = (bytes: Buffer, isPiece = false): void => {
+    const text = bytes.toString("utf8");
+    // The tag stands in front of the first piece only.
+    const line: LogLine = cut ? { stream, text, runId: cut.runId } : parseLine(text, stream);
+    cut = isPiece ? { runId: line.runId } : null;
+    onLine(line);
+  };
   socket.on("data", (data: Buffer) => {
     rest = rest.length === 0 ? data : Buffer.concat([rest, data]);
     let start = 0;
@@ -30,7 +38,7 @@ export function readLogLines(
     }
     rest = rest.subarray(start);
     while (rest.length > MAX_LINE_BYTES) {
-      emit(rest.subarray(0, MAX_LINE_BYTES));
+      emit(rest.subarray(0, MAX_LINE_BYTES), true);
       rest = rest.subarray(MAX_LINE_BYTES);
     }
   });

@@ -34,6 +34,11 @@ export class Pace {
     return Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#meanMs));
   }
 
+  /** How many calls one slot gets through in a span, by the latest measure; 0 while nothing is known. */
+  callsIn(spanMs: number): number {
+    return this.#samples === 0 ? 0 : spanMs / this.#meanMs;
+  }
+
   /** What one call takes, lately. */
   get meanMs(): number {
     return this.#meanMs;

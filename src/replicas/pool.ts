@@ -3,10 +3,10 @@ import type { AppConfig, ScalingConfig } from "../model/app-config.ts";
 import type { Outcome, Refused } from "../model/outcome.ts";
 import { Balancer } from "./balance.ts";
 import type { Call } from "./call.ts";
-import { CallQueue } from "./call-queue.ts";
 import type { Exit, InitFailure, Launcher } from "./engine.ts";
 import { Fleet } from "./fleet.ts";
 import type { Home } from "./home.ts";
+import { Lanes } from "./lanes.ts";
 import type { LogLine } from "./log-lines.ts";
 import { Pace } from "./pace.ts";
 import type { Replica } from "./replica.ts";
@@ -27,8 +27,15 @@ export type PoolEvents = {
 const SLOW_HEAD_MS = 5;
 /** How long a cancelled call's code may go on before its replica is killed. */
 const CANCEL_GRACE_MS = 5_000;
+/** The backlog is fetched from a database: with so much work at hand no slot waits for that. */
+const BACKLOG_AHEAD_MS = 20;
+const MAX_BACKLOG_AHEAD = 512;
+const DRAINING: Refused = { kind: "refused", code: "draining" };
 
-/** The way of calls to a version's replicas: admission, a bounded queue, hand-over, time limits. */
+/**
+ * The way of calls to a version's replicas: admission, two lanes that wait, hand-over, time limits. Callers are
+ * bounded by the app's queue limits; the backlog waits in the store, and comes here as there is room.
+ */
 export class Pool {
   /** What `main.py` offers; null until a replica has said hello. */
   functions: ReadonlyMap<string, FunctionSignature> | null = null;
@@ -36,12 +43,14 @@ export class Pool {
   readonly #growsEarly: boolean;
   readonly #events: PoolEvents;
   readonly #fleet: Fleet;
-  readonly #queue = new CallQueue();
+  readonly #lanes = new Lanes();
   readonly #balancer: Balancer;
   readonly #pace = new Pace();
   readonly #watch = new Watch(() => this.#look());
   /** Resolves when the last waiting call has left a pool that takes no more. */
   readonly #noneWaits = Promise.withResolvers<void>();
+  /** Backlog calls in replicas' hands. */
+  #backlogInHand = 0;
   #isDraining = false;
   /** The replicas are ending: a call that comes back finds no other. */
   #isClosing = false;
@@ -67,23 +76,38 @@ export class Pool {
     return this.#fleet.replicas;
   }
 
+  /** Calls of both lanes that no replica holds. */
   get waiting(): number {
-    return this.#queue.size;
+    return this.#lanes.size;
   }
 
-  /** Takes a call: at once to a free replica, else into the queue; a refusal is an outcome too. */
+  /** How many more backlog calls it would take now: a call for each slot, and some ahead while they are short. */
+  get backlogRoom(): number {
+    if (this.#isDraining || this.#fleet.holdMs(performance.now()) > 0) return 0;
+    const slots = this.#scaling.maxReplicas * this.#scaling.replicaConcurrency;
+    const ahead = Math.floor(slots * this.#pace.callsIn(BACKLOG_AHEAD_MS));
+    const held = this.#lanes.backlog.size + this.#backlogInHand;
+    return Math.max(0, slots + Math.min(MAX_BACKLOG_AHEAD, ahead) - held);
+  }
+
+  /** Whether the app could not start when it was last tried, and is not tried again yet. */
+  get hasFailedToStart(): boolean {
+    return this.#fleet.failure(performance.now()) !== null;
+  }
+
+  /** Takes a call: at once to a free replica, else into its lane; a refusal is an outcome too. */
   submit(call: Call): void {
     const now = performance.now();
     call.enqueuedAt = now;
-    const refusal = this.#refusal(now);
+    const refusal = this.#refusal(call, now);
     if (refusal) {
       call.end(refusal);
       return;
     }
     call.readyMsAtStart = this.#fleet.readyClock.elapsed(now);
-    const replica = this.#queue.size === 0 ? this.#free() : null;
+    const replica = this.#lanes.size === 0 ? this.#free() : null;
     if (replica) this.#hand(replica, call, now);
-    else this.#queue.push(call);
+    else this.#lanes.push(call);
     const isFull = !replica || replica.calls.size > this.#scaling.replicaConcurrency;
     if (isFull || this.#growsEarly) this.#fleet.grow();
     this.#watch.wake();
@@ -101,15 +125,19 @@ export class Pool {
       replica.cancel(call);
       setTimeout(() => this.#insist(replica, call), CANCEL_GRACE_MS).unref();
     } else {
-      this.#queue.remove(call);
+      this.#lanes.remove(call);
     }
     call.end(outcome);
   }
 
-  /** No new calls; resolves when those taken have ended, waiting ones too, and the replicas are gone. */
+  /**
+   * No new calls; resolves when those taken have ended and the replicas are gone. Waiting callers are served;
+   * a backlog that waits is refused now, so that it can wait elsewhere.
+   */
   async drain(): Promise<void> {
     this.#isDraining = true;
-    if (this.#queue.size > 0) await this.#noneWaits.promise;
+    for (const call of this.#lanes.backlog.takeAll()) call.end(DRAINING);
+    if (this.#lanes.size > 0) await this.#noneWaits.promise;
     this.#isClosing = true;
     await this.#fleet.drain();
     this.#watch.stop();
@@ -121,30 +149,31 @@ export class Pool {
     this.#isClosing = true;
     this.#watch.stop();
     for (const replica of this.replicas) for (const call of replica.calls.values()) call.end(outcome);
-    for (const call of this.#queue.takeAll()) call.end(outcome);
+    for (const call of this.#lanes.takeAll()) call.end(outcome);
     this.#noneWaits.resolve();
     await this.#fleet.close();
   }
 
   #load(): number {
-    let calls = this.#queue.size;
+    let calls = this.#lanes.size;
     for (const replica of this.replicas) calls += replica.calls.size;
     return calls;
   }
 
-  #refusal(now: number): Refused | null {
-    if (this.#isDraining) return { kind: "refused", code: "draining" };
+  #refusal({ lane }: Call, now: number): Refused | null {
+    if (this.#isDraining) return DRAINING;
     const doomed = this.#fleet.failure(now);
     if (doomed) {
       const retryAfterSeconds = Math.ceil(doomed.waitMs / 1000);
       return { kind: "refused", code: "app_not_ready", message: doomed.failure.message, retryAfterSeconds };
     }
-    return this.#queue.size >= this.#scaling.maxQueue ? this.#overload("queue_full") : null;
+    const isFull = lane === "caller" && this.#lanes.callers.size >= this.#scaling.maxQueue;
+    return isFull ? this.#overload("queue_full") : null;
   }
 
   #overload(code: "queue_full" | "queue_timeout"): Refused {
     const slots = Math.max(1, this.#fleet.ready.length) * this.#scaling.replicaConcurrency;
-    const clearsInSeconds = (this.#queue.size * this.#pace.meanMs) / slots / 1000;
+    const clearsInSeconds = (this.#lanes.callers.size * this.#pace.meanMs) / slots / 1000;
     return {
       kind: "refused",
       code,
@@ -164,15 +193,16 @@ export class Pool {
   #hand(replica: Replica, call: Call, now: number): void {
     const readyMs = this.#fleet.readyClock.elapsed(now) - call.readyMsAtStart;
     call.coldMs = now - call.enqueuedAt - readyMs;
+    if (call.lane === "backlog") this.#backlogInHand += 1;
     replica.hand(call, now);
     if (replica.isWorn) this.#fleet.retire(replica);
   }
 
   #handOver(): void {
     const now = performance.now();
-    while (this.#queue.size > 0) {
+    while (this.#lanes.size > 0) {
       const replica = this.#free();
-      const call = replica && this.#queue.shift();
+      const call = replica && this.#lanes.shift();
       if (!call) return;
       this.#hand(replica, call, now);
     }
@@ -186,31 +216,35 @@ export class Pool {
 
   /** The next call is handed over before this one is answered: the replica does not wait for the answer. */
   #onOutcome(call: Call, outcome: Outcome): void {
+    if (call.lane === "backlog") this.#backlogInHand -= 1;
     if ("runMs" in outcome) {
       this.#pace.add(outcome.runMs);
       this.#fleet.noteHealth();
     }
-    if (this.#queue.size > 0) this.#handOver();
+    if (this.#lanes.size > 0) this.#handOver();
     else this.#fleet.noteIdle();
     call.end(outcome);
   }
 
   /** Calls that never began wait again, in their old place. */
   #takeBack(calls: readonly Call[]): void {
-    const living = calls.filter((call) => !call.hasEnded);
-    for (const call of living) {
+    const waiting: Call[] = [];
+    for (const call of calls) {
+      if (call.lane === "backlog") this.#backlogInHand -= 1;
+      if (call.hasEnded) continue;
       call.holder = null;
       call.wireId = 0;
-      if (this.#isClosing) call.end({ kind: "refused", code: "draining" });
+      if (this.#isClosing || (this.#isDraining && call.lane === "backlog")) call.end(DRAINING);
+      else waiting.push(call);
     }
     if (this.#isClosing) return;
-    this.#queue.putBack(living);
+    this.#lanes.putBack(waiting);
     this.#handOver();
     this.#fleet.scale();
   }
 
   #refuseWaiting({ message }: InitFailure): void {
-    for (const call of this.#queue.takeAll()) call.end({ kind: "refused", code: "app_not_ready", message });
+    for (const call of this.#lanes.takeAll()) call.end({ kind: "refused", code: "app_not_ready", message });
   }
 
   #onLog(replica: Replica, line: LogLine): void {
@@ -241,16 +275,17 @@ export class Pool {
         if (now - call.handedAt < graceMs) break; // Oldest first: the rest is younger.
         this.abandon(call, { kind: "timed_out", afterMs: graceMs });
       }
-      const isAhead = replica.calls.size > this.#scaling.replicaConcurrency && !this.#isClosing;
+      const isAhead = replica.calls.size > this.#scaling.replicaConcurrency;
       if (isAhead && now - replica.headSince > SLOW_HEAD_MS) this.#unblock(replica, now);
     }
     const maxWaitMs = this.#scaling.maxQueueSeconds * 1000;
-    for (let call = this.#queue.peek(); call; call = this.#queue.peek()) {
+    const { callers } = this.#lanes;
+    for (let call = callers.peek(); call; call = callers.peek()) {
       if (this.#fleet.readyClock.elapsed(now) - call.readyMsAtStart < maxWaitMs) break;
-      this.#queue.shift();
+      callers.shift();
       call.end(this.#overload("queue_timeout"));
     }
-    if (this.#isDraining && this.#queue.size === 0) this.#noneWaits.resolve();
+    if (this.#isDraining && this.#lanes.size === 0) this.#noneWaits.resolve();
     return this.#load() > 0;
   }
 
@@ -261,7 +296,9 @@ export class Pool {
     let place = 0;
     for (const call of replica.calls.values()) {
       place += 1;
-      if (place > this.#scaling.replicaConcurrency) replica.withdraw(call);
+      // A pool that closes has no queue left for a caller; one from the backlog waits elsewhere.
+      const mayLeave = !this.#isClosing || call.lane === "backlog";
+      if (place > this.#scaling.replicaConcurrency && mayLeave) replica.withdraw(call);
     }
   }
 }

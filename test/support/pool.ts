@@ -8,6 +8,7 @@ import { loadAppConfig } from "../../src/config/app-config.ts";
 import type { ScalingConfig } from "../../src/model/app-config.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
 import { Call } from "../../src/replicas/call.ts";
+import type { Lane } from "../../src/replicas/call.ts";
 import { Home } from "../../src/replicas/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
@@ -56,17 +57,28 @@ export class TestPool {
     writeFileSync(path.join(this.bundleDir, name), "");
   }
 
-  submit(functionName: string, args: object, onEnd: (outcome: Outcome) => void = () => {}): TestCall {
+  submit(
+    functionName: string,
+    args: object,
+    onEnd: (outcome: Outcome) => void = () => {},
+    lane: Lane = "caller",
+  ): TestCall {
     const { promise: ended, resolve } = Promise.withResolvers<Outcome>();
     const body = Buffer.from(JSON.stringify(args));
-    const call = new Call(randomUUID(), functionName, body, {
-      onEnd: (outcome) => {
+    const reader = {
+      onEnd: (outcome: Outcome) => {
         onEnd(outcome);
         resolve(outcome);
       },
-    });
+    };
+    const call = new Call(randomUUID(), functionName, body, reader, lane);
     this.pool.submit(call);
     return { call, ended };
+  }
+
+  /** Submits a call of the backlog. */
+  backlog(functionName: string, args: object, onEnd?: (outcome: Outcome) => void): TestCall {
+    return this.submit(functionName, args, onEnd, "backlog");
   }
 
   /** The value a call returns; throws when it did not return. */

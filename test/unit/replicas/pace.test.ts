@@ -39,3 +39,9 @@ test("the mean follows the latest calls", () => {
   expect(meanMs).toBeGreaterThan(8.5);
   expect(meanMs).toBeLessThanOrEqual(9);
 });
+
+test("what a slot gets through follows the mean, and is nothing before the first call", () => {
+  expect(paceOf().callsIn(20)).toBe(0);
+  expect(paceOf({ count: 10, runMs: 4 }).callsIn(20)).toBeCloseTo(5, 5);
+  expect(paceOf({ count: 10, runMs: 80 }).callsIn(20)).toBeCloseTo(0.25, 5);
+});

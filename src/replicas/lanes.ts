@@ -1,0 +1,51 @@
+import type { Call } from "./call.ts";
+import { CallQueue } from "./call-queue.ts";
+import { isBacklogsTurn } from "./lane-turn.ts";
+
+/** Calls waiting for a replica in two lanes, each first come first served; which is next, `lane-turn.ts` decides. */
+export class Lanes {
+  readonly callers = new CallQueue();
+  readonly backlog = new CallQueue();
+  /** Callers that went before a waiting backlog since its last turn. */
+  #passedBy = 0;
+
+  /** Calls waiting in both lanes. */
+  get size(): number {
+    return this.callers.size + this.backlog.size;
+  }
+
+  push(call: Call): void {
+    this.#laneOf(call).push(call);
+  }
+
+  /** Takes the call whose turn it is. */
+  shift(): Call | undefined {
+    const backlog = this.backlog.size;
+    if (isBacklogsTurn(this.callers.size, backlog, this.#passedBy)) {
+      this.#passedBy = 0;
+      return this.backlog.shift();
+    }
+    if (backlog > 0) this.#passedBy += 1;
+    return this.callers.shift();
+  }
+
+  /** Puts calls that came back before they began into their own lanes again, in their old places. */
+  putBack(calls: readonly Call[]): void {
+    this.callers.putBack(calls.filter(({ lane }) => lane === "caller"));
+    this.backlog.putBack(calls.filter(({ lane }) => lane === "backlog"));
+  }
+
+  /** Takes one call out, wherever it stands; false when it is not here. */
+  remove(call: Call): boolean {
+    return this.#laneOf(call).remove(call);
+  }
+
+  /** Empties both lanes. */
+  takeAll(): Call[] {
+    return [...this.callers.takeAll(), ...this.backlog.takeAll()];
+  }
+
+  #laneOf({ lane }: Call): CallQueue {
+    return lane === "caller" ? this.callers : this.backlog;
+  }
+}
