@@ -22,6 +22,16 @@ export const ERRORS = {
     message: "The request took too long to arrive.",
   },
   run_finished: { status: 409, type: "invalid_request_error", message: "The run has ended already." },
+  run_unfinished: {
+    status: 409,
+    type: "invalid_request_error",
+    message: "A run with this Idempotency-Key is still under way.",
+  },
+  payload_not_kept: {
+    status: 410,
+    type: "not_found_error",
+    message: "That is not kept: it was too large, is too old, or the app keeps none.",
+  },
   body_too_large: {
     status: 413,
     type: "invalid_request_error",
@@ -43,6 +53,21 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "The arguments do not fit the function.",
   },
+  invalid_webhook: {
+    status: 422,
+    type: "invalid_request_error",
+    message: "The webhookEndpoint is not an address that webhooks may reach.",
+  },
+  idempotency_mismatch: {
+    status: 422,
+    type: "invalid_request_error",
+    message: "This Idempotency-Key was used for another call.",
+  },
+  too_many_requests: {
+    status: 429,
+    type: "rate_limit_error",
+    message: "Too many attempts; wait before the next one.",
+  },
   headers_too_large: { status: 431, type: "invalid_request_error", message: "The headers are too large." },
   cancelled: { status: 499, type: "app_error", message: "The run was cancelled." },
   app_error: { status: 500, type: "app_error", message: "The function raised an exception." },
@@ -60,6 +85,11 @@ export const ERRORS = {
     message: "The call waited too long for a free replica.",
   },
   draining: { status: 503, type: "overloaded_error", message: "The service is stopping; try again shortly." },
+  interrupted: {
+    status: 503,
+    type: "overloaded_error",
+    message: "The service ended while the run was under way.",
+  },
   storage_unavailable: {
     status: 503,
     type: "overloaded_error",

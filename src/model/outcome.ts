@@ -19,7 +19,7 @@ export type Outcome =
   | { readonly kind: "died"; readonly detail: string }
   | { readonly kind: "timed_out"; readonly afterMs: number }
   | { readonly kind: "cancelled" }
-  /** The call never began: the app cannot start, its queue is full, or the service is stopping. */
+  /** The call was not served: the app cannot start, its queue is full, or the service is stopping or ended. */
   | Refused;
 
 export type Returned = {
@@ -43,7 +43,7 @@ export type Raised = {
 
 export type Refused = {
   readonly kind: "refused";
-  readonly code: "queue_full" | "queue_timeout" | "app_not_ready" | "draining";
+  readonly code: "queue_full" | "queue_timeout" | "app_not_ready" | "draining" | "interrupted";
   readonly message?: string;
   readonly retryAfterSeconds?: number;
 };

@@ -37,6 +37,8 @@ export type Run = {
   /** HTTP status of the internal synchronous call; null while unfinished and when cancelled. */
   readonly statusCode: number | null;
   readonly attempt: number;
+  /** How often the service itself ended under it. */
+  readonly interruptions: number;
   readonly createdAt: number;
   readonly startedAt: number | null;
   readonly completedAt: number | null;

@@ -9,6 +9,10 @@ export type Token = Readonly<TokensTable>;
 
 type NewAccount = Omit<ServiceAccount, "revokedAt" | "lastUsedAt">;
 type NewToken = Pick<Token, "jtiHash">;
+type Place = { readonly id: string; readonly projectId: string };
+
+/** What may be changed of an account; an absent member stays as it is. */
+export type AccountChange = Partial<Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt">>;
 
 /** Service accounts. */
 export const accounts = {
@@ -39,22 +43,88 @@ export const accounts = {
         .execute(),
   ),
 
-  /** False when the project has no such account, or it is revoked already. */
-  revoke: write(
+  /** An account, revoked or not, and when its newest token was made. */
+  find: read(
     async (
       { db },
-      input: { readonly id: string; readonly projectId: string; readonly now: number },
+      { id, projectId }: Place,
+    ): Promise<{ account: ServiceAccount; tokenCreatedAt: number } | null> => {
+      const row = await db
+        .selectFrom("serviceAccounts")
+        .innerJoin("tokens", "tokens.accountId", "serviceAccounts.id")
+        .selectAll("serviceAccounts")
+        .select("tokens.createdAt as tokenCreatedAt")
+        .where("serviceAccounts.id", "=", id)
+        .where("serviceAccounts.projectId", "=", projectId)
+        .orderBy("tokens.createdAt", "desc")
+        .limit(1)
+        .executeTakeFirst();
+      if (!row) return null;
+      const { tokenCreatedAt, ...account } = row;
+      return { account, tokenCreatedAt };
+    },
+  ),
+
+  /** False when the project has no such account, or it is revoked. An expiry is never put off by this. */
+  update: write(
+    async (
+      { db },
+      { id, projectId, change }: Place & { readonly change: AccountChange },
     ): Promise<boolean> => {
+      const { expiresAt } = change;
       const result = await db
         .updateTable("serviceAccounts")
-        .set({ revokedAt: input.now })
-        .where("id", "=", input.id)
-        .where("projectId", "=", input.projectId)
+        // The account's own id where nothing changes: a statement has to set something.
+        .set({ id, ...change })
+        .where("id", "=", id)
+        .where("projectId", "=", projectId)
         .where("revokedAt", "is", null)
+        .$if(expiresAt !== undefined, (query) => query.where("expiresAt", ">=", expiresAt ?? 0))
         .executeTakeFirst();
       return result.numUpdatedRows === 1n;
     },
   ),
+
+  /**
+   * Stores a further token, with which the account lives on, and ends those before it at `othersEndAt`. False
+   * when the project has no such account, or it is revoked.
+   */
+  rotate: write(
+    async (
+      { db },
+      input: Place & NewToken & Readonly<Record<"now" | "expiresAt" | "othersEndAt", number>>,
+    ): Promise<boolean> => {
+      const { id, projectId, jtiHash, now, expiresAt, othersEndAt } = input;
+      const result = await db
+        .updateTable("serviceAccounts")
+        .set({ expiresAt })
+        .where("id", "=", id)
+        .where("projectId", "=", projectId)
+        .where("revokedAt", "is", null)
+        .executeTakeFirst();
+      if (result.numUpdatedRows !== 1n) return false;
+      await db
+        .updateTable("tokens")
+        .set({ expiresAt: othersEndAt })
+        .where("accountId", "=", id)
+        .where("expiresAt", ">", othersEndAt)
+        .execute();
+      await db.insertInto("tokens").values({ jtiHash, accountId: id, createdAt: now, expiresAt }).execute();
+      return true;
+    },
+  ),
+
+  /** False when the project has no such account, or it is revoked already. */
+  revoke: write(async ({ db }, input: Place & { readonly now: number }): Promise<boolean> => {
+    const result = await db
+      .updateTable("serviceAccounts")
+      .set({ revokedAt: input.now })
+      .where("id", "=", input.id)
+      .where("projectId", "=", input.projectId)
+      .where("revokedAt", "is", null)
+      .executeTakeFirst();
+    return result.numUpdatedRows === 1n;
+  }),
 
   /** Records a use; an older one never replaces a newer one. */
   touchLastUsed: write(

@@ -1,6 +1,6 @@
 /**
  * Many rows as columns, column after column. A thousand runs as objects cost the sending thread 1.1 µs and
- * the receiving thread 2.6 µs a row in structured clone; packed like this all that is left to clone is two
+ * the receiving thread 2.6 µs a row in structured clone; packed like this all that is left to clone is a few
  * typed arrays, one string and the distinct texts.
  */
 export type ColumnBatch = {
@@ -15,6 +15,14 @@ export type ColumnBatch = {
   };
   /** 36 characters a value; never null. */
   readonly uuids: { readonly names: readonly string[]; readonly text: string };
+  readonly blobs: BlobColumns;
+};
+
+/** Row after row, so that each value begins where the one before it ends; the length -1 stands for null. */
+export type BlobColumns = {
+  readonly names: readonly string[];
+  readonly lengths: Int32Array;
+  readonly bytes: Uint8Array;
 };
 
 /** Where the columns' values come from in a row. */
@@ -22,6 +30,7 @@ export type ColumnSources<Row> = {
   readonly numbers: Readonly<Record<string, (row: Row) => number | null>>;
   readonly texts: Readonly<Record<string, (row: Row) => string | null>>;
   readonly uuids: Readonly<Record<string, (row: Row) => string>>;
+  readonly blobs?: Readonly<Record<string, (row: Row) => Uint8Array | null>>;
 };
 
 /** Turns rows into columns, one for each source. */
@@ -31,7 +40,65 @@ export function packColumns<Row>(rows: readonly Row[], sources: ColumnSources<Ro
     numbers: packNumbers(rows, sources.numbers),
     texts: packTexts(rows, sources.texts),
     uuids: packUuids(rows, sources.uuids),
+    blobs: packBlobs(rows, sources.blobs ?? {}),
   };
+}
+
+/** The names of all columns, in the order in which they are written. */
+export function columnNames({ numbers, texts, uuids, blobs }: ColumnBatch): string[] {
+  return [...numbers.names, ...texts.names, ...uuids.names, ...blobs.names];
+}
+
+/** The memory of all batches in a packed input, which can move to another thread: copying 32 MiB takes 25 ms and more. */
+export function buffersOf(packed: unknown): ArrayBuffer[] {
+  if (typeof packed !== "object" || packed === null || ArrayBuffer.isView(packed)) return [];
+  if (!isBatch(packed)) return Object.values(packed).flatMap(buffersOf);
+  const { numbers, texts, blobs } = packed;
+  const arrays = [numbers.values, texts.codes, blobs.lengths, blobs.bytes];
+  return arrays.map(({ buffer }) => buffer as ArrayBuffer).filter(({ byteLength }) => byteLength > 0);
+}
+
+function isBatch(packed: object): packed is ColumnBatch {
+  return "rowCount" in packed;
+}
+
+/** The same columns with some of the rows, which are given in order. */
+export function pickRows(
+  { rowCount, numbers, texts, uuids, blobs }: ColumnBatch,
+  rows: readonly number[],
+): ColumnBatch {
+  const cells = (columns: number) =>
+    Array.from({ length: columns }, (_, column) => rows.map((row) => column * rowCount + row)).flat();
+  return {
+    rowCount: rows.length,
+    numbers: {
+      names: numbers.names,
+      values: Float64Array.from(cells(numbers.names.length), (cell) => numbers.values[cell]!),
+    },
+    texts: { ...texts, codes: Uint32Array.from(cells(texts.names.length), (cell) => texts.codes[cell]!) },
+    uuids: {
+      names: uuids.names,
+      text: cells(uuids.names.length)
+        .map((cell) => uuids.text.slice(cell * 36, cell * 36 + 36))
+        .join(""),
+    },
+    blobs: pickBlobs(blobs, new Set(rows)),
+  };
+}
+
+function pickBlobs({ names, lengths, bytes }: BlobColumns, rows: ReadonlySet<number>): BlobColumns {
+  const kept: number[] = [];
+  const pieces: Uint8Array[] = [];
+  let start = 0;
+  for (const [i, length] of lengths.entries()) {
+    const end = start + Math.max(0, length);
+    if (rows.has(Math.floor(i / names.length))) {
+      kept.push(length);
+      pieces.push(bytes.subarray(start, end));
+    }
+    start = end;
+  }
+  return { names, lengths: Int32Array.from(kept), bytes: Buffer.concat(pieces) };
 }
 
 function packNumbers<Row>(
@@ -80,6 +147,35 @@ function packUuids<Row>(rows: readonly Row[], sources: ColumnSources<Row>["uuids
     }
   }
   return { names: Object.keys(sources), text };
+}
+
+function packBlobs<Row>(
+  rows: readonly Row[],
+  sources: NonNullable<ColumnSources<Row>["blobs"]>,
+): BlobColumns {
+  const names = Object.keys(sources);
+  const getters = Object.values(sources);
+  const lengths = new Int32Array(rows.length * names.length);
+  const values: Uint8Array[] = [];
+  let total = 0;
+  let i = 0;
+  for (const row of rows) {
+    for (const get of getters) {
+      const value = get(row);
+      lengths[i++] = value ? value.length : -1;
+      if (!value) continue;
+      values.push(value);
+      total += value.length;
+    }
+  }
+  // A buffer of its own: structured clone would copy all of a shared one.
+  const bytes = Buffer.allocUnsafeSlow(total);
+  let at = 0;
+  for (const value of values) {
+    bytes.set(value, at);
+    at += value.length;
+  }
+  return { names, lengths, bytes };
 }
 
 /** Postgres refuses a NUL in text, and one such message must not fail the rows beside it. */

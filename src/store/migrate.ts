@@ -2,12 +2,18 @@ import type { Kysely } from "kysely";
 import { Migrator } from "kysely/migration";
 import type { Migration } from "kysely/migration";
 import { firstTables } from "./migrations/0001-first-tables.ts";
+import { asyncRuns } from "./migrations/0002-async-runs.ts";
+import { people } from "./migrations/0003-people.ts";
+import { logs } from "./migrations/0004-logs.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
 // In order. A migration that has been in a release is never edited: the next change is the next number.
 const MIGRATIONS = {
   "0001-first-tables": firstTables,
+  "0002-async-runs": asyncRuns,
+  "0003-people": people,
+  "0004-logs": logs,
 } as const;
 
 /** The database was written by a later release, which this one would damage. */

@@ -1,12 +1,37 @@
-import type { Kysely } from "kysely";
+import type { Kysely, RawBuilder, sql } from "kysely";
+import { buffersOf } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import type { Schema } from "./schema.ts";
 
 /** What an operation works with: the same on both databases. */
 export type Session = {
   readonly db: Kysely<Schema>;
-  /** Writes many rows of one table at once; a row whose key is already there is left as it is. */
-  insertColumns(table: keyof Schema, batch: ColumnBatch): Promise<void>;
+  /** Kysely's own, handed in: an operation that imported it would load Kysely on the main thread too. */
+  readonly sql: typeof sql;
+  /** The database's own clock, in epoch milliseconds: leases are measured by it alone. */
+  readonly databaseNow: RawBuilder<number>;
+  /** The row of `usage` that this connection adds to. */
+  readonly usageSlot: RawBuilder<number>;
+  /** At the end of a select: locks the table's rows, and leaves out those that another transaction has locked. */
+  skipLocked(table: "runs" | "deliveries"): RawBuilder<unknown>;
+  /**
+   * Writes many rows of one table at once; a row whose key is already there is left as it is. Returns how many
+   * were written, and how many bytes those hold in the counted columns.
+   */
+  insertColumns(table: keyof Schema, batch: ColumnBatch, counted?: readonly string[]): Promise<Written>;
+  /** Changes many rows of one table at once. Returns the places in the batch of those that were changed. */
+  updateColumns(table: keyof Schema, batch: ColumnBatch, change: ColumnChange): Promise<number[]>;
+};
+
+export type Written = { readonly rows: number; readonly bytes: number };
+
+/** Which rows a batch changes, and how beside its own columns. */
+export type ColumnChange = {
+  /** Columns of the batch that a row has to equal; the others are set. */
+  readonly match: readonly string[];
+  /** What else a row has to equal. */
+  readonly where?: Readonly<Record<string, number>>;
+  readonly set?: Readonly<Record<string, number | null>>;
 };
 
 /**
@@ -16,6 +41,8 @@ export type Session = {
 export type Operation<Input, Result, Packed> = {
   readonly mode: "read" | "write";
   readonly pack: (input: Input) => Packed;
+  /** What of the packed input moves to the database's thread; nobody else may use it again. */
+  readonly movedWith: (packed: Packed) => ArrayBuffer[];
   readonly run: (session: Session, packed: Packed) => Promise<Result>;
 };
 
@@ -32,14 +59,14 @@ export type Backend = {
 export function read<Input = void, Result = unknown>(
   run: (session: Session, input: Input) => Promise<Result>,
 ): Operation<Input, Result, Input> {
-  return { mode: "read", pack: (input) => input, run };
+  return { mode: "read", pack: (input) => input, movedWith: () => [], run };
 }
 
 /** An operation that is durable once its promise resolves. */
 export function write<Input = void, Result = unknown>(
   run: (session: Session, input: Input) => Promise<Result>,
 ): Operation<Input, Result, Input> {
-  return { mode: "write", pack: (input) => input, run };
+  return { mode: "write", pack: (input) => input, movedWith: () => [], run };
 }
 
 /** A write whose input is packed first, where sending it as it is would cost the caller's thread too much. */
@@ -47,5 +74,5 @@ export function packedWrite<Input, Packed, Result>(
   pack: (input: Input) => Packed,
   run: (session: Session, packed: Packed) => Promise<Result>,
 ): Operation<Input, Result, Packed> {
-  return { mode: "write", pack, run };
+  return { mode: "write", pack, movedWith: buffersOf, run };
 }

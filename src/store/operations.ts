@@ -1,14 +1,47 @@
 import { accounts } from "./accounts.ts";
 import { apps } from "./apps.ts";
+import { claims } from "./claims.ts";
+import { deliveries } from "./deliveries.ts";
+import { deviceCodes } from "./device-codes.ts";
+import { keys } from "./keys.ts";
+import { logs } from "./log-lines.ts";
+import { memberships } from "./memberships.ts";
 import { meta } from "./meta.ts";
 import type { AnyOperation, Operation } from "./operation.ts";
+import { payloads } from "./payloads.ts";
+import { people } from "./people.ts";
 import { projects } from "./projects.ts";
+import { retention } from "./retention.ts";
 import { runs } from "./runs.ts";
+import { sessions } from "./sessions.ts";
 import { signingKeys } from "./signing-keys.ts";
 import { tokens } from "./tokens.ts";
+import { transcripts } from "./transcripts.ts";
 import { versions } from "./versions.ts";
+import { webhookSecrets } from "./webhook-secrets.ts";
 
-const OPERATIONS = { accounts, apps, meta, projects, runs, signingKeys, tokens, versions };
+const OPERATIONS = {
+  accounts,
+  apps,
+  claims,
+  deliveries,
+  deviceCodes,
+  keys,
+  logs,
+  memberships,
+  meta,
+  payloads,
+  people,
+  projects,
+  retention,
+  runs,
+  sessions,
+  signingKeys,
+  tokens,
+  transcripts,
+  versions,
+  webhookSecrets,
+};
 type Operations = typeof OPERATIONS;
 
 type Call<O> =

@@ -5,6 +5,12 @@ import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "./column-batch.ts";
 import type { RunsTable } from "./schema.ts";
 
+/** What finds a run. */
+export type RunKey = { readonly appNumber: number; readonly id: string };
+
+/** A run's row without what is the store's own affair. */
+export type RunRow = Omit<RunsTable, "owner" | "fence">;
+
 // A state is stored as its place in the model's list: those lists may grow at their end, never in between.
 const STATE_CODES = codesOf(RUN_STATES);
 const WEBHOOK_CODES = codesOf(WEBHOOK_STATES);
@@ -18,6 +24,11 @@ export function stateCode(state: RunState): number {
   return STATE_CODES[state];
 }
 
+/** The number a webhook's state is stored as. */
+export function webhookStateCode(state: WebhookState): number {
+  return WEBHOOK_CODES[state];
+}
+
 const SOURCES = {
   numbers: {
     appNumber: (run) => run.appNumber,
@@ -25,6 +36,7 @@ const SOURCES = {
     state: (run) => STATE_CODES[run.state],
     statusCode: (run) => run.statusCode,
     attempt: (run) => run.attempt,
+    interruptions: (run) => run.interruptions,
     createdAt: (run) => run.createdAt,
     startedAt: (run) => run.startedAt,
     completedAt: (run) => run.completedAt,
@@ -51,23 +63,75 @@ const SOURCES = {
   },
 } as const satisfies ColumnSources<Run>;
 
-// Compiles only while every column of the table has a source.
-({ ...SOURCES.numbers, ...SOURCES.texts, ...SOURCES.uuids }) satisfies Record<keyof RunsTable, unknown>;
+// Compiles only while every column has a source.
+const ALL = { ...SOURCES.numbers, ...SOURCES.texts, ...SOURCES.uuids } satisfies Record<
+  keyof RunRow,
+  unknown
+>;
+
+/** The columns that make a record. */
+export const RUN_COLUMNS = Object.keys(ALL) as (keyof RunRow)[];
 
 /** The records as columns, ready to travel to the database's thread. */
 export function packRuns(runs: readonly Run[]): ColumnBatch {
   return packColumns(runs, SOURCES);
 }
 
-/** The record that a row holds. */
-export function runFromRow(row: RunsTable): Run {
+/** Where every column of a record comes from, for rows that hold a record and more. */
+export function recordSources<Row extends { readonly run: Run }>(): ColumnSources<Row> {
+  return sourcesOf<Row>(SOURCES);
+}
+
+/** Where that comes from which the end of a run decides: the rest of its row stays as it was accepted. */
+export function finalSources<Row extends { readonly run: Run }>(): ColumnSources<Row> {
+  const {
+    isAsync: _isAsync,
+    createdAt: _createdAt,
+    interruptions: _interruptions,
+    ...numbers
+  } = SOURCES.numbers;
+  const { replicaId, errorCode, errorMessage, errorTraceback } = SOURCES.texts;
+  const texts = { replicaId, errorCode, errorMessage, errorTraceback };
+  return sourcesOf<Row>({ numbers, texts, uuids: SOURCES.uuids });
+}
+
+function sourcesOf<Row extends { readonly run: Run }>(sources: ColumnSources<Run>): ColumnSources<Row> {
+  const lift = <Value>(getters: Readonly<Record<string, (run: Run) => Value>>) =>
+    Object.fromEntries(Object.entries(getters).map(([name, get]) => [name, ({ run }: Row) => get(run)]));
+  return { numbers: lift(sources.numbers), texts: lift(sources.texts), uuids: lift(sources.uuids) };
+}
+
+/**
+ * The record that a row holds, field by field: a spread took 5 µs where this takes 0.6, and would let what is
+ * the store's own affair out.
+ */
+export function runFromRow(row: RunRow): Run {
   return {
-    ...row,
     id: uuidText(row.id),
+    appNumber: row.appNumber,
     versionId: uuidText(row.versionId),
+    functionName: row.functionName,
+    method: row.method,
     isAsync: row.isAsync === 1,
     state: nameOf<RunState>(RUN_STATES, row.state),
+    statusCode: row.statusCode,
+    attempt: row.attempt,
+    interruptions: row.interruptions,
+    createdAt: row.createdAt,
+    startedAt: row.startedAt,
+    completedAt: row.completedAt,
+    updatedAt: row.updatedAt,
+    replicaId: row.replicaId,
+    replicaStartedAt: row.replicaStartedAt,
+    ip: row.ip,
+    webhookEndpoint: row.webhookEndpoint,
     webhookState: nameOf<WebhookState>(WEBHOOK_STATES, row.webhookState),
+    errorCode: row.errorCode,
+    errorMessage: row.errorMessage,
+    errorTraceback: row.errorTraceback,
+    queueMs: row.queueMs,
+    runMs: row.runMs,
+    responseMs: row.responseMs,
   };
 }
 

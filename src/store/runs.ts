@@ -1,9 +1,10 @@
 import { uuidBytes } from "../kit/ids.ts";
 import type { Run, RunState } from "../model/run.ts";
+import { acceptKeyed, insertAccepted, packAccepted, packKeyed } from "./accepted-runs.ts";
+import { insertEnded, packEnded } from "./ended-runs.ts";
 import { packedWrite, read } from "./operation.ts";
-import { packRuns, runFromRow, stateCode } from "./run-columns.ts";
-
-type RunKey = { readonly appNumber: number; readonly id: string };
+import { RUN_COLUMNS, runFromRow, stateCode } from "./run-columns.ts";
+import type { RunKey } from "./run-columns.ts";
 
 type RunFilter = {
   readonly appNumber: number;
@@ -16,15 +17,24 @@ type RunFilter = {
 
 const UNFINISHED = ["queued", "running"] as const;
 
+export type { AcceptedRun } from "./accepted-runs.ts";
+export type { EndedRun } from "./ended-runs.ts";
+
 /** Records of runs. */
 export const runs = {
-  /** Stores records of runs that have ended; a run that is stored already stays as it is. */
-  insertFinished: packedWrite(packRuns, (session, batch) => session.insertColumns("runs", batch)),
+  /** Stores runs that have ended, with all that is kept of them; what is stored already stays as it is. */
+  insertFinished: packedWrite(packEnded, insertEnded),
+
+  /** Stores runs that have been accepted: queued, or running where they have an owner. */
+  accept: packedWrite(packAccepted, insertAccepted),
+
+  /** The same of one run that came with an idempotency key, unless the key is in use. */
+  acceptKeyed: packedWrite(packKeyed, acceptKeyed),
 
   find: read(async ({ db }, { appNumber, id }: RunKey): Promise<Run | null> => {
     const row = await db
       .selectFrom("runs")
-      .selectAll()
+      .select(RUN_COLUMNS)
       .where("appNumber", "=", appNumber)
       .where("id", "=", uuidBytes(id))
       .executeTakeFirst();
@@ -34,7 +44,7 @@ export const runs = {
   /** An app's runs, newest first. */
   list: read(async ({ db }, filter: RunFilter): Promise<Run[]> => {
     const { appNumber, limit, asyncOnly, state, before } = filter;
-    let query = db.selectFrom("runs").selectAll().where("appNumber", "=", appNumber);
+    let query = db.selectFrom("runs").select(RUN_COLUMNS).where("appNumber", "=", appNumber);
     // Literals, not parameters: SQLite takes a partial index only if the query repeats its condition.
     if (asyncOnly) query = query.where("isAsync", "=", (eb) => eb.lit(1));
     if (state) query = query.where("state", "=", (eb) => eb.lit(stateCode(state)));

@@ -10,9 +10,22 @@ export type Schema = {
   apps: AppsTable;
   versions: VersionsTable;
   runs: RunsTable;
+  payloads: PayloadsTable;
+  transcripts: TranscriptsTable;
+  idempotencyKeys: IdempotencyKeysTable;
+  deliveries: DeliveriesTable;
+  deliveryAttempts: DeliveryAttemptsTable;
+  webhookSecrets: WebhookSecretsTable;
+  owners: OwnersTable;
+  usage: UsageTable;
+  logLines: LogLinesTable;
   serviceAccounts: ServiceAccountsTable;
   tokens: TokensTable;
   signingKeys: SigningKeysTable;
+  people: PeopleTable;
+  memberships: MembershipsTable;
+  sessions: SessionsTable;
+  deviceCodes: DeviceCodesTable;
   meta: MetaTable;
 };
 
@@ -69,11 +82,104 @@ export type RunsTable = {
   queueMs: number | null;
   runMs: number | null;
   responseMs: number | null;
+  interruptions: number;
+  /** Who executes it; null while it is queued and when it has ended. */
+  owner: string | null;
+  /** How often it was claimed: a write that carries an older number comes too late. */
+  fence: number;
+};
+
+export type PayloadsTable = {
+  appNumber: number;
+  id: Uint8Array;
+  input: Uint8Array | null;
+  result: Uint8Array | null;
+  contentType: string | null;
+  isBare: number;
+  sealedSecret: Uint8Array | null;
+};
+
+export type TranscriptsTable = {
+  appNumber: number;
+  id: Uint8Array;
+  firstEvent: number;
+  eventCount: number;
+  bytes: Uint8Array;
+};
+
+export type IdempotencyKeysTable = {
+  appNumber: number;
+  keyHash: Uint8Array;
+  runId: Uint8Array;
+  fingerprint: Uint8Array;
+  createdAt: number;
+};
+
+export type DeliveriesTable = {
+  id: Uint8Array;
+  appNumber: number;
+  url: string;
+  contentType: string | null;
+  runStatus: number;
+  body: Uint8Array | null;
+  sealedSecret: Uint8Array | null;
+  state: number;
+  attempts: number;
+  nextAt: number | null;
+  createdAt: number;
+  updatedAt: number;
+  /** Who is making an attempt. */
+  owner: string | null;
+};
+
+export type DeliveryAttemptsTable = {
+  deliveryId: Uint8Array;
+  number: number;
+  startedAt: number;
+  durationMs: number;
+  /** As JSON. */
+  requestHeaders: string;
+  status: number | null;
+  error: string | null;
+  nextAt: number | null;
+};
+
+export type WebhookSecretsTable = {
+  id: string;
+  projectId: string;
+  sealedSecret: Uint8Array;
+  createdAt: number;
+  retiredAt: number | null;
+};
+
+/** Services that hold runs or deliveries, and how long each is taken to be alive, by the database's clock. */
+export type OwnersTable = {
+  id: string;
+  leaseUntil: number;
+};
+
+/** What is stored, as the sum of a few rows: one alone would make every transaction wait for the one before. */
+export type UsageTable = {
+  slot: number;
+  runs: number;
+  /** Of inputs, results and transcripts. */
+  bytes: number;
+  logBytes: Generated<number>;
+};
+
+export type LogLinesTable = {
+  appNumber: number;
+  id: Uint8Array;
+  runId: Uint8Array | null;
+  replicaId: string;
+  lineNumber: number;
+  stream: number;
+  text: string;
 };
 
 export type ServiceAccountsTable = {
   id: string;
-  /** Null for a person, whose rights come from membership. */
+  /** Null in no row: people have a table of their own. */
   projectId: string | null;
   name: string;
   description: string | null;
@@ -98,6 +204,44 @@ export type SigningKeysTable = {
   publicJwk: string;
   createdAt: number;
   retiredAt: number | null;
+};
+
+export type PeopleTable = {
+  id: string;
+  /** In lower case; unique. */
+  email: string;
+  sealedPassword: Uint8Array | null;
+  createdAt: number;
+  updatedAt: number;
+};
+
+export type MembershipsTable = {
+  personId: string;
+  projectId: string;
+  role: "owner" | "member";
+  createdAt: number;
+};
+
+export type SessionsTable = {
+  id: string;
+  personId: string;
+  kind: "browser" | "device";
+  /** Of the part of a refresh token that stays, and of the part that changes with each use. */
+  familyHash: Uint8Array;
+  secretHash: Uint8Array;
+  previousHash: Uint8Array | null;
+  createdAt: number;
+  refreshedAt: number;
+  expiresAt: number;
+};
+
+export type DeviceCodesTable = {
+  deviceHash: Uint8Array;
+  userHash: Uint8Array;
+  /** Who approved it. */
+  personId: string | null;
+  createdAt: number;
+  expiresAt: number;
 };
 
 export type MetaTable = {

@@ -1,5 +1,8 @@
 import { uuidv7 } from "../../src/kit/ids.ts";
+import type { NewDelivery } from "../../src/model/delivery.ts";
+import type { Payload } from "../../src/model/payload.ts";
 import type { Run } from "../../src/model/run.ts";
+import type { EndedRun } from "../../src/store/runs.ts";
 
 const VERSION_ID = uuidv7(Date.now());
 
@@ -16,6 +19,7 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     state: "success",
     statusCode: 200,
     attempt: 1,
+    interruptions: 0,
     createdAt: now,
     startedAt: now + 1,
     completedAt: now + 3,
@@ -33,4 +37,54 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     responseMs: 2.875,
     ...fields,
   };
+}
+
+/** A run that ended, with what is kept beside its record where a test gives it. */
+export function sampleEnd(run: Run = sampleRun(), kept: Partial<EndedRun> = {}): EndedRun {
+  return { run, payload: null, part: null, delivery: null, ...kept };
+}
+
+/** The payload of a run that has not ended, with the fields that a test cares about replaced. */
+export function samplePayload(fields: Partial<Payload> = {}): Payload {
+  return {
+    input: Buffer.from('{"a":1}'),
+    result: null,
+    contentType: null,
+    isBare: false,
+    sealedSecret: null,
+    ...fields,
+  };
+}
+
+/** A delivery of that run's response, due at once, with the fields that a test cares about replaced. */
+export function sampleDelivery(run: Run, fields: Partial<NewDelivery> = {}): NewDelivery {
+  return {
+    id: run.id,
+    appNumber: run.appNumber,
+    url: "https://example.test/hook",
+    contentType: "application/json",
+    runStatus: 200,
+    body: Buffer.from('{"result":1}'),
+    sealedSecret: null,
+    nextAt: run.createdAt,
+    createdAt: run.createdAt,
+    ...fields,
+  };
+}
+
+/** A queued async run, with the fields that a test cares about replaced. */
+export function queuedRun(fields: Partial<Run> = {}): Run {
+  return sampleRun({
+    isAsync: true,
+    state: "queued",
+    statusCode: null,
+    startedAt: null,
+    completedAt: null,
+    replicaId: null,
+    replicaStartedAt: null,
+    queueMs: null,
+    runMs: null,
+    responseMs: null,
+    ...fields,
+  });
 }

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import type { Kysely } from "kysely";
 import { migrate } from "../migrate.ts";
 import { POSTGRES_TYPES } from "../migrations/column-types.ts";
@@ -7,7 +8,7 @@ import type { Schema } from "../schema.ts";
 import { createPool } from "./connection.ts";
 import { createKysely } from "./dialect.ts";
 import { isOfStorage, translateError } from "./errors.ts";
-import { columnInserter } from "./insert-columns.ts";
+import { columnWriter } from "./write-columns.ts";
 
 /** Postgres could not be used at the start; the message names the server, never the password. */
 export class UnreachableError extends Error {
@@ -58,5 +59,12 @@ async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<u
 }
 
 function sessionOn(db: Kysely<Schema>): Session {
-  return { db, insertColumns: columnInserter(db) };
+  return {
+    db,
+    sql,
+    databaseNow: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
+    usageSlot: sql<number>`pg_backend_pid() % 16`,
+    skipLocked: (table) => sql`for update of ${sql.table(table)} skip locked`,
+    ...columnWriter(db),
+  };
 }

@@ -21,7 +21,10 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
     throw error;
   }
   return {
-    run: (name, packed) => (operationNamed(name).mode === "write" ? writer : reader).call(name, packed),
+    run: (name, packed) => {
+      const { mode, movedWith } = operationNamed(name);
+      return (mode === "write" ? writer : reader).call(name, packed, movedWith(packed as never));
+    },
     close: async () => {
       await reader.close();
       // The last connection to close folds the log into the database, and only the writer may.

@@ -1,10 +1,11 @@
 import type { DatabaseSync } from "node:sqlite";
+import { sql } from "kysely";
 import { migrate } from "../migrate.ts";
 import { SQLITE_TYPES } from "../migrations/column-types.ts";
 import type { Session } from "../operation.ts";
 import { openForReading, openForWriting } from "./connection.ts";
 import { createKysely } from "./dialect.ts";
-import { columnInserter } from "./insert-columns.ts";
+import { columnWriter } from "./write-columns.ts";
 
 /** A session with the connection it works on. */
 export type SqliteSession = Session & { readonly database: DatabaseSync };
@@ -19,5 +20,14 @@ export async function openSession(mode: "read" | "write", path: string): Promise
     await migrate(db, { types: SQLITE_TYPES, disableTransactions: true });
     database.exec("commit");
   }
-  return { database, db, insertColumns: columnInserter(database, db) };
+  return {
+    database,
+    db,
+    sql,
+    databaseNow: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
+    usageSlot: sql<number>`0`,
+    // The writer is alone.
+    skipLocked: () => sql``,
+    ...columnWriter(database, db),
+  };
 }

@@ -31,9 +31,10 @@ export class ThreadClient {
     await this.#opening.promise;
   }
 
-  async call(name: string, packed: unknown): Promise<unknown> {
+  /** What is `moved` is part of the argument, and is gone from this thread afterwards. */
+  async call(name: string, packed: unknown, moved: readonly ArrayBuffer[] = []): Promise<unknown> {
     const id = ++this.#lastId;
-    this.#post({ id, name, packed });
+    this.#post({ id, name, packed }, moved);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#pending.set(id, { resolve, reject });
     return await promise;
@@ -54,9 +55,9 @@ export class ThreadClient {
     await this.#worker?.terminate();
   }
 
-  #post(message: ToThread): void {
+  #post(message: ToThread, moved: readonly ArrayBuffer[] = []): void {
     this.#worker ??= this.#start();
-    this.#worker.postMessage(message);
+    this.#worker.postMessage(message, moved);
   }
 
   #start(): Worker {

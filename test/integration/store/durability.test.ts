@@ -14,13 +14,13 @@ const SAMPLE = new URL("../../support/sample-run.ts", import.meta.url).href;
 
 /** Stores runs without end, many at a time, and prints each id once its write has resolved. */
 const WRITER = `
-  const [{ openStore }, { sampleRun }] = await Promise.all([import("${STORE}"), import("${SAMPLE}")]);
+  const [{ openStore }, { sampleEnd }] = await Promise.all([import("${STORE}"), import("${SAMPLE}")]);
   const store = await openStore(JSON.parse(process.argv[1]));
   const write = async () => {
     for (;;) {
-      const run = sampleRun();
-      await store.runs.insertFinished([run]);
-      process.stdout.write(run.id + "\\n");
+      const ended = sampleEnd();
+      await store.runs.insertFinished([ended]);
+      process.stdout.write(ended.run.id + "\\n");
     }
   };
   await Promise.all(Array.from({ length: 16 }, write));

@@ -1,10 +1,17 @@
 import { DatabaseSync } from "node:sqlite";
 import { join } from "node:path";
-import { Client } from "pg";
+import { Migrator } from "kysely/migration";
+import type { Kysely } from "kysely";
+import { Client, Pool } from "pg";
 import { describe, expect, test } from "vitest";
+import { firstTables } from "../../../src/store/migrations/0001-first-tables.ts";
+import { POSTGRES_TYPES, SQLITE_TYPES } from "../../../src/store/migrations/column-types.ts";
+import { createKysely as postgresKysely } from "../../../src/store/postgres/dialect.ts";
+import { createKysely as sqliteKysely } from "../../../src/store/sqlite/dialect.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
+import { sampleEnd, samplePayload } from "../../support/sample-run.ts";
 
 const databases = testDatabases();
 
@@ -20,6 +27,25 @@ async function execute({ databaseUrl, dataDir }: TestDatabase, statement: string
   await client.connect();
   await client.query(statement);
   await client.end();
+}
+
+/** A database as the first release left it. */
+async function makeFirstRelease({ databaseUrl, dataDir }: TestDatabase): Promise<void> {
+  const db =
+    databaseUrl === null
+      ? sqliteKysely(new DatabaseSync(join(dataDir, "millrace.db")))
+      : postgresKysely(new Pool({ connectionString: databaseUrl }));
+  const types = databaseUrl === null ? SQLITE_TYPES : POSTGRES_TYPES;
+  const first = { up: async (on: Kysely<unknown>) => await firstTables(on, types) };
+  const migrator = new Migrator({
+    db,
+    provider: { getMigrations: () => Promise.resolve({ "0001-first-tables": first }) },
+    migrationTableName: "migrations",
+    migrationLockTableName: "migrations_lock",
+  });
+  const { error } = await migrator.migrateToLatest();
+  await db.destroy();
+  expect(error).toBeUndefined();
 }
 
 describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
@@ -51,6 +77,29 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
     );
     await execute(database, "delete from migrations where name = '9999-from-the-future'");
     await (await openStore(database)).close();
+  });
+
+  test("a database of the first release keeps its runs, and takes what is new", async () => {
+    const database = await databases.fresh(kind);
+    await makeFirstRelease(database);
+    const { run } = sampleEnd();
+    const hex = (id: string) => id.replaceAll("-", "");
+    const bytes = (id: string) => (kind === "sqlite" ? `x'${hex(id)}'` : `'\\x${hex(id)}'`);
+    await execute(
+      database,
+      `insert into runs (app_number, id, version_id, function_name, method, is_async, state, attempt,
+         created_at, updated_at, webhook_state)
+       values (1, ${bytes(run.id)}, ${bytes(run.versionId)}, 'run', 'POST', 0, 2, 1, 5, 6, 0)`,
+    );
+    const store = await openStore(database);
+    const found = await store.runs.find(run);
+    expect(found).toMatchObject({ id: run.id, state: "success", createdAt: 5, interruptions: 0 });
+    expect(found).not.toHaveProperty("owner");
+    expect(await store.retention.usage()).toEqual({ runs: 1, bytes: 0 });
+    const end = sampleEnd(undefined, { payload: samplePayload({ input: Buffer.from("12345") }) });
+    await store.runs.insertFinished([end]);
+    expect(await store.retention.usage()).toEqual({ runs: 2, bytes: 5 });
+    await store.close();
   });
 
   test("a migration that fails leaves nothing behind", async () => {

@@ -6,7 +6,7 @@ import { RUN_STATES } from "../../../src/model/run.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { sampleRun } from "../../support/sample-run.ts";
+import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -173,7 +173,7 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
         runMs: null,
         responseMs: null,
       });
-      await store.runs.insertFinished([full, empty]);
+      await store.runs.insertFinished([sampleEnd(full), sampleEnd(empty)]);
       expect(await store.runs.find({ appNumber, id: full.id })).toEqual(full);
       expect(await store.runs.find({ appNumber, id: empty.id })).toEqual(empty);
       expect(await store.runs.find({ appNumber: appNumber + 1, id: full.id })).toBeNull();
@@ -184,9 +184,12 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
   test("a stored run stays as it is when it is stored again", async () => {
     const { number: appNumber } = await newApp();
     const run = sampleRun({ appNumber });
-    await store.runs.insertFinished([run]);
+    await store.runs.insertFinished([sampleEnd(run)]);
     const beside = sampleRun({ appNumber });
-    await store.runs.insertFinished([{ ...run, state: "failure", statusCode: 500 }, beside]);
+    await store.runs.insertFinished([
+      sampleEnd({ ...run, state: "failure", statusCode: 500 }),
+      sampleEnd(beside),
+    ]);
     expect(await store.runs.find({ appNumber, id: run.id })).toEqual(run);
     expect(await store.runs.find({ appNumber, id: beside.id })).toEqual(beside);
     await store.runs.insertFinished([]);
@@ -196,7 +199,7 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
   test("an error message with a NUL or half a surrogate pair is stored readably", async () => {
     const { number: appNumber } = await newApp();
     const run = sampleRun({ appNumber, errorMessage: "a\0b\uD800c" });
-    await store.runs.insertFinished([run]);
+    await store.runs.insertFinished([sampleEnd(run)]);
     expect((await store.runs.find({ appNumber, id: run.id }))?.errorMessage).toBe("a\uFFFDb\uFFFDc");
   });
 
@@ -205,7 +208,9 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
     const stored = Array.from({ length: 30 }, (_, i) =>
       sampleRun({ appNumber, state: RUN_STATES[i % 5]!, isAsync: i % 2 === 1 }),
     );
-    await store.runs.insertFinished([...stored, sampleRun({ appNumber: appNumber + 1_000 })]);
+    await store.runs.insertFinished(
+      [...stored, sampleRun({ appNumber: appNumber + 1_000 })].map((run) => sampleEnd(run)),
+    );
     const newestFirst = stored.toReversed();
 
     const page = await store.runs.list({ appNumber, limit: 10 });
@@ -230,7 +235,9 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
 
   test("ten thousand runs go in at once", async () => {
     const { number: appNumber } = await newApp();
-    await store.runs.insertFinished(Array.from({ length: 10_000 }, () => sampleRun({ appNumber })));
+    await store.runs.insertFinished(
+      Array.from({ length: 10_000 }, () => sampleEnd(sampleRun({ appNumber }))),
+    );
     expect(await store.runs.count({ appNumber })).toBe(10_000);
   });
 

@@ -7,7 +7,7 @@ import { Client } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
-import { sampleRun } from "../../support/sample-run.ts";
+import { sampleEnd } from "../../support/sample-run.ts";
 
 const databases = testDatabases();
 const scratch = mkdtempSync(join(tmpdir(), "millrace-fault-"));
@@ -19,10 +19,10 @@ const SAMPLE = new URL("../../support/sample-run.ts", import.meta.url).href;
 /** Answers each message `n` with what became of storing n runs at once, and how many are stored then. */
 const WRITER = `
   import { openStore } from "${STORE}";
-  import { sampleRun } from "${SAMPLE}";
+  import { sampleEnd } from "${SAMPLE}";
   const store = await openStore(JSON.parse(process.argv[2]));
   process.on("message", async (n) => {
-    const write = store.runs.insertFinished(Array.from({ length: n }, () => sampleRun()));
+    const write = store.runs.insertFinished(Array.from({ length: n }, () => sampleEnd()));
     const outcome = await write.then(() => "stored", (error) => error.code + " <- " + error.cause?.message);
     process.send({ outcome, count: await store.runs.count({}) });
   });
@@ -63,7 +63,7 @@ test("a lost connection to Postgres is storage_unavailable, and the next call co
   await other.connect();
   // Held by the other side, so that the store's write is surely under way when its connection goes.
   await other.query("begin; lock table runs in exclusive mode");
-  const write = store.runs.insertFinished([sampleRun()]);
+  const write = store.runs.insertFinished([sampleEnd()]);
   const refusal = write.catch((error: unknown) => error);
   const ended = await untilRow(
     other,
@@ -73,8 +73,9 @@ test("a lost connection to Postgres is storage_unavailable, and the next call co
   expect(await refusal).toMatchObject({ name: "AppError", code: "storage_unavailable" });
   await other.query("rollback");
   expect(await store.meta.get("a")).toBe("b");
-  const run = sampleRun();
-  await store.runs.insertFinished([run]);
+  const end = sampleEnd();
+  const { run } = end;
+  await store.runs.insertFinished([end]);
   expect(await store.runs.find({ appNumber: run.appNumber, id: run.id })).toEqual(run);
 
   // Idle connections that go unnoticed must cost no call either.

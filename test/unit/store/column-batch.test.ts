@@ -1,14 +1,24 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../src/kit/ids.ts";
-import { packColumns } from "../../../src/store/column-batch.ts";
-import { arraysOf } from "../../../src/store/postgres/insert-columns.ts";
+import { columnNames, packColumns, pickRows } from "../../../src/store/column-batch.ts";
+import { columnRows } from "../../../src/store/sqlite/column-rows.ts";
+import { arraysOf } from "../../../src/store/postgres/column-arrays.ts";
 
-type Row = { readonly n: number | null; readonly t: string | null; readonly id?: string };
+type Row = {
+  readonly n: number | null;
+  readonly t: string | null;
+  readonly id?: string;
+  readonly b?: Uint8Array | null;
+};
 const SOURCES = {
   numbers: { n: (row: Row) => row.n, twice: (row: Row) => row.n && row.n * 2 },
   texts: { t: (row: Row) => row.t, fixed: () => "f" },
   uuids: { id: (row: Row) => row.id ?? "018f0000-0000-7000-8000-00000000abcd" },
+};
+const WITH_BLOBS = {
+  ...SOURCES,
+  blobs: { b: (row: Row) => row.b ?? null, same: (row: Row) => row.b ?? null },
 };
 
 describe("packing rows into columns", () => {
@@ -54,6 +64,59 @@ describe("packing rows into columns", () => {
   });
 });
 
+/** The rows that SQLite's statements get, as objects. */
+function rowsOf(batch: Parameters<typeof columnRows>[0]) {
+  const names = columnNames(batch);
+  const plain = (value: unknown) =>
+    value instanceof Uint8Array ? Buffer.from(value).toString("hex") : value;
+  // One by one: the array is the same for every row.
+  return Array.from(columnRows(batch), (values) =>
+    Object.fromEntries(names.map((name, i) => [name, plain(values[i])])),
+  );
+}
+
+describe("blobs", () => {
+  const row = fc.record({
+    n: fc.option(fc.integer()),
+    t: fc.option(fc.constantFrom("a", "b")),
+    b: fc.option(fc.uint8Array({ maxLength: 200 })),
+  });
+
+  test("every blob is found again at its row, byte for byte, empty ones and nulls too", () => {
+    fc.assert(
+      fc.property(fc.array(row), (rows) => {
+        const batch = packColumns(rows, WITH_BLOBS);
+        const hex = rows.map(({ b }) => b && Buffer.from(b).toString("hex"));
+        expect(rowsOf(batch).map(({ b, same }) => [b, same])).toEqual(hex.map((blob) => [blob, blob]));
+      }),
+    );
+  });
+
+  test("what travels is as long as the blobs, whatever buffers they are parts of", () => {
+    const large = Buffer.alloc(100_000);
+    const rows = [large.subarray(5, 8), null, large.subarray(0, 2)].map((b) => ({ n: 1, t: null, b }));
+    const { bytes, lengths } = packColumns(rows, WITH_BLOBS).blobs;
+    expect(bytes.buffer.byteLength).toBe(10);
+    expect(lengths).toEqual(Int32Array.of(3, 3, -1, -1, 2, 2));
+  });
+
+  test("some of the rows are the same rows", () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(row, fc.boolean())), (marked) => {
+        const rows = marked.map(([each], i) => ({ ...each, id: uuidv7(i) }));
+        const kept = marked.flatMap(([, isKept], i) => (isKept ? i : []));
+        const picked = pickRows(packColumns(rows, WITH_BLOBS), kept);
+        const wanted = packColumns(
+          kept.map((i) => rows[i]!),
+          WITH_BLOBS,
+        );
+        expect(picked.rowCount).toBe(kept.length);
+        expect(rowsOf(picked)).toEqual(rowsOf(wanted));
+      }),
+    );
+  });
+});
+
 describe("columns as Postgres arrays", () => {
   const literalsOf = (rows: readonly Row[]) =>
     Object.fromEntries(arraysOf(packColumns(rows, SOURCES)).map(({ name, literal }) => [name, literal]));
@@ -69,6 +132,16 @@ describe("columns as Postgres arrays", () => {
       n: "{0.1,NULL,-1e+300,1767323045678}",
       twice: "{0.2,NULL,-2e+300,3534646091356}",
     });
+  });
+
+  test("a blob is where it begins, from 1, and how long it is", () => {
+    const rows = [Buffer.from("abc"), null, Buffer.alloc(0)].map((b) => ({ n: null, t: null, b }));
+    const sources = { ...SOURCES, blobs: { b: (row: Row) => row.b ?? null } };
+    const arrays = arraysOf(packColumns(rows, sources)).filter(({ type }) => type === "integer[]");
+    expect(arrays.map(({ name, literal }) => `${name} ${literal}`)).toEqual([
+      "bStart {1,NULL,4}",
+      "bLength {3,NULL,0}",
+    ]);
   });
 
   test("ids are bytes in hexadecimal", () => {

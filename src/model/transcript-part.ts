@@ -1,0 +1,6 @@
+/** A piece of a run's transcript: chunks of consecutive numbers (from 1), in the transcript's own framing. */
+export type TranscriptPart = {
+  readonly firstEvent: number;
+  readonly eventCount: number;
+  readonly bytes: Uint8Array;
+};

@@ -1,0 +1,112 @@
+import { uuidBytes, uuidText } from "../kit/ids.ts";
+import type { Payload } from "../model/payload.ts";
+import type { Run } from "../model/run.ts";
+import { packColumns } from "./column-batch.ts";
+import type { ColumnBatch } from "./column-batch.ts";
+import { renewLease } from "./leases.ts";
+import type { Lease } from "./leases.ts";
+import type { Session } from "./operation.ts";
+import { PAYLOAD_BLOBS, packPayloads } from "./payloads.ts";
+import { recordSources } from "./run-columns.ts";
+import { addUsage } from "./usage.ts";
+
+/** A run that has begun; null for an owner when it is queued, so that anyone may claim it. */
+export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
+
+type PackedAccepts = { readonly runs: ColumnBatch; readonly payloads: ColumnBatch };
+
+const RECORD = recordSources<AcceptedRun>();
+const SOURCES = {
+  numbers: { ...RECORD.numbers, fence: ({ owner }: AcceptedRun) => (owner === null ? 0 : 1) },
+  texts: { ...RECORD.texts, owner: ({ owner }: AcceptedRun) => owner },
+  uuids: RECORD.uuids,
+};
+
+/** Accepted runs as columns, ready to travel to the database's thread. */
+export function packAccepted(accepted: readonly AcceptedRun[]): PackedAccepts {
+  return { runs: packColumns(accepted, SOURCES), payloads: packPayloads(accepted) };
+}
+
+/** Stores them, and counts what was not there before. */
+export async function insertAccepted(session: Session, { runs, payloads }: PackedAccepts): Promise<void> {
+  const { rows } = await session.insertColumns("runs", runs);
+  const { bytes } = await session.insertColumns("payloads", payloads, PAYLOAD_BLOBS);
+  await addUsage(session, { runs: rows, bytes });
+}
+
+type Keyed = {
+  readonly accepted: AcceptedRun;
+  /** Of the run's owner, if it has one. */
+  readonly leaseMs: number;
+  readonly keyHash: Uint8Array;
+  readonly fingerprint: Uint8Array;
+  readonly now: number;
+  /** How long a key counts. */
+  readonly keptMs: number;
+};
+
+type PackedKeyed = PackedAccepts & {
+  readonly key: {
+    readonly appNumber: number;
+    readonly keyHash: Uint8Array;
+    readonly runId: Uint8Array;
+    readonly fingerprint: Uint8Array;
+    readonly createdAt: number;
+  };
+  readonly expiredAt: number;
+  readonly lease: Lease | null;
+};
+
+/** What a key's second use meets: nothing, a run of the same request, or of another. */
+export type KeyedResult =
+  | { readonly kind: "accepted" }
+  | { readonly kind: "same"; readonly runId: string }
+  | { readonly kind: "different" };
+
+export function packKeyed({ accepted, leaseMs, keyHash, fingerprint, now, keptMs }: Keyed): PackedKeyed {
+  const { run, owner } = accepted;
+  return {
+    ...packAccepted([accepted]),
+    key: { appNumber: run.appNumber, keyHash, runId: uuidBytes(run.id), fingerprint, createdAt: now },
+    expiredAt: now - keptMs,
+    lease: owner === null ? null : { owner, leaseMs },
+  };
+}
+
+/** Takes the key and stores the run, or says whose the key is. */
+export async function acceptKeyed(session: Session, packed: PackedKeyed): Promise<KeyedResult> {
+  const { key } = packed;
+  for (;;) {
+    if (await takeKey(session, packed)) {
+      if (packed.lease) await renewLease(session, packed.lease);
+      await insertAccepted(session, packed);
+      return { kind: "accepted" };
+    }
+    const holder = await session.db
+      .selectFrom("idempotencyKeys")
+      .select(["runId", "fingerprint"])
+      .where("appNumber", "=", key.appNumber)
+      .where("keyHash", "=", key.keyHash)
+      .executeTakeFirst();
+    // Swept away between the two statements: the key is free now.
+    if (!holder) continue;
+    const isSame = Buffer.compare(holder.fingerprint, key.fingerprint) === 0;
+    return isSame ? { kind: "same", runId: uuidText(holder.runId) } : { kind: "different" };
+  }
+}
+
+/** One statement, so that of two at the same moment the second waits for the first, and then loses. */
+async function takeKey({ db }: Session, { key, expiredAt }: PackedKeyed): Promise<boolean> {
+  const taken = await db
+    .insertInto("idempotencyKeys")
+    .values(key)
+    .onConflict((conflict) =>
+      conflict
+        .columns(["appNumber", "keyHash"])
+        .doUpdateSet({ runId: key.runId, fingerprint: key.fingerprint, createdAt: key.createdAt })
+        .where("idempotencyKeys.createdAt", "<=", expiredAt),
+    )
+    .returning("createdAt")
+    .executeTakeFirst();
+  return taken !== undefined;
+}

@@ -1,0 +1,58 @@
+import { uuidText } from "../kit/ids.ts";
+import { DELIVERY_STATES } from "../model/delivery.ts";
+import type { Delivery, DeliveryState, NewDelivery } from "../model/delivery.ts";
+import { packColumns } from "./column-batch.ts";
+import type { ColumnBatch, ColumnSources } from "./column-batch.ts";
+import type { DeliveriesTable } from "./schema.ts";
+
+/** A delivery's row without what is the store's own affair. */
+export type DeliveryRow = Omit<DeliveriesTable, "owner">;
+
+const SOURCES = {
+  numbers: {
+    appNumber: (delivery) => delivery.appNumber,
+    runStatus: (delivery) => delivery.runStatus,
+    state: () => 0,
+    attempts: () => 0,
+    nextAt: (delivery) => delivery.nextAt,
+    createdAt: (delivery) => delivery.createdAt,
+    updatedAt: (delivery) => delivery.createdAt,
+  },
+  texts: {
+    url: (delivery) => delivery.url,
+    contentType: (delivery) => delivery.contentType,
+  },
+  uuids: { id: (delivery) => delivery.id },
+  blobs: {
+    sealedSecret: (delivery) => delivery.sealedSecret,
+    body: (delivery) => delivery.body,
+  },
+} as const satisfies ColumnSources<NewDelivery>;
+
+// Compiles only while every column has a source.
+const ALL = {
+  ...SOURCES.numbers,
+  ...SOURCES.texts,
+  ...SOURCES.uuids,
+  ...SOURCES.blobs,
+} satisfies Record<keyof DeliveryRow, unknown>;
+
+/** The columns that make a delivery. */
+export const DELIVERY_COLUMNS = Object.keys(ALL) as (keyof DeliveryRow)[];
+
+/** The number a state is stored as: its place in the model's list, which may grow at its end. */
+export function deliveryStateCode(state: DeliveryState): number {
+  return DELIVERY_STATES.indexOf(state);
+}
+
+/** New deliveries as columns, ready to travel to the database's thread. */
+export function packDeliveries(deliveries: readonly NewDelivery[]): ColumnBatch {
+  return packColumns(deliveries, SOURCES);
+}
+
+/** The delivery that a row holds. */
+export function deliveryFromRow(row: DeliveryRow): Delivery {
+  const state = DELIVERY_STATES[row.state];
+  if (state === undefined) throw new RangeError(`a stored delivery has the unknown state ${row.state}`);
+  return { ...row, id: uuidText(row.id), state };
+}

@@ -1,0 +1,154 @@
+import { uuidBytes } from "../kit/ids.ts";
+import type { NewDelivery } from "../model/delivery.ts";
+import type { Run } from "../model/run.ts";
+import type { TranscriptPart } from "../model/transcript-part.ts";
+import { packColumns, pickRows } from "./column-batch.ts";
+import type { ColumnBatch } from "./column-batch.ts";
+import { packDeliveries } from "./delivery-columns.ts";
+import type { Session } from "./operation.ts";
+import { removeContents } from "./removal.ts";
+import { finalSources } from "./run-columns.ts";
+import type { RunKey } from "./run-columns.ts";
+import { packParts } from "./transcripts.ts";
+import { addUsage } from "./usage.ts";
+
+type Result = { readonly bytes: Uint8Array | null; readonly contentType: string | null };
+
+type FinalRun = {
+  /** As it is from now on; what was fixed when it was accepted stays as it is stored. */
+  readonly run: Run;
+  /** Null: nothing is kept, neither the input nor what there is of its transcript. */
+  readonly result: Result | null;
+  /** The last part of its transcript. */
+  readonly part: TranscriptPart | null;
+  readonly delivery: NewDelivery | null;
+};
+
+/** The end of a run that its claimer holds. */
+export type FinishedClaim = FinalRun & { readonly fence: number; readonly owner: string };
+
+type QueuedEnd = RunKey & Pick<FinalRun, "run" | "result"> & { readonly delivery?: NewDelivery | null };
+
+/** Rows that only some runs of a batch have. */
+type Sparse = { readonly batch: ColumnBatch; readonly places: readonly number[] };
+
+type PackedFinals = {
+  readonly runs: ColumnBatch;
+  readonly results: Sparse | null;
+  /** Those of which no payload is kept. */
+  readonly bare: readonly { readonly place: number; readonly key: RunKey }[];
+  readonly parts: Sparse | null;
+  readonly deliveries: Sparse | null;
+};
+
+const FINAL = finalSources<FinalRun>();
+const FINISHED = {
+  numbers: { ...FINAL.numbers, fence: ({ fence }: FinishedClaim) => fence },
+  texts: { ...FINAL.texts, owner: ({ owner }: FinishedClaim) => owner },
+  uuids: FINAL.uuids,
+};
+const RESULT = {
+  numbers: { appNumber: ({ run }: FinalRun) => run.appNumber },
+  texts: { contentType: ({ result }: FinalRun) => result?.contentType ?? null },
+  uuids: { id: ({ run }: FinalRun) => run.id },
+  blobs: { result: ({ result }: FinalRun) => result?.bytes ?? null },
+};
+
+const KEY = ["appNumber", "id"] as const;
+
+/** Finished claims as columns, ready to travel to the database's thread. */
+export function packFinished(finished: readonly FinishedClaim[]): PackedFinals {
+  return { runs: packColumns(finished, FINISHED), ...packKept(finished) };
+}
+
+/** Ends the runs that are still held as the batch says; returns their ids. */
+export async function finishClaims(session: Session, packed: PackedFinals): Promise<string[]> {
+  const passed = await session.updateColumns("runs", packed.runs, {
+    match: [...KEY, "fence", "owner"],
+    where: { state: 1 },
+    set: { owner: null },
+  });
+  await writeKept(session, packed, passed);
+  // The ids are the first column of UUIDs.
+  return passed.map((place) => packed.runs.uuids.text.slice(place * 36, place * 36 + 36));
+}
+
+/** The end of a queued run as columns, ready to travel to the database's thread. */
+export function packQueuedEnd({ run, result, delivery = null }: QueuedEnd): PackedFinals {
+  const finals = [{ run, result, part: null, delivery }];
+  return { runs: packColumns(finals, FINAL), ...packKept(finals) };
+}
+
+/** Ends the run if it is queued; otherwise false. */
+export async function endQueued(session: Session, packed: PackedFinals): Promise<boolean> {
+  const passed = await session.updateColumns("runs", packed.runs, { match: KEY, where: { state: 0 } });
+  await writeKept(session, packed, passed);
+  return passed.length === 1;
+}
+
+function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
+  return {
+    results: packSparse(
+      finals,
+      (final) => final.result && final,
+      (rows) => packColumns(rows, RESULT),
+    ),
+    bare: finals.flatMap(({ run, result }, place) =>
+      result ? [] : { place, key: { appNumber: run.appNumber, id: run.id } },
+    ),
+    parts: packSparse(
+      finals,
+      ({ run, part }) => part && { appNumber: run.appNumber, id: run.id, ...part },
+      packParts,
+    ),
+    deliveries: packSparse(finals, ({ delivery }) => delivery, packDeliveries),
+  };
+}
+
+function packSparse<Row>(
+  finals: readonly FinalRun[],
+  rowOf: (final: FinalRun) => Row | null,
+  pack: (rows: readonly Row[]) => ColumnBatch,
+): Sparse | null {
+  const rows: Row[] = [];
+  const places: number[] = [];
+  for (const [place, final] of finals.entries()) {
+    const row = rowOf(final);
+    if (row === null) continue;
+    rows.push(row);
+    places.push(place);
+  }
+  return rows.length === 0 ? null : { batch: pack(rows), places };
+}
+
+async function writeKept(session: Session, packed: PackedFinals, passed: readonly number[]): Promise<void> {
+  if (passed.length === 0) return;
+  const { rowCount } = packed.runs;
+  const isPassed = passed.length < rowCount ? new Set(passed) : null;
+  const passedOf = ({ batch, places }: Sparse): ColumnBatch => {
+    if (!isPassed) return batch;
+    const rows = places.flatMap((place, row) => (isPassed.has(place) ? row : []));
+    return pickRows(batch, rows);
+  };
+
+  let bytes = 0;
+  if (packed.results) {
+    const results = passedOf(packed.results);
+    // The caller's secret goes on with the delivery, and is kept nowhere else.
+    const stored = await session.updateColumns("payloads", results, {
+      match: KEY,
+      set: { sealedSecret: null },
+    });
+    for (const row of stored) bytes += Math.max(0, results.blobs.lengths[row]!);
+  }
+  const bare = packed.bare.filter(({ place }) => !isPassed || isPassed.has(place));
+  const removed = await removeContents(
+    session,
+    bare.map(({ key }) => ({ appNumber: key.appNumber, id: uuidBytes(key.id) })),
+  );
+  bytes -= removed.bytes;
+  if (packed.parts)
+    bytes += (await session.insertColumns("transcripts", passedOf(packed.parts), ["bytes"])).bytes;
+  if (packed.deliveries) await session.insertColumns("deliveries", passedOf(packed.deliveries));
+  await addUsage(session, { runs: 0, bytes });
+}

@@ -1,0 +1,195 @@
+import { uuidBytes, uuidText } from "../kit/ids.ts";
+import { FIRST_TAG, LOG_STREAMS, logIdAt } from "../model/log-line.ts";
+import type { LogLine, LogStream } from "../model/log-line.ts";
+import { packColumns } from "./column-batch.ts";
+import { packedWrite, read, write } from "./operation.ts";
+import type { Session } from "./operation.ts";
+import type { LogLinesTable } from "./schema.ts";
+
+/** A part of an app's log, to be looked through in one direction. */
+export type LogScan = {
+  readonly appNumber: number;
+  readonly direction: "forward" | "backward";
+  /** Only lines after this one. */
+  readonly after?: string;
+  /** Only lines before this one. */
+  readonly before?: string;
+  readonly runId?: string;
+  readonly replicaId?: string;
+  readonly stream?: LogStream;
+  /** Only lines that contain this; case does not matter. */
+  readonly search?: string;
+  /** How many lines at most are given. */
+  readonly limit: number;
+  /** How many lines at most are looked at. */
+  readonly scanLimit: number;
+};
+
+/** What a scan found, in its direction; it goes on at `reached`, which is null when there is no more. */
+export type LogPage = { readonly lines: LogLine[]; readonly reached: string | null };
+
+/** What a row takes up beside its text: its other columns, three times the key, and the trees they are in. */
+const ROW_BYTES = 150;
+
+const SOURCES = {
+  numbers: {
+    appNumber: (line: LogLine) => line.appNumber,
+    lineNumber: (line: LogLine) => line.lineNumber,
+    stream: (line: LogLine) => LOG_STREAMS.indexOf(line.stream),
+  },
+  texts: {
+    replicaId: (line: LogLine) => line.replicaId,
+    text: (line: LogLine) => line.text,
+  },
+  uuids: { id: (line: LogLine) => line.id },
+  blobs: { runId: ({ runId }: LogLine) => (runId === null ? null : uuidBytes(runId)) },
+};
+
+// Compiles only while every column has a source.
+({ ...SOURCES.numbers, ...SOURCES.texts, ...SOURCES.uuids, ...SOURCES.blobs }) satisfies Record<
+  keyof LogLinesTable,
+  unknown
+>;
+
+/** Lines that apps printed. */
+export const logs = {
+  /** Stores lines; all of them or, if they are stored already, none. */
+  insert: packedWrite(
+    (lines: readonly LogLine[]) => ({
+      batch: packColumns(lines, SOURCES),
+      bytes: lines.reduce((sum, { text }) => sum + Buffer.byteLength(text) + ROW_BYTES, 0),
+    }),
+    async (session, { batch, bytes }): Promise<void> => {
+      const { rows } = await session.insertColumns("logLines", batch);
+      if (rows > 0) await addLogBytes(session, bytes);
+    },
+  ),
+
+  /** Looks through a part of a log. */
+  scan: read(scan),
+
+  /** The latest line of all apps. */
+  last: read(async ({ db }): Promise<string | null> => {
+    const row = await db
+      .selectFrom("logLines")
+      .select("id")
+      .orderBy("id", "desc")
+      .limit(1)
+      .executeTakeFirst();
+    return row ? uuidText(row.id) : null;
+  }),
+
+  /** What all lines take up, about; it costs the same however many there are. */
+  usedBytes: read(async ({ db }): Promise<number> => {
+    const row = await db
+      .selectFrom("usage")
+      .select((eb) => eb.fn.sum<number | string>("logBytes").as("bytes"))
+      .executeTakeFirstOrThrow();
+    // Postgres gives a sum of bigints as text.
+    return Number(row.bytes);
+  }),
+
+  /** Removes lines printed before that time, in milliseconds, oldest first; returns how many. */
+  expire: write(
+    async (session, { before, limit }: { readonly before: number; readonly limit: number }) =>
+      await removeOldest(session, limit, logIdAt(BigInt(Math.floor(before)) * 1_000_000n, FIRST_TAG)),
+  ),
+
+  /** Removes the oldest lines over all apps; returns how many. */
+  removeOldest: write(
+    async (session, { limit }: { readonly limit: number }) => await removeOldest(session, limit),
+  ),
+};
+
+type ScannedRow = {
+  readonly lastId: Uint8Array;
+  readonly scanned: number;
+  readonly id: Uint8Array | null;
+  readonly runId: Uint8Array | null;
+  readonly replicaId: string;
+  readonly lineNumber: number;
+  readonly stream: number;
+  readonly text: string;
+};
+
+/** What is looked at comes by a key alone, and is counted; what is given is chosen among that. */
+async function scan(session: Session, query: LogScan): Promise<LogPage> {
+  const { sql, db } = session;
+  const { appNumber, scanLimit, limit } = query;
+  const order = sql.raw(query.direction === "forward" ? "asc" : "desc");
+  const back = sql.raw(query.direction === "forward" ? "desc" : "asc");
+  const { rows } = await sql<ScannedRow>`
+    with scanned as materialized (
+      select id, run_id, replica_id, line_number, stream, text from log_lines
+      where ${sql.join(keyConditions(session, query), sql` and `)}
+      order by id ${order} limit ${scanLimit}
+    ),
+    last as (
+      select id as last_id, (select count(*) from scanned) as scanned from scanned order by id ${back} limit 1
+    ),
+    matched as (
+      select * from scanned where ${sql.join(choices(session, query), sql` and `)} order by id ${order} limit ${limit}
+    )
+    select last.last_id, last.scanned, matched.* from last left join matched on true order by matched.id ${order}
+  `.execute(db);
+  const lines = rows.flatMap(({ id, runId, lastId: _, scanned: __, stream, ...rest }): LogLine[] =>
+    id === null
+      ? []
+      : [
+          {
+            ...rest,
+            appNumber,
+            id: uuidText(id),
+            runId: runId && uuidText(runId),
+            stream: LOG_STREAMS[stream]!,
+          },
+        ],
+  );
+  const [first] = rows;
+  if (lines.length === limit) return { lines, reached: lines.at(-1)!.id };
+  return { lines, reached: first && first.scanned === scanLimit ? uuidText(first.lastId) : null };
+}
+
+function keyConditions({ sql }: Session, { appNumber, after, before, runId }: LogScan) {
+  return [
+    sql<boolean>`app_number = ${appNumber}`,
+    ...(after ? [sql<boolean>`id > ${uuidBytes(after)}`] : []),
+    ...(before ? [sql<boolean>`id < ${uuidBytes(before)}`] : []),
+    ...(runId ? [sql<boolean>`run_id = ${uuidBytes(runId)}`] : []),
+  ];
+}
+
+function choices({ sql }: Session, { replicaId, stream, search }: LogScan) {
+  return [
+    sql<boolean>`1 = 1`,
+    ...(replicaId ? [sql<boolean>`replica_id = ${replicaId}`] : []),
+    ...(stream ? [sql<boolean>`stream = ${LOG_STREAMS.indexOf(stream)}`] : []),
+    ...(search ? [sql<boolean>`lower(text) like lower(${pattern(search)}) escape '!'`] : []),
+  ];
+}
+
+function pattern(search: string): string {
+  return `%${search.replaceAll(/[!%_]/g, (sign) => `!${sign}`)}%`;
+}
+
+async function removeOldest(session: Session, limit: number, before?: string): Promise<number> {
+  const { sql, db } = session;
+  const isOld = before ? sql`where id < ${uuidBytes(before)}` : sql``;
+  const { rows } = await sql<{ size: number }>`
+    delete from log_lines where (app_number, id) in (
+      select app_number, id from log_lines ${isOld} order by id limit ${limit}
+    )
+    returning octet_length(text) as size
+  `.execute(db);
+  await addLogBytes(session, -rows.reduce((sum, { size }) => sum + size + ROW_BYTES, 0));
+  return rows.length;
+}
+
+async function addLogBytes({ db, usageSlot }: Session, bytes: number): Promise<void> {
+  if (bytes === 0) return;
+  await db
+    .updateTable("usage")
+    .set((eb) => ({ logBytes: eb("logBytes", "+", bytes) }))
+    .where("slot", "=", usageSlot)
+    .execute();
+}

@@ -1,0 +1,110 @@
+import type { Project } from "../model/app.ts";
+import { read, write } from "./operation.ts";
+import type { Session } from "./operation.ts";
+import type { MembershipsTable } from "./schema.ts";
+
+/** What a person is in a project. */
+export type Membership = Readonly<MembershipsTable>;
+
+/** A member with the address they sign in with. */
+export type Member = Membership & { readonly email: string };
+
+/** A project is never left without an owner. */
+export type MembershipChange = "changed" | "absent" | "last_owner";
+
+type Place = Pick<Membership, "personId" | "projectId">;
+
+/** Who belongs to which project. */
+export const memberships = {
+  /** Stores a project and its first owner; both or neither. False when the id is taken. */
+  insertProject: write(
+    async (
+      { db },
+      { project, personId }: { readonly project: Project; readonly personId: string },
+    ): Promise<boolean> => {
+      const result = await db
+        .insertInto("projects")
+        .values(project)
+        .onConflict((conflict) => conflict.doNothing())
+        .executeTakeFirst();
+      if (result.numInsertedOrUpdatedRows !== 1n) return false;
+      const { id: projectId, createdAt } = project;
+      await db.insertInto("memberships").values({ personId, projectId, role: "owner", createdAt }).execute();
+      return true;
+    },
+  ),
+
+  /** Makes somebody a member, or changes what they are. */
+  set: write(async (session, membership: Membership): Promise<Exclude<MembershipChange, "absent">> => {
+    const { db } = session;
+    await lockProject(session, membership.projectId);
+    if (membership.role !== "owner" && (await isLastOwner(session, membership))) return "last_owner";
+    await db
+      .insertInto("memberships")
+      .values(membership)
+      .onConflict((conflict) =>
+        conflict.columns(["personId", "projectId"]).doUpdateSet({ role: membership.role }),
+      )
+      .execute();
+    return "changed";
+  }),
+
+  remove: write(async (session, { personId, projectId }: Place): Promise<MembershipChange> => {
+    await lockProject(session, projectId);
+    if (await isLastOwner(session, { personId, projectId })) return "last_owner";
+    const result = await session.db
+      .deleteFrom("memberships")
+      .where("personId", "=", personId)
+      .where("projectId", "=", projectId)
+      .executeTakeFirst();
+    return result.numDeletedRows === 1n ? "changed" : "absent";
+  }),
+
+  /** A project's members, in the order they came. */
+  list: read(
+    async ({ db }, projectId: string): Promise<Member[]> =>
+      await db
+        .selectFrom("memberships")
+        .innerJoin("people", "people.id", "memberships.personId")
+        .selectAll("memberships")
+        .select("people.email")
+        .where("memberships.projectId", "=", projectId)
+        .orderBy("memberships.createdAt")
+        .orderBy("people.email")
+        .execute(),
+  ),
+
+  /** The projects of a person, oldest first. */
+  projectsOf: read(
+    async ({ db }, personId: string): Promise<(Project & Pick<Membership, "role">)[]> =>
+      await db
+        .selectFrom("memberships")
+        .innerJoin("projects", "projects.id", "memberships.projectId")
+        .selectAll("projects")
+        .select("memberships.role")
+        .where("memberships.personId", "=", personId)
+        .orderBy("projects.createdAt")
+        .orderBy("projects.id")
+        .execute(),
+  ),
+};
+
+/** Two owners who remove each other at the same moment come one after the other. */
+async function lockProject({ db }: Session, projectId: string): Promise<void> {
+  await db
+    .updateTable("projects")
+    .set((eb) => ({ name: eb.ref("name") }))
+    .where("id", "=", projectId)
+    .execute();
+}
+
+async function isLastOwner({ db }: Session, { personId, projectId }: Place): Promise<boolean> {
+  const owners = await db
+    .selectFrom("memberships")
+    .select("personId")
+    .where("projectId", "=", projectId)
+    .where("role", "=", "owner")
+    .limit(2)
+    .execute();
+  return owners.length === 1 && owners[0]?.personId === personId;
+}

@@ -1,0 +1,82 @@
+import { chunks } from "./chunks.ts";
+import type { Session } from "./operation.ts";
+import type { Usage } from "./usage.ts";
+
+/** Runs of any apps, by the bytes of their ids. */
+export type StoredKey = { readonly appNumber: number; readonly id: Uint8Array };
+
+// Each returns what it has freed. Counting that is left to the operation, as its last step: on Postgres the row
+// that counts is locked from then on.
+
+/** Removes the transcripts of runs. */
+export async function removeTranscripts({ db }: Session, keys: readonly StoredKey[]): Promise<number> {
+  let bytes = 0;
+  for (const { appNumber, ids } of byApp(keys)) {
+    const removed = await db
+      .deleteFrom("transcripts")
+      .where("appNumber", "=", appNumber)
+      .where("id", "in", ids)
+      .returning(({ fn }) => fn<number>("length", ["bytes"]).as("size"))
+      .execute();
+    for (const { size } of removed) bytes += size;
+  }
+  return bytes;
+}
+
+/** Removes the inputs and results of runs. */
+export async function removePayloads({ db }: Session, keys: readonly StoredKey[]): Promise<number> {
+  let bytes = 0;
+  for (const { appNumber, ids } of byApp(keys)) {
+    const removed = await db
+      .deleteFrom("payloads")
+      .where("appNumber", "=", appNumber)
+      .where("id", "in", ids)
+      .returning(({ fn }) => [
+        fn<number | null>("length", ["input"]).as("input"),
+        fn<number | null>("length", ["result"]).as("result"),
+      ])
+      .execute();
+    for (const { input, result } of removed) bytes += (input ?? 0) + (result ?? 0);
+  }
+  return bytes;
+}
+
+/** Removes the inputs, results and transcripts of runs. */
+export async function removeContents(session: Session, keys: readonly StoredKey[]): Promise<Usage> {
+  const payloads = await removePayloads(session, keys);
+  return { runs: 0, bytes: payloads + (await removeTranscripts(session, keys)) };
+}
+
+/** Removes runs with all that is stored of them. */
+export async function removeRecords(session: Session, keys: readonly StoredKey[]): Promise<Usage> {
+  const { bytes } = await removeContents(session, keys);
+  await removeDeliveries(
+    session,
+    keys.map(({ id }) => id),
+  );
+  let runs = 0;
+  for (const { appNumber, ids } of byApp(keys)) {
+    const { numDeletedRows } = await session.db
+      .deleteFrom("runs")
+      .where("appNumber", "=", appNumber)
+      .where("id", "in", ids)
+      .executeTakeFirst();
+    runs += Number(numDeletedRows);
+  }
+  return { runs, bytes };
+}
+
+/** Removes deliveries with the record of their attempts. */
+export async function removeDeliveries({ db }: Session, ids: readonly Uint8Array[]): Promise<void> {
+  for (const some of chunks(ids)) {
+    await db.deleteFrom("deliveryAttempts").where("deliveryId", "in", some).execute();
+    await db.deleteFrom("deliveries").where("id", "in", some).execute();
+  }
+}
+
+function byApp(keys: readonly StoredKey[]): { appNumber: number; ids: Uint8Array[] }[] {
+  const groups = Map.groupBy(keys, ({ appNumber }) => appNumber);
+  return [...groups].flatMap(([appNumber, group]) =>
+    chunks(group.map(({ id }) => id)).map((ids) => ({ appNumber, ids })),
+  );
+}

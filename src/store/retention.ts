@@ -1,0 +1,156 @@
+import { oldestRuns } from "./oldest-runs.ts";
+import { write } from "./operation.ts";
+import type { Session } from "./operation.ts";
+import { removeContents, removeDeliveries, removeRecords } from "./removal.ts";
+import type { StoredKey } from "./removal.ts";
+import { addUsage, readUsage } from "./usage.ts";
+
+type Expiry = {
+  readonly appNumber: number;
+  /** What ended before this time is not kept any longer. */
+  readonly cutoff: number;
+  readonly limit: number;
+};
+
+/** A row that was removed, and the bytes it held. */
+type Removed = { readonly size: number };
+
+type Sweep = { readonly before: number; readonly limit: number };
+
+/** Removes what is kept no longer, a little at a time: each returns how much it has removed. */
+export const retention = {
+  /** Removes inputs, results and transcripts of an app, and the bodies of deliveries that have ended. */
+  expire: write(async (session, expiry: Expiry): Promise<number> => {
+    const payloads = await expirePayloads(session, expiry);
+    let limit = expiry.limit - payloads.length;
+    const parts = await expireTranscripts(session, { ...expiry, limit });
+    limit -= parts.length;
+    const bodies = await expireBodies(session, { ...expiry, limit });
+    const bytes = [...payloads, ...parts].reduce((sum, { size }) => sum + size, 0);
+    await addUsage(session, { runs: 0, bytes: -bytes });
+    return payloads.length + parts.length + bodies;
+  }),
+
+  /** Removes runs of all apps that were made before the cutoff, have ended, and have no open delivery. */
+  removeRuns: write(
+    async (
+      session,
+      { cutoff, limit }: { readonly cutoff: number; readonly limit: number },
+    ): Promise<number> => {
+      const { sql, db } = session;
+      const { rows } = await sql<StoredKey>`
+        with recursive found (app_number) as (
+          select min(app_number) from runs
+          union all
+          select (select min(r.app_number) from runs as r where r.app_number > found.app_number)
+          from found where found.app_number is not null
+        )
+        select r.app_number, r.id from found cross join runs as r
+        where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and r.state not in (0, 1)
+          and not exists (select 1 from deliveries as d where d.id = r.id and d.state = 0)
+        limit ${limit}
+      `.execute(db);
+      const { runs, bytes } = await removeRecords(session, rows);
+      await addUsage(session, { runs: -runs, bytes: -bytes });
+      return rows.length;
+    },
+  ),
+
+  /** Removes idempotency keys that were used first before that time. */
+  removeKeys: write(async ({ sql, db }, { before, limit }: Sweep): Promise<number> => {
+    const { numAffectedRows } = await sql`
+      delete from idempotency_keys where (app_number, key_hash) in (
+        select app_number, key_hash from idempotency_keys
+        where created_at < ${before} order by created_at limit ${limit}
+      )
+    `.execute(db);
+    return Number(numAffectedRows);
+  }),
+
+  /** Removes deliveries that ended before that time. */
+  removeDeliveries: write(async (session, { before, limit }: Sweep): Promise<number> => {
+    const rows = await session.db
+      .selectFrom("deliveries")
+      .select("id")
+      .where("state", "<>", (eb) => eb.lit(0))
+      .where("updatedAt", "<", before)
+      .orderBy("updatedAt")
+      .limit(limit)
+      .execute();
+    await removeDeliveries(
+      session,
+      rows.map(({ id }) => id),
+    );
+    return rows.length;
+  }),
+
+  /** How much is stored; it costs the same however much that is. */
+  usage: readUsage,
+
+  /** Removes the oldest runs over all apps that have ended and have no open delivery, or what is kept of them. */
+  removeOldest: write(
+    async (
+      session,
+      { limit, keep }: { readonly limit: number; readonly keep: "record" | "nothing" },
+    ): Promise<number> => {
+      const tables = keep === "record" ? (["payloads", "transcripts"] as const) : (["runs"] as const);
+      const keys = await oldestRuns(session, tables, limit);
+      const { runs, bytes } = await (keep === "record" ? removeContents : removeRecords)(session, keys);
+      await addUsage(session, { runs: -runs, bytes: -bytes });
+      return keys.length;
+    },
+  ),
+};
+
+async function expirePayloads(session: Session, { appNumber, cutoff, limit }: Expiry): Promise<Removed[]> {
+  const { sql, db } = session;
+  const { rows } = await sql<Removed>`
+    delete from payloads where app_number = ${appNumber} and id in (
+      select t.id from payloads as t left join runs as r on r.app_number = t.app_number and r.id = t.id
+      where t.app_number = ${appNumber} and t.id < ${firstIdAt(cutoff)} and ${hasEnded(session, cutoff)}
+      order by t.id limit ${limit}
+    )
+    returning coalesce(length(input), 0) + coalesce(length(result), 0) as size
+  `.execute(db);
+  return rows;
+}
+
+async function expireTranscripts(session: Session, { appNumber, cutoff, limit }: Expiry): Promise<Removed[]> {
+  const { sql, db } = session;
+  const { rows } = await sql<Removed>`
+    delete from transcripts where app_number = ${appNumber} and (id, first_event) in (
+      select t.id, t.first_event
+      from transcripts as t left join runs as r on r.app_number = t.app_number and r.id = t.id
+      where t.app_number = ${appNumber} and t.id < ${firstIdAt(cutoff)} and ${hasEnded(session, cutoff)}
+      order by t.id, t.first_event limit ${limit}
+    )
+    returning length(bytes) as size
+  `.execute(db);
+  return rows;
+}
+
+async function expireBodies({ sql, db }: Session, { appNumber, cutoff, limit }: Expiry): Promise<number> {
+  const { numAffectedRows } = await sql`
+    update deliveries set body = null where id in (
+      select id from deliveries
+      where app_number = ${appNumber} and id < ${firstIdAt(cutoff)} and state <> 0 and body is not null
+        and updated_at < ${cutoff}
+      order by id limit ${limit}
+    )
+  `.execute(db);
+  return Number(numAffectedRows);
+}
+
+/** Whether the run `r` ended before that time; one without a record did so long ago, or was never stored. */
+function hasEnded({ sql }: Session, cutoff: number) {
+  return sql<boolean>`(
+    r.id is null or (r.state not in (0, 1) and coalesce(r.completed_at, r.updated_at) < ${cutoff})
+  )`;
+}
+
+/** Ids begin with the time of their making. */
+function firstIdAt(atMs: number): Buffer {
+  const id = Buffer.alloc(16);
+  id.writeUIntBE(Math.max(0, Math.floor(atMs)), 0, 6);
+  return id;
+}

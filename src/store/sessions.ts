@@ -1,0 +1,146 @@
+import type { Membership } from "./memberships.ts";
+import { read, write } from "./operation.ts";
+import type { PeopleTable, SessionsTable } from "./schema.ts";
+
+/** Somebody signed in somewhere. Of its refresh token only hashes are kept. */
+export type Session = Readonly<SessionsTable>;
+
+/** A session with what its person may do. */
+export type LiveSession = {
+  readonly session: Pick<Session, "id" | "personId" | "expiresAt">;
+  readonly email: PeopleTable["email"];
+  readonly memberships: readonly Pick<Membership, "projectId" | "role">[];
+};
+
+export type Refresh = Pick<Session, "kind"> & {
+  readonly familyHash: Uint8Array;
+  readonly secretHash: Uint8Array;
+  /** Null: the token stays as it is. */
+  readonly nextHash: Uint8Array | null;
+  readonly now: number;
+  readonly expiresAt: number;
+  /** So long the token before the last is taken for one that crossed it on the way. */
+  readonly graceMs: number;
+};
+
+/** `again`: the token before the last, in time. `reused`: an older one, and the session has been ended. */
+export type Refreshed =
+  | { readonly result: "fresh" | "again" | "reused"; readonly id: string; readonly personId: string }
+  | { readonly result: "unknown" };
+
+/** Sessions of people. Those that have ended are gone. */
+export const sessions = {
+  insert: write(async ({ db }, session: Omit<Session, "previousHash">): Promise<void> => {
+    // Here, so that the table stays small without anybody looking after it.
+    await db.deleteFrom("sessions").where("expiresAt", "<=", session.createdAt).execute();
+    await db.insertInto("sessions").values(session).execute();
+  }),
+
+  /** The session, its person and their memberships; whether it has expired is for the caller to judge. */
+  find: read(async ({ db }, id: string): Promise<LiveSession | null> => {
+    const rows = await db
+      .selectFrom("sessions")
+      .innerJoin("people", "people.id", "sessions.personId")
+      .leftJoin("memberships", "memberships.personId", "sessions.personId")
+      .select(["sessions.id", "sessions.personId", "sessions.expiresAt", "people.email"])
+      .select(["memberships.projectId", "memberships.role"])
+      .where("sessions.id", "=", id)
+      .execute();
+    const [first] = rows;
+    if (!first) return null;
+    const { personId, expiresAt, email } = first;
+    const memberships = rows.flatMap(({ projectId, role }) =>
+      projectId !== null && role !== null ? [{ projectId, role }] : [],
+    );
+    return { session: { id, personId, expiresAt }, email, memberships };
+  }),
+
+  /** Takes a refresh token for the next one; an old one ends its session, since two hold it. */
+  refresh: write(async ({ db }, input: Refresh): Promise<Refreshed> => {
+    const { kind, familyHash, secretHash, nextHash, now, expiresAt, graceMs } = input;
+    // One conditional statement: of two who come at the same moment one finds the hash gone.
+    const fresh = await db
+      .updateTable("sessions")
+      .set({
+        refreshedAt: now,
+        expiresAt,
+        ...(nextHash && { secretHash: nextHash, previousHash: secretHash }),
+      })
+      .where("familyHash", "=", familyHash)
+      .where("kind", "=", kind)
+      .where("secretHash", "=", secretHash)
+      .where("expiresAt", ">", now)
+      .returning(["id", "personId"])
+      .executeTakeFirst();
+    if (fresh) return { result: "fresh", ...fresh };
+    const known = await db
+      .selectFrom("sessions")
+      .select(["id", "personId", "previousHash", "refreshedAt", "expiresAt"])
+      .where("familyHash", "=", familyHash)
+      .where("kind", "=", kind)
+      .executeTakeFirst();
+    if (!known || known.expiresAt <= now) return { result: "unknown" };
+    const { id, personId, previousHash, refreshedAt } = known;
+    const isPrevious = previousHash !== null && Buffer.from(previousHash).equals(secretHash);
+    if (isPrevious && now - refreshedAt <= graceMs) return { result: "again", id, personId };
+    await db.deleteFrom("sessions").where("id", "=", id).execute();
+    return { result: "reused", id, personId };
+  }),
+
+  /** Those of a person that have not expired, newest first. */
+  list: read(
+    async (
+      { db },
+      { personId, now }: { readonly personId: string; readonly now: number },
+    ): Promise<Session[]> =>
+      await db
+        .selectFrom("sessions")
+        .selectAll()
+        .where("personId", "=", personId)
+        .where("expiresAt", ">", now)
+        .orderBy("createdAt", "desc")
+        .orderBy("id", "desc")
+        .execute(),
+  ),
+
+  /** False when the person has no such session. */
+  end: write(
+    async (
+      { db },
+      { id, personId }: { readonly id: string; readonly personId: string },
+    ): Promise<boolean> => {
+      const result = await db
+        .deleteFrom("sessions")
+        .where("id", "=", id)
+        .where("personId", "=", personId)
+        .executeTakeFirst();
+      return result.numDeletedRows === 1n;
+    },
+  ),
+
+  /** Ends the session that a refresh token belongs to; null when there is none. */
+  endByFamily: write(
+    async ({ db }, familyHash: Uint8Array): Promise<Pick<Session, "id" | "personId"> | null> => {
+      const ended = await db
+        .deleteFrom("sessions")
+        .where("familyHash", "=", familyHash)
+        .returning(["id", "personId"])
+        .executeTakeFirst();
+      return ended ?? null;
+    },
+  ),
+
+  /** Ends all sessions of a person but one. */
+  endOthers: write(
+    async (
+      { db },
+      { personId, keptId }: { readonly personId: string; readonly keptId: string | null },
+    ): Promise<void> => {
+      await db
+        .deleteFrom("sessions")
+        .where("personId", "=", personId)
+        .$if(keptId !== null, (query) => query.where("id", "<>", keptId))
+        .execute();
+    },
+  ),
+};
