@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { ConfigError } from "../config/problems.ts";
 import { SETTING_KEYS, envOf, flagOf } from "../config/setting-keys.ts";
 import type { ServeFlags } from "./serve.ts";
+import type { ListenFlags } from "./webhook.ts";
 
 const FAILURE = 1;
 const USAGE = 2;
@@ -41,6 +42,19 @@ withSettings(program.command("bootstrap"))
   .option("--json", "print one JSON document")
   .addHelpText("after", "\nExample:\n  millrace bootstrap --json")
   .action(async (flags: ServeFlags) => (await import("./bootstrap.ts")).bootstrap(flags));
+
+program
+  .command("webhook")
+  .description("help with receiving webhooks")
+  .command("listen")
+  .description("receive webhooks on this machine, show each and check its signature")
+  .option("--port <number>", "port to listen on; 0 takes any that is free", "4200")
+  .option("--status <code>", "status to answer with", "200")
+  .option("--delay <duration>", "time to wait before answering", "0s")
+  .option("--secret <secret>", "a project's whsec_… secret, or the text sent as X-Webhook-Secret")
+  .option("--json", "print one JSON document per line")
+  .addHelpText("after", "\nExample:\n  millrace webhook listen --status 500 --delay 3s")
+  .action(async (flags: ListenFlags) => (await import("./webhook.ts")).listen(flags));
 
 try {
   await program.parseAsync();

@@ -1,0 +1,158 @@
+import type { LookupAddress, LookupOptions } from "node:dns";
+import { Agent as HttpAgent, request as httpRequest } from "node:http";
+import type { ClientRequest, IncomingMessage } from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { isIP } from "node:net";
+import type { LookupFunction } from "node:net";
+import { callbackify } from "node:util";
+import type { AddressRanges } from "../../kit/address-ranges.ts";
+import { isForbidden } from "./address.ts";
+import { AddressRefused, errorWord } from "./failure.ts";
+import { nameResolver } from "./resolve.ts";
+import type { Resolve } from "./resolve.ts";
+import { parseRetryAfter } from "./schedule.ts";
+import { hostOf } from "./target.ts";
+
+/** What is sent. */
+export type Posting = {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+};
+
+/** What came of it. */
+export type Answer = {
+  /** Null when no answer came. */
+  readonly status: number | null;
+  /** One word for what went wrong; null on success. */
+  readonly error: string | null;
+  readonly retryAfterMs: number | null;
+};
+
+type SenderOptions = {
+  /** Private ranges that may be reached all the same. */
+  readonly allow: AddressRanges;
+  readonly resolve?: Resolve;
+  /** Name, connection, TLS, upload and answer together. */
+  readonly deadlineMs?: number;
+};
+
+const DEADLINE_MS = 15_000;
+/** An answer is only read to keep its connection; nothing in it is used. */
+const MAX_ANSWER_BYTES = 64 * 1024;
+/** Shorter than what servers usually grant an idle connection. */
+const IDLE_MS = 4_000;
+
+/** Posts to webhooks: at no other address than one that was checked, without redirects or proxies. */
+export class Sender {
+  readonly #allow: AddressRanges;
+  readonly #resolve: Resolve;
+  readonly #deadlineMs: number;
+  readonly #http = new HttpAgent({ keepAlive: true, timeout: IDLE_MS });
+  readonly #https = new HttpsAgent({ keepAlive: true, timeout: IDLE_MS });
+
+  constructor({ allow, resolve = nameResolver(), deadlineMs = DEADLINE_MS }: SenderOptions) {
+    this.#allow = allow;
+    this.#resolve = resolve;
+    this.#deadlineMs = deadlineMs;
+  }
+
+  /** One attempt, never longer than the deadline. Null when the signal ended it: then nothing is known. */
+  async send(posting: Posting, signal: AbortSignal): Promise<Answer | null> {
+    const abort = new AbortController();
+    const breakOff = (): void => abort.abort();
+    signal.addEventListener("abort", breakOff);
+    const timer = setTimeout(breakOff, this.#deadlineMs);
+    const seen: Seen = { status: null };
+    try {
+      signal.throwIfAborted();
+      return judge(await this.#exchange(posting, abort.signal, seen));
+    } catch (error) {
+      if (signal.aborted) return null;
+      const word = abort.signal.aborted ? "timed_out" : errorWord(error);
+      return { status: seen.status, error: word, retryAfterMs: null };
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", breakOff);
+    }
+  }
+
+  /** Lets go of idle connections. */
+  close(): void {
+    this.#http.destroy();
+    this.#https.destroy();
+  }
+
+  async #exchange(posting: Posting, signal: AbortSignal, seen: Seen): Promise<IncomingMessage> {
+    // Node asks `lookup` for names alone.
+    const host = hostOf(posting.url);
+    if (isIP(host) !== 0 && isForbidden(host, this.#allow)) throw new AddressRefused();
+    const request = this.#open(posting, signal);
+    try {
+      return await readAnswer(request, posting.body, seen);
+    } catch (error) {
+      // A kept connection that the target closed as we wrote says nothing about the target.
+      if (!request.reusedSocket || signal.aborted || seen.status !== null) throw error;
+      return await readAnswer(this.#open(posting, signal, false), posting.body, seen);
+    }
+  }
+
+  #open({ url, headers }: Posting, signal: AbortSignal, agent?: false): ClientRequest {
+    const isHttps = url.protocol === "https:";
+    // With this Node asks `lookup` for all addresses at once.
+    const options = { method: "POST", headers, signal, lookup: this.#lookup, autoSelectFamily: true };
+    return isHttps
+      ? httpsRequest(url, { ...options, agent: agent ?? this.#https })
+      : httpRequest(url, { ...options, agent: agent ?? this.#http });
+  }
+
+  /** Gives a connection only addresses that were checked; one bad address spoils the name. */
+  readonly #lookup: LookupFunction = callbackify(
+    async (name: string, _options: LookupOptions): Promise<LookupAddress[]> => {
+      const addresses = await this.#resolve(name.replace(/\.$/, ""));
+      if (addresses.some((address) => isForbidden(address, this.#allow))) throw new AddressRefused();
+      // An empty list would bring Node down.
+      if (addresses.length === 0) throw Object.assign(new Error("no address"), { code: "ENODATA" });
+      return addresses.map((address) => ({ address, family: isIP(address) }));
+    },
+  );
+}
+
+/** The status of an answer that has begun: it is told even if the rest does not come. */
+type Seen = { status: number | null };
+
+/** Sends the body and reads the answer to its end, or as much of it as is bearable. */
+async function readAnswer(request: ClientRequest, body: Uint8Array, seen: Seen): Promise<IncomingMessage> {
+  let isWhole = false;
+  try {
+    return await new Promise<IncomingMessage>((resolve, reject) => {
+      request.on("error", reject);
+      request.on("response", (response) => {
+        seen.status = response.statusCode ?? null;
+        let bytes = 0;
+        response.on("data", (data: Buffer) => {
+          bytes += data.length;
+          if (bytes > MAX_ANSWER_BYTES) resolve(response);
+        });
+        response.on("end", () => {
+          isWhole = request.writableFinished;
+          resolve(response);
+        });
+        response.on("error", reject);
+      });
+      request.end(body);
+    });
+  } finally {
+    // Complete both ways, the connection is kept; otherwise it has no further use.
+    if (!isWhole) request.destroy();
+  }
+}
+
+function judge({ statusCode = 0, headers }: IncomingMessage): Answer {
+  if (statusCode >= 200 && statusCode < 300) return { status: statusCode, error: null, retryAfterMs: null };
+  return {
+    status: statusCode,
+    error: statusCode >= 300 && statusCode < 400 ? "redirect" : "bad_status",
+    retryAfterMs: parseRetryAfter(headers["retry-after"], Date.now()),
+  };
+}

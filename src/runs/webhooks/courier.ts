@@ -1,0 +1,139 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { backoffMs } from "../../kit/backoff.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { Log } from "../../kit/log.ts";
+import type { Seal } from "../../kit/seal.ts";
+import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/delivery.ts";
+import type { Store } from "../../store/store.ts";
+import type { Answer, Sender } from "./attempt.ts";
+import { deliveryHeaders } from "./headers.ts";
+import { nextWaitMs } from "./schedule.ts";
+import { SecretUnreadable, openSecret } from "./signing-secrets.ts";
+import type { SigningSecrets } from "./signing-secrets.ts";
+
+/** A delivery in this service's hands. */
+export type ClaimedDelivery = Delivery & { readonly projectId: string };
+
+export type CourierParts = {
+  readonly store: Store;
+  readonly seal: Seal;
+  readonly secrets: SigningSecrets;
+  readonly sender: Sender;
+  /** What people read, and what receivers compare with their own. */
+  readonly clock: Clock;
+  /** What the schedule goes by: nobody can set it. */
+  readonly steadyClock: Clock;
+  readonly log: Log;
+  /** Who holds the deliveries. */
+  readonly owner: string;
+  readonly gapsMs: readonly number[];
+  /** Told of each next attempt, as soon as it is on record. */
+  readonly onPlanned: (at: number) => void;
+};
+
+type OnEnd = (hasAnswered: boolean | null) => void;
+
+const RETRY_MS = 100;
+const MAX_RETRY_MS = 5_000;
+const GONE = 410;
+
+/** Makes one attempt at a delivery and writes down what came of it. */
+export class Courier {
+  readonly #parts: CourierParts;
+
+  constructor(parts: CourierParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * `onEnd` is told as soon as the attempt is over, before it is on record: whether the host answered, or null
+   * when nothing is known of it. After an abort the delivery stays as it was.
+   */
+  async deliver(delivery: ClaimedDelivery, onEnd: OnEnd, signal: AbortSignal): Promise<void> {
+    const { clock, sender } = this.#parts;
+    const startedAt = clock.now();
+    const started = clock.monotonic();
+    const url = URL.parse(delivery.url);
+    const body = delivery.body ?? new Uint8Array();
+    const requestHeaders = await this.#headers(delivery, body, startedAt, signal);
+    if (!url || !requestHeaders) {
+      onEnd(null);
+      await this.putOff(delivery, url ? "secret_unreadable" : "bad_url", signal);
+      return;
+    }
+    const answer = await sender.send({ url, headers: requestHeaders, body }, signal);
+    onEnd(answer && answer.status !== null && answer.error !== "timed_out");
+    if (!answer) return;
+    const durationMs = Math.round(clock.monotonic() - started);
+    await this.#record(delivery, { startedAt, durationMs, requestHeaders }, answer, signal);
+  }
+
+  /** Counts an attempt that was not made. */
+  async putOff(delivery: ClaimedDelivery, error: string, signal: AbortSignal): Promise<void> {
+    const made = { startedAt: this.#parts.clock.now(), durationMs: 0, requestHeaders: {} };
+    await this.#record(delivery, made, { status: null, error, retryAfterMs: null }, signal);
+  }
+
+  /** Asks the store until it answers: what was sent must not go unrecorded while the service lives. */
+  async persist<T>(what: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      signal.throwIfAborted();
+      try {
+        return await ask();
+      } catch (error) {
+        if (error instanceof SecretUnreadable) throw error; // That does not mend itself.
+        this.#parts.log.error({ err: error }, `${what}; trying again`);
+        await sleep(backoffMs(attempt, RETRY_MS, MAX_RETRY_MS), undefined, { signal });
+      }
+    }
+  }
+
+  /** Null when a secret cannot be opened. */
+  async #headers(
+    delivery: ClaimedDelivery,
+    body: Uint8Array,
+    startedAt: number,
+    signal: AbortSignal,
+  ): Promise<Record<string, string> | null> {
+    const { seal, secrets, log } = this.#parts;
+    const { id, projectId, sealedSecret } = delivery;
+    try {
+      const callerSecret = sealedSecret && openSecret(seal, sealedSecret, `webhook_secret.${id}`);
+      const ask = () => secrets.active(projectId);
+      const active = await this.persist("signing secrets could not be read", ask, signal);
+      const timestampSeconds = Math.floor(startedAt / 1_000);
+      return deliveryHeaders(delivery, body, { secrets: active, callerSecret, timestampSeconds });
+    } catch (error) {
+      if (!(error instanceof SecretUnreadable)) throw error;
+      log.error({ err: error, delivery: id }, "a webhook cannot be signed");
+      return null;
+    }
+  }
+
+  async #record(
+    { id, attempts, url }: ClaimedDelivery,
+    made: Pick<DeliveryAttempt, "startedAt" | "durationMs" | "requestHeaders">,
+    { status, error, retryAfterMs }: Answer,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { store, steadyClock, log, owner, gapsMs, onPlanned } = this.#parts;
+    const number = attempts + 1;
+    const isOver = error === null || status === GONE;
+    const waitMs = isOver
+      ? null
+      : nextWaitMs({ attempts: number, retryAfterMs, gapsMs, random: Math.random });
+    const nextAt = waitMs === null ? null : steadyClock.now() + waitMs;
+    const state: DeliveryState = error === null ? "delivered" : nextAt === null ? "failed" : "pending";
+    const attempt = { ...made, number, status, error, nextAt };
+    const isOurs = await this.persist(
+      "an attempt at a webhook could not be recorded",
+      () => store.deliveries.recordAttempt({ id, owner, attempt, state, now: steadyClock.now() }),
+      signal,
+    );
+    if (nextAt !== null) onPlanned(nextAt);
+    // The path and the query of a webhook may hold its receiver's secrets.
+    const facts = { delivery: id, host: URL.parse(url)?.host, attempt: number, status, error };
+    if (!isOurs) log.warn(facts, "a delivery was taken over by another service while it was under way");
+    else if (state === "failed") log.warn(facts, "a webhook could not be delivered");
+  }
+}

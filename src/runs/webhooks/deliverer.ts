@@ -1,0 +1,284 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { Log } from "../../kit/log.ts";
+import type { Seal } from "../../kit/seal.ts";
+import { within } from "../../kit/within.ts";
+import type { Store } from "../../store/store.ts";
+import { Sender } from "./attempt.ts";
+import { Courier } from "./courier.ts";
+import type { ClaimedDelivery } from "./courier.ts";
+import { HOST_LIMITS, Hosts } from "./hosts.ts";
+import type { HostLimits } from "./hosts.ts";
+import type { Resolve } from "./resolve.ts";
+import { GAPS_MS, HORIZON_MS } from "./schedule.ts";
+import type { SigningSecrets } from "./signing-secrets.ts";
+import { Waiting } from "./waiting.ts";
+
+export type DelivererOptions = {
+  readonly store: Store;
+  readonly seal: Seal;
+  readonly secrets: SigningSecrets;
+  /** For what people and receivers read. */
+  readonly clock: Clock;
+  /** For what is due when: the clock that deliveries are written with. */
+  readonly steadyClock: Clock;
+  readonly log: Log;
+  /** Private ranges that webhooks may reach all the same. */
+  readonly allow: AddressRanges;
+  /** Who claims: the same name as for runs, so that one heartbeat keeps both. */
+  readonly owner: string;
+  readonly leaseMs?: number;
+  /** The wait before each attempt. */
+  readonly gapsMs?: readonly number[];
+  /** Of one attempt. */
+  readonly deadlineMs?: number;
+  readonly hostLimits?: HostLimits;
+  /** Where deliveries wait for their hosts. */
+  readonly waiting?: Waiting;
+  readonly resolve?: Resolve;
+  /** How long a stop waits for attempts under way. */
+  readonly stopMs?: number;
+};
+
+const LEASE_MS = 60_000;
+const STOP_MS = 2_000;
+/** Per claim, each with its body: as many as there were bytes for by the size of those before, up to a limit. */
+const BATCH = { first: 16, max: 64, bytes: 16 * 1024 * 1024 };
+const MAX_ATTEMPTS = 256;
+const MAX_BYTES = 256 * 1024 * 1024;
+/** Claims are at least this far apart, unless there is more than one of them holds. */
+const MIN_REST_MS = 5;
+/** A claim looks past all that are held already, about a millisecond for so many: then there are fewer claims. */
+const HELD_PER_REST_MS = 100;
+/** And at most this: another service may have died and left something due. */
+const MAX_REST_MS = 60_000;
+const RETRY_MS = 1_000;
+
+/**
+ * Sends what is due: claims deliveries from the store, gives each a place at its host or lets it wait for
+ * one, and has a courier make the attempt. At least once: a death between sending and recording sends again.
+ */
+export class Deliverer {
+  readonly #store: Store;
+  readonly #log: Log;
+  readonly #steady: Clock;
+  readonly #owner: string;
+  readonly #leaseMs: number;
+  readonly #stopMs: number;
+  readonly #sender: Sender;
+  readonly #courier: Courier;
+  readonly #hosts: Hosts;
+  readonly #waiting: Waiting;
+  readonly #attempts = new Set<Promise<void>>();
+  readonly #abort = new AbortController();
+  #bytes = 0;
+  #batch = BATCH.first;
+  /** The earliest time of a delivery that is impossibly far off, and therefore due. */
+  #strayAt = 0;
+  /** The earliest of the next attempts that were planned since the store was asked. */
+  #plannedAt = Number.POSITIVE_INFINITY;
+  /** The loop sleeps until an attempt has ended. */
+  #isBlocked = false;
+  #isStopping = false;
+  /** Something may have become due since the last claim. */
+  #hasNews = true;
+  /** Ends the sleep of the loop. */
+  #ring: (() => void) | null = null;
+  #sleepsUntil = 0;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: DelivererOptions) {
+    const { store, log, steadyClock, owner, leaseMs = LEASE_MS, stopMs = STOP_MS } = options;
+    this.#store = store;
+    this.#log = log;
+    this.#steady = steadyClock;
+    this.#owner = owner;
+    this.#leaseMs = leaseMs;
+    this.#stopMs = stopMs;
+    this.#hosts = new Hosts(options.hostLimits ?? HOST_LIMITS);
+    this.#waiting = options.waiting ?? new Waiting();
+    this.#sender = new Sender(options);
+    this.#courier = new Courier({
+      ...options,
+      sender: this.#sender,
+      gapsMs: options.gapsMs ?? GAPS_MS,
+      onPlanned: (at) => this.#plan(at),
+    });
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** Says that something may be due; cheap enough for every commit. */
+  wake(): void {
+    this.#hasNews = true;
+    this.#ring?.();
+  }
+
+  /** Takes nothing more, gives attempts under way a moment, then breaks them off: those stay pending. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.wake();
+    await this.#running;
+    const ends = Promise.all(this.#attempts);
+    await within(this.#stopMs, ends);
+    this.#abort.abort();
+    await ends;
+    this.#sender.close();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isStopping) {
+      for (const origin of this.#waiting.origins()) this.#startWaiting(origin);
+      const hasMore = await this.#claim();
+      await sleep(this.#waiting.count / HELD_PER_REST_MS);
+      if (!hasMore) await this.#rest();
+    }
+  }
+
+  /** Whether more may be due than one claim gives. */
+  async #claim(): Promise<boolean> {
+    if (this.#isFull()) return false;
+    this.#hasNews = false;
+    const now = Math.max(this.#steady.now(), this.#strayAt);
+    this.#strayAt = 0;
+    try {
+      const lease = { owner: this.#owner, leaseMs: this.#leaseMs };
+      const limit = this.#batch;
+      const claimed = await this.#store.deliveries.claimDue({ ...lease, now, limit });
+      for (const delivery of claimed) this.#admit(delivery);
+      if (claimed.length > 0) this.#batch = nextBatch(claimed);
+      return claimed.length === limit;
+    } catch (error) {
+      this.#log.error({ err: error }, "due webhooks could not be read; trying again");
+      return false;
+    }
+  }
+
+  #admit(delivery: ClaimedDelivery): void {
+    const { id, projectId } = delivery;
+    const origin = URL.parse(delivery.url)?.origin ?? "";
+    const bodyBytes = delivery.body?.byteLength ?? 0;
+    const now = this.#steady.now();
+    // Whoever came before goes first.
+    const isFree = this.#waiting.first(origin) === null && this.#hosts.take(origin, bodyBytes, now);
+    if (isFree) {
+      this.#begin(origin, bodyBytes, () => Promise.resolve(delivery));
+    } else if (!this.#waiting.add(origin, { id, projectId, bodyBytes })) {
+      const error = this.#hosts.restsUntil(origin) > now ? "host_down" : "host_busy";
+      this.#track(this.#courier.putOff(delivery, error, this.#abort.signal));
+    }
+  }
+
+  /** Starts as many of those that wait for a host as it has places. */
+  #startWaiting(origin: string): void {
+    for (let ticket = this.#waiting.first(origin); ticket; ticket = this.#waiting.first(origin)) {
+      const { id, projectId, bodyBytes } = ticket;
+      if (this.#isStopping || this.#isFull()) return;
+      if (!this.#hosts.take(origin, bodyBytes, this.#steady.now())) return;
+      this.#waiting.removeFirst(origin);
+      this.#begin(origin, bodyBytes, async () => {
+        const ask = () => this.#store.deliveries.find({ projectId, id });
+        const found = await this.#courier.persist("a webhook could not be read", ask, this.#abort.signal);
+        return found?.state === "pending" ? { ...found, projectId } : null;
+      });
+    }
+  }
+
+  #begin(origin: string, bodyBytes: number, get: () => Promise<ClaimedDelivery | null>): void {
+    this.#bytes += bodyBytes;
+    let hasPlace = true;
+    const leave = (hasAnswered: boolean | null): void => {
+      if (!hasPlace) return;
+      hasPlace = false;
+      this.#hosts.release(origin, bodyBytes, hasAnswered, this.#steady.now());
+      this.#startWaiting(origin);
+      // It may have gone to rest just now: whoever waits for it is to be looked at again after that.
+      if (this.#waiting.first(origin)) this.#plan(this.#hosts.restsUntil(origin));
+    };
+    const attempt = async (): Promise<void> => {
+      try {
+        const delivery = await get();
+        if (delivery) await this.#courier.deliver(delivery, leave, this.#abort.signal);
+      } finally {
+        this.#bytes -= bodyBytes;
+        leave(null);
+      }
+    };
+    this.#track(attempt());
+  }
+
+  #track(work: Promise<void>): void {
+    const tracked = work
+      .catch((error: unknown) => {
+        if (!this.#abort.signal.aborted) this.#log.error({ err: error }, "an attempt at a webhook failed");
+      })
+      .finally(() => {
+        this.#attempts.delete(tracked);
+        if (this.#isBlocked && !this.#isFull()) this.#ring?.();
+      });
+    this.#attempts.add(tracked);
+  }
+
+  #isFull(): boolean {
+    return this.#attempts.size >= MAX_ATTEMPTS || this.#bytes >= MAX_BYTES;
+  }
+
+  /** Until something is due, or somebody says so. */
+  async #rest(): Promise<void> {
+    await sleep(MIN_REST_MS);
+    this.#isBlocked = this.#isFull();
+    if (this.#isBlocked && !this.#isStopping) return await this.#sleepUntil(Number.POSITIVE_INFINITY);
+    if (this.#hasNews || this.#isStopping) return;
+    const until = await this.#nextAt();
+    if (this.#hasNews || this.#isStopping) return;
+    await this.#sleepUntil(Math.min(until, this.#plannedAt));
+  }
+
+  /** When there is next something to do without being told. */
+  async #nextAt(): Promise<number> {
+    const now = this.#steady.now();
+    this.#plannedAt = Number.POSITIVE_INFINITY;
+    const rests = this.#waiting.origins().map((origin) => this.#hosts.restsUntil(origin));
+    const ends = rests.filter((at) => at > 0);
+    try {
+      const dueAt = await this.#store.deliveries.nextDueAt();
+      // No wait is so long: a clock that was wrong wrote this.
+      if (dueAt !== null && dueAt > now + HORIZON_MS) this.#strayAt = dueAt;
+      if (dueAt !== null) ends.push(this.#strayAt === 0 ? dueAt : now);
+    } catch (error) {
+      this.#log.error({ err: error }, "due webhooks could not be read; trying again");
+      ends.push(now + RETRY_MS);
+    }
+    return Math.min(...ends);
+  }
+
+  #plan(at: number): void {
+    if (at === 0) return;
+    this.#plannedAt = Math.min(this.#plannedAt, at);
+    if (at < this.#sleepsUntil) this.#ring?.();
+  }
+
+  /** Sleeps until that time, or until it is rung out of it; no more than the longest rest. */
+  #sleepUntil(at: number): Promise<void> {
+    const ms = Math.max(0, Math.min(at - this.#steady.now(), MAX_REST_MS));
+    this.#sleepsUntil = at;
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.#ring?.(), ms);
+      this.#ring = () => {
+        clearTimeout(timer);
+        this.#ring = null;
+        this.#sleepsUntil = 0;
+        resolve();
+      };
+    });
+  }
+}
+
+function nextBatch(claimed: readonly ClaimedDelivery[]): number {
+  const bytes = claimed.reduce((sum, { body }) => sum + (body?.byteLength ?? 0), 0);
+  const meanBytes = Math.max(1, bytes / claimed.length);
+  return Math.max(1, Math.min(BATCH.max, Math.floor(BATCH.bytes / meanBytes)));
+}

@@ -1,0 +1,54 @@
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** The wait before each attempt, counted from the end of the one before it. */
+export const GAPS_MS: readonly number[] = [
+  0,
+  5 * SECOND_MS,
+  30 * SECOND_MS,
+  5 * MINUTE_MS,
+  30 * MINUTE_MS,
+  2 * HOUR_MS,
+  5 * HOUR_MS,
+  10 * HOUR_MS,
+  24 * HOUR_MS,
+];
+
+const JITTER = 0.1;
+const MAX_RETRY_AFTER_MS = 24 * HOUR_MS;
+
+/** Longer than any wait that is ever planned; a time further off was written by a clock that was wrong. */
+export const HORIZON_MS = 27 * HOUR_MS;
+
+type Wait = {
+  /** Attempts made so far. */
+  readonly attempts: number;
+  /** What the target asked for; null when it did not. */
+  readonly retryAfterMs: number | null;
+  readonly gapsMs: readonly number[];
+  readonly random: () => number;
+};
+
+/**
+ * The wait before the next attempt; null after the last one. A target may ask for a longer wait than the
+ * schedule has, not for a shorter one. A delivery that is sent again after its last attempt starts over.
+ */
+export function nextWaitMs({ attempts, retryAfterMs, gapsMs, random }: Wait): number | null {
+  const place = attempts % gapsMs.length;
+  if (place === 0) return null;
+  const gapMs = Math.min(gapsMs[place] ?? 0, MAX_RETRY_AFTER_MS) * (1 - JITTER + 2 * JITTER * random());
+  // The target named a time before which it wants nothing: the spread is to the later side only.
+  const askedMs = Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS) * (1 + JITTER * random());
+  return Math.round(Math.max(gapMs, askedMs));
+}
+
+/** Reads `Retry-After`, seconds or a date; null when there is none or it makes no sense. */
+export function parseRetryAfter(text: string | undefined, now: number): number | null {
+  const value = text?.trim() ?? "";
+  if (/^\d+$/.test(value)) return Math.min(Number(value) * SECOND_MS, MAX_RETRY_AFTER_MS);
+  // A date of HTTP always names its day: without that, `Date.parse` makes years of any number.
+  if (!/^[A-Z][a-z]{2}/.test(value)) return null;
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? null : Math.max(0, Math.min(at - now, MAX_RETRY_AFTER_MS));
+}

@@ -1,0 +1,89 @@
+import type { Clock } from "../../kit/clock.ts";
+import { randomName } from "../../kit/ids.ts";
+import type { Seal } from "../../kit/seal.ts";
+import type { Store } from "../../store/store.ts";
+import { newSecret } from "./sign.ts";
+
+type Parts = { readonly store: Store; readonly seal: Seal; readonly clock: Clock };
+
+/** A signing secret as its maker sees it, once. */
+export type MadeSecret = { readonly id: string; readonly createdAt: number; readonly secret: string };
+
+/** A secret was sealed with another master key than this service has. */
+export class SecretUnreadable extends Error {
+  constructor(place: string, cause: unknown) {
+    super(`${place} cannot be opened; is it the master key it was sealed with?`, { cause });
+    this.name = "SecretUnreadable";
+  }
+}
+
+/** Opens a secret of a webhook; throws `SecretUnreadable` when it was sealed elsewhere. */
+export function openSecret(seal: Seal, sealed: Uint8Array, place: string): Buffer {
+  try {
+    return seal.open(sealed, place);
+  } catch (error) {
+    throw new SecretUnreadable(place, error);
+  }
+}
+
+/** With Postgres another service may have made or removed a secret: it is noticed within this time. */
+const KNOWN_MS = 5_000;
+
+/** The secrets that a project's deliveries are signed with; sealed where they are kept. */
+export class SigningSecrets {
+  readonly #store: Store;
+  readonly #seal: Seal;
+  readonly #clock: Clock;
+  readonly #known = new Map<string, { readonly secrets: Promise<string[]>; readonly until: number }>();
+
+  constructor({ store, seal, clock }: Parts) {
+    this.#store = store;
+    this.#seal = seal;
+    this.#clock = clock;
+  }
+
+  /** Those in use now, oldest first; a project's first one is made when it is needed. */
+  async active(projectId: string): Promise<readonly string[]> {
+    const now = this.#clock.monotonic();
+    const known = this.#known.get(projectId);
+    if (known && known.until > now) return await known.secrets;
+    for (const [id, { until }] of this.#known) if (until <= now) this.#known.delete(id);
+    const secrets = this.#read(projectId);
+    this.#known.set(projectId, { secrets, until: now + KNOWN_MS });
+    try {
+      return await secrets;
+    } catch (error) {
+      this.#known.delete(projectId); // The next one asks the store again.
+      throw error;
+    }
+  }
+
+  /** Makes one; from now on every delivery carries its signature too. */
+  async make(projectId: string): Promise<MadeSecret> {
+    const made = { id: `whs-${randomName(8)}`, createdAt: this.#clock.now(), secret: newSecret() };
+    const { id, createdAt, secret } = made;
+    const sealedSecret = this.#seal.close(Buffer.from(secret), placeOf(id));
+    await this.#store.webhookSecrets.insert({ id, projectId, sealedSecret, createdAt });
+    this.#known.delete(projectId);
+    return made;
+  }
+
+  /** Ends the use of one; false when the project has no such secret in use. */
+  async retire(projectId: string, id: string): Promise<boolean> {
+    const isRetired = await this.#store.webhookSecrets.retire({ id, projectId, now: this.#clock.now() });
+    this.#known.delete(projectId);
+    return isRetired;
+  }
+
+  async #read(projectId: string): Promise<string[]> {
+    const rows = await this.#store.webhookSecrets.list(projectId);
+    const active = rows.filter(({ retiredAt }) => retiredAt === null);
+    active.sort((a, b) => a.createdAt - b.createdAt);
+    if (active.length === 0) return [(await this.make(projectId)).secret];
+    return active.map(({ id, sealedSecret }) => openSecret(this.#seal, sealedSecret, placeOf(id)).toString());
+  }
+}
+
+function placeOf(id: string): string {
+  return `webhook_secrets.${id}`;
+}

@@ -1,0 +1,208 @@
+import { createServer } from "node:http";
+import { createServer as createTcpServer } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { AddressRanges } from "../../../src/kit/address-ranges.ts";
+import { Sender } from "../../../src/runs/webhooks/attempt.ts";
+import type { Answer } from "../../../src/runs/webhooks/attempt.ts";
+import type { Resolve } from "../../../src/runs/webhooks/resolve.ts";
+import { until } from "../../support/service.ts";
+import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
+import { verifies } from "../../verifies.ts";
+
+const LOOPBACK = new AddressRanges(["127.0.0.0/8"]);
+const DEADLINE_MS = 500;
+const ok: Answer = { status: 204, error: null, retryAfterMs: null };
+
+function testSender(options: { resolve?: Resolve; deadlineMs?: number } = {}): Sender {
+  const sender = new Sender({ allow: LOOPBACK, deadlineMs: DEADLINE_MS, ...options });
+  onTestFinished(() => sender.close());
+  return sender;
+}
+
+async function post(
+  sender: Sender,
+  url: string,
+  body: Buffer | string = "{}",
+): Promise<{ answer: Answer | null; tookMs: number }> {
+  const started = performance.now();
+  const headers = { "content-type": "application/json", "content-length": String(Buffer.byteLength(body)) };
+  const posting = { url: new URL(url), headers, body: Buffer.from(body) };
+  const answer = await sender.send(posting, new AbortController().signal);
+  return { answer, tookMs: performance.now() - started };
+}
+
+verifies("webhook.success", "a 2xx is success, and body and headers arrive as they were given", async () => {
+  const target = await WebhookTarget.open();
+  const sender = testSender();
+  const body = Buffer.from(Array.from({ length: 70_000 }, (_, place) => place % 256));
+  expect((await post(sender, `${target.url}/hook?a=b`, body)).answer).toEqual(ok);
+  const [received] = target.received;
+  expect(received).toMatchObject({ method: "POST", path: "/hook?a=b" });
+  expect(received?.headers).toMatchObject({ "content-type": "application/json", "content-length": "70000" });
+  expect(received?.body.equals(body)).toBe(true);
+  for (const status of [200, 201, 202, 299]) {
+    target.behave = (response) => response.writeHead(status).end("thanks");
+    expect((await post(sender, target.url)).answer).toEqual({ ...ok, status });
+  }
+});
+
+verifies("webhook.redirect", "a 3xx is failure, and what it points to is not asked", async () => {
+  const elsewhere = await WebhookTarget.open();
+  const target = await WebhookTarget.open();
+  const sender = testSender();
+  for (const status of [300, 301, 302, 303, 304, 307, 308]) {
+    target.behave = (response) => response.writeHead(status, { location: elsewhere.url }).end();
+    expect((await post(sender, target.url)).answer).toEqual({
+      status,
+      error: "redirect",
+      retryAfterMs: null,
+    });
+  }
+  expect(elsewhere.connections).toBe(0);
+});
+
+test("other answers are failures with their status and what they ask for", async () => {
+  const target = await WebhookTarget.open(MODES[500]);
+  const sender = testSender();
+  const answers: unknown[] = [];
+  for (const mode of ["500", "410", "429"] as const) {
+    target.behave = MODES[mode];
+    answers.push((await post(sender, target.url)).answer);
+  }
+  expect(answers).toEqual([
+    { status: 500, error: "bad_status", retryAfterMs: null },
+    { status: 410, error: "bad_status", retryAfterMs: null },
+    { status: 429, error: "bad_status", retryAfterMs: 120_000 },
+  ]);
+});
+
+test("an endless answer is read in part, then dropped", async () => {
+  let sentBytes = 0;
+  let isClosed = false;
+  const target = await WebhookTarget.open((response) => {
+    response.on("sent", (bytes: number) => (sentBytes += bytes));
+    response.once("close", () => (isClosed = true));
+    MODES.endless(response);
+  });
+  expect((await post(testSender(), target.url)).answer).toEqual({ ...ok, status: 200 });
+  await until("the connection ends", () => isClosed);
+  // What the sockets between the two hold, not gigabytes.
+  expect(sentBytes).toBeLessThan(32 * 1024 * 1024);
+});
+
+test("a connection that is broken off is a failure at once", async () => {
+  const target = await WebhookTarget.open(MODES.reset);
+  const { answer } = await post(testSender({ deadlineMs: 60_000 }), target.url);
+  expect(answer).toEqual({ status: null, error: "connection_reset", retryAfterMs: null });
+});
+
+test("a target that says nothing, or that never ends what it says, costs no more than the deadline", async () => {
+  const target = await WebhookTarget.open(MODES.hang);
+  const sender = testSender();
+  const hung = await post(sender, target.url);
+  expect(hung.answer).toEqual({ status: null, error: "timed_out", retryAfterMs: null });
+  target.behave = MODES.drip;
+  const dripped = await post(sender, target.url);
+  expect(dripped.answer).toEqual({ status: 200, error: "timed_out", retryAfterMs: null });
+  for (const { tookMs } of [hung, dripped]) expect(tookMs).toBeGreaterThanOrEqual(DEADLINE_MS - 5);
+});
+
+test("a target that takes connections and does not read, or drips its head, is no different", async () => {
+  for (const onConnection of [
+    () => {},
+    (socket: Socket) => {
+      const timer = setInterval(() => socket.write("H"), 20);
+      socket.on("close", () => clearInterval(timer)).on("error", () => {});
+    },
+  ]) {
+    const server = createTcpServer({ pauseOnConnect: true }, onConnection);
+    const sockets = new Set<Socket>();
+    server.on("connection", (socket) => sockets.add(socket));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    });
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const { answer } = await post(testSender(), url, Buffer.alloc(16 * 1024 * 1024));
+    expect(answer?.error).toMatch(/timed_out|bad_answer/);
+  }
+});
+
+test("each way to have no answer has its word", async () => {
+  const target = await WebhookTarget.open();
+  await target.down();
+  const silent: Resolve = () => new Promise(() => {});
+  const unknown: Resolve = () => Promise.reject(Object.assign(new Error("no"), { code: "ENOTFOUND" }));
+  const nothing: Resolve = () => Promise.resolve([]);
+  const words = [
+    (await post(testSender(), target.url)).answer?.error,
+    (await post(testSender({ resolve: silent }), "http://example.com/")).answer?.error,
+    (await post(testSender({ resolve: unknown }), "http://example.com/")).answer?.error,
+    (await post(testSender({ resolve: nothing }), "http://example.com/")).answer?.error,
+  ];
+  expect(words).toEqual(["connection_refused", "timed_out", "name_not_found", "name_not_found"]);
+});
+
+test("what is no TLS is no answer", async () => {
+  const target = await WebhookTarget.open();
+  const { answer } = await post(testSender(), target.url.replace("http:", "https:"));
+  expect(answer?.status).toBe(null);
+  expect(answer?.error).toMatch(/^tls_failed: /);
+});
+
+test("an attempt that is broken off from outside tells nothing", async () => {
+  const target = await WebhookTarget.open(MODES.hang);
+  const abort = new AbortController();
+  const posting = { url: new URL(target.url), headers: {}, body: Buffer.from("{}") };
+  const sending = testSender({ deadlineMs: 60_000 }).send(posting, abort.signal);
+  await target.has(1);
+  abort.abort();
+  expect(await sending).toBe(null);
+});
+
+test("connections are kept for the next attempt, and one that the target closed costs nothing", async () => {
+  const target = await WebhookTarget.open();
+  const sender = testSender();
+  for (let i = 0; i < 5; i += 1) expect((await post(sender, target.url)).answer).toEqual(ok);
+  expect(target.connections).toBe(1);
+  await target.down();
+  await target.up();
+  expect((await post(sender, target.url)).answer).toEqual(ok);
+  expect(target.received).toHaveLength(6);
+});
+
+test("a kept connection that dies under the request is replaced by a new one", async () => {
+  // Answers the first request of each connection and breaks off at the second.
+  const seen = new WeakSet<object>();
+  let count = 0;
+  const server = createServer((request, response) => {
+    count += 1;
+    if (seen.has(request.socket)) request.socket.resetAndDestroy();
+    else response.writeHead(204).end();
+    seen.add(request.socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const sender = testSender();
+  expect((await post(sender, url)).answer).toEqual(ok);
+  expect((await post(sender, url)).answer).toEqual(ok);
+  expect(count).toBe(3);
+});
+
+test("proxies of the environment are not asked", async () => {
+  const proxy = await WebhookTarget.open();
+  const target = await WebhookTarget.open();
+  for (const name of ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "NODE_USE_ENV_PROXY"]) {
+    const before = process.env[name];
+    process.env[name] = name === "NODE_USE_ENV_PROXY" ? "1" : proxy.url;
+    onTestFinished(() => {
+      if (before === undefined) delete process.env[name];
+      else process.env[name] = before;
+    });
+  }
+  expect((await post(testSender(), target.url)).answer).toEqual(ok);
+  expect([proxy.connections, target.connections]).toEqual([0, 1]);
+});

@@ -1,0 +1,22 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { REPOSITORY, withoutCommentLines } from "../../../support/source-files.ts";
+
+const read = (name: string): string => readFileSync(join(REPOSITORY, name), "utf8");
+const code = (name: string): string => withoutCommentLines(read(`src/runs/webhooks/${name}.ts`));
+const document = read("docs/webhooks.md");
+
+test("the document names every range that the code refuses", () => {
+  const ranges = [...code("address").matchAll(/^ {2}"([^"]+\/\d+)",/gm)].map(([, r]) => r);
+  expect(ranges.length).toBeGreaterThan(15);
+  expect(ranges.filter((range) => !document.includes(`\`${range}\``))).toEqual([]);
+});
+
+test("the document explains every word that an attempt can end with", () => {
+  const words = ["failure", "attempt", "courier", "deliverer"].flatMap((file) =>
+    [...code(file).matchAll(/["`]([a-z]+_[a-z_]+|redirect)\b(?=["`:])/g)].map(([, word]) => word),
+  );
+  expect(new Set(words).size).toBeGreaterThan(12);
+  expect(words.filter((word) => !document.includes(`\`${word}\``))).toEqual([]);
+});
