@@ -11,9 +11,12 @@ import { Gateway } from "./gateway/server.ts";
 import type { ArrivalLimits } from "./gateway/server.ts";
 import { ensureOwner } from "./identity/owner.ts";
 import type { Owner } from "./identity/owner.ts";
-import { loadTokenKeys } from "./identity/token-keys.ts";
+import { KeyRing } from "./identity/key-ring.ts";
 import { Tokens } from "./identity/tokens.ts";
+import { AddressRanges } from "./kit/address-ranges.ts";
+import { DiskReserve } from "./kit/disk-reserve.ts";
 import { systemClock } from "./kit/clock.ts";
+import type { Clock } from "./kit/clock.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
@@ -23,8 +26,18 @@ import { Management } from "./management/server.ts";
 import { Home } from "./replicas/home.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import { findInterpreter } from "./replicas/process/interpreter.ts";
+import { Canceller } from "./runs/cancel.ts";
+import { ClaimKeeper } from "./runs/claim-keeper.ts";
+import { Dispatcher } from "./runs/dispatcher.ts";
 import { Executor } from "./runs/execute.ts";
 import { Journal } from "./runs/journal.ts";
+import { LightKeeper } from "./runs/light-keeper.ts";
+import { RunLookup } from "./runs/lookup.ts";
+import { PartWriter } from "./runs/part-writer.ts";
+import { Sweeper } from "./runs/sweeper.ts";
+import { Submitter } from "./runs/submit.ts";
+import { Deliverer } from "./runs/webhooks/deliverer.ts";
+import { SigningSecrets } from "./runs/webhooks/signing-secrets.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
 import { openStore } from "./store/store.ts";
 import type { Store } from "./store/store.ts";
@@ -49,6 +62,8 @@ export type ServiceOptions = {
   /** Lines that apps print. */
   readonly onAppLog?: (line: AppLogLine) => void;
   readonly arrival?: ArrivalLimits;
+  /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
+  readonly aroundStore?: (store: Store) => Store;
 };
 
 /** How long a stop waits for a database that does not take the last records. */
@@ -58,7 +73,8 @@ const SETTLE_MS = 5_000;
 export async function openInstallation(
   settings: Settings,
   life: Lifecycle,
-): Promise<{ store: Store; tokens: Tokens; owner: Owner }> {
+  aroundStore: (store: Store) => Store = (store) => store,
+): Promise<{ store: Store; seal: Seal; tokens: Tokens; owner: Owner }> {
   const clock = systemClock;
   await life.start(
     "directory lock",
@@ -67,15 +83,15 @@ export async function openInstallation(
   );
   const store = await life.start(
     "store",
-    () => openStore(settings),
+    async () => aroundStore(await openStore(settings)),
     (opened) => opened.close(),
   );
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
-  const keys = await loadTokenKeys(store, seal, clock.now());
+  const keys = await KeyRing.open(store, seal, clock);
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
   const tokens = new Tokens(store, keys, instanceId, clock);
   const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
-  return { store, tokens, owner };
+  return { store, seal, tokens, owner };
 }
 
 /** Builds every part from the settings and starts them in order; a failure stops what has started. */
@@ -91,18 +107,13 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog, arrival }: ServiceOptions,
+  { log, onAppLog, arrival, aroundStore }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
   const clock = systemClock;
   const { host } = settings;
   const python = await findInterpreter(settings.python);
-  const { store, tokens, owner } = await openInstallation(settings, life);
-  const management = await life.start(
-    "management API",
-    () => Management.listen({ host, port: settings.basePort, store, log }),
-    (server) => server.close(),
-  );
+  const { store, seal, tokens, owner } = await openInstallation(settings, life, aroundStore);
   const sockets = runtimeDir(settings.dataDir);
   await life.start(
     "runtime directory",
@@ -113,11 +124,6 @@ async function start(
     "replicas' home",
     () => Home.open(sockets),
     (opened) => opened.close(),
-  );
-  const journal = await life.start(
-    "journal",
-    () => new Journal(store, log),
-    (opened) => opened.settle(SETTLE_MS),
   );
   const engine = processEngine(python.path);
   const catalog = await life.start(
@@ -134,24 +140,42 @@ async function start(
       }),
     (opened) => opened.close({ kind: "refused", code: "draining" }),
   );
-  const executor = new Executor(journal, clock);
+  const webhookAllow = new AddressRanges(settings.webhookAllow);
+  const runs = await startRuns({ ...settings, store, seal, log, clock, webhookAllow, catalog }, life);
+  const management = await life.start(
+    "management API",
+    () =>
+      Management.listen({
+        host,
+        port: settings.basePort,
+        store,
+        tokens,
+        secrets: runs.secrets,
+        wake: () => runs.deliverer.wake(),
+        clock,
+        log,
+      }),
+    (server) => server.close(),
+  );
   const gateway = await life.start(
     "gateway",
     () =>
       Gateway.listen({
         ...settings,
         ...(arrival && { arrival }),
+        ...runs,
         port: settings.apiPort,
         catalog,
         authenticator: new Authenticator(tokens),
-        executor,
-        store,
+        seal,
+        webhookAllow,
         clock,
         log,
       }),
     async (server) => {
       management.setReady(false);
       server.startDraining();
+      runs.dispatcher.stop();
       await Promise.race([catalog.drain(), sleep(settings.shutdownGraceMs, undefined, { ref: false })]);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
@@ -174,9 +198,88 @@ async function start(
     store,
     tokens,
     install: (folder) => catalog.install(owner.projectId, folder),
-    settle: () => journal.settle(),
+    settle: () => runs.journal.settle(),
     stop: () => life.stop(),
   };
+}
+
+type RunsParts = {
+  readonly store: Store;
+  readonly seal: Seal;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly webhookAllow: AddressRanges;
+  readonly catalog: Catalog;
+  readonly maxRuns: number;
+  readonly maxStorageBytes: number;
+  readonly dataDir: string;
+  readonly diskReserveBytes: number;
+};
+
+/** What runs need from their acceptance to their webhook. */
+async function startRuns(parts: RunsParts, life: Lifecycle) {
+  const { store, seal, log, clock, webhookAllow, catalog } = parts;
+  // Among services that share a database, this one until it ends.
+  const owner = randomUUID();
+  const secrets = new SigningSecrets({ store, seal, clock });
+  const deliverer = await life.start(
+    "deliverer",
+    () => new Deliverer({ store, seal, secrets, clock, log, allow: webhookAllow, owner }),
+    (started) => started.stop(),
+  );
+  const onDeliveries = (): void => deliverer.wake();
+  const journal = await life.start(
+    "journal",
+    () => new Journal(store, log, onDeliveries),
+    (started) => started.settle(SETTLE_MS),
+  );
+  const partWriter = await life.start(
+    "transcripts",
+    () => new PartWriter(store, log),
+    (started) => started.stop(),
+  );
+  const lightKeeper = await life.start(
+    "ends of light runs",
+    () => new LightKeeper(journal, clock),
+    (started) => started.settle(),
+  );
+  const executor = new Executor({ clock, store, partWriter }, lightKeeper);
+  const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
+  const keeper = await life.start(
+    "ends of runs",
+    () => new ClaimKeeper({ store, clock, log, onDeliveries, onReleased }),
+    (started) => started.stop(),
+  );
+  const target = (appNumber: number) => catalog.byNumber(appNumber)?.target ?? null;
+  const dispatcher = new Dispatcher({ store, executor, keeper, partWriter, clock, log, owner, target });
+  await dispatcher.start();
+  deliverer.start();
+  const sweeper = await life.start(
+    "sweeper",
+    () => new Sweeper({ ...parts, apps: () => catalog.retentions() }),
+    (started) => started.stop(),
+  );
+  sweeper.start();
+  const lookup = new RunLookup(executor, journal, store);
+  const canceller = new Canceller(lookup, store, clock, onDeliveries, target);
+  const reserve = await life.start(
+    "disk reserve",
+    () => new DiskReserve(parts.dataDir, store.kind === "sqlite" ? parts.diskReserveBytes : 0),
+    (started) => started.stop(),
+  );
+  await reserve.start();
+  const submitter = new Submitter({
+    reserve,
+    store,
+    executor,
+    dispatcher,
+    keeper,
+    lightKeeper,
+    partWriter,
+    clock,
+    owner,
+  });
+  return { executor, journal, lookup, canceller, submitter, dispatcher, deliverer, secrets, sweeper };
 }
 
 function warnOfExposure({ host, publicApiUrl }: Settings, log: Log): void {

@@ -5,9 +5,12 @@ import path from "node:path";
 import { loadAppConfig } from "../config/app-config.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
+import { AppError } from "../model/errors.ts";
+import type { AppConfig } from "../model/app-config.ts";
 import type { App, FunctionSignature, Version } from "../model/app.ts";
 import { APP_NAME } from "../model/names.ts";
 import type { Outcome } from "../model/outcome.ts";
+import { Call } from "../replicas/call.ts";
 import type { Engine } from "../replicas/engine.ts";
 import type { Home } from "../replicas/home.ts";
 import { Pool } from "../replicas/pool.ts";
@@ -17,10 +20,27 @@ import { copyFolder, hashFolder } from "./bundle.ts";
 import { launchSpec } from "./launch-spec.ts";
 
 /** An app that takes calls: its current version and the replicas of that version. */
-export type LiveApp = { readonly app: App; readonly version: Version; readonly pool: Pool };
+export type LiveApp = {
+  readonly app: App;
+  readonly version: Version;
+  readonly pool: Pool;
+  /** Where its runs go. */
+  readonly target: RunTarget;
+};
+
+type RunTarget = {
+  readonly appNumber: number;
+  readonly versionId: string;
+  readonly pool: Pool;
+  readonly config: AppConfig;
+};
 
 /** A line an app printed, with where it came from. */
-export type AppLogLine = PoolLogLine & { readonly projectId: string; readonly appName: string };
+export type AppLogLine = PoolLogLine & {
+  readonly projectId: string;
+  readonly appName: string;
+  readonly appNumber: number;
+};
 
 export type CatalogParts = {
   readonly store: Store;
@@ -63,6 +83,29 @@ export class Catalog {
   hasFunction({ pool, version }: LiveApp, name: string): boolean | null {
     if (pool.functions) return pool.functions.has(name);
     return version.functions && version.functions.some((signature) => signature.name === name);
+  }
+
+  /** The app with that number. */
+  byNumber(appNumber: number): LiveApp | undefined {
+    return this.#all().find(({ app }) => app.number === appNumber);
+  }
+
+  /** How long each app wants its results kept. */
+  retentions(): { readonly appNumber: number; readonly retentionMs: number }[] {
+    return this.#all().map(({ app, version }) => ({
+      appNumber: app.number,
+      retentionMs: version.config.limits.resultRetentionSeconds * 1000,
+    }));
+  }
+
+  /**
+   * What a function takes, undefined if the app has none of that name. An app that never ran is started to
+   * learn it; throws if it cannot start.
+   */
+  async signature({ pool, version }: LiveApp, name: string): Promise<FunctionSignature | undefined> {
+    if (!pool.functions && version.functions) return version.functions.find((known) => known.name === name);
+    if (!pool.functions) await learnFunctions(pool);
+    return pool.functions?.get(name);
   }
 
   /** Makes a folder the app's current version; a folder that is so already changes nothing. */
@@ -110,7 +153,7 @@ export class Catalog {
 
   #serve(app: App, version: Version): LiveApp {
     const { engine, home, log, dataDir, onLog } = this.#parts;
-    const where = { projectId: app.projectId, appName: app.name };
+    const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
     const storageDir = path.join(dataDir, "storage", app.projectId);
     mkdirSync(storageDir, { recursive: true, mode: 0o700 });
     const spec = launchSpec(app, version, storageDir);
@@ -129,7 +172,8 @@ export class Catalog {
     });
     if (version.config.deployment.disableAuth)
       log.warn(where, "APP WITHOUT AUTHENTICATION: anybody who reaches the listener can call it");
-    const live = { app, version, pool };
+    const target = { appNumber: app.number, versionId: version.id, pool, config: version.config };
+    const live = { app, version, pool, target };
     const project = this.#live.get(app.projectId) ?? new Map<string, LiveApp>();
     this.#live.set(app.projectId, project.set(app.name, live));
     return live;
@@ -150,4 +194,15 @@ export class Catalog {
       .finally(() => this.#retiring.delete(pool));
     this.#retiring.set(pool, gone);
   }
+}
+
+/** A call of no function: when it is answered, some replica has said what there is. */
+async function learnFunctions(pool: Pool): Promise<void> {
+  const outcome = await new Promise<Outcome>((resolve) => {
+    pool.submit(new Call(randomUUID(), "", Buffer.alloc(0), { onEnd: resolve }));
+  });
+  if (outcome.kind !== "refused") return;
+  const { code, message, retryAfterSeconds = 1 } = outcome;
+  const headers = { "retry-after": String(retryAfterSeconds) };
+  throw new AppError(code, message === undefined ? { headers } : { message, headers });
 }

@@ -11,17 +11,19 @@ import type { ServeFlags } from "./serve.ts";
 
 const EXAMPLES = fileURLToPath(new URL("../../examples", import.meta.url));
 
-/** How to call each example. `-N` shows a stream as it comes. */
+/** How to call each example: sync, async and streaming. `-N` shows a stream as it comes. */
 const CALLS = [
-  { app: "hello", curl: "curl -X POST", body: '{"name": "Ada"}' },
-  { app: "counter", curl: "curl -N -X POST", body: '{"upper_range": 3}' },
-  { app: "spelling", curl: "curl -X POST", body: '{"word": "adress"}' },
+  { call: "hello/run", curl: "curl -X POST", body: '{"name": "Ada"}' },
+  { call: "spelling/run?async=true", curl: "curl -X POST", body: '{"word": "adress"}' },
+  { call: "counter/run", curl: "curl -N -X POST", body: '{"upper_range": 3}' },
 ];
 
 /** `millrace start`: the service with the example apps, and commands to paste. */
 export async function start(flags: ServeFlags): Promise<void> {
   // Somebody at a terminal wants to see the greeting and what apps print.
-  const { settings, warnings } = readSettings({ flags, env: process.env, defaults: { log_level: "warn" } });
+  // And may have a webhook of their own on this machine.
+  const defaults = { log_level: "warn", webhook_allow: "127.0.0.0/8,::1/128" };
+  const { settings, warnings } = readSettings({ flags, env: process.env, defaults });
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
   const service = await startService(settings, { log: createLog(settings.logLevel), onAppLog: printLine });
   try {
@@ -38,9 +40,9 @@ export async function start(flags: ServeFlags): Promise<void> {
 }
 
 function greeting({ apiUrl, baseUrl, owner }: Service): string {
-  const calls = CALLS.map(({ app, curl, body }) =>
+  const calls = CALLS.map(({ call, curl, body }) =>
     [
-      `${curl} ${apiUrl}/v4/${owner.projectId}/${app}/run`,
+      `${curl} '${apiUrl}/v4/${owner.projectId}/${call}'`,
       `-H 'Authorization: Bearer ${owner.token}'`,
       "-H 'Content-Type: application/json'",
       `-d '${body}'`,

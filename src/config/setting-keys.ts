@@ -24,6 +24,7 @@ export type Settings = {
   readonly shutdownGraceMs: number;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
+  readonly diskReserveBytes: number;
   readonly logLevel: LogLevel;
   readonly python: string;
   readonly corsOrigins: readonly string[];
@@ -144,6 +145,12 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: size("1MB", "1000TB"),
     default: "10GB",
     meaning: "Inputs, results and transcripts kept; past it those of the oldest finished runs go first.",
+  },
+  diskReserveBytes: {
+    name: "disk_reserve",
+    reader: size("0B", "1000TB"),
+    default: "256MB",
+    meaning: "Room left on the data directory's disk below which no async run is accepted.",
   },
   logLevel: {
     name: "log_level",

@@ -1,6 +1,5 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import { AppError } from "../model/errors.ts";
-import type { Executor } from "../runs/execute.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
@@ -8,15 +7,16 @@ import { checkJson } from "./json/check-json.ts";
 import type { JsonFault } from "./json/fault.ts";
 import { OFF_THREAD_BYTES, checkJsonOffThread } from "./json/off-thread.ts";
 import { readQuery } from "./query.ts";
-import { RunAnswer } from "./run-answer.ts";
+import type { RunQuery } from "./query.ts";
 import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { CallRoute } from "./route.ts";
+import type { RunStarter } from "./start-run.ts";
 
 export type CallParts = {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
-  readonly executor: Executor;
+  readonly starter: RunStarter;
 };
 
 /** A request for a run, as far as its head tells. */
@@ -25,6 +25,13 @@ type CallRequest = {
   readonly exchange: Exchange;
   readonly head: RequestHead;
   readonly route: CallRoute;
+};
+
+/** A request that may become a run. */
+type AdmittedRequest = CallRequest & {
+  readonly live: LiveApp;
+  readonly query: RunQuery;
+  readonly hasToken: boolean;
 };
 
 const NO_BODY = Buffer.alloc(0);
@@ -36,25 +43,41 @@ const NO_BODY = Buffer.alloc(0);
 export class CallHandler {
   readonly #catalog: Catalog;
   readonly #authenticator: Authenticator;
-  readonly #executor: Executor;
+  readonly #starter: RunStarter;
 
-  constructor({ catalog, authenticator, executor }: CallParts) {
+  constructor({ catalog, authenticator, starter }: CallParts) {
     this.#catalog = catalog;
     this.#authenticator = authenticator;
-    this.#executor = executor;
+    this.#starter = starter;
   }
 
   handle(call: CallRequest): void | Promise<void> {
     const { connection, head, route } = call;
     const live = this.#catalog.find(route.projectId, route.appName);
-    if (!live?.version.config.deployment.disableAuth) {
-      const admitted = this.#authenticator.admit(connection, head.authorization, route.projectId);
-      if (admitted) return admitted.then(() => this.#admit(call, live));
-    }
-    return this.#admit(call, live);
+    if (live?.version.config.deployment.disableAuth) return this.#welcome(call, live);
+    const admitted = this.#authenticator.admit(connection, head.authorization, route.projectId);
+    if (admitted) return admitted.then(() => this.#admit(call, live, true));
+    return this.#admit(call, live, true);
   }
 
-  #admit(call: CallRequest, live: LiveApp | undefined): void {
+  /** Anybody may call a public app; a token gives its holder a right to keys, and a bad one is none. */
+  #welcome(call: CallRequest, live: LiveApp): void | Promise<void> {
+    const { head } = call;
+    if (head.idempotencyKey === null || head.authorization === null) return this.#admit(call, live, false);
+    return this.#hasToken(call).then((hasToken) => this.#admit(call, live, hasToken));
+  }
+
+  async #hasToken({ connection, head, route }: CallRequest): Promise<boolean> {
+    try {
+      await this.#authenticator.admit(connection, head.authorization, route.projectId);
+      return true;
+    } catch (error) {
+      if (error instanceof AppError && error.status < 500) return false;
+      throw error;
+    }
+  }
+
+  #admit(call: CallRequest, live: LiveApp | undefined, hasToken: boolean): void | Promise<void> {
     const { exchange, head, route } = call;
     if (!live) throw new AppError("app_not_found");
     if (this.#catalog.hasFunction(live, route.functionName) === false) {
@@ -65,39 +88,24 @@ export class CallHandler {
     }
     const { maxBodyBytes } = live.version.config.limits;
     checkBodyHead(head, maxBodyBytes);
-    const { isAsync, webhookEndpoint } = readQuery(route.query);
-    if (isAsync || webhookEndpoint !== null) {
-      throw new AppError("not_available", { message: "This release has no async runs and no webhooks yet." });
-    }
-    if (!hasBody(head)) {
-      this.#run(call, live, NO_BODY);
-      return;
-    }
+    const admitted = { ...call, live, query: readQuery(route.query), hasToken };
+    if (!hasBody(head)) return this.#starter.start(admitted, NO_BODY, []);
     if (head.isHeldBack) exchange.response.writeContinue();
     readBody(exchange.request, maxBodyBytes, (error, body) => {
       if (error) exchange.fail(error);
-      else exchange.attempt(() => this.#check(call, live, body));
+      else exchange.attempt(() => this.#check(admitted, body));
     });
-  }
-
-  #check(call: CallRequest, live: LiveApp, body: Buffer): void | Promise<void> {
-    const conclude = (fault: JsonFault | null): void => {
-      if (fault) throw new AppError("invalid_json", { message: fault.message });
-      this.#run(call, live, body);
-    };
-    if (body.length > OFF_THREAD_BYTES) return checkJsonOffThread(body).then(conclude);
-    conclude(body.length === 0 ? null : checkJson(body));
     return undefined;
   }
 
-  #run({ exchange, head, route }: CallRequest, live: LiveApp, body: Buffer): void {
-    const { app, version, pool } = live;
-    const { response, request, id } = exchange;
-    if (response.destroyed) return;
-    const target = { appNumber: app.number, versionId: version.id, pool };
-    const ip = request.socket.remoteAddress ?? null;
-    const { functionName, isBare } = route;
-    const answer = new RunAnswer(exchange, head, live);
-    answer.follow(this.#executor.execute({ id, target, functionName, body, isBare, ip }, answer));
+  #check(call: AdmittedRequest, body: Buffer): void | Promise<void> {
+    const conclude = (fault: JsonFault | null, names: readonly string[] | null): void | Promise<void> => {
+      if (fault) throw new AppError("invalid_json", { message: fault.message });
+      return this.#starter.start(call, body, names);
+    };
+    if (body.length > OFF_THREAD_BYTES) {
+      return checkJsonOffThread(body).then(({ fault, names }) => conclude(fault, names));
+    }
+    return conclude(body.length === 0 ? null : checkJson(body), null);
   }
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AppError } from "../model/errors.ts";
-import type { RunTiming } from "../runs/execute.ts";
+import type { RunTiming } from "../runs/live-run.ts";
 import { respondError, roundMs } from "../runs/response.ts";
 import type { RunResponse } from "../runs/response.ts";
 import type { Cors } from "./cors.ts";
@@ -18,8 +18,8 @@ export type OnFault = (exchange: Exchange, error: unknown) => void;
 export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** On a run call the run's id. */
-  readonly id: string;
+  /** On a run call the run's id; on a replay the id of the run that is answered again. */
+  id: string;
   readonly #cors: Cors;
   readonly #onFault: OnFault;
   /** Null as long as it is not known to be well-formed. */
@@ -56,7 +56,7 @@ export class Exchange {
       headers.push("content-length", "0");
     }
     if (timing) headers.push("server-timing", serverTiming(timing));
-    if (answer.error) addAll(headers, answer.headers);
+    addAll(headers, answer.headers);
     if (head && head.origin !== null) addAll(headers, this.#cors.headers(head.origin));
     const isCutOff = !request.complete && !(head && isSoonOver(head));
     if (this.isLast || isCutOff) headers.push("connection", "close");
@@ -69,8 +69,9 @@ export class Exchange {
   }
 
   /** Sends the head of an answer whose body follows piece by piece. */
-  open(status: number, headers: string[], timing: RunTiming): void {
-    headers.push("x-request-id", this.id, "server-timing", serverTiming(timing));
+  open(status: number, headers: string[], timing: RunTiming | null): void {
+    headers.push("x-request-id", this.id);
+    if (timing) headers.push("server-timing", serverTiming(timing));
     if (this.head && this.head.origin !== null) addAll(headers, this.#cors.headers(this.head.origin));
     if (this.isLast) headers.push("connection", "close");
     this.response.writeHead(status, headers);
@@ -80,9 +81,9 @@ export class Exchange {
     this.answer(respondError(this.id, error));
   }
 
-  answerJson(status: number, value: object): void {
+  answerJson(status: number, value: object, headers: Readonly<Record<string, string>> = {}): void {
     const body = Buffer.from(JSON.stringify(value));
-    this.answer({ status, contentType: "application/json", body, headers: {}, error: null });
+    this.answer({ status, contentType: "application/json", body, headers, error: null });
   }
 
   /** The answer to a browser that asks whether a page may call. */

@@ -11,6 +11,10 @@ export type RequestHead = {
   xDisconnect: string | null;
   accept: string | null;
   acceptEncoding: string | null;
+  prefer: string | null;
+  lastEventId: string | null;
+  idempotencyKey: string | null;
+  webhookSecret: string | null;
   isChunked: boolean;
   /** The caller sends the body only when asked to. */
   isHeldBack: boolean;
@@ -39,6 +43,10 @@ export function readHead(request: IncomingMessage): RequestHead {
     xDisconnect: null,
     accept: null,
     acceptEncoding: null,
+    prefer: null,
+    lastEventId: null,
+    idempotencyKey: null,
+    webhookSecret: null,
     isChunked: false,
     isHeldBack: false,
   };
@@ -55,6 +63,7 @@ export function readHead(request: IncomingMessage): RequestHead {
         if (name.toLowerCase() === "origin") head.origin = once(head.origin, value, name);
         else if (name.toLowerCase() === "expect") head.isHeldBack = true;
         else if (name.toLowerCase() === "accept") head.accept = joined(head.accept, value);
+        else if (name.toLowerCase() === "prefer") head.prefer = joined(head.prefer, value);
         break;
       case 12:
         if (name.toLowerCase() === "content-type") head.contentType = once(head.contentType, value, name);
@@ -63,6 +72,8 @@ export function readHead(request: IncomingMessage): RequestHead {
       case 13:
         if (name.toLowerCase() === "authorization")
           head.authorization = once(head.authorization, value, name);
+        else if (name.toLowerCase() === "last-event-id")
+          head.lastEventId = once(head.lastEventId, value, name);
         break;
       case 14:
         if (name.toLowerCase() === "content-length") head.contentLength = value;
@@ -70,9 +81,13 @@ export function readHead(request: IncomingMessage): RequestHead {
       case 15:
         if (name.toLowerCase() === "accept-encoding")
           head.acceptEncoding = joined(head.acceptEncoding, value);
+        else if (name.toLowerCase() === "idempotency-key")
+          head.idempotencyKey = once(head.idempotencyKey, value, name);
         break;
       case 16:
         if (name.toLowerCase() === "content-encoding") head.contentEncoding = value.trim().toLowerCase();
+        else if (name.toLowerCase() === "x-webhook-secret")
+          head.webhookSecret = once(head.webhookSecret, value, name);
         break;
       case 17:
         if (name.toLowerCase() === "transfer-encoding") head.isChunked = true;

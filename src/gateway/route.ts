@@ -19,8 +19,9 @@ export type RunRoute = AppRoute & {
   readonly action: RunAction;
 };
 
-const RUN_ACTIONS = ["cancel"] as const;
-export type RunAction = (typeof RUN_ACTIONS)[number];
+const RUN_ACTIONS = ["input", "result", "events", "cancel"] as const;
+/** The run itself, or one of these after its id. */
+export type RunAction = "record" | (typeof RUN_ACTIONS)[number];
 
 export type Route = CallRoute | RunRoute;
 
@@ -45,7 +46,7 @@ export function parseRoute(target: string): Route | null {
 }
 
 function parseRun(app: AppRoute, [runId = "", name, ...more]: readonly string[]): RunRoute | null {
-  const action = RUN_ACTIONS.find((known) => known === name);
+  const action = name === undefined ? "record" : RUN_ACTIONS.find((known) => known === name);
   return action && RUN_ID.test(runId) && more.length === 0 ? { kind: "run", ...app, runId, action } : null;
 }
 

@@ -1,24 +1,36 @@
 import type { LiveApp } from "../apps/catalog.ts";
 import type { Chunk } from "../replicas/call.ts";
-import type { LiveRun, RunEnd, RunReader } from "../runs/execute.ts";
+import type { LiveRun, RunEnd, RunReader } from "../runs/live-run.ts";
+import { plainChunk } from "../runs/response.ts";
 import { takesGzip, wantsEvents } from "./accepts.ts";
 import type { Exchange } from "./exchange.ts";
 import type { RequestHead } from "./request-head.ts";
 import { StreamAnswer } from "./stream-answer.ts";
+
+/** How long a caller will wait, and what happens to the run then. */
+export type Patience = {
+  readonly waitMs: number;
+  /** Whether the run is no longer the caller's, who has been told so. */
+  adopt(run: LiveRun, answer: RunAnswer): Promise<boolean>;
+};
 
 /** The caller who waits for a run: one JSON answer, or a stream of events if the function gives an iterator. */
 export class RunAnswer implements RunReader {
   readonly #exchange: Exchange;
   readonly #head: RequestHead;
   readonly #live: LiveApp;
+  readonly #patience: Patience | null;
   #run: LiveRun | null = null;
   #stream: StreamAnswer | null = null;
+  #timer: NodeJS.Timeout | undefined;
   #isGone = false;
+  #isAdopted = false;
 
-  constructor(exchange: Exchange, head: RequestHead, live: LiveApp) {
+  constructor(exchange: Exchange, head: RequestHead, live: LiveApp, patience: Patience | null) {
     this.#exchange = exchange;
     this.#head = head;
     this.#live = live;
+    this.#patience = patience;
   }
 
   /** Ties it to its run, which ends or goes on without the caller as that one asked. */
@@ -26,21 +38,24 @@ export class RunAnswer implements RunReader {
     this.#run = run;
     const { response } = this.#exchange;
     response.on("close", () => {
-      if (!response.writableFinished) this.#leave(run);
+      if (!response.writableFinished && !this.#isAdopted) this.#leave(run);
     });
+    if (this.#patience && !run.end) this.#wait(run, this.#patience);
   }
 
   onStream(): void {
+    clearTimeout(this.#timer);
     if (!this.#isGone) this.#stream = this.#openStream();
     else if (this.#head.xDisconnect !== "continue") this.#run?.cancel();
   }
 
   onChunk(chunk: Chunk): void {
-    if (this.#isGone) this.#run?.grant(chunk.wireBytes);
+    if (this.#isGone) this.#run?.grantUnread(chunk.wireBytes);
     else this.#stream?.chunk(chunk);
   }
 
   onEnd(end: RunEnd): void {
+    clearTimeout(this.#timer);
     if (this.#stream) this.#stream.end(end);
     else if (end.outcome.kind === "returned" && end.response.status < 300 && wantsEvents(this.#head.accept)) {
       this.#answerAsStream(end, end.outcome.json);
@@ -50,10 +65,16 @@ export class RunAnswer implements RunReader {
   /** A plain value, asked for as a stream: as if it had been yielded. */
   #answerAsStream(end: RunEnd, json: Buffer): void {
     const stream = this.#openStream();
-    const isText = json[0] === QUOTE;
-    const bytes = isText ? Buffer.from(JSON.parse(json.toString()) as string) : json;
-    stream?.chunk({ isText, bytes, wireBytes: 0 });
+    stream?.chunk({ ...plainChunk(json), wireBytes: 0 });
     stream?.end(end);
+  }
+
+  #wait(run: LiveRun, patience: Patience): void {
+    this.#timer = setTimeout(() => {
+      this.#exchange.attempt(async () => {
+        this.#isAdopted = await patience.adopt(run, this);
+      });
+    }, patience.waitMs);
   }
 
   #openStream(): StreamAnswer | null {
@@ -68,11 +89,10 @@ export class RunAnswer implements RunReader {
 
   #leave(run: LiveRun): void {
     this.#isGone = true;
+    clearTimeout(this.#timer);
     this.#stream?.close();
     const wish = this.#head.xDisconnect;
     if (wish === "cancel" || (this.#stream && wish !== "continue")) run.cancel();
     else run.forsake();
   }
 }
-
-const QUOTE = 0x22;

@@ -1,18 +1,23 @@
-import type { Catalog } from "../apps/catalog.ts";
+import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import { AppError } from "../model/errors.ts";
-import type { Executor } from "../runs/execute.ts";
-import type { Store } from "../store/store.ts";
+import { isFinal } from "../model/run.ts";
+import type { Canceller } from "../runs/cancel.ts";
+import type { KnownRun, RunLookup } from "../runs/lookup.ts";
+import { takesGzip } from "./accepts.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Connection } from "./connection.ts";
+import { EventsAnswer } from "./events-answer.ts";
 import type { Exchange } from "./exchange.ts";
+import { preferredWait } from "./prefer.ts";
 import type { RequestHead } from "./request-head.ts";
-import type { RunRoute } from "./route.ts";
+import type { RunAction, RunRoute } from "./route.ts";
+import { sendInput, sendRecord, sendResult } from "./run-views.ts";
 
 export type RunParts = {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
-  readonly executor: Executor;
-  readonly store: Store;
+  readonly lookup: RunLookup;
+  readonly canceller: Canceller;
 };
 
 type RunRequest = {
@@ -22,7 +27,20 @@ type RunRequest = {
   readonly route: RunRoute;
 };
 
-/** `/v4/{project}/{app}/runs/{id}/…`: what can be done with a run from outside. Always with a token. */
+type AppRunRequest = RunRequest & { readonly live: LiveApp };
+
+const METHODS: Record<RunAction, "GET" | "POST"> = {
+  record: "GET",
+  input: "GET",
+  result: "GET",
+  events: "GET",
+  cancel: "POST",
+};
+/** When it is worth asking again for a result that is not there yet. */
+const RETRY_AFTER = { "retry-after": "1" };
+const EVENT_NUMBER = /^\d{1,15}$/;
+
+/** `/v4/{project}/{app}/runs/{id}…`: what can be done with a run from outside. Always with a token. */
 export class RunHandler {
   readonly #parts: RunParts;
 
@@ -30,24 +48,86 @@ export class RunHandler {
     this.#parts = parts;
   }
 
-  async handle({ connection, exchange, head, route }: RunRequest): Promise<void> {
+  async handle(request: RunRequest): Promise<void> {
+    const { connection, exchange, head, route } = request;
     const { catalog, authenticator } = this.#parts;
     await authenticator.admit(connection, head.authorization, route.projectId);
     const live = catalog.find(route.projectId, route.appName);
     if (!live) throw new AppError("app_not_found");
-    if (exchange.request.method !== "POST") {
-      throw new AppError("method_not_allowed", { headers: { allow: "POST" } });
+    const method = METHODS[route.action];
+    if (exchange.request.method !== method) {
+      throw new AppError("method_not_allowed", { headers: { allow: method } });
     }
-    await this.#cancel(live.app.number, route.runId);
-    exchange.answerJson(202, { run_id: route.runId });
+    await this.#act({ ...request, live });
   }
 
-  async #cancel(appNumber: number, id: string): Promise<void> {
-    const { executor, store } = this.#parts;
-    const run = executor.find(id);
-    if (run && run.request.target.appNumber === appNumber) run.cancel();
-    else if (executor.hasEnded(appNumber, id) || (await store.runs.find({ appNumber, id }))) {
-      throw new AppError("run_finished");
-    } else throw new AppError("run_not_found");
+  async #act(request: AppRunRequest): Promise<void> {
+    const { exchange, route, live } = request;
+    switch (route.action) {
+      case "record":
+        return await sendRecord(exchange, await this.#find(request), live.app);
+      case "input":
+        return sendInput(exchange, await this.#find(request));
+      case "result":
+        return await this.#result(request);
+      case "events":
+        return await this.#events(request);
+      case "cancel":
+        await this.#parts.canceller.cancel({ appNumber: live.app.number, id: route.runId });
+        return exchange.answerJson(202, { run_id: route.runId });
+      default:
+        return route.action satisfies never;
+    }
+  }
+
+  async #result(request: AppRunRequest): Promise<void> {
+    const { exchange, head, live } = request;
+    const waitSeconds = preferredWait(head.prefer);
+    const known = await (waitSeconds ? this.#findEnded(request, waitSeconds) : this.#find(request));
+    const applied = waitSeconds === null ? {} : { "preference-applied": `wait=${waitSeconds}` };
+    if (isFinal(known.run.state)) {
+      await sendResult(exchange, known, live.version.config.deployment.sse, applied);
+      return;
+    }
+    const { id, state } = known.run;
+    exchange.answerJson(202, { run_id: id, status: state }, { ...RETRY_AFTER, ...applied });
+  }
+
+  async #events(request: AppRunRequest): Promise<void> {
+    const { exchange, head, live } = request;
+    const { lastEventId } = head;
+    if (lastEventId !== null && !EVENT_NUMBER.test(lastEventId)) {
+      throw new AppError("bad_request", { message: "Last-Event-ID is the number of an event." });
+    }
+    const { deployment, limits } = live.version.config;
+    const answer = new EventsAnswer(exchange, this.#parts.lookup, {
+      app: live.app,
+      after: Number(lastEventId ?? 0),
+      sse: deployment.sse,
+      isGzip: takesGzip(head.acceptEncoding),
+      stallSeconds: limits.streamStallTimeoutSeconds,
+    });
+    await answer.send(await this.#find(request));
+  }
+
+  async #find({ live, route }: AppRunRequest): Promise<KnownRun> {
+    const known = await this.#parts.lookup.find({ appNumber: live.app.number, id: route.runId });
+    if (!known) throw new AppError("run_not_found");
+    return known;
+  }
+
+  /** The run when it has ended, or as it stands after that time. */
+  async #findEnded({ exchange, live, route }: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
+    const patience = new AbortController();
+    const timer = setTimeout(() => patience.abort(), waitSeconds * 1000);
+    exchange.response.once("close", () => patience.abort());
+    try {
+      const key = { appNumber: live.app.number, id: route.runId };
+      const known = await this.#parts.lookup.findEnded(key, patience.signal);
+      if (!known) throw new AppError("run_not_found");
+      return known;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }

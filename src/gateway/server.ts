@@ -18,16 +18,19 @@ import { Router } from "./route.ts";
 import type { Route } from "./route.ts";
 import { RunHandler } from "./run-route.ts";
 import type { RunParts } from "./run-route.ts";
+import { RunStarter } from "./start-run.ts";
+import type { StarterParts } from "./start-run.ts";
 
-export type GatewayOptions = RunParts & {
-  readonly host: string;
-  readonly port: number;
-  readonly corsOrigins: readonly string[];
-  readonly maxConnections: number;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly arrival?: ArrivalLimits;
-};
+export type GatewayOptions = RunParts &
+  StarterParts & {
+    readonly host: string;
+    readonly port: number;
+    readonly corsOrigins: readonly string[];
+    readonly maxConnections: number;
+    readonly clock: Clock;
+    readonly log: Log;
+    readonly arrival?: ArrivalLimits;
+  };
 
 /** How slowly a request may arrive: its headers, and all of it. */
 export type ArrivalLimits = { readonly headersMs: number; readonly requestMs: number };
@@ -51,7 +54,7 @@ export class Gateway {
   private constructor(options: GatewayOptions) {
     this.#options = options;
     this.#cors = new Cors(options.corsOrigins);
-    this.#calls = new CallHandler(options);
+    this.#calls = new CallHandler({ ...options, starter: new RunStarter(options) });
     this.#runs = new RunHandler(options);
     const { headersMs, requestMs } = options.arrival ?? ARRIVAL;
     this.#server = createServer({

@@ -1,14 +1,18 @@
-import { randomUUID } from "node:crypto";
-import { fastify } from "fastify";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { bearerToken } from "../identity/bearer.ts";
+import { requireRole } from "../identity/principal.ts";
+import type { Principal, Role } from "../identity/principal.ts";
+import type { Tokens } from "../identity/tokens.ts";
 import type { Log } from "../kit/log.ts";
-import { AppError, errorBody } from "../model/errors.ts";
 import type { Store } from "../store/store.ts";
+import { createListener } from "./api/listener.ts";
+import { addWebhookRoutes } from "./deliveries.ts";
+import type { WebhookParts } from "./deliveries.ts";
 
-export type ManagementOptions = {
+export type ManagementOptions = Omit<WebhookParts, "authorize"> & {
   readonly host: string;
   readonly port: number;
-  readonly store: Store;
+  readonly tokens: Tokens;
   readonly log: Log;
 };
 
@@ -21,23 +25,20 @@ export class Management {
     this.#app = app;
   }
 
-  static async listen({ host, port, store, log }: ManagementOptions): Promise<Management> {
-    const app = fastify({ genReqId: () => randomUUID(), logger: false });
+  static async listen(options: ManagementOptions): Promise<Management> {
+    const { host, port, store, tokens, log } = options;
+    const app = createListener(log);
     const management = new Management(app);
-    app.addHook("onRequest", async (request, reply) => {
-      reply.header("x-request-id", request.id);
-    });
-    app.setNotFoundHandler((request, reply) => sendError(reply, request.id, new AppError("not_found")));
-    app.setErrorHandler((error, request, reply) => {
-      if (error instanceof AppError) return sendError(reply, request.id, error);
-      log.error({ err: error, requestId: request.id }, "a request failed on an error of ours");
-      return sendError(reply, request.id, new AppError("internal"));
-    });
     app.get("/livez", () => ({ status: "ok" }));
     app.get("/readyz", async (_, reply) => {
       const problem = await management.#problem(store);
       return reply.code(problem ? 503 : 200).send(problem ? { status: problem } : { status: "ok" });
     });
+    const authenticate = async (authorization: string | null): Promise<Principal> =>
+      (await tokens.admit(bearerToken(authorization))).principal;
+    const authorize = async (request: FastifyRequest, projectId: string, role: Role): Promise<void> =>
+      requireRole(await authenticate(request.headers.authorization ?? null), projectId, role);
+    addWebhookRoutes(app, { ...options, authorize });
     await app.listen({ host, port });
     return management;
   }
@@ -64,20 +65,4 @@ export class Management {
       return "the database does not answer";
     }
   }
-}
-
-type Reply = {
-  code(status: number): Reply;
-  headers(headers: Record<string, string>): Reply;
-  type(type: string): Reply;
-  send(body: string): unknown;
-};
-
-function sendError(reply: Reply, requestId: string, error: AppError): unknown {
-  const body = errorBody(error, requestId);
-  return reply
-    .code(error.status)
-    .headers(error.detail.headers ?? {})
-    .type("application/json")
-    .send(body);
 }

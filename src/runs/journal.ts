@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../kit/log.ts";
-import type { Run } from "../model/run.ts";
+import type { EndedRun } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
+import type { LiveRun } from "./live-run.ts";
+
+/** What is to be stored of a run that has ended, and the run itself for who asks until then. */
+export type JournalEntry = EndedRun & { readonly live: LiveRun };
 
 /** A record is on its way to the disk at most this long after its run has ended. */
 const FLUSH_MS = 50;
@@ -14,37 +18,46 @@ const FLUSH_ROWS = 200;
 const BATCH = 2_000;
 /** What may pile up while the database is away: about 100 MB. */
 const MAX_WAITING = 100_000;
+/** Of arguments and results among it: past this only the records are kept. */
+const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 const RETRY_MS = 1_000;
 
 /** Writes records of ended runs behind, in batches: no caller ever waits for one. */
 export class Journal {
   readonly #store: Store;
   readonly #log: Log;
-  #waiting: Run[] = [];
+  readonly #onDeliveries: () => void;
+  #waiting: JournalEntry[] = [];
+  #payloadBytes = 0;
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
   #dropped = 0;
   /** The latest write did. */
   #hasFailed = false;
 
-  constructor(store: Store, log: Log) {
+  /** `onDeliveries` is called when runs with deliveries have been stored. */
+  constructor(store: Store, log: Log, onDeliveries: () => void) {
     this.#store = store;
     this.#log = log;
+    this.#onDeliveries = onDeliveries;
   }
 
-  add(run: Run): void {
+  add(entry: JournalEntry): void {
     if (this.#waiting.length >= MAX_WAITING) {
       this.#dropped += 1;
       return;
     }
-    this.#waiting.push(run);
+    const bytes = payloadBytes(entry);
+    const isKept = this.#payloadBytes + bytes <= MAX_PAYLOAD_BYTES;
+    if (isKept) this.#payloadBytes += bytes;
+    this.#waiting.push(isKept ? entry : { ...entry, payload: null });
     if (this.#waiting.length >= FLUSH_ROWS && !this.#writing && !this.#hasFailed) this.#flush();
     else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
   }
 
-  /** Whether the record of that run of the app waits to be stored. */
-  holds(appNumber: number, id: string): boolean {
-    return this.#waiting.some((run) => run.id === id && run.appNumber === appNumber);
+  /** That run of the app, while it waits to be stored. */
+  find(appNumber: number, id: string): JournalEntry | undefined {
+    return this.#waiting.find(({ run }) => run.id === id && run.appNumber === appNumber);
   }
 
   /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */
@@ -89,8 +102,14 @@ export class Journal {
       this.#hasFailed = false;
       left -= batch.length;
       this.#waiting = this.#waiting.slice(batch.length);
+      for (const entry of batch) this.#payloadBytes -= payloadBytes(entry);
+      if (batch.some(({ delivery }) => delivery !== null)) this.#onDeliveries();
       if (this.#dropped > 0) this.#log.error({ dropped: this.#dropped }, "run records were dropped");
       this.#dropped = 0;
     }
   }
+}
+
+function payloadBytes({ payload }: JournalEntry): number {
+  return payload ? (payload.input?.length ?? 0) + (payload.result?.length ?? 0) : 0;
 }

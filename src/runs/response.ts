@@ -1,5 +1,5 @@
 import { AppError, errorBody } from "../model/errors.ts";
-import type { Outcome } from "../model/outcome.ts";
+import type { Misfit, Outcome } from "../model/outcome.ts";
 
 /** The HTTP answer to a run, byte for byte what a sync caller gets. */
 export type RunResponse = {
@@ -14,6 +14,7 @@ export type RunResponse = {
 
 const JSON_TYPE = "application/json";
 const NO_HEADERS = {};
+const TRY_SOON = { "retry-after": "1" };
 const EMPTY = Buffer.alloc(0);
 /** What a stream's head says; its chunks were the body. */
 export const STREAM_TYPE = "text/event-stream; charset=utf-8";
@@ -24,6 +25,8 @@ const STREAMED: RunResponse = {
   headers: NO_HEADERS,
   error: null,
 };
+const QUOTE = 0x22;
+const ENVELOPE_START_BYTES = `{"run_id":"${"0".repeat(36)}","result":`.length;
 const BODILESS = new Set([204, 205, 304]);
 
 /** Turns what the function did into an answer; `isBare` leaves the envelope away. */
@@ -44,7 +47,7 @@ export function respondError(requestId: string, error: AppError): RunResponse {
     status: error.status,
     contentType: JSON_TYPE,
     body,
-    headers: error.detail.headers ?? NO_HEADERS,
+    headers: error.detail.headers ?? (error.status === 503 ? TRY_SOON : NO_HEADERS),
     error,
   };
 }
@@ -60,9 +63,32 @@ function envelope(runId: string, json: Buffer, runMs: number): Buffer {
   return body;
 }
 
+/** The result as it stands in an answer's body, the envelope taken off again. */
+export function unwrapResult(body: Uint8Array, isBare: boolean): Buffer {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  return isBare ? bytes : bytes.subarray(ENVELOPE_START_BYTES, bytes.lastIndexOf(',"run_time_ms":'));
+}
+
+/** A plain value as if it had been yielded. */
+export function plainChunk(json: Buffer): { readonly isText: boolean; readonly bytes: Buffer } {
+  const isText = json[0] === QUOTE;
+  return { isText, bytes: isText ? Buffer.from(JSON.parse(json.toString()) as string) : json };
+}
+
+/** Whether an answer of that status never has a body. */
+export function isBodiless(status: number): boolean {
+  return BODILESS.has(status);
+}
+
 /** Two decimals are 10 µs: finer than anybody's clock is steady. */
 export function roundMs(ms: number): number {
   return Math.round(ms * 100) / 100;
+}
+
+/** What is told of arguments that do not fit. */
+export function respondMisfit(details: readonly Misfit[]): AppError {
+  const message = details.map(({ field, problem }) => `${field} is ${problem}`).join("; ");
+  return new AppError("invalid_arguments", { message, details });
 }
 
 function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): AppError {
@@ -73,10 +99,7 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): 
     case "unsendable":
       return new AppError(outcome.code, { message: outcome.message, headers: { "x-should-retry": "false" } });
     case "misfit":
-      return new AppError("invalid_arguments", {
-        message: outcome.details.map(({ field, problem }) => `${field} is ${problem}`).join("; "),
-        details: outcome.details,
-      });
+      return respondMisfit(outcome.details);
     case "no_function":
       return new AppError("function_not_found");
     case "died":

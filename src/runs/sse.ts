@@ -58,10 +58,20 @@ export class SseBuffer {
     this.#addRaw(Buffer.from(`${lines.join("")}\n`));
   }
 
+  /** The same with a number by which a reader may come back; a number of the app's own gives way to it. */
+  addNumbered(event: number, chunk: { readonly isText: boolean; readonly bytes: Buffer }): void {
+    const { bytes } = chunk;
+    if (this.#isAuto && chunk.isText && isCompleteSse(bytes)) this.#addRaw(renumber(bytes, event));
+    else {
+      this.#addRaw(Buffer.from(`id: ${event}\n`));
+      this.#addData(bytes);
+    }
+  }
+
   /** One message of a named type. */
-  addEvent(name: string, data: string): void {
+  addEvent(name: string, data: string, event?: number): void {
     if (LINE_BREAK.test(name)) throw new Error("the name of an event is one line");
-    this.#addRaw(Buffer.from(`event: ${name}\n`));
+    this.#addRaw(Buffer.from(event === undefined ? `event: ${name}\n` : `event: ${name}\nid: ${event}\n`));
     this.#addData(Buffer.from(data));
   }
 
@@ -197,6 +207,17 @@ function isCompleteSse(bytes: Buffer): boolean {
     at += 1;
   }
   return hasMessage;
+}
+
+/** Complete SSE text with one number, on its last message: who has read that one has read it all. */
+function renumber(bytes: Buffer, event: number): Buffer {
+  const lines = bytes
+    .toString()
+    .split("\n")
+    .filter((line) => !line.startsWith("id:"));
+  while (lines.at(-1) === "") lines.pop();
+  lines.splice(lines.lastIndexOf("") + 1, 0, `id: ${event}`);
+  return Buffer.from(`${lines.join("\n")}\n\n`);
 }
 
 function startsWith(bytes: Buffer, at: number, name: Buffer): boolean {

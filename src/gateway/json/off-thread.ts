@@ -1,7 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import type { JsonFault } from "./fault.ts";
-import type { BodyPiece } from "./thread.ts";
+import type { BodyPiece, Checked } from "./thread.ts";
 
 /** From here on a body is checked in the thread: on the event loop it would hold up every other call. */
 export const OFF_THREAD_BYTES = 256 * 1024;
@@ -18,10 +17,10 @@ let lastTurn: Promise<unknown> = Promise.resolve();
 let closing = new AbortController();
 
 /**
- * What `checkJson` says, worked out in a thread of its own, one body after the other; the body must not change
+ * What `checkJson` says and the names of the members, worked out in a thread of its own, one body after the other; the body must not change
  * meanwhile. Rejects if the thread dies under this body; the next one gets a new thread.
  */
-export function checkJsonOffThread(body: Buffer): Promise<JsonFault | null> {
+export function checkJsonOffThread(body: Buffer): Promise<Checked> {
   const { signal } = closing;
   const turn = lastTurn.then(() => takeTurn(body, signal));
   lastTurn = turn.catch(() => undefined);
@@ -36,14 +35,14 @@ export async function closeJsonChecker(): Promise<void> {
   await lastTurn;
 }
 
-async function takeTurn(body: Buffer, signal: AbortSignal): Promise<JsonFault | null> {
+async function takeTurn(body: Buffer, signal: AbortSignal): Promise<Checked> {
   signal.throwIfAborted();
   const worker = (thread ??= startThread());
   // Referenced only while it works: an idle thread must not keep the process alive.
   worker.ref();
   try {
-    const [fault] = await Promise.all([answer(worker), send(worker, body)]);
-    return fault;
+    const [checked] = await Promise.all([answer(worker), send(worker, body)]);
+    return checked;
   } finally {
     worker.unref();
   }
@@ -76,8 +75,8 @@ function startThread(): Worker {
 }
 
 /** The thread's next answer; rejects if it ends before. */
-function answer(worker: Worker): Promise<JsonFault | null> {
-  const { promise, resolve, reject } = Promise.withResolvers<JsonFault | null>();
+function answer(worker: Worker): Promise<Checked> {
+  const { promise, resolve, reject } = Promise.withResolvers<Checked>();
   const onError = (cause: unknown) => reject(new Error("the JSON checking thread failed", { cause }));
   const onExit = (code: number) => reject(new Error(`the JSON checking thread ended with code ${code}`));
   worker.once("message", resolve);

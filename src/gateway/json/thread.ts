@@ -1,17 +1,24 @@
 import { parentPort } from "node:worker_threads";
 import { checkJson } from "./check-json.ts";
+import type { JsonFault } from "./fault.ts";
+import { memberNames } from "./member-names.ts";
+
+/** What it found: a fault, or the names of the object's members. */
+export type Checked = { readonly fault: JsonFault | null; readonly names: readonly string[] };
 
 /** What the thread is sent: a body is all pieces up to a last one. */
 export type BodyPiece = { readonly piece: Uint8Array<ArrayBuffer>; readonly isLast: boolean };
 
-// The whole of the thread behind `checkJsonOffThread`: pieces come in, and after a last one its body's fault or
-// null goes out.
+// The whole of the thread behind `checkJsonOffThread`: pieces come in, and after a last one what was
+// found in its body goes out.
 let pieces: Uint8Array[] = [];
 parentPort?.on("message", ({ piece, isLast }: BodyPiece) => {
   pieces.push(piece);
   if (!isLast) return;
   const body = Buffer.concat(pieces);
   pieces = [];
+  const fault = checkJson(body);
+  const found: Checked = { fault, names: fault ? [] : memberNames(body) };
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
-  parentPort?.postMessage(checkJson(body));
+  parentPort?.postMessage(found);
 });

@@ -1,0 +1,114 @@
+/** What one source may print: so much at once, and so much a second in the long run. */
+export type FloodLimits = {
+  readonly linesPerSecond: number;
+  readonly bytesPerSecond: number;
+  /** How many seconds' worth may come at once. */
+  readonly burstSeconds: number;
+};
+
+/** A flood that is over: how many lines were left out, and the first of them. */
+export type Flood<Line> = { readonly first: Line; readonly lineCount: number };
+
+type Flow<Line> = {
+  /** What may still come, and when that was so. */
+  lines: number;
+  bytes: number;
+  at: number;
+  /** The flood that is on; what comes meanwhile is left out. */
+  flood: { first: Line; lineCount: number } | null;
+};
+
+/** Sources that are told apart; any more share one allowance until some are quiet. */
+const MAX_SOURCES = 50_000;
+
+/**
+ * Lets a source's lines pass until they are too many, then leaves them out until a second's worth may pass
+ * again: so a flood that goes on is one gap a second, not one between any two lines. Pure but for what it
+ * remembers; times are milliseconds that only grow.
+ */
+export class FloodGate<Line> {
+  readonly #limits: FloodLimits;
+  readonly #flows = new Map<string, Flow<Line>>();
+
+  constructor(limits: FloodLimits) {
+    this.#limits = limits;
+  }
+
+  /** Whether the line may pass; the flood before it, if this line is the first after one. */
+  pass(
+    source: string,
+    line: Line,
+    bytes: number,
+    now: number,
+  ): { passes: boolean; after: Flood<Line> | null } {
+    const flow = this.#flow(source, now);
+    const over = flow.flood && this.#isOver(flow) ? flow.flood : null;
+    if (over) flow.flood = null;
+    if (!flow.flood && flow.lines >= 1 && flow.bytes >= bytes) {
+      flow.lines -= 1;
+      flow.bytes -= bytes;
+      return { passes: true, after: over };
+    }
+    flow.flood ??= { first: line, lineCount: 0 };
+    flow.flood.lineCount += 1;
+    return { passes: false, after: over };
+  }
+
+  /** Floods that are over without a line that came after. Call it now and then: it forgets quiet sources too. */
+  settle(now: number): Flood<Line>[] {
+    const ended: Flood<Line>[] = [];
+    for (const [source, flow] of this.#flows) {
+      this.#refill(flow, now);
+      if (flow.flood && this.#isOver(flow)) {
+        ended.push(flow.flood);
+        flow.flood = null;
+      }
+      // One that may print all again is like one that was never seen.
+      if (!flow.flood && this.#isFull(flow)) this.#flows.delete(source);
+    }
+    return ended;
+  }
+
+  /** Ends every flood. */
+  end(): Flood<Line>[] {
+    const floods = [...this.#flows.values()].flatMap(({ flood }) => flood ?? []);
+    this.#flows.clear();
+    return floods;
+  }
+
+  #flow(source: string, now: number): Flow<Line> {
+    const isNewAndTooMany = this.#flows.size >= MAX_SOURCES && !this.#flows.has(source);
+    const key = isNewAndTooMany ? "" : source;
+    const known = this.#flows.get(key);
+    if (known) {
+      this.#refill(known, now);
+      return known;
+    }
+    const { linesPerSecond, bytesPerSecond, burstSeconds } = this.#limits;
+    const flow = {
+      lines: linesPerSecond * burstSeconds,
+      bytes: bytesPerSecond * burstSeconds,
+      at: now,
+      flood: null,
+    };
+    this.#flows.set(key, flow);
+    return flow;
+  }
+
+  #refill(flow: Flow<Line>, now: number): void {
+    const { linesPerSecond, bytesPerSecond, burstSeconds } = this.#limits;
+    const seconds = (now - flow.at) / 1000;
+    flow.lines = Math.min(linesPerSecond * burstSeconds, flow.lines + linesPerSecond * seconds);
+    flow.bytes = Math.min(bytesPerSecond * burstSeconds, flow.bytes + bytesPerSecond * seconds);
+    flow.at = now;
+  }
+
+  #isOver({ lines, bytes }: Flow<Line>): boolean {
+    return lines >= this.#limits.linesPerSecond && bytes >= this.#limits.bytesPerSecond;
+  }
+
+  #isFull({ lines, bytes }: Flow<Line>): boolean {
+    const { linesPerSecond, bytesPerSecond, burstSeconds } = this.#limits;
+    return lines >= linesPerSecond * burstSeconds && bytes >= bytesPerSecond * burstSeconds;
+  }
+}

@@ -1,0 +1,114 @@
+import type { LogLine } from "../../model/log-line.ts";
+
+/** What may wait for the database: about 64 MB of memory. */
+const MAX_WAITING_BYTES = 32 * 1024 * 1024;
+/** What is kept of what is stored, for tails that follow closely. */
+const MAX_RECENT_BYTES = 4 * 1024 * 1024;
+/** What a line costs beside its text. */
+const LINE_BYTES = 200;
+
+/** Lines read from memory: those that were chosen, and how far they were looked through. */
+export type BufferPage = { readonly lines: LogLine[]; readonly reached: string };
+
+/**
+ * The latest lines of all apps, in the order of their ids: first some that are stored already, then those that
+ * wait to be.
+ */
+export class LineBuffer {
+  #lines: LogLine[] = [];
+  #storedCount = 0;
+  #storedBytes = 0;
+  #waitingBytes = 0;
+  #completeAfter: string;
+
+  /** No line of this buffer's will have an id up to `start`. */
+  constructor(start: string) {
+    this.#completeAfter = start;
+  }
+
+  /** Every line after this one is here, and every one before it is stored. */
+  get completeAfter(): string {
+    return this.#completeAfter;
+  }
+
+  /** Takes no more until something is stored. */
+  get isFull(): boolean {
+    return this.#waitingBytes >= MAX_WAITING_BYTES;
+  }
+
+  get waitingCount(): number {
+    return this.#lines.length - this.#storedCount;
+  }
+
+  /** The latest line, or the place before the first. */
+  get last(): string {
+    return this.#lines.at(-1)?.id ?? this.#completeAfter;
+  }
+
+  /** Adds a line; its id is above all others. */
+  add(line: LogLine): void {
+    this.#lines.push(line);
+    this.#waitingBytes += sizeOf(line);
+  }
+
+  /** The first lines that wait. */
+  waiting(maxLines: number, maxBytes: number): LogLine[] {
+    let bytes = 0;
+    let end = this.#storedCount;
+    const last = Math.min(this.#lines.length, end + maxLines);
+    while (end < last && bytes < maxBytes) bytes += sizeOf(this.#lines[end++]!);
+    return this.#lines.slice(this.#storedCount, end);
+  }
+
+  /** The first `count` of those that wait are stored. */
+  markStored(count: number): void {
+    for (const line of this.#lines.slice(this.#storedCount, this.#storedCount + count)) {
+      this.#waitingBytes -= sizeOf(line);
+      this.#storedBytes += sizeOf(line);
+    }
+    this.#storedCount += count;
+    let drop = 0;
+    while (drop < this.#storedCount && this.#storedBytes > MAX_RECENT_BYTES) {
+      this.#storedBytes -= sizeOf(this.#lines[drop++]!);
+    }
+    if (drop === 0) return;
+    this.#completeAfter = this.#lines[drop - 1]!.id;
+    this.#lines = this.#lines.slice(drop);
+    this.#storedCount -= drop;
+  }
+
+  /** Gives up what waits; returns how many lines that were. */
+  abandon(): number {
+    const count = this.waitingCount;
+    this.#lines = this.#lines.slice(0, this.#storedCount);
+    this.#waitingBytes = 0;
+    return count;
+  }
+
+  /** Chosen lines after that place; null when some of them may be in the store only. */
+  after(place: string, chooses: (line: LogLine) => boolean, limit: number): BufferPage | null {
+    if (place < this.#completeAfter) return null;
+    const lines: LogLine[] = [];
+    for (let i = this.#firstAfter(place); i < this.#lines.length; i++) {
+      const line = this.#lines[i]!;
+      if (!chooses(line)) continue;
+      lines.push(line);
+      if (lines.length === limit) return { lines, reached: line.id };
+    }
+    return { lines, reached: this.last > place ? this.last : place };
+  }
+
+  #firstAfter(place: string): number {
+    let [low, high] = [0, this.#lines.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#lines[middle]!.id > place) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+}
+
+function sizeOf({ text }: LogLine): number {
+  return text.length + LINE_BYTES;
+}

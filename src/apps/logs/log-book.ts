@@ -1,0 +1,211 @@
+import { randomBytes } from "node:crypto";
+import { Bell } from "../../kit/bell.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { Log } from "../../kit/log.ts";
+import { FIRST_TAG, logIdAt, nanosecondsOf } from "../../model/log-line.ts";
+import type { LogLine } from "../../model/log-line.ts";
+import { RUN_ID } from "../../model/names.ts";
+import type { LogScan } from "../../store/log-lines.ts";
+import type { Store } from "../../store/store.ts";
+import type { AppLogLine } from "../catalog.ts";
+import { FloodGate } from "./flood-gate.ts";
+import type { Flood, FloodLimits } from "./flood-gate.ts";
+import { LineBuffer } from "./line-buffer.ts";
+import { LineNumbers } from "./line-numbers.ts";
+import { LineWriter } from "./line-writer.ts";
+import { readPage } from "./read-page.ts";
+import type { LogQuery, LogQueryPage } from "./read-page.ts";
+import { fitText } from "./fit-text.ts";
+
+export type LogBookParts = {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** For each run, in place of the usual ones. */
+  readonly runLimits?: FloodLimits;
+};
+
+/** Which lines of an app a tail wants, and after which one; without that, those that are yet to come. */
+export type TailQuery = Pick<LogScan, "appNumber" | "runId" | "replicaId" | "after">;
+
+const SETTLE_MS = 1_000;
+const STOP_PATIENCE_MS = 5_000;
+const NS_PER_MS = 1_000_000n;
+/** A later line than this in the store was stamped by a clock that was wrong: it is not waited for. */
+const MAX_AHEAD_NS = 3_600_000n * NS_PER_MS;
+/** A tail takes so many lines at once, and looks at so many where it has to ask the store. */
+const TAIL_LINES = 64;
+const TAIL_SCAN = 2_000;
+
+const RUN_LIMITS: FloodLimits = { linesPerSecond: 1_000, bytesPerSecond: 1024 * 1024, burstSeconds: 5 };
+/** Of all its runs: one app's flood must not fill the memory that others' lines wait in. */
+const APP_LIMITS: FloodLimits = { linesPerSecond: 10_000, bytesPerSecond: 10 * 1024 * 1024, burstSeconds: 2 };
+
+type Gate = {
+  /** Whom the limits are for. */
+  readonly who: string;
+  readonly limits: FloodLimits;
+  readonly sourceOf: (line: AppLogLine) => string;
+  readonly floods: FloodGate<AppLogLine>;
+};
+
+/**
+ * What apps print: every line gets its place, and can be read again or followed. Nothing that is added is ever
+ * waited for; what is too much is left out, and the log says so.
+ */
+export class LogBook {
+  readonly #parts: LogBookParts;
+  readonly #gates: readonly Gate[];
+  readonly #buffer: LineBuffer;
+  readonly #writer: LineWriter;
+  readonly #numbers = new LineNumbers();
+  /** Lines of each app for which there was no room. */
+  readonly #missing = new Map<number, { first: AppLogLine; lineCount: number }>();
+  readonly #bell = new Bell();
+  readonly #stopping = new AbortController();
+  readonly #tag = randomBytes(7).toString("hex");
+  readonly #settling: NodeJS.Timeout;
+  #lastNs: bigint;
+
+  private constructor(parts: LogBookParts, startNs: bigint) {
+    this.#parts = parts;
+    this.#lastNs = startNs;
+    this.#gates = [
+      gateOf(
+        "a run",
+        (line) => line.runId ?? `${line.appNumber}/${line.replicaId}`,
+        parts.runLimits ?? RUN_LIMITS,
+      ),
+      gateOf("an app", (line) => String(line.appNumber), APP_LIMITS),
+    ];
+    this.#buffer = new LineBuffer(logIdAt(startNs, this.#tag));
+    this.#writer = new LineWriter({ ...parts, buffer: this.#buffer, onStored: () => this.#tellMissing() });
+    this.#settling = setInterval(() => this.#settle(), SETTLE_MS).unref();
+  }
+
+  /** Opens the book after the last line of the one before. */
+  static async open(parts: LogBookParts): Promise<LogBook> {
+    const nowNs = BigInt(parts.clock.now()) * NS_PER_MS;
+    const last = await parts.store.logs.last();
+    const lastNs = last === null ? 0n : nanosecondsOf(last);
+    return new LogBook(parts, lastNs > nowNs && lastNs < nowNs + MAX_AHEAD_NS ? lastNs : nowNs);
+  }
+
+  /** Takes a line that an app printed. */
+  add(line: AppLogLine): void {
+    const text = fitText(line.text);
+    const now = this.#parts.clock.monotonic();
+    for (const gate of this.#gates) {
+      const { passes, after } = gate.floods.pass(gate.sourceOf(line), line, text.length, now);
+      if (after) this.#tellFlood(after, gate);
+      if (!passes) return;
+    }
+    this.#append(line, text);
+  }
+
+  /** A page of an app's log; what was printed before the call is in it. */
+  async query(query: LogQuery): Promise<LogQueryPage> {
+    await this.#writer.flush();
+    return await readPage(this.#parts.store, query, this.#parts.clock);
+  }
+
+  /** An app's lines as they come, a few at a time, none twice and none left out; ends at the signal. */
+  async *tail(query: TailQuery, signal: AbortSignal): AsyncGenerator<readonly LogLine[]> {
+    const ends = AbortSignal.any([signal, this.#stopping.signal]);
+    const chooses = (line: LogLine): boolean =>
+      line.appNumber === query.appNumber &&
+      (query.runId === undefined || line.runId === query.runId) &&
+      (query.replicaId === undefined || line.replicaId === query.replicaId);
+    let place = query.after ?? this.#buffer.last;
+    while (!ends.aborted) {
+      const inMemory = this.#buffer.after(place, chooses, TAIL_LINES);
+      const { lines, reached } = inMemory ?? (await this.#tailStored(query, place));
+      place = reached;
+      if (lines.length > 0) yield lines;
+      else if (inMemory) await this.#bell.wait(ends);
+    }
+  }
+
+  /** Stores what waits, and ends the tails. */
+  async stop(): Promise<void> {
+    clearInterval(this.#settling);
+    for (const gate of this.#gates) for (const flood of gate.floods.end()) this.#tellFlood(flood, gate);
+    await this.#writer.stop(STOP_PATIENCE_MS);
+    this.#stopping.abort();
+  }
+
+  #append(line: AppLogLine, text: string): void {
+    if (this.#buffer.isFull) {
+      const missing = this.#missing.get(line.appNumber) ?? { first: line, lineCount: 0 };
+      missing.lineCount += 1;
+      this.#missing.set(line.appNumber, missing);
+      return;
+    }
+    const { appNumber, replicaId, stream, runId } = line;
+    this.#buffer.add({
+      id: this.#nextId(),
+      appNumber,
+      // The tag came from the app's own output: what is no run's id is no run's line.
+      runId: runId !== null && RUN_ID.test(runId) ? runId : null,
+      replicaId,
+      lineNumber: this.#numbers.next(appNumber, replicaId),
+      stream,
+      text,
+    });
+    this.#writer.note();
+    if (this.#bell.isAwaited) this.#bell.ring();
+  }
+
+  /** A time of its own for each line, above all before it. */
+  #nextId(): string {
+    const nowNs = BigInt(this.#parts.clock.now()) * NS_PER_MS;
+    this.#lastNs = nowNs > this.#lastNs ? nowNs : this.#lastNs + 1n;
+    return logIdAt(this.#lastNs, this.#tag);
+  }
+
+  /** Up to where memory begins. */
+  async #tailStored(
+    query: TailQuery,
+    place: string,
+  ): Promise<{ lines: readonly LogLine[]; reached: string }> {
+    const edge = this.#buffer.completeAfter;
+    const { lines, reached } = await this.#parts.store.logs.scan({
+      ...query,
+      direction: "forward",
+      after: place,
+      before: logIdAt(nanosecondsOf(edge) + 1n, FIRST_TAG),
+      limit: TAIL_LINES,
+      scanLimit: TAIL_SCAN,
+    });
+    return { lines, reached: reached ?? edge };
+  }
+
+  #settle(): void {
+    const now = this.#parts.clock.monotonic();
+    for (const gate of this.#gates) {
+      for (const flood of gate.floods.settle(now)) this.#tellFlood(flood, gate);
+    }
+  }
+
+  #tellFlood({ first, lineCount }: Flood<AppLogLine>, { who, limits }: Gate): void {
+    const lines = lineCount === 1 ? "1 line was" : `${lineCount} lines were`;
+    const may = `${who} may print ${limits.linesPerSecond} lines and ${limits.bytesPerSecond} bytes a second`;
+    this.#append(first, `[millrace] ${lines} left out here: ${may}`);
+  }
+
+  #tellMissing(): void {
+    if (this.#missing.size === 0 || this.#buffer.isFull) return;
+    const missing = [...this.#missing.values()];
+    this.#missing.clear();
+    for (const { first, lineCount } of missing) {
+      const { projectId, appName } = first;
+      this.#parts.log.error({ projectId, appName, lineCount }, "lines of an app were dropped");
+      const text = `[millrace] ${lineCount} lines are missing here: they could not be stored`;
+      this.#append({ ...first, runId: null }, text);
+    }
+  }
+}
+
+function gateOf(who: string, sourceOf: (line: AppLogLine) => string, limits: FloodLimits): Gate {
+  return { who, limits, sourceOf, floods: new FloodGate(limits) };
+}

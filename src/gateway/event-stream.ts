@@ -1,0 +1,115 @@
+import type { ServerResponse } from "node:http";
+import type { RunTiming } from "../runs/live-run.ts";
+import { STREAM_TYPE } from "../runs/response.ts";
+import { SseBuffer } from "../runs/sse.ts";
+import type { Exchange } from "./exchange.ts";
+import { GzipMember } from "./gzip-member.ts";
+
+export type StreamOptions = {
+  readonly sse: "auto" | "wrap";
+  readonly isGzip: boolean;
+  readonly stallSeconds: number;
+};
+
+const HEARTBEAT_MS = 15_000;
+/** Between the error that ends a stream and the end of the connection: time to be read. */
+const LAST_WORD_MS = 50;
+
+/** Server-sent events on their way to one caller: head, messages, heartbeat, and the two ways to end. */
+export class EventStream {
+  readonly messages: SseBuffer;
+  readonly #exchange: Exchange;
+  readonly #response: ServerResponse;
+  readonly #stallMs: number;
+  readonly #gzip: GzipMember | null;
+  #heartbeat: NodeJS.Timeout | undefined;
+  #isOver = false;
+  isOpen = false;
+  /** Bytes wait for the caller to take them. */
+  isFull = false;
+
+  /** `onDrain` is called when the caller's side, full before, has taken everything. */
+  constructor(exchange: Exchange, options: StreamOptions, onDrain: () => void) {
+    this.#exchange = exchange;
+    this.#response = exchange.response;
+    this.#stallMs = options.stallSeconds * 1000;
+    this.messages = new SseBuffer(options.sse);
+    this.#gzip = options.isGzip ? new GzipMember() : null;
+    this.#response.on("drain", () => {
+      if (this.#isOver) return;
+      this.#setFull(false);
+      onDrain();
+    });
+    this.#response.on("timeout", () => this.#response.destroy());
+    // Before Node looks at the next request of the connection: that one may take its time.
+    this.#response.prependOnceListener("finish", () => this.#setFull(false));
+  }
+
+  /** Nothing can be sent any more. */
+  get isClosed(): boolean {
+    return this.#isOver || this.#response.destroyed;
+  }
+
+  /** Sends the head. */
+  open(timing: RunTiming | null): void {
+    this.isOpen = true;
+    const headers = ["content-type", STREAM_TYPE, "cache-control", "no-cache", "x-accel-buffering", "no"];
+    if (this.#gzip) headers.push("content-encoding", "gzip");
+    headers.push("vary", "Accept-Encoding");
+    // HTTP/1.0 has no chunks: there the end of the connection is the end of the stream.
+    if (this.#exchange.request.httpVersion !== "1.0") headers.push("transfer-encoding", "chunked");
+    this.#exchange.open(200, headers, timing);
+    if (this.#gzip) this.#response.write(this.#gzip.begin());
+    this.#response.flushHeaders();
+    this.#heartbeat = setTimeout(() => this.#beat(), HEARTBEAT_MS);
+  }
+
+  /** Sends the messages gathered so far; false when the caller has to take some first. */
+  flush(): boolean {
+    if (this.messages.bytes === 0) return !this.isFull;
+    const isTaken = this.#response.write(this.#encode(this.messages.take()));
+    this.#heartbeat?.refresh();
+    if (!isTaken) this.#setFull(true);
+    return isTaken;
+  }
+
+  /** Sends the last messages and the end; broken off, it ends without its last chunk, and nobody takes it for whole. */
+  end(isBrokenOff: boolean): void {
+    this.stop();
+    if (this.#response.destroyed) return;
+    const rest = this.#encode(this.messages.take());
+    const last = this.#gzip ? Buffer.concat([rest, this.#gzip.end()]) : rest;
+    this.#isOver = true;
+    // The run is over, but a caller who takes nothing would keep the connection and what is written to it.
+    this.#setFull(true);
+    if (isBrokenOff)
+      this.#response.write(last, () => setTimeout(() => this.#response.destroy(), LAST_WORD_MS));
+    else this.#response.end(last);
+  }
+
+  /** No more heartbeats. */
+  stop(): void {
+    clearTimeout(this.#heartbeat);
+  }
+
+  #encode(text: Buffer): Buffer {
+    return this.#gzip && text.length > 0 ? this.#gzip.add(text) : text;
+  }
+
+  #beat(): void {
+    this.#heartbeat?.refresh();
+    if (this.isFull || this.isClosed) return;
+    this.messages.addComment("");
+    this.flush();
+  }
+
+  /**
+   * While bytes wait, a caller who takes none for too long is as good as gone. The socket's own clock looks at
+   * what leaves it, so that a caller who is slow is not taken for one who has stopped.
+   */
+  #setFull(isFull: boolean): void {
+    if (isFull === this.isFull) return;
+    this.isFull = isFull;
+    this.#response.setTimeout(isFull ? this.#stallMs : 0);
+  }
+}

@@ -1,0 +1,169 @@
+import { hash } from "node:crypto";
+import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { Seal } from "../kit/seal.ts";
+import { misfits } from "../model/arguments.ts";
+import { AppError } from "../model/errors.ts";
+import { isFinal } from "../model/run.ts";
+import type { Executor } from "../runs/execute.ts";
+import type { RunRequest, Webhook } from "../runs/live-run.ts";
+import type { RunLookup } from "../runs/lookup.ts";
+import { respondMisfit } from "../runs/response.ts";
+import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
+import { parseWebhookUrl } from "../runs/webhooks/target.ts";
+import type { AddressRanges } from "../kit/address-ranges.ts";
+import type { Exchange } from "./exchange.ts";
+import { memberNames } from "./json/member-names.ts";
+import { preferredWait } from "./prefer.ts";
+import type { RunQuery } from "./query.ts";
+import type { RequestHead } from "./request-head.ts";
+import type { CallRoute } from "./route.ts";
+import { RunAnswer } from "./run-answer.ts";
+import { sendResult } from "./run-views.ts";
+
+export type StarterParts = {
+  readonly catalog: Catalog;
+  readonly executor: Executor;
+  readonly submitter: Submitter;
+  readonly lookup: RunLookup;
+  readonly seal: Seal;
+  /** Private addresses that webhooks may reach all the same. */
+  readonly webhookAllow: AddressRanges;
+  /** Null: links are made from the request's Host. */
+  readonly publicApiUrl: string | null;
+};
+
+/** A call that has passed every check but those of its arguments. */
+export type CheckedCall = {
+  readonly exchange: Exchange;
+  readonly head: RequestHead;
+  readonly route: CallRoute;
+  readonly live: LiveApp;
+  readonly query: RunQuery;
+  /** False on a public app, where nobody showed one. */
+  readonly hasToken: boolean;
+};
+
+const MAX_KEY_CHARS = 255;
+const MAX_SECRET_CHARS = 1024;
+
+/** Starts a run in the mode its caller asked for. */
+export class RunStarter {
+  readonly #parts: StarterParts;
+
+  constructor(parts: StarterParts) {
+    this.#parts = parts;
+  }
+
+  /** `names` are those of the body's members, null where nobody has looked yet. */
+  start(call: CheckedCall, body: Buffer, names: readonly string[] | null): void | Promise<void> {
+    const { exchange, head, route, live, query, hasToken } = call;
+    const { id, request, response } = exchange;
+    if (response.destroyed) return undefined;
+    const { functionName, isBare } = route;
+    const ip = request.socket.remoteAddress ?? null;
+    const webhook = query.webhookEndpoint === null ? null : this.#webhook(call, query.webhookEndpoint);
+    const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, webhook };
+    const key = head.idempotencyKey !== null && hasToken ? keyMark(head.idempotencyKey, call, body) : null;
+    if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
+    if (key) return this.#executeKeyed(call, run, key);
+    const answer = this.#answer(call);
+    answer.follow(this.#parts.executor.execute(run, answer));
+    return undefined;
+  }
+
+  #answer(call: CheckedCall): RunAnswer {
+    const { exchange, head, live } = call;
+    const waitSeconds = preferredWait(head.prefer);
+    if (waitSeconds === null) return new RunAnswer(exchange, head, live, null);
+    return new RunAnswer(exchange, head, live, {
+      waitMs: waitSeconds * 1000,
+      adopt: async (run, answer) => {
+        const isAdopted = await this.#parts.submitter.adopt(run, answer);
+        if (isAdopted) this.#accepted(call, run.request.id, { "preference-applied": `wait=${waitSeconds}` });
+        return isAdopted;
+      },
+    });
+  }
+
+  async #submit(
+    call: CheckedCall,
+    run: RunRequest,
+    names: readonly string[],
+    key: RunKeyMark | null,
+  ): Promise<void> {
+    const { submitter } = this.#parts;
+    await this.#checkArguments(call, names);
+    if (!key) await submitter.submit(run);
+    else if (await this.#isReplayed(call, await submitter.submitKeyed(run, key))) return;
+    this.#accepted(call, run.id);
+  }
+
+  async #executeKeyed(call: CheckedCall, run: RunRequest, key: RunKeyMark): Promise<void> {
+    const answer = this.#answer(call);
+    const { live, ...keyed } = await this.#parts.submitter.executeKeyed(run, key, answer);
+    if (live) answer.follow(live);
+    else await this.#isReplayed(call, keyed);
+  }
+
+  /** Arguments that do not fit are refused before anything is promised. */
+  async #checkArguments({ live, route }: CheckedCall, names: readonly string[]): Promise<void> {
+    const signature = await this.#parts.catalog.signature(live, route.functionName);
+    if (!signature) throw new AppError("function_not_found");
+    const ignoresExtra = live.version.config.deployment.extraParams === "ignore";
+    const details = misfits(signature, names, ignoresExtra);
+    if (details.length > 0) throw respondMisfit(details);
+  }
+
+  /** Answers a call whose key was used before; false for one that is new. */
+  async #isReplayed(call: CheckedCall, keyed: Keyed): Promise<boolean> {
+    if (keyed.kind === "accepted") return false;
+    if (keyed.kind === "different") throw new AppError("idempotency_mismatch");
+    const { exchange, live, query } = call;
+    const { runId } = keyed;
+    exchange.id = runId;
+    if (query.isAsync) {
+      this.#accepted(call, runId, REPLAYED);
+      return true;
+    }
+    const known = await this.#parts.lookup.find({ appNumber: live.app.number, id: runId });
+    if (!known) throw new AppError("payload_not_kept");
+    if (!isFinal(known.run.state)) throw new AppError("run_unfinished", { headers: { "retry-after": "1" } });
+    await sendResult(exchange, known, live.version.config.deployment.sse, REPLAYED);
+    return true;
+  }
+
+  #accepted({ exchange, route }: CheckedCall, runId: string, headers = NO_HEADERS): void {
+    const { host = "" } = exchange.request.headers;
+    const apiUrl = this.#parts.publicApiUrl ?? `http://${host}`;
+    const location = `${apiUrl}/v4/${route.projectId}/${route.appName}/runs/${runId}`;
+    exchange.answerJson(202, { run_id: runId }, { location, ...headers });
+  }
+
+  #webhook({ exchange, head }: CheckedCall, endpoint: string): Webhook {
+    const { seal, webhookAllow } = this.#parts;
+    const { href } = parseWebhookUrl(endpoint, webhookAllow);
+    const secret = head.webhookSecret;
+    if (secret === null) return { endpoint: href, sealedSecret: null };
+    if (secret === "" || secret.length > MAX_SECRET_CHARS) {
+      throw new AppError("bad_request", {
+        message: `X-Webhook-Secret has 1 to ${MAX_SECRET_CHARS} characters.`,
+      });
+    }
+    return { endpoint: href, sealedSecret: seal.close(Buffer.from(secret), `webhook_secret.${exchange.id}`) };
+  }
+}
+
+const NO_HEADERS: Readonly<Record<string, string>> = {};
+const REPLAYED = { "idempotent-replayed": "true" };
+
+/** The same call, sent again, has the same mark: function, query and body. */
+function keyMark(key: string, { route }: CheckedCall, body: Buffer): RunKeyMark {
+  if (key === "" || key.length > MAX_KEY_CHARS) {
+    throw new AppError("bad_request", { message: `Idempotency-Key has 1 to ${MAX_KEY_CHARS} characters.` });
+  }
+  const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${route.query}\n`);
+  return {
+    keyHash: hash("sha256", key, "buffer"),
+    fingerprint: hash("sha256", Buffer.concat([call, body]), "buffer"),
+  };
+}

@@ -1,0 +1,61 @@
+import type { FastifyReply } from "fastify";
+import type { z } from "zod";
+import type { Principal, Role } from "../../identity/principal.ts";
+import type { ErrorCode } from "../../model/errors.ts";
+
+/** What an operation is called with: its input in the form its schemas give, and who asks. */
+export type Call<Params, Query, Body> = {
+  readonly params: Params;
+  readonly query: Query;
+  readonly body: Body;
+  /** Null where the operation needs no token. */
+  readonly principal: Principal | null;
+  readonly requestId: string;
+  readonly ip: string;
+  /** For headers and for answers that are not JSON. */
+  readonly reply: FastifyReply;
+};
+
+/**
+ * One operation of the management API: the one source of its validation, its types and its place in the OpenAPI
+ * document.
+ */
+export type Operation<
+  Params extends z.ZodType = z.ZodType,
+  Query extends z.ZodType = z.ZodType,
+  Body extends z.ZodType = z.ZodType,
+  Response extends z.ZodType = z.ZodType,
+> = {
+  readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+  /** With parameters in braces: `/v2/projects/{project_id}/apps`. */
+  readonly path: string;
+  /** Unique, in camelCase. */
+  readonly id: string;
+  readonly tag: string;
+  readonly summary: string;
+  /** The role it takes in the path's project; "any" for a token of any kind; null for no token. */
+  readonly access: Role | "any" | null;
+  readonly params?: Params;
+  readonly query?: Query;
+  readonly body?: Body;
+  /** Of the 200. */
+  readonly response: Response;
+  /** What it may answer besides what every operation may. */
+  readonly errors?: readonly ErrorCode[];
+  handle(
+    call: Call<z.output<Params>, z.output<Query>, z.output<Body>>,
+  ): Promise<z.input<Response>> | z.input<Response>;
+};
+
+/** An operation whose types are known only to itself. */
+export type AnyOperation = Omit<Operation, "handle"> & { handle(call: Call<never, never, never>): unknown };
+
+/** Gives an operation its types from its schemas. */
+export function operation<
+  Params extends z.ZodType,
+  Query extends z.ZodType,
+  Body extends z.ZodType,
+  Response extends z.ZodType,
+>(definition: Operation<Params, Query, Body, Response>): AnyOperation {
+  return definition;
+}

@@ -1,0 +1,159 @@
+import { z } from "zod";
+import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { App } from "../model/app.ts";
+import { appId } from "../model/names.ts";
+import type { Store } from "../store/store.ts";
+import { findApp } from "./api/find-app.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { APP_PATH, PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+
+export type AppParts = { readonly store: Store; readonly catalog: Catalog };
+
+const TAG = "Apps";
+const PATH = "/v2/projects/{project_id}/apps";
+const STATUS = z.enum(["ready", "cold", "pending", "deploying", "notready", "error"]);
+type Status = z.infer<typeof STATUS>;
+
+/** A number as existing clients read it: a JSON string. */
+const NUMERAL = z.string();
+
+const APP = z.object({
+  id: z.string(),
+  createdAt: TIMESTAMP,
+  updatedAt: TIMESTAMP,
+  hardware: z.string(),
+  cpu: NUMERAL,
+  memory: NUMERAL,
+  gpuCount: NUMERAL,
+  cooldownPeriodSeconds: NUMERAL,
+  minReplicaCount: NUMERAL,
+  maxReplicaCount: NUMERAL,
+  responseGracePeriodSeconds: NUMERAL,
+  status: STATUS,
+  lastBuildStatus: z.string().nullable(),
+  latestBuildId: z.string().nullable(),
+});
+
+const CONTAINER = z.object({
+  appId: z.string(),
+  projectId: z.string(),
+  containerId: z.string(),
+  containerState: z.enum(["RUNNING", "PENDING", "SUCCEEDED", "FAILED"]),
+  timestamp: TIMESTAMP,
+  containerStartTimestamp: TIMESTAMP,
+  containerTerminationTimestamp: TIMESTAMP.nullable(),
+  containerRunningTimeMs: z.int(),
+  containerRestartCount: z.int(),
+  hostIp: z.string().nullable(),
+  containerIp: z.string().nullable(),
+  hardwareProvider: z.string().nullable(),
+  region: z.string().nullable(),
+  buildId: z.string(),
+  isTerminating: z.boolean(),
+});
+
+/** A project's apps and their replicas. */
+export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
+  return [
+    operation({
+      method: "GET",
+      path: PATH,
+      id: "listApps",
+      tag: TAG,
+      summary: "A project's apps",
+      access: "run",
+      params: PROJECT_PATH,
+      response: z.array(APP.pick({ id: true, status: true, createdAt: true, updatedAt: true })),
+      handle: async ({ params }) => {
+        const apps = await store.apps.list(params.project_id);
+        return apps.map((app) => {
+          const { id, status, createdAt, updatedAt } = brief(app, catalog.byNumber(app.number));
+          return { id, status, createdAt, updatedAt };
+        });
+      },
+    }),
+    operation({
+      method: "GET",
+      path: `${PATH}/{app_id}`,
+      id: "getApp",
+      tag: TAG,
+      summary: "One app",
+      access: "run",
+      params: APP_PATH,
+      response: APP,
+      errors: ["app_not_found"],
+      handle: async ({ params }) => {
+        const app = await findApp(store, params);
+        const live = catalog.byNumber(app.number);
+        const config = live?.version.config;
+        return {
+          ...brief(app, live),
+          hardware: config?.hardware.compute.join(",") ?? "CPU",
+          cpu: String(config?.hardware.cpu ?? 0),
+          memory: String(config?.hardware.memoryGb ?? 0),
+          gpuCount: String(config?.hardware.gpuCount ?? 0),
+          cooldownPeriodSeconds: String(config?.scaling.cooldownSeconds ?? 0),
+          minReplicaCount: String(config?.scaling.minReplicas ?? 0),
+          maxReplicaCount: String(config?.scaling.maxReplicas ?? 0),
+          responseGracePeriodSeconds: String(config?.scaling.responseGracePeriodSeconds ?? 0),
+          lastBuildStatus: app.currentVersionId === null ? null : "success",
+          latestBuildId: app.currentVersionId,
+        };
+      },
+    }),
+    operation({
+      method: "GET",
+      path: `${PATH}/{app_id}/containers`,
+      id: "listContainers",
+      tag: TAG,
+      summary: "An app's replicas",
+      access: "run",
+      params: APP_PATH,
+      response: z.array(CONTAINER),
+      errors: ["app_not_found"],
+      handle: async ({ params }) => {
+        const live = catalog.byNumber((await findApp(store, params)).number);
+        return live ? containersOf(live, params.app_id) : [];
+      },
+    }),
+  ];
+}
+
+function brief(app: App, live: LiveApp | undefined) {
+  return {
+    id: appId(app.projectId, app.name),
+    status: statusOf(live),
+    createdAt: timestamp(app.createdAt),
+    updatedAt: timestamp(app.updatedAt),
+  };
+}
+
+function statusOf(live: LiveApp | undefined): Status {
+  if (!live) return "pending";
+  const states = [...live.pool.replicas].map(({ state }) => state);
+  if (states.includes("ready")) return "ready";
+  if (live.pool.hasFailedToStart) return "error";
+  return states.includes("starting") ? "notready" : "cold";
+}
+
+function containersOf({ app, version, pool }: LiveApp, id: string): z.input<typeof CONTAINER>[] {
+  const now = Date.now();
+  return [...pool.replicas].map((replica) => ({
+    appId: id,
+    projectId: app.projectId,
+    containerId: replica.id,
+    containerState: replica.state === "starting" ? "PENDING" : "RUNNING",
+    timestamp: timestamp(now),
+    containerStartTimestamp: timestamp(replica.startedAt),
+    containerTerminationTimestamp: null,
+    containerRunningTimeMs: replica.readyAt === 0 ? 0 : Math.max(0, now - replica.readyAt),
+    containerRestartCount: 0,
+    hostIp: null,
+    containerIp: null,
+    hardwareProvider: version.config.hardware.provider,
+    region: version.config.hardware.region,
+    buildId: version.id,
+    isTerminating: replica.state === "draining",
+  }));
+}

@@ -1,0 +1,123 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Batcher } from "../kit/batcher.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { Log } from "../kit/log.ts";
+import type { FinishedClaim, ReleasedClaim } from "../store/claims.ts";
+import type { Store } from "../store/store.ts";
+import { deliveryOf, payloadOf } from "./ended-run.ts";
+import type { Claim, LiveRun, RunEnd, RunKeeper } from "./live-run.ts";
+
+export type ClaimKeeperParts = {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Deliveries have been stored. */
+  readonly onDeliveries: () => void;
+  /** A run of that app waits in the store again. */
+  readonly onReleased: (appNumber: number) => void;
+};
+
+const BATCH = 256;
+const RETRY_MS = 1_000;
+
+/**
+ * Keeps runs that are in the store before they end: their final state, their result and their delivery are one
+ * write, refused if somebody else has claimed the run meanwhile. A run whose replica or service ended under it
+ * goes back to the queue instead.
+ */
+export class ClaimKeeper implements RunKeeper {
+  readonly #parts: ClaimKeeperParts;
+  readonly #finished: Batcher<FinishedClaim, Set<string>>;
+  readonly #released: Batcher<ReleasedClaim, void>;
+  readonly #keeping = new Set<Promise<void>>();
+  #isStopping = false;
+
+  constructor(parts: ClaimKeeperParts) {
+    const { store } = parts;
+    this.#parts = parts;
+    this.#finished = new Batcher(async (batch) => new Set(await store.claims.finish(batch)), BATCH);
+    this.#released = new Batcher(async (batch) => await store.claims.release(batch), BATCH);
+  }
+
+  keep(run: LiveRun, end: RunEnd): void {
+    const { claim } = run;
+    if (!claim) throw new Error(`the run ${run.request.id} is kept by its claim and has none`);
+    const kept = this.#keep(run, end, claim)
+      .catch((error: unknown) => this.#parts.log.error({ err: error, runId: run.request.id }, "a run's end"))
+      .finally(() => {
+        this.#keeping.delete(kept);
+        run.settle();
+      });
+    this.#keeping.add(kept);
+  }
+
+  /** Resolves when every end is written down; storage that does not answer is not waited for any more. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await Promise.all(this.#keeping);
+  }
+
+  async #keep(run: LiveRun, end: RunEnd, claim: Claim): Promise<void> {
+    const { log, onReleased } = this.#parts;
+    const { id, target } = run.request;
+    const { owner, fence } = claim;
+    const again = run.isAsync ? nextTry(run, end, claim) : null;
+    if (again) {
+      log.warn({ runId: id, ...again }, "the run goes back to the queue");
+      await this.#insist(() =>
+        this.#released.add({ appNumber: target.appNumber, id, owner, fence, ...again }),
+      );
+      onReleased(target.appNumber);
+      return;
+    }
+    // Before the end is seen: a key that is free never answers with a refusal that was another call's.
+    await this.#forgetKey(run, claim);
+    const finished = await this.#finishedClaim(run, end, claim);
+    const passed = await this.#insist(() => this.#finished.add(finished));
+    if (passed && !passed.has(id)) log.warn({ runId: id, fence }, "a late end of a run was refused");
+    if (passed?.has(id) && finished.delivery) this.#parts.onDeliveries();
+  }
+
+  /** A key whose run never began is free again: the caller may try with it once more. */
+  async #forgetKey({ call, request }: LiveRun, { keyHash }: Claim): Promise<void> {
+    if (keyHash === null || call.handedAt > 0) return;
+    const { id: runId, target } = request;
+    const { store } = this.#parts;
+    await this.#insist(() => store.keys.forget({ appNumber: target.appNumber, keyHash, runId }));
+  }
+
+  async #finishedClaim(run: LiveRun, end: RunEnd, { owner, fence }: Claim): Promise<FinishedClaim> {
+    if (run.isStream) await run.transcript().settle();
+    const payload = payloadOf(run, end);
+    const delivery = run.request.webhook ? await deliveryOf(run, end, this.#parts.clock.now()) : null;
+    const result = payload && { bytes: payload.result, contentType: payload.contentType };
+    return { run: run.record(), fence, owner, result, part: payload && run.lastPart, delivery };
+  }
+
+  /** Until it works: what has happened must not be lost because the storage is away for a while. */
+  async #insist<Result>(write: () => Promise<Result>): Promise<Result | null> {
+    for (;;) {
+      try {
+        return await write();
+      } catch (error) {
+        this.#parts.log.error({ err: error }, "the end of a run could not be stored; trying again");
+        if (this.#isStopping) return null;
+        await sleep(RETRY_MS);
+      }
+    }
+  }
+}
+
+/** How a run that did not get to its own end goes back to the queue; null for one that has ended. */
+function nextTry(
+  run: LiveRun,
+  { outcome }: RunEnd,
+  { attempt }: Claim,
+): { readonly attempt: number; readonly isInterruption: boolean } | null {
+  const hasBegun = run.call.handedAt > 0;
+  if (outcome.kind === "refused" && outcome.code === "draining") return { attempt, isInterruption: hasBegun };
+  const { maxAttempts } = run.request.target.config.scaling;
+  if (outcome.kind === "died" && attempt < maxAttempts)
+    return { attempt: attempt + 1, isInterruption: false };
+  return null;
+}

@@ -1,0 +1,229 @@
+import type { Clock } from "../kit/clock.ts";
+import type { Log } from "../kit/log.ts";
+import type { ClaimedRun } from "../store/claims.ts";
+import type { Store } from "../store/store.ts";
+import { BackgroundReader } from "./background.ts";
+import type { ClaimKeeper } from "./claim-keeper.ts";
+import type { Executor } from "./execute.ts";
+import type { Claim, LiveRun, RunRequest, RunTarget } from "./live-run.ts";
+import type { PartWriter } from "./part-writer.ts";
+
+export type DispatcherParts = {
+  readonly store: Store;
+  readonly executor: Executor;
+  readonly keeper: ClaimKeeper;
+  readonly partWriter: PartWriter;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** This process, among those that share the database. */
+  readonly owner: string;
+  /** Where runs of an app go now; null for an app that takes none. */
+  readonly target: (appNumber: number) => RunTarget | null;
+};
+
+/** What is known of one app's backlog. */
+type Backlog = {
+  /** Claimed and not yet ended. */
+  held: number;
+  /** Places given to runs that are being accepted. */
+  reserved: number;
+  /** Runs on their way into the store. */
+  arriving: number;
+  isClaiming: boolean;
+  /** Whether the store may hold more. */
+  hasMore: boolean;
+};
+
+/** How long a claim stands without a sign of life, where several services share a database. */
+export const LEASE_MS = 15_000;
+const HEARTBEAT_MS = 5_000;
+/** How soon a backlog that found no room is looked at again, if nothing else happens. */
+const LOOK_MS = 1_000;
+/** Arguments that wait in memory for a replica, per app. */
+const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
+/** A run under which the service ended so often is given up: it may be the reason. */
+const MAX_INTERRUPTIONS = 20;
+
+/**
+ * Takes accepted runs from the store to the replicas, each app's in order of arrival and as many as its pool has
+ * room for. Everything it takes is claimed: the store knows whose it is, and only that one may write its end.
+ */
+export class Dispatcher {
+  readonly #parts: DispatcherParts;
+  readonly #backlogs = new Map<number, Backlog>();
+  #timers: NodeJS.Timeout[] = [];
+  #isStopping = false;
+
+  constructor(parts: DispatcherParts) {
+    this.#parts = parts;
+  }
+
+  /** Puts back what a process that is gone has left, and begins to dispatch. */
+  async start(): Promise<void> {
+    const { store, owner, log } = this.#parts;
+    const isAlone = store.kind === "sqlite";
+    await store.claims.heartbeat({ owner, leaseMs: LEASE_MS });
+    const count = await store.claims.recover({ owner, isAlone });
+    if (count > 0) log.info({ count }, "runs that an earlier service left unfinished are queued again");
+    await this.#lookForWork();
+    this.#every(LOOK_MS, () => this.#pumpAll());
+    if (isAlone) return;
+    this.#every(LOOK_MS, () => this.#lookForWork());
+    this.#every(HEARTBEAT_MS, async () => {
+      await store.claims.heartbeat({ owner, leaseMs: LEASE_MS });
+      await store.claims.recover({ owner, isAlone });
+    });
+  }
+
+  /** Takes nothing more; what is under way goes on. */
+  stop(): void {
+    this.#isStopping = true;
+    for (const timer of this.#timers) clearInterval(timer);
+  }
+
+  /** The store holds runs of that app. */
+  wake(appNumber: number): void {
+    const backlog = this.#backlog(appNumber);
+    backlog.hasMore = true;
+    this.#pump(appNumber, backlog);
+  }
+
+  /**
+   * Whether a run may skip the queue because there is none: accepted as claimed already, it costs one write
+   * less. A place that was given must be used by `runReserved` or given back.
+   */
+  reserve({ appNumber, pool }: RunTarget): boolean {
+    const backlog = this.#backlog(appNumber);
+    if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
+    if (pool.backlogRoom <= backlog.reserved) return false;
+    backlog.reserved += 1;
+    return true;
+  }
+
+  /** A run of that app is on its way into the store: none that comes later may pass it by. */
+  expect(appNumber: number): void {
+    this.#backlog(appNumber).arriving += 1;
+  }
+
+  /** That run is in the store, or will never be. */
+  arrived(appNumber: number): void {
+    this.#backlog(appNumber).arriving -= 1;
+    this.wake(appNumber);
+  }
+
+  /** Gives a reserved place back. */
+  giveBack(appNumber: number): void {
+    const backlog = this.#backlog(appNumber);
+    backlog.reserved -= 1;
+    this.#pump(appNumber, backlog);
+  }
+
+  /** Executes a run for which a place was reserved. */
+  runReserved(request: RunRequest, claim: Claim): void {
+    this.#backlog(request.target.appNumber).reserved -= 1;
+    this.#run(request, claim);
+  }
+
+  #run(request: RunRequest, claim: Claim): void {
+    const { executor, keeper, partWriter } = this.#parts;
+    const reader = new BackgroundReader(partWriter);
+    const run = executor.executeClaimed(request, claim, reader, keeper);
+    reader.follow(run);
+    void this.#hold(run);
+  }
+
+  /** Counts a run until its end is written down. */
+  async #hold(run: LiveRun): Promise<void> {
+    const { appNumber } = run.request.target;
+    const backlog = this.#backlog(appNumber);
+    backlog.held += 1;
+    await run.settled();
+    backlog.held -= 1;
+    this.#pump(appNumber, backlog);
+  }
+
+  #backlog(appNumber: number): Backlog {
+    let backlog = this.#backlogs.get(appNumber);
+    if (!backlog) {
+      backlog = { held: 0, reserved: 0, arriving: 0, isClaiming: false, hasMore: false };
+      this.#backlogs.set(appNumber, backlog);
+    }
+    return backlog;
+  }
+
+  #pumpAll(): void {
+    for (const [appNumber, backlog] of this.#backlogs) this.#pump(appNumber, backlog);
+  }
+
+  /** Claims what the app's pool has room for. */
+  #pump(appNumber: number, backlog: Backlog): void {
+    if (this.#isStopping || backlog.isClaiming || !backlog.hasMore) return;
+    const target = this.#parts.target(appNumber);
+    const room = target ? target.pool.backlogRoom : 0;
+    if (!target || room <= 0) return;
+    const { maxReplicas, replicaConcurrency } = target.config.scaling;
+    // Many at once, where many wait ahead: a claim for each of a thousand short runs would cost more than they
+    // do. A slot that nothing waits for is filled at once.
+    if (backlog.held > maxReplicas * replicaConcurrency && room < backlog.held) return;
+    backlog.isClaiming = true;
+    backlog.hasMore = false;
+    void this.#claimAll(target, backlog, room);
+  }
+
+  async #claimAll(target: RunTarget, backlog: Backlog, room: number): Promise<void> {
+    try {
+      await this.#claim(target, backlog, room);
+      backlog.isClaiming = false;
+      this.#pump(target.appNumber, backlog);
+    } catch (error) {
+      this.#parts.log.error({ err: error }, "runs could not be claimed; trying again");
+      backlog.hasMore = true;
+      backlog.isClaiming = false;
+    }
+  }
+
+  async #claim(target: RunTarget, backlog: Backlog, limit: number): Promise<void> {
+    const { store, owner } = this.#parts;
+    const { appNumber } = target;
+    const { runs, hasMore } = await store.claims.claim({
+      appNumber,
+      owner,
+      limit,
+      maxBytes: MAX_CLAIM_BYTES,
+      leaseMs: LEASE_MS,
+    });
+    if (hasMore) backlog.hasMore = true;
+    for (const claimed of runs) this.#begin(claimed, this.#parts.target(appNumber) ?? target);
+  }
+
+  #begin({ run, fence, payload }: ClaimedRun, target: RunTarget): void {
+    const { executor, keeper, owner } = this.#parts;
+    const { id, functionName, ip, webhookEndpoint: endpoint } = run;
+    const { attempt, interruptions, createdAt, isAsync } = run;
+    const { input, isBare, sealedSecret } = payload;
+    const body = Buffer.from(input ?? []);
+    const webhook = endpoint === null ? null : { endpoint, sealedSecret };
+    const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook };
+    const claim: Claim = { owner, fence, isAsync, attempt, interruptions, createdAt, keyHash: null };
+    // A caller who waited has gone with the service that took the call.
+    if (!isAsync || interruptions > MAX_INTERRUPTIONS) {
+      void this.#hold(executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" }));
+      return;
+    }
+    this.#run(request, claim);
+  }
+
+  async #lookForWork(): Promise<void> {
+    for (const appNumber of await this.#parts.store.claims.backlog()) this.wake(appNumber);
+  }
+
+  #every(ms: number, work: () => void | Promise<void>): void {
+    const timer = setInterval(() => {
+      Promise.resolve(work()).catch((error: unknown) =>
+        this.#parts.log.error({ err: error }, "the dispatcher could not reach the storage"),
+      );
+    }, ms);
+    timer.unref();
+    this.#timers.push(timer);
+  }
+}

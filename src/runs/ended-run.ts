@@ -1,0 +1,97 @@
+import { AppError, errorBody } from "../model/errors.ts";
+import type { NewDelivery } from "../model/delivery.ts";
+import type { Payload } from "../model/payload.ts";
+import { isFinal } from "../model/run.ts";
+import type { Run } from "../model/run.ts";
+import type { LiveRun, RunEnd } from "./live-run.ts";
+import { STREAM_TYPE, isBodiless, respondError, unwrapResult } from "./response.ts";
+import type { RunResponse } from "./response.ts";
+import { SseBuffer } from "./sse.ts";
+import type { SseMode } from "./sse.ts";
+import { allChunks } from "./transcript.ts";
+import type { Transcript } from "./transcript.ts";
+
+/** What is kept of the arguments and of the answer of a run that somebody waited for, and will not ask for again. */
+const SYNC_BYTES = 64 * 1024;
+
+/** What is kept of a run that has ended; null where the app wants nothing kept. */
+export function payloadOf(run: LiveRun, { response }: RunEnd): Payload | null {
+  const { body, isBare, target } = run.request;
+  const { recordPayloads } = target.config.deployment;
+  if (recordPayloads !== "all" && !(run.isAsync && recordPayloads === "async")) return null;
+  const limit = run.claim ? Number.POSITIVE_INFINITY : SYNC_BYTES;
+  const isStream = hasStreamed(run);
+  const result = isStream && !response.error ? null : response.body;
+  return {
+    input: body.length <= limit ? body : null,
+    result: result && result.length <= limit ? result : null,
+    contentType: isStream ? STREAM_TYPE : response.contentType,
+    isBare,
+    sealedSecret: null,
+  };
+}
+
+/** Whether what an ended run answered is still there. */
+export function isKept({ statusCode }: Run, payload: Payload | null): boolean {
+  if (!payload) return false;
+  return payload.result !== null || payload.contentType === STREAM_TYPE || isBodiless(statusCode ?? 0);
+}
+
+/** The JSON of the plain value that a run returned; null where there is none, or it is not kept. */
+export function plainValue({ state, statusCode, errorCode }: Run, payload: Payload | null): Buffer | null {
+  const hasValue = isFinal(state) && errorCode === null && !isBodiless(statusCode ?? 0);
+  if (!hasValue || !payload?.result || payload.contentType === STREAM_TYPE) return null;
+  return unwrapResult(payload.result, payload.isBare);
+}
+
+/** The run's response on its way to its webhook. */
+export async function deliveryOf(run: LiveRun, { response }: RunEnd, now: number): Promise<NewDelivery> {
+  const { id, target, webhook } = run.request;
+  const whole = hasStreamed(run) ? await wholeStream(run, response) : response;
+  return {
+    id,
+    appNumber: target.appNumber,
+    url: webhook?.endpoint ?? "",
+    contentType: whole.contentType,
+    runStatus: whole.status,
+    body: whole.body,
+    sealedSecret: webhook?.sealedSecret ?? null,
+    nextAt: now,
+    createdAt: now,
+  };
+}
+
+/** The text of a stream piece by piece, as its caller got it; `error` is what it ended with after its chunks. */
+export async function* streamText(
+  transcript: Transcript,
+  sse: SseMode,
+  error: string | null,
+): AsyncGenerator<Buffer> {
+  const buffer = new SseBuffer(sse);
+  for await (const chunks of allChunks(transcript)) {
+    for (const chunk of chunks) buffer.addChunk(chunk);
+    yield buffer.take();
+  }
+  if (error === null) return;
+  buffer.addEvent("error", error);
+  yield buffer.take();
+}
+
+async function wholeStream(run: LiveRun, { status, error }: RunResponse): Promise<RunResponse> {
+  const { id, target } = run.request;
+  const errorText = error && errorBody(error, id);
+  const pieces: Buffer[] = [];
+  try {
+    const text = streamText(run.transcript(), target.config.deployment.sse, errorText);
+    for await (const piece of text) pieces.push(piece);
+    return { status, contentType: STREAM_TYPE, body: Buffer.concat(pieces), headers: {}, error };
+  } catch (cause) {
+    // Half a text would be taken for a whole one.
+    return respondError(id, new AppError("payload_not_kept", {}, cause));
+  }
+}
+
+/** Whether its answer was, or would have been, a stream: an error before the first chunk is an ordinary one. */
+function hasStreamed(run: LiveRun): boolean {
+  return run.isStream && (run.end?.response.error === null || run.transcript().count > 0);
+}

@@ -1,0 +1,300 @@
+import { Bell } from "../kit/bell.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { AppConfig } from "../model/app-config.ts";
+import type { Outcome } from "../model/outcome.ts";
+import type { Run, RunState } from "../model/run.ts";
+import type { TranscriptPart } from "../model/transcript-part.ts";
+import { Call } from "../replicas/call.ts";
+import type { CallReader, Chunk } from "../replicas/call.ts";
+import { INITIAL_CREDIT_BYTES } from "../replicas/frames.ts";
+import type { Pool } from "../replicas/pool.ts";
+import type { Store } from "../store/store.ts";
+import type { PartWriter } from "./part-writer.ts";
+import { isBodiless, plainChunk, respond } from "./response.ts";
+import type { RunResponse } from "./response.ts";
+import { LiveTranscript } from "./transcript.ts";
+
+/** Where a run goes. */
+export type RunTarget = {
+  readonly appNumber: number;
+  readonly versionId: string;
+  readonly pool: Pool;
+  readonly config: AppConfig;
+};
+
+/** Where a run's response goes besides its caller. */
+export type Webhook = { readonly endpoint: string; readonly sealedSecret: Uint8Array | null };
+
+export type RunRequest = {
+  readonly id: string;
+  readonly target: RunTarget;
+  readonly functionName: string;
+  /** The arguments, checked, as the bytes that came. */
+  readonly body: Buffer;
+  readonly isBare: boolean;
+  readonly ip: string | null;
+  readonly webhook: Webhook | null;
+};
+
+/** A run that is in the store before it ends, and the right to write its end there. */
+export type Claim = {
+  readonly owner: string;
+  readonly fence: number;
+  readonly isAsync: boolean;
+  readonly attempt: number;
+  /** How often the service itself ended under it. */
+  readonly interruptions: number;
+  /** Epoch milliseconds of its acceptance. */
+  readonly createdAt: number;
+  /** Of the caller's `Idempotency-Key`. */
+  readonly keyHash: Uint8Array | null;
+};
+
+/** Spans of a run, in milliseconds; null where it did not get so far. */
+export type RunTiming = {
+  /** Waiting while a replica was ready. */
+  readonly queueMs: number;
+  /** Waiting for a replica to start. */
+  readonly startMs: number;
+  readonly runMs: number | null;
+};
+
+/** How a run ended. For a stream that failed on the way the response is what it would have been before it. */
+export type RunEnd = {
+  readonly outcome: Outcome;
+  readonly response: RunResponse;
+  readonly timing: RunTiming;
+  /** Monotonic milliseconds. */
+  readonly at: number;
+};
+
+/** Who waits for a run. */
+export type RunReader = {
+  /** The function gave an iterator: chunks follow, then the end. */
+  onStream(): void;
+  /** Each chunk's bytes have to be granted again, or the generator waits. */
+  onChunk(chunk: Chunk): void;
+  /** Exactly once. */
+  onEnd(end: RunEnd): void;
+};
+
+/** Who writes a run's end down, and says so by `run.settle()`. */
+export type RunKeeper = { keep(run: LiveRun, end: RunEnd): void };
+
+/** What every run is built with. */
+export type RunParts = { readonly clock: Clock; readonly store: Store; readonly partWriter: PartWriter };
+
+/** A quarter of the credit a generator starts with: it never waits for what is held back here. */
+const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
+
+/** A run under way, until its end is written down. */
+export class LiveRun implements CallReader {
+  readonly call: Call;
+  readonly request: RunRequest;
+  readonly #parts: RunParts;
+  /** Epoch milliseconds. */
+  readonly createdAt: number;
+  /** Between its acceptance and its way to the pool. */
+  readonly #storedMs: number;
+  readonly #onSettled: (run: LiveRun) => void;
+  #reader: RunReader;
+  #keeper: RunKeeper;
+  #transcript: LiveTranscript | null = null;
+  #owedBytes = 0;
+  #settled: Bell | null = null;
+  #isSettled = false;
+  isStream = false;
+  /** Null while its record is nowhere but here. */
+  claim: Claim | null;
+  end: RunEnd | null = null;
+  /** The end of a stream, to be stored with its record. */
+  lastPart: TranscriptPart | null = null;
+
+  constructor(
+    request: RunRequest,
+    parts: RunParts,
+    reader: RunReader,
+    keeper: RunKeeper,
+    claim: Claim | null,
+    onSettled: (run: LiveRun) => void,
+  ) {
+    this.request = request;
+    this.claim = claim;
+    this.#parts = parts;
+    this.#reader = reader;
+    this.#keeper = keeper;
+    this.#onSettled = onSettled;
+    const now = parts.clock.now();
+    this.createdAt = claim ? claim.createdAt : now;
+    this.#storedMs = Math.max(0, now - this.createdAt);
+    const lane = claim?.isAsync ? "backlog" : "caller";
+    this.call = new Call(request.id, request.functionName, request.body, this, lane);
+  }
+
+  /** Nobody waits at the other end of a connection. */
+  get isAsync(): boolean {
+    return this.claim?.isAsync ?? false;
+  }
+
+  /** Stops the run; its reader learns at once, the slot is free when the code has stopped. */
+  cancel(): void {
+    this.abandon({ kind: "cancelled" });
+  }
+
+  /** Stops the run with another outcome than its own. */
+  abandon(outcome: Outcome): void {
+    this.request.target.pool.abandon(this.call, outcome);
+  }
+
+  /** The caller has gone: a run that still waits is dropped, one that runs goes on. */
+  forsake(): void {
+    if (this.call.holder === null) this.cancel();
+  }
+
+  /** From now on somebody else waits for it, and writes its end down. */
+  handTo(reader: RunReader, keeper: RunKeeper): void {
+    this.#reader = reader;
+    this.#keeper = keeper;
+  }
+
+  /** The reader has taken so many bytes of chunks: the generator may send as many more. */
+  grant(bytes: number): void {
+    this.#owedBytes += bytes;
+    // Told in large amounts: a word per message would cost more than the message.
+    if (this.#owedBytes < GRANT_BYTES) return;
+    this.call.holder?.grant(this.call, this.#owedBytes);
+    this.#owedBytes = 0;
+  }
+
+  /** The same where nobody reads: then only a store that is behind holds the generator up. */
+  grantUnread(bytes: number): void {
+    const { partWriter } = this.#parts;
+    if (partWriter.isFull) void partWriter.hasRoom().then(() => this.grant(bytes));
+    else this.grant(bytes);
+  }
+
+  /** Its spans as far as they are known. */
+  timing(): RunTiming {
+    return this.#timing(this.#parts.clock.monotonic(), null);
+  }
+
+  /** Its chunks, those to come too; made when somebody first asks. */
+  transcript(): LiveTranscript {
+    const { id, target } = this.request;
+    const { limits, deployment } = target.config;
+    const { recordPayloads } = deployment;
+    this.#transcript ??= new LiveTranscript({
+      key: { appNumber: target.appNumber, id },
+      store: this.#parts.store,
+      writer: this.#parts.partWriter,
+      maxBytes: limits.maxTranscriptBytes,
+      isKept: this.isAsync || recordPayloads === "all",
+    });
+    return this.#transcript;
+  }
+
+  /** Resolves when its end is written down, or the signal says that nobody waits for it. */
+  async settled(signal?: AbortSignal): Promise<void> {
+    if (!this.#isSettled) await (this.#settled ??= new Bell()).wait(signal);
+  }
+
+  /** Its end is written down. */
+  settle(): void {
+    this.#isSettled = true;
+    this.#onSettled(this);
+    this.#settled?.ring();
+  }
+
+  onStream(): void {
+    this.isStream = true;
+    this.transcript();
+    this.#reader.onStream();
+  }
+
+  onChunk(chunk: Chunk): void {
+    const transcript = this.transcript();
+    transcript.add(chunk);
+    this.#reader.onChunk(chunk);
+    if ((this.isAsync || this.request.webhook) && transcript.isTooLong) this.#abandonTooLong();
+  }
+
+  onEnd(outcome: Outcome): void {
+    const response = respond(this.request.id, outcome, this.request.isBare);
+    const at = this.#parts.clock.monotonic();
+    const timing = this.#timing(at, "runMs" in outcome ? outcome.runMs : null);
+    this.end = { outcome, response, timing, at };
+    this.#reader.onEnd(this.end);
+    if (this.#transcript) this.lastPart = this.#endTranscript(this.#transcript, outcome);
+    this.#keeper.keep(this, this.end);
+  }
+
+  /** Its record as it stands. */
+  record(): Run {
+    const end = this.end;
+    const { id, target, functionName, ip, webhook } = this.request;
+    const { enqueuedAt, handedAt, holder } = this.call;
+    const { queueMs, startMs, runMs } = end ? end.timing : this.timing();
+    const responseMs = end ? this.#storedMs + end.at - enqueuedAt : null;
+    const completedAt = responseMs === null ? null : this.createdAt + Math.round(responseMs);
+    const startedAt = handedAt ? this.createdAt + Math.round(this.#storedMs + handedAt - enqueuedAt) : null;
+    const isCancelled = end?.outcome.kind === "cancelled";
+    const error = end?.response.error;
+    return {
+      id,
+      appNumber: target.appNumber,
+      versionId: target.versionId,
+      functionName,
+      method: "POST",
+      isAsync: this.isAsync,
+      state: end ? finalState(end) : holder ? "running" : "queued",
+      statusCode: !end || isCancelled ? null : end.response.status,
+      attempt: this.claim?.attempt ?? 1,
+      interruptions: this.claim?.interruptions ?? 0,
+      createdAt: this.createdAt,
+      startedAt,
+      completedAt,
+      updatedAt: completedAt ?? startedAt ?? this.createdAt,
+      replicaId: holder?.id ?? null,
+      replicaStartedAt: holder?.readyAt ?? null,
+      ip,
+      webhookEndpoint: webhook?.endpoint ?? null,
+      webhookState: webhook ? "pending" : "none",
+      errorCode: error?.code ?? null,
+      errorMessage: error?.message ?? null,
+      errorTraceback: end?.outcome.kind === "raised" ? end.outcome.traceback : null,
+      queueMs: end || handedAt ? queueMs + startMs : null,
+      runMs,
+      responseMs,
+    };
+  }
+
+  #endTranscript(transcript: LiveTranscript, outcome: Outcome): TranscriptPart | null {
+    if (this.isStream) return transcript.end();
+    // Somebody followed it before it was known to be no stream.
+    const hasValue = outcome.kind === "returned" && !isBodiless(outcome.status);
+    transcript.endPlain(hasValue ? plainChunk(outcome.json) : null);
+    return null;
+  }
+
+  /** What was to be stored or forwarded whole cannot be any more. */
+  #abandonTooLong(): void {
+    const { maxTranscriptBytes } = this.request.target.config.limits;
+    this.abandon({
+      kind: "unsendable",
+      code: "result_too_large",
+      message: `The stream is larger than max_transcript (${maxTranscriptBytes} bytes).`,
+      runMs: this.#parts.clock.monotonic() - this.call.handedAt,
+    });
+  }
+
+  #timing(now: number, runMs: number | null): RunTiming {
+    const { enqueuedAt, handedAt, coldMs } = this.call;
+    const waitedMs = this.#storedMs + (handedAt || now) - enqueuedAt;
+    return { queueMs: Math.max(0, waitedMs - coldMs), startMs: coldMs, runMs };
+  }
+}
+
+function finalState({ outcome, response }: RunEnd): RunState {
+  if (outcome.kind === "cancelled") return "cancelled";
+  return response.status < 400 ? "success" : "failure";
+}

@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Payload } from "../model/payload.ts";
+import { isFinal } from "../model/run.ts";
+import type { Run } from "../model/run.ts";
+import type { Store } from "../store/store.ts";
+import { isKept, payloadOf, plainValue } from "./ended-run.ts";
+import type { Executor } from "./execute.ts";
+import type { Journal } from "./journal.ts";
+import type { LiveRun } from "./live-run.ts";
+import type { RunKey } from "./part-writer.ts";
+import { STREAM_TYPE, plainChunk } from "./response.ts";
+import { PlainTranscript, StoredTranscript } from "./transcript.ts";
+import type { Transcript } from "./transcript.ts";
+
+/** A run as it stood when it was looked for. */
+export type KnownRun = {
+  readonly run: Run;
+  /** While it is under way here. */
+  readonly live: LiveRun | null;
+  readonly payload: Payload | null;
+  readonly transcript: Transcript;
+  /** False for an ended run whose answer is not there any more, or never was. */
+  readonly isKept: boolean;
+};
+
+const NOT_ENDED = {
+  state: "running",
+  statusCode: null,
+  completedAt: null,
+  errorCode: null,
+  errorMessage: null,
+  errorTraceback: null,
+  runMs: null,
+  responseMs: null,
+} as const;
+
+/** How soon a run that waits in the store is looked at again. */
+const POLL_MS = 100;
+
+/** Finds runs wherever they are: under way, just ended, or stored. */
+export class RunLookup {
+  readonly #executor: Executor;
+  readonly #journal: Journal;
+  readonly #store: Store;
+
+  constructor(executor: Executor, journal: Journal, store: Store) {
+    this.#executor = executor;
+    this.#journal = journal;
+    this.#store = store;
+  }
+
+  async find(key: RunKey): Promise<KnownRun | null> {
+    const live = this.#executor.find(key.id);
+    if (live && live.request.target.appNumber === key.appNumber) return fromLive(live);
+    // Nothing is waited for between these two and the store, so that a run on its way there is not missed.
+    const entry = this.#journal.find(key.appNumber, key.id);
+    if (entry) {
+      const { run, payload, live: ended } = entry;
+      return { ...fromRecord(run, payload, () => ended.transcript()), live: null };
+    }
+    const run = await this.#store.runs.find(key);
+    if (!run) return null;
+    const payload = await this.#store.payloads.find(key);
+    return { ...fromRecord(run, payload, () => new StoredTranscript(this.#store, key)), live: null };
+  }
+
+  /** Looks again when an unfinished run may have moved on, or the signal says that nobody waits. */
+  async findLater({ run, live }: KnownRun, signal: AbortSignal): Promise<KnownRun | null> {
+    await (live ? live.settled(signal) : sleep(POLL_MS, undefined, { signal }).catch(() => undefined));
+    return await this.find(run);
+  }
+
+  /** The run when it has ended, or as it stands when the signal says that nobody waits any more. */
+  async findEnded(key: RunKey, signal: AbortSignal): Promise<KnownRun | null> {
+    let known = await this.find(key);
+    while (known && !isFinal(known.run.state) && !signal.aborted) known = await this.findLater(known, signal);
+    return known;
+  }
+}
+
+function fromLive(live: LiveRun): KnownRun {
+  const { request, claim, end } = live;
+  const transcript = live.transcript();
+  const run = live.record();
+  if (end && !claim) return { ...fromRecord(run, payloadOf(live, end), () => transcript), live: null };
+  const { body, isBare } = request;
+  return {
+    // An end of which the store does not know yet may still not count.
+    run: end ? { ...run, ...NOT_ENDED, updatedAt: run.startedAt ?? run.createdAt } : run,
+    payload: { input: body, result: null, contentType: null, isBare, sealedSecret: null },
+    live,
+    transcript,
+    isKept: true,
+  };
+}
+
+/** `chunks` gives the transcript of a stream, or of a run that may yet become one. */
+function fromRecord(run: Run, payload: Payload | null, chunks: () => Transcript): Omit<KnownRun, "live"> {
+  if (!isFinal(run.state)) return { run, payload, transcript: chunks(), isKept: true };
+  if (payload?.contentType === STREAM_TYPE) return { run, payload, transcript: chunks(), isKept: true };
+  const value = plainValue(run, payload);
+  const transcript = new PlainTranscript(value && plainChunk(value));
+  return { run, payload, transcript, isKept: isKept(run, payload) };
+}

@@ -1,0 +1,214 @@
+import { Batcher } from "../kit/batcher.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { DiskReserve } from "../kit/disk-reserve.ts";
+import { AppError } from "../model/errors.ts";
+import type { Run } from "../model/run.ts";
+import type { Chunk } from "../replicas/call.ts";
+import type { AcceptedRun } from "../store/runs.ts";
+import type { Store } from "../store/store.ts";
+import { BackgroundReader } from "./background.ts";
+import type { ClaimKeeper } from "./claim-keeper.ts";
+import { LEASE_MS } from "./dispatcher.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import type { Executor } from "./execute.ts";
+import type { Claim, LiveRun, RunKeeper, RunReader, RunRequest } from "./live-run.ts";
+import type { PartWriter } from "./part-writer.ts";
+
+export type SubmitterParts = {
+  readonly store: Store;
+  readonly executor: Executor;
+  readonly dispatcher: Dispatcher;
+  readonly keeper: ClaimKeeper;
+  readonly lightKeeper: RunKeeper;
+  readonly partWriter: PartWriter;
+  readonly clock: Clock;
+  readonly owner: string;
+  readonly reserve: DiskReserve;
+};
+
+/** What a caller's `Idempotency-Key` stands for. */
+export type RunKeyMark = { readonly keyHash: Uint8Array; readonly fingerprint: Uint8Array };
+
+/** What became of a call with a key. */
+export type Keyed =
+  | { readonly kind: "accepted" }
+  /** The key stands for that run already. */
+  | { readonly kind: "same"; readonly runId: string }
+  /** The key stands for another call. */
+  | { readonly kind: "different" };
+
+const BATCH = 512;
+const KEY_KEPT_MS = 24 * 3600 * 1000;
+
+/** Where a run becomes a promise: it is in the store, durably, before anybody is told so. */
+export class Submitter {
+  readonly #parts: SubmitterParts;
+  readonly #accepts: Batcher<AcceptedRun, void>;
+
+  constructor(parts: SubmitterParts) {
+    const { store } = parts;
+    this.#parts = parts;
+    this.#accepts = new Batcher(async (batch) => await store.runs.accept(batch), BATCH);
+  }
+
+  /** Accepts a run that nobody waits for; rejects if it could not be stored. */
+  async submit(request: RunRequest): Promise<void> {
+    const { dispatcher, owner, clock } = this.#parts;
+    const { appNumber } = request.target;
+    this.#checkReserve();
+    if (!dispatcher.reserve(request.target)) {
+      const run = acceptedRecord(request, true, false, clock.now());
+      await this.#arriving(appNumber, this.#accepts.add({ run, payload: inputOf(request), owner: null }));
+      return;
+    }
+    const claim = this.#claim(true);
+    try {
+      const run = acceptedRecord(request, true, true, claim.createdAt);
+      await this.#accepts.add({ run, payload: inputOf(request), owner });
+    } catch (error) {
+      dispatcher.giveBack(appNumber);
+      throw error;
+    }
+    dispatcher.runReserved(request, claim);
+  }
+
+  /** Accepts a run that nobody waits for, unless its key stands for one already. */
+  async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
+    this.#checkReserve();
+    const run = acceptedRecord(request, true, false, this.#parts.clock.now());
+    const accepted = { run, payload: inputOf(request), owner: null };
+    return await this.#arriving(request.target.appNumber, this.#acceptKeyed(accepted, key));
+  }
+
+  /** Executes a run for its caller, unless its key stands for one already; it is in the store before it starts. */
+  async executeKeyed(
+    request: RunRequest,
+    key: RunKeyMark,
+    reader: RunReader,
+  ): Promise<Keyed & { readonly live?: LiveRun }> {
+    const { executor, keeper, owner } = this.#parts;
+    const claim = this.#claim(false, key.keyHash);
+    const run = acceptedRecord(request, false, true, claim.createdAt);
+    const keyed = await this.#acceptKeyed({ run, payload: inputOf(request), owner }, key);
+    if (keyed.kind !== "accepted") return keyed;
+    return { ...keyed, live: executor.executeClaimed(request, claim, reader, keeper) };
+  }
+
+  /**
+   * Turns a run whose caller will wait no longer into one that nobody waits for. False if it could not be
+   * stored: then everything stays as it was.
+   */
+  async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
+    const { store, keeper, lightKeeper, partWriter, owner } = this.#parts;
+    const keptBy = run.claim ? keeper : lightKeeper;
+    // What comes while the store is busy waits until it is known who is to learn it.
+    const held = new HeldRun();
+    run.handTo(held, held);
+    const claim = { ...(run.claim ?? this.#claim(false)), isAsync: true, createdAt: run.createdAt };
+    try {
+      const record = acceptedRecord(run.request, true, true, claim.createdAt);
+      if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner });
+      else await this.#accepts.add({ run: record, payload: inputOf(run.request), owner });
+    } catch {
+      held.passOn(run, reader, keptBy);
+      return false;
+    }
+    run.claim = claim;
+    const background = new BackgroundReader(partWriter);
+    background.follow(run);
+    held.passOn(run, background, keeper);
+    return true;
+  }
+
+  /** Nothing that is accepted after it is dispatched before it. */
+  async #arriving<Result>(appNumber: number, accepting: Promise<Result>): Promise<Result> {
+    const { dispatcher } = this.#parts;
+    dispatcher.expect(appNumber);
+    return await accepting.finally(() => dispatcher.arrived(appNumber));
+  }
+
+  /** The last of the disk is for the ends of runs that are accepted already. */
+  #checkReserve(): void {
+    if (this.#parts.reserve.isLow) throw new AppError("storage_unavailable");
+  }
+
+  async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
+    const { store, clock } = this.#parts;
+    const now = clock.now();
+    return await store.runs.acceptKeyed({ accepted, leaseMs: LEASE_MS, ...key, now, keptMs: KEY_KEPT_MS });
+  }
+
+  #claim(isAsync: boolean, keyHash: Uint8Array | null = null): Claim {
+    const { owner, clock } = this.#parts;
+    return { owner, fence: 1, isAsync, attempt: 1, interruptions: 0, createdAt: clock.now(), keyHash };
+  }
+}
+
+/** Remembers what happens to a run. Its generator waits: no chunk is granted here. */
+class HeldRun implements RunReader, RunKeeper {
+  #isStream = false;
+  readonly #chunks: Chunk[] = [];
+
+  onStream(): void {
+    this.#isStream = true;
+  }
+
+  onChunk(chunk: Chunk): void {
+    this.#chunks.push(chunk);
+  }
+
+  onEnd(): void {}
+
+  keep(): void {}
+
+  /** Tells it to those who take the run over. */
+  passOn(run: LiveRun, reader: RunReader, keeper: RunKeeper): void {
+    run.handTo(reader, keeper);
+    if (this.#isStream) reader.onStream();
+    for (const chunk of this.#chunks) reader.onChunk(chunk);
+    if (!run.end) return;
+    reader.onEnd(run.end);
+    keeper.keep(run, run.end);
+  }
+}
+
+function inputOf({ body, isBare, webhook }: RunRequest): AcceptedRun["payload"] {
+  return {
+    input: body,
+    result: null,
+    contentType: null,
+    isBare,
+    sealedSecret: webhook?.sealedSecret ?? null,
+  };
+}
+
+function acceptedRecord(request: RunRequest, isAsync: boolean, isClaimed: boolean, createdAt: number): Run {
+  const { id, target, functionName, ip, webhook } = request;
+  return {
+    id,
+    appNumber: target.appNumber,
+    versionId: target.versionId,
+    functionName,
+    method: "POST",
+    isAsync,
+    state: isClaimed ? "running" : "queued",
+    statusCode: null,
+    attempt: 1,
+    interruptions: 0,
+    createdAt,
+    startedAt: null,
+    completedAt: null,
+    updatedAt: createdAt,
+    replicaId: null,
+    replicaStartedAt: null,
+    ip,
+    webhookEndpoint: webhook?.endpoint ?? null,
+    webhookState: webhook ? "pending" : "none",
+    errorCode: null,
+    errorMessage: null,
+    errorTraceback: null,
+    queueMs: null,
+    runMs: null,
+    responseMs: null,
+  };
+}

@@ -1,0 +1,182 @@
+import { Bell } from "../kit/bell.ts";
+import { AppError } from "../model/errors.ts";
+import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { Chunk } from "../replicas/call.ts";
+import type { Store } from "../store/store.ts";
+import type { PartWriter, RunKey } from "./part-writer.ts";
+import { PartBuilder, chunksAfter } from "./transcript-part.ts";
+import type { NumberedChunk } from "./transcript-part.ts";
+
+/** A run's chunks, to be read again by number, from 1. */
+export type Transcript = {
+  /**
+   * Chunks after that number, as many as are at hand; if the first of them is not the next one, those between
+   * are no longer kept. Waits while there is none and the run goes on; null when there are no more, or the
+   * signal says that nobody waits.
+   */
+  read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null>;
+};
+
+/** All that a run gave, part by part; throws where some of it is no longer kept. */
+export async function* allChunks(transcript: Transcript): AsyncGenerator<readonly NumberedChunk[]> {
+  let after = 0;
+  for (let chunks = await transcript.read(0); chunks; chunks = await transcript.read(after)) {
+    if (chunks[0]?.event !== after + 1) throw new AppError("payload_not_kept");
+    yield chunks;
+    after += chunks.length;
+  }
+}
+
+export type TranscriptOptions = {
+  readonly key: RunKey;
+  readonly store: Store;
+  readonly writer: PartWriter;
+  readonly maxBytes: number;
+  /** False: only the last parts are there to be read, and nothing is stored. */
+  readonly isKept: boolean;
+};
+
+/** What one stream holds in memory, at most: ten thousand streams hold 160 MB. */
+const PART_BYTES = 16 * 1024;
+/** Of a transcript that is not kept, for who follows it: twice what a socket gives in one tick. */
+const FOLLOWED_PARTS = 8;
+/** Past its limit a transcript loses this much of its beginning at once, not a part at a time. */
+const CUT_SHARE = 1 / 8;
+
+/** The transcript of a run under way: its last part in memory, what came before in the store. */
+export class LiveTranscript implements Transcript {
+  readonly #options: TranscriptOptions;
+  readonly #open = new PartBuilder();
+  /** On their way to the store. */
+  #leaving: TranscriptPart[] = [];
+  /** Where each stored part begins, and its length. */
+  #stored: { readonly firstEvent: number; readonly bytes: number }[] = [];
+  #bytes = 0;
+  #writes: Promise<unknown> = Promise.resolve();
+  #isOver = false;
+  #isFollowed = false;
+  readonly #changed = new Bell();
+
+  constructor(options: TranscriptOptions) {
+    this.#options = options;
+  }
+
+  /** Chunks so far. */
+  get count(): number {
+    return this.#open.firstEvent + this.#open.eventCount - 1;
+  }
+
+  /** Whether it has passed what it may hold. */
+  get isTooLong(): boolean {
+    return this.#bytes + this.#open.bytes > this.#options.maxBytes;
+  }
+
+  add(chunk: Pick<Chunk, "isText" | "bytes">): void {
+    this.#open.add(chunk);
+    if (this.#open.bytes >= PART_BYTES) this.#seal();
+    if (this.#changed.isAwaited) this.#changed.ring();
+  }
+
+  /** No more chunks will come; what is left to be stored with the run's record. */
+  end(): TranscriptPart | null {
+    this.#isOver = true;
+    this.#changed.ring();
+    return this.#options.isKept && this.#open.eventCount > 0 ? this.#open.view() : null;
+  }
+
+  /** The run gave one plain value, or nothing: it is kept elsewhere, and here for who follows. */
+  endPlain(chunk: Pick<Chunk, "isText" | "bytes"> | null): void {
+    if (chunk) this.#open.add(chunk);
+    this.#isOver = true;
+    this.#changed.ring();
+  }
+
+  /** Whether every part but the last is stored, or given up. */
+  get isSettled(): boolean {
+    return this.#leaving.length === 0 || !this.#options.isKept;
+  }
+
+  /** Resolves when it is settled. */
+  async settle(): Promise<void> {
+    await this.#writes;
+  }
+
+  async read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null> {
+    this.#isFollowed = true;
+    for (;;) {
+      const held = [...this.#leaving, this.#open.view()];
+      const isOlder = after + 1 < held[0]!.firstEvent;
+      const stored = isOlder ? await this.#fromStore(after) : null;
+      const part = stored ?? held.find(({ firstEvent, eventCount }) => firstEvent + eventCount > after + 1);
+      if (part) return chunksAfter(part, after);
+      if (this.#isOver || signal?.aborted) return null;
+      await this.#changed.wait(signal);
+    }
+  }
+
+  async #fromStore(after: number): Promise<TranscriptPart | null> {
+    const { isKept, key, store } = this.#options;
+    return isKept ? await store.transcripts.next({ ...key, after }) : null;
+  }
+
+  #seal(): void {
+    const part = this.#open.take();
+    this.#leaving.push(part);
+    if (!this.#options.isKept) {
+      if (this.#leaving.length > (this.#isFollowed ? FOLLOWED_PARTS : 1)) this.#leaving.shift();
+      return;
+    }
+    this.#bytes += part.bytes.length;
+    this.#writes = this.#store(part);
+  }
+
+  async #store(part: TranscriptPart): Promise<void> {
+    const before = this.#writes;
+    const isStored = await this.#options.writer.write(this.#options.key, part);
+    this.#leaving = this.#leaving.filter((other) => other !== part);
+    if (isStored) this.#stored.push({ firstEvent: part.firstEvent, bytes: part.bytes.length });
+    else this.#bytes -= part.bytes.length;
+    await before;
+    if (this.isTooLong) await this.#cut();
+  }
+
+  /** The beginning makes room for the end: who comes back asks for what came last. */
+  async #cut(): Promise<void> {
+    const { maxBytes, store, key } = this.#options;
+    while (this.#bytes > maxBytes * (1 - CUT_SHARE) && this.#stored.length > 0) {
+      this.#bytes -= this.#stored.shift()!.bytes;
+    }
+    const { firstEvent: before } = this.#stored[0] ?? this.#leaving[0] ?? this.#open;
+    // Left where it is, it goes with the rest when its time is over.
+    await store.transcripts.trim({ ...key, before }).catch(() => undefined);
+  }
+}
+
+/** The transcript of a run that has ended and is stored. */
+export class StoredTranscript implements Transcript {
+  readonly #store: Store;
+  readonly #key: RunKey;
+
+  constructor(store: Store, key: RunKey) {
+    this.#store = store;
+    this.#key = key;
+  }
+
+  async read(after: number): Promise<readonly NumberedChunk[] | null> {
+    const part = await this.#store.transcripts.next({ ...this.#key, after });
+    return part && chunksAfter(part, after);
+  }
+}
+
+/** The transcript of a run that gave one plain value, as if it had been yielded; or none. */
+export class PlainTranscript implements Transcript {
+  readonly #chunk: Pick<Chunk, "isText" | "bytes"> | null;
+
+  constructor(chunk: Pick<Chunk, "isText" | "bytes"> | null) {
+    this.#chunk = chunk;
+  }
+
+  read(after: number): Promise<readonly NumberedChunk[] | null> {
+    return Promise.resolve(this.#chunk && after < 1 ? [{ event: 1, ...this.#chunk }] : null);
+  }
+}
