@@ -2,5 +2,6 @@
 
 Reading order: start (the order from the service), keeper (nothing outlives its owner), template (import
 once, fork per replica), serve (the life of a replica), replica (what the ways of running calls share), then
-serial, threaded and looped (those ways), with call, bind, encode, sigterm and logs beside them.
+serial, threaded and looped (those ways), with call, bind, encode, sigterm and logs beside them. Streams:
+chunks (a generator's loop), credit (when it waits), outbox (how frames leave).
 """

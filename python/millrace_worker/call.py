@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import frames
 from .bind import Entry
-from .encode import NotJson, TooLarge, to_utf8
+from .encode import NotJson, TooLarge
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -66,16 +66,6 @@ def result_frame(call_id: int, value: Any, run_ms: float, encode: Callable[[Any]
             status = wanted
     head = frames.RESULT_HEAD
     return frames.HEAD.pack(head.size + len(body), call_id, frames.RESULT) + head.pack(run_ms, status) + body
-
-
-def chunk_frame(call_id: int, value: Any, encode: Callable[[Any], bytes], limit: int) -> bytes:
-    """CHUNK: text as it is, any other value as JSON. Raises NotJson."""
-    is_text = isinstance(value, str)
-    body = to_utf8(value) if is_text else encode(value)
-    size = len(body)
-    if size > limit:
-        raise TooLarge("a chunk is %d bytes, max_chunk is %d" % (size, limit))
-    return frames.CHUNK_HEAD.pack(1 + size, call_id, frames.CHUNK, not is_text) + body
 
 
 def unsendable_frame(call_id: int, error: NotJson, run_ms: float) -> bytes:

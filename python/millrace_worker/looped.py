@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import collections
 import socket
-from time import monotonic, perf_counter
+import sys
+from time import perf_counter
 from typing import Any, AsyncIterator, Deque, Dict, Optional, Set, Tuple
 
 from . import frames
-from .call import chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .call import is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .chunks import Chunks
 from .credit import INITIAL_CREDIT_BYTES
 from .encode import NotJson
 from .logs import CURRENT_RUN, finish_lines
+from .outbox import Flow
 from .replica import Replica
 from .threaded import Threads
 
@@ -57,6 +60,9 @@ class Looped:
         self._tasks: Dict[int, asyncio.Task[bytes]] = {}
         self._cancelled: Set[int] = set()
         self._credits: Dict[int, _AsyncCredit] = {}
+        #: All streams on the loop are one flow: each may be slow, and all of them fast.
+        self._flow = Flow()
+        self._sent_bytes = 0
         self._turn_at = 0.0
         self._threads = Threads(replica, replica.order.concurrency, self._thread_ended)
         replica.cancel = lambda call_id: self._on_loop(self._cancel, call_id)
@@ -141,27 +147,29 @@ class Looped:
         return result_frame(call_id, value, run_ms, self._encode, self._replica.order.max_result_bytes)
 
     async def _stream(self, call_id: int, stream: AsyncIterator[Any], started: float) -> bytes:
-        granted = self._credits[call_id] = _AsyncCredit()
+        credit = self._credits[call_id] = _AsyncCredit()
         outbox = self._replica.outbox
-        limit = self._replica.order.max_chunk_bytes
+        chunks = Chunks(call_id, self._encode, self._replica.order.max_chunk_bytes)
+        flow = self._flow
+        put_by = outbox.waiting.append
         sent_bytes = 0
         outbox.hold(frames.pack(frames.STREAM, call_id))
         try:
-            while True:
-                if sent_bytes >= granted.granted_bytes:
+            async for chunk in stream if hasattr(type(stream), "__aiter__") else _Each(stream):
+                frame = chunks.frame(chunk)
+                put_by(frame)
+                size = len(frame)
+                sent_bytes += size
+                self._sent_bytes += size
+                if self._sent_bytes >= flow.look_at_bytes:
+                    now = outbox.look(flow, self._sent_bytes, sys.maxsize)
+                    if now - self._turn_at >= _TURN_SECONDS:
+                        self._turn_at = now
+                        await asyncio.sleep(0)
+                if sent_bytes >= credit.granted_bytes:
                     outbox.flush()  # A reader grants nothing for chunks that it has not got.
-                    await granted.wait(sent_bytes)
-                try:
-                    chunk = await stream.__anext__()
-                except StopAsyncIteration:
-                    return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
-                frame = chunk_frame(call_id, chunk, self._encode, limit)
-                sent_bytes += len(frame)
-                outbox.add(frame)
-                now = monotonic()
-                if now - self._turn_at >= _TURN_SECONDS:
-                    self._turn_at = now
-                    await asyncio.sleep(0)
+                    await credit.wait(sent_bytes)
+            return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
         except NotJson as error:
             return unsendable_frame(call_id, error, _since(started))
         finally:
@@ -201,6 +209,19 @@ def _as_async_iterator(value: Any) -> Optional[AsyncIterator[Any]]:
                 close()
 
     return each()
+
+
+class _Each:
+    """For an asynchronous iterator that can only give its next."""
+
+    def __init__(self, stream: AsyncIterator[Any]) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> _Each:
+        return self
+
+    def __anext__(self) -> Any:
+        return self._stream.__anext__()
 
 
 def _since(started: float) -> float:

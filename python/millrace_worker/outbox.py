@@ -10,75 +10,128 @@ import os
 import socket
 import threading
 from time import monotonic, sleep
-from typing import NoReturn
+from typing import List, NoReturn, Set
 
 #: How long after a write the next chunk waits for company: nobody notices it, and a thousand writes a second
-#: are few (a write for each chunk allows 150,000 chunks/s, this 700,000).
+#: are few (a write for each chunk allows 150,000 chunks/s, this 1,500,000).
 HOLD_SECONDS = 0.001
 #: What waits is sent at this size: half of a stream's first credit, so that its reader need not wait for the rest.
 FULL_BYTES = 32 * 1024
+#: A flow that looked up less than this ago may go further than last time, since a look costs as much as a chunk;
+#: one that did so longer ago than the other has to look up at each chunk.
+OFTEN_SECONDS = 0.00005
+RARELY_SECONDS = 0.0002
+
+
+class Flow:
+    """Chunks put by on one thread, and the one number that each of them is compared with.
+
+    When `look_at_bytes` are sent it is time to look up: to the clock, the credit, a cancel. Until then a chunk
+    costs no lock and no look at the time. Whoever wants it to be at the next chunk sets the number to 0.
+    """
+
+    __slots__ = ("look_at_bytes", "told_bytes", "stride_bytes", "looked_at")
+
+    def __init__(self) -> None:
+        self.look_at_bytes = 0
+        #: The outbox's own: what it has heard of, how far it lets the flow go, when that was.
+        self.told_bytes = 0
+        self.stride_bytes = 0
+        self.looked_at = 0.0
 
 
 class Outbox:
     """The only writer of the wire. Frames leave whole and in the order they came, from whichever thread."""
 
     def __init__(self, wire: socket.socket) -> None:
-        #: In a child that the user's function forked.
-        self.is_fork = False
+        #: Streams put their chunks here without the lock, then look up if their flow says so. It stays the
+        #: same list, and frames are taken from its front under the lock: no chunk falls between.
+        self.waiting: List[bytes] = []
+        self._is_fork = False
         self._wire = wire
         self._lock = threading.Lock()
-        self._waiting = bytearray()
+        #: At least as much as waits, of what streams have told.
+        self._waiting_bytes = 0
         #: A millisecond after the last write, and after the last frame that was put by.
         self._due_at = 0.0
         self._held_until = 0.0
         #: The flusher is awake and will look at what waits.
         self._is_watched = False
+        #: Those that do not look up at each chunk; there are none unless the flusher is awake.
+        self._flows: Set[Flow] = set()
         self._has_flusher = False
         self._wake = threading.Semaphore(0)
 
     def send(self, frame: bytes) -> None:
         """Sends at once, behind all that waits."""
-        if self.is_fork:
+        if self._is_fork:
             _leave()
         with self._lock:
-            if self._waiting and len(frame) < FULL_BYTES:
-                self._waiting += frame
+            if self.waiting and len(frame) < FULL_BYTES:
+                self.waiting.append(frame)
                 self._send_waiting()
                 return
-            if self._waiting:
+            if self.waiting:
                 self._send_waiting()
             self._write(frame)
 
-    def add(self, chunk: bytes) -> None:
-        """Sends at once if the wire was quiet for a moment; else the chunk waits, a millisecond at most."""
-        if self.is_fork:
-            _leave()
-        with self._lock:
-            self._waiting += chunk
-            if monotonic() >= self._due_at or len(self._waiting) >= FULL_BYTES:
-                self._send_waiting()
-            elif not self._is_watched:
-                self._wake_flusher()
-
     def hold(self, frame: bytes) -> None:
         """Keeps a frame for the next one to take along, a millisecond at most."""
-        if self.is_fork:
+        if self._is_fork:
             _leave()
         with self._lock:
-            self._waiting += frame
+            self.waiting.append(frame)
             self._held_until = monotonic() + HOLD_SECONDS
             if not self._is_watched:
                 self._wake_flusher()
 
+    def look(self, flow: Flow, sent_bytes: int, end_bytes: int) -> float:
+        """Sends what waits if the wire was quiet for a moment, else in a millisecond at most; gives the time.
+
+        Says in `flow` where to look again: at the next chunk, or further on, `end_bytes` at most, while chunks
+        come fast and the flusher is awake.
+        """
+        if self._is_fork:
+            _leave()
+        with self._lock:
+            now = monotonic()
+            self._waiting_bytes += sent_bytes - flow.told_bytes
+            flow.told_bytes = sent_bytes
+            stride_bytes = flow.stride_bytes
+            since = now - flow.looked_at
+            if since < OFTEN_SECONDS:
+                stride_bytes = flow.stride_bytes = min(2 * stride_bytes + 64, FULL_BYTES)
+            elif since > RARELY_SECONDS:
+                stride_bytes = flow.stride_bytes = 0
+            if now >= self._due_at or self._waiting_bytes >= FULL_BYTES:
+                self._send_waiting()
+                now = monotonic()  # A write may take its time, which is not the generator's.
+            elif not self._is_watched:
+                self._wake_flusher()
+            flow.looked_at = now
+            if stride_bytes and self._is_watched:
+                self._flows.add(flow)
+                flow.look_at_bytes = min(sent_bytes + stride_bytes, end_bytes)
+            else:
+                flow.look_at_bytes = 0
+        return now
+
     def flush(self) -> None:
         """Sends what waits."""
         with self._lock:
-            if self._waiting:
-                self._send_waiting()
+            self._send_waiting()
+
+    def left_by_fork(self) -> None:
+        """In a child that the user's function forked: whatever it sends next ends it."""
+        self._is_fork = True
+        self._recall()
 
     def _send_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, bytearray()
-        self._write(waiting)
+        frames = self.waiting[:]
+        del self.waiting[: len(frames)]
+        self._waiting_bytes = 0
+        if frames:
+            self._write(b"".join(frames))
 
     def _write(self, data: bytes) -> None:
         try:
@@ -106,13 +159,20 @@ class Outbox:
     def _flush_late(self) -> float:
         """Sends what has waited long enough; gives the seconds until it has to look again, none if not above 0."""
         with self._lock:
-            left = 0.0
-            if self._waiting:
+            if self.waiting:
                 left = max(self._due_at, self._held_until) - monotonic()
-                if left <= 0:
-                    self._send_waiting()
-            self._is_watched = left > 0
-            return left
+                if left > 0:
+                    return left
+                self._send_waiting()
+            self._recall()
+            # In this order: a stream puts its chunk by and then compares, so one of the two sees the other.
+            self._is_watched = bool(self.waiting)
+            return HOLD_SECONDS if self._is_watched else 0.0
+
+    def _recall(self) -> None:
+        for flow in self._flows:
+            flow.look_at_bytes = 0
+        self._flows.clear()
 
 
 def _leave() -> NoReturn:

@@ -29,6 +29,7 @@ class Replica:
         self.grant: Callable[[int, int], None] = lambda call_id, count_bytes: None
         #: The service has said stop, and closes the wire behind the last call.
         self.is_stopping = False
+        self._is_fork = False
         self._begin_lock = threading.Lock()
         self._begun = 0
         self._withdrawn: Set[int] = set()
@@ -63,12 +64,13 @@ class Replica:
         """The harness itself failed: better a crash that the service sees than a call that never ends."""
         import traceback
 
-        if not self.outbox.is_fork:
+        if not self._is_fork:
             traceback.print_exception(type(error), error, error.__traceback__)
         os._exit(1)
 
     def left_by_fork(self) -> None:
         """In a child the user's code forked: the connections belong to the parent alone."""
-        self.outbox.is_fork = True
+        self._is_fork = True
+        self.outbox.left_by_fork()
         self.wire.close()
         self.control.close()

@@ -11,7 +11,8 @@ from time import perf_counter
 from typing import Any, Iterator, Optional
 
 from . import frames
-from .call import RunCancelled, chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .call import RunCancelled, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .chunks import Chunks, send_all
 from .credit import Credit
 from .encode import NotJson
 from .logs import CURRENT_RUN, finish_lines
@@ -23,7 +24,7 @@ _CANCEL_SIGNAL = signal.SIGRTMIN + 5
 class Serial:
     """Runs calls in the order of arrival.
 
-    `_current` is the id of the call whose user code is on the stack, 0 outside of it. It is set and
+    `_current` is the id of the call whose user code may be on the stack, 0 outside of it. It is set and
     cleared by the main thread alone, and the signal's handler runs on that thread between two of its
     instructions: so a cancel meets the call it was meant for, or nothing.
     """
@@ -78,26 +79,19 @@ class Serial:
 
     def _stream(self, call_id: int, iterator: Iterator[Any], started: float) -> bytes:
         replica = self._replica
-        credit = self._credit = Credit(replica.outbox.flush)
-        self._streaming = call_id
-        limit = replica.order.max_chunk_bytes
         outbox = replica.outbox
-        sent_bytes = 0
+        credit = self._credit = Credit(outbox)
+        self._streaming = call_id
+        chunks = Chunks(call_id, self._encode, replica.order.max_chunk_bytes)
         try:
             outbox.hold(frames.pack(frames.STREAM, call_id))
-            while sent_bytes < credit.granted_bytes or credit.wait(sent_bytes):
-                try:
-                    try:
-                        self._enter(call_id)
-                        chunk = next(iterator)
-                    finally:
-                        self._current = 0
-                except StopIteration:
-                    return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
-                frame = chunk_frame(call_id, chunk, self._encode, limit)
-                sent_bytes += len(frame)
-                outbox.add(frame)
-            return frames.pack(frames.CANCELLED, call_id)
+            try:
+                is_whole = send_all(iterator, chunks, outbox, credit, lambda: self._enter(call_id), self._leave)
+            finally:
+                self._current = 0
+            if not is_whole:
+                return frames.pack(frames.CANCELLED, call_id)
+            return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
         except NotJson as error:
             return unsendable_frame(call_id, error, _since(started))
         finally:
@@ -109,6 +103,9 @@ class Serial:
         if self._cancel_id == call_id:  # It came before there was anything to interrupt.
             self._current = 0  # Its signal may still be on the way, and must not raise a second time.
             raise RunCancelled
+
+    def _leave(self) -> None:
+        self._current = 0
 
     def _cancel(self, call_id: int) -> None:
         """On the control thread. Writes before it reads, as `_enter` does: one of the two sees the other."""

@@ -9,7 +9,8 @@ from time import perf_counter
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import frames
-from .call import RunCancelled, chunk_frame, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .call import RunCancelled, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
+from .chunks import Chunks, send_all
 from .credit import Credit
 from .encode import NotJson
 from .logs import CURRENT_RUN, finish_lines
@@ -110,7 +111,11 @@ class Threads:
         CURRENT_RUN.set(run_id)
         started = perf_counter()
         try:
-            value = self._in_user_code(live, lambda: entry.call(arguments))
+            try:
+                self._enter(live)
+                value = entry.call(arguments)
+            finally:
+                self._leave(live)
             run_ms = _since(started)
             if is_iterator(value):
                 return self._stream(call_id, value, live, encode, started)
@@ -128,44 +133,42 @@ class Threads:
     ) -> bytes:
         replica = self._replica
         outbox = replica.outbox
-        credit = live.credit = Credit(outbox.flush)
-        limit = replica.order.max_chunk_bytes
-        sent_bytes = 0
+        credit = live.credit = Credit(outbox)
+        chunks = Chunks(call_id, encode, replica.order.max_chunk_bytes)
         outbox.hold(frames.pack(frames.STREAM, call_id))
         try:
-            while sent_bytes < credit.granted_bytes or credit.wait(sent_bytes):
-                try:
-                    chunk = self._in_user_code(live, iterator.__next__)
-                except StopIteration:
-                    return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
-                frame = chunk_frame(call_id, chunk, encode, limit)
-                sent_bytes += len(frame)
-                outbox.add(frame)
+            try:
+                is_whole = send_all(
+                    iterator, chunks, outbox, credit, lambda: self._enter(live), lambda: self._leave(live)
+                )
+            finally:
+                self._leave(live)
+            if not is_whole:
+                return frames.pack(frames.CANCELLED, call_id)
+            return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
         except NotJson as error:
             return unsendable_frame(call_id, error, _since(started))
         finally:
             close = getattr(iterator, "close", None)
             if close:
                 close()
-        return frames.pack(frames.CANCELLED, call_id)
 
-    def _in_user_code(self, live: _Live, run: Callable[[], Any]) -> Any:
-        """The only stretch in which a cancel may raise in this thread.
-
-        A raise that was asked for but has not landed when the window closes is taken back; one that
-        lands while the window is being closed was the only one there will be.
-        """
+    def _enter(self, live: _Live) -> None:
+        """From here until `_leave`, and nowhere else, a cancel may raise in this thread."""
         with self._lock:
             if live.cancelled:
                 raise RunCancelled
             live.open = True
-        try:
-            return run()
-        finally:
-            with self._lock:
-                live.open = False
-                if live.aimed:
-                    _raise_in(live.thread, ctypes.py_object())
+
+    def _leave(self, live: _Live) -> None:
+        """Takes back a raise that was asked for and has not landed.
+
+        One that lands while the window is being closed was the only one there will be.
+        """
+        with self._lock:
+            live.open = False
+            if live.aimed:
+                _raise_in(live.thread, ctypes.py_object())
 
 
 class Threaded:

@@ -4,8 +4,8 @@ import { AppError } from "../model/errors.ts";
 export const ROLES = ["run", "deploy", "admin"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Who makes a request. */
-export type Principal = {
+/** A service account: one project, one role. */
+export type AccountPrincipal = {
   readonly accountId: string;
   readonly projectId: string;
   readonly role: Role;
@@ -13,9 +13,38 @@ export type Principal = {
   readonly expiresAt: number;
 };
 
+/** A person: the projects they are a member of, a role in each. */
+export type PersonPrincipal = {
+  readonly personId: string;
+  readonly sessionId: string;
+  readonly email: string;
+  readonly projectId: null;
+  readonly role: null;
+  readonly roles: ReadonlyMap<string, Role>;
+  /** Epoch milliseconds. */
+  readonly expiresAt: number;
+};
+
+/** Who makes a request. */
+export type Principal = AccountPrincipal | PersonPrincipal;
+
+/** What a membership lets a person do. */
+export const MEMBER_ROLES = { owner: "admin", member: "deploy" } as const satisfies Record<string, Role>;
+
 /** Throws `forbidden` unless the principal has the role in the project; an absent project looks the same. */
 export function requireRole(principal: Principal, projectId: string, role: Role): void {
-  if (principal.projectId !== projectId || ROLES.indexOf(principal.role) < ROLES.indexOf(role)) {
-    throw new AppError("forbidden");
+  const held = principal.projectId === projectId ? principal.role : roleByMembership(principal, projectId);
+  if (!held || ROLES.indexOf(held) < ROLES.indexOf(role)) throw new AppError("forbidden");
+}
+
+/** The person who asks; throws `forbidden` for a service account, and for nobody. */
+export function requirePerson(principal: Principal | null): PersonPrincipal {
+  if (principal?.projectId !== null) {
+    throw new AppError("forbidden", { message: "This is for a person who has signed in." });
   }
+  return principal;
+}
+
+function roleByMembership(principal: Principal, projectId: string): Role | undefined {
+  return principal.projectId === null ? principal.roles.get(projectId) : undefined;
 }

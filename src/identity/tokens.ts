@@ -1,24 +1,20 @@
-import { createHash, randomUUID } from "node:crypto";
-import { SignJWT, errors, jwtVerify } from "jose";
-import type { JWTVerifyGetKey } from "jose";
+import { randomUUID } from "node:crypto";
 import { AppError } from "../model/errors.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { AccountChange } from "../store/accounts.ts";
 import type { Store } from "../store/store.ts";
-import { ROLES } from "./principal.ts";
+import { CHALLENGE } from "./bearer.ts";
+import type { KeyRing } from "./key-ring.ts";
 import type { Principal, Role } from "./principal.ts";
-import type { TokenKey } from "./token-keys.ts";
+import { TokenSigner } from "./signed-token.ts";
+import { TokenJudge, hashSecret } from "./token-judge.ts";
 
-const ALGORITHM = "EdDSA";
-const TYPE = "JWT";
-const MAX_TOKEN_CHARS = 8192;
-/** Three parts, the last an Ed25519 signature in its one spelling: the decoder would take sixteen. */
-const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]{85}[AQgw]$/;
 const MAX_REMEMBERED = 10_000;
 /** A token revoked by another process stops working within this time: no older judgement counts. */
 const JUDGED_FOR_MS = 5_000;
 /** From this age on a judgement is renewed in passing, so that a token in use never waits for one. */
 const RECHECK_MS = 2_500;
-const CLOCK_SKEW_SECONDS = 60;
+const ACCESS_MS = 15 * 60_000;
 
 /** A token that was found good. Whoever holds on to this must ask `isGood` before each use. */
 export type RememberedToken = { readonly token: string; readonly principal: Principal };
@@ -34,56 +30,96 @@ type Remembered = {
 export type NewAccount = {
   readonly projectId: string;
   readonly name: string;
-  readonly description?: string;
+  readonly description?: string | null;
   readonly role: Role;
   readonly expiresAt: number;
+};
+
+/** How an account's token is replaced. */
+export type Rotation = {
+  /** Null: the new token lives as long as the one before was to. */
+  readonly expiresAt: number | null;
+  /** So long the tokens before it go on. */
+  readonly overlapMs: number;
 };
 
 /** Makes tokens and knows them again. A token is verified once, then remembered until it expires or is revoked. */
 export class Tokens {
   readonly #store: Store;
-  readonly #keys: readonly TokenKey[];
-  /** `iss` and `aud`: fixed at the first start, so that a new public address voids nothing. */
-  readonly #instanceId: string;
+  readonly #signer: TokenSigner;
+  readonly #judge: TokenJudge;
   readonly #clock: Clock;
   readonly #remembered = new Map<string, Remembered>();
 
-  constructor(store: Store, keys: readonly TokenKey[], instanceId: string, clock: Clock) {
+  constructor(store: Store, keys: KeyRing, instanceId: string, clock: Clock) {
     this.#store = store;
-    this.#keys = keys;
-    this.#instanceId = instanceId;
+    this.#signer = new TokenSigner(keys, instanceId, clock);
+    this.#judge = new TokenJudge(store, clock);
     this.#clock = clock;
   }
 
   /** Creates a service account and returns its token, which is stored nowhere. */
-  async issue(account: NewAccount): Promise<{ accountId: string; token: string }> {
-    const [key] = this.#keys;
-    if (!key) throw new Error("there is no key to sign with");
-    const now = this.#clock.now();
-    const accountId = `sa-${randomUUID()}`;
-    const jti = randomUUID();
-    const token = await new SignJWT({ project_id: account.projectId, role: account.role })
-      .setProtectedHeader({ alg: ALGORITHM, kid: key.id, typ: TYPE })
-      .setIssuer(this.#instanceId)
-      .setAudience(this.#instanceId)
-      .setSubject(accountId)
-      .setJti(jti)
-      .setIssuedAt(Math.floor(now / 1000))
-      .setExpirationTime(Math.floor(account.expiresAt / 1000))
-      .sign(key.privateKey);
+  async issue(account: NewAccount): Promise<{ accountId: string; token: string; createdAt: number }> {
+    const createdAt = this.#clock.now();
+    const { projectId, name, description = null, role, expiresAt } = account;
+    const id = `sa-${randomUUID()}`;
+    const { token, jti } = await this.#sign(id, account);
     await this.#store.accounts.insert({
-      account: {
-        id: accountId,
-        projectId: account.projectId,
-        name: account.name,
-        description: account.description ?? null,
-        role: account.role,
-        createdAt: now,
-        expiresAt: account.expiresAt,
-      },
-      token: { jtiHash: hashJti(jti) },
+      account: { id, projectId, name, description, role, createdAt, expiresAt },
+      token: { jtiHash: hashSecret(jti) },
     });
-    return { accountId, token };
+    return { accountId: id, token, createdAt };
+  }
+
+  /** A new token for an account; null when the project has no such account, or it is revoked. */
+  async rotate(
+    projectId: string,
+    accountId: string,
+    { expiresAt: wanted, overlapMs }: Rotation,
+  ): Promise<{ token: string; expiresAt: number } | null> {
+    const found = await this.#store.accounts.find({ id: accountId, projectId });
+    if (!found) return null;
+    const { account, tokenCreatedAt } = found;
+    const now = this.#clock.now();
+    const expiresAt = wanted ?? now + account.expiresAt - tokenCreatedAt;
+    const { token, jti } = await this.#sign(accountId, { projectId, role: account.role, expiresAt });
+    const isRotated = await this.#store.accounts.rotate({
+      id: accountId,
+      projectId,
+      jtiHash: hashSecret(jti),
+      now,
+      expiresAt,
+      // The account now lives longer, but its earlier tokens do not.
+      othersEndAt: Math.min(now + overlapMs, account.expiresAt),
+    });
+    this.#forgetAccount(accountId);
+    return isRotated ? { token, expiresAt } : null;
+  }
+
+  /** Changes an account; false when the project has no such account, it is revoked, or would live longer. */
+  async update(projectId: string, accountId: string, change: AccountChange): Promise<boolean> {
+    const isUpdated = await this.#store.accounts.update({ id: accountId, projectId, change });
+    this.#forgetAccount(accountId);
+    return isUpdated;
+  }
+
+  /** Revokes an account; its tokens stop working here at once, elsewhere within 5 s. */
+  async revoke(projectId: string, accountId: string): Promise<boolean> {
+    const isRevoked = await this.#store.accounts.revoke({ id: accountId, projectId, now: this.#clock.now() });
+    this.#forgetAccount(accountId);
+    return isRevoked;
+  }
+
+  /** A short-lived token for a person's session. */
+  async issueAccess(personId: string, sessionId: string): Promise<{ token: string; expiresAt: number }> {
+    const expiresAt = this.#clock.now() + ACCESS_MS;
+    const { token } = await this.#signer.sign({ subject: personId, expiresAt, claims: { sid: sessionId } });
+    return { token, expiresAt };
+  }
+
+  /** From now on what the database says about a person counts here; elsewhere within 5 s. */
+  forgetPerson(personId: string): void {
+    this.#forgetAll((principal) => principal.projectId === null && principal.personId === personId);
   }
 
   /** A token seen before and still good; undefined when it has to be verified. */
@@ -106,6 +142,11 @@ export class Tokens {
     return true;
   }
 
+  /** The token, remembered or verified now; throws `unauthorized`. */
+  async admit(token: string): Promise<RememberedToken> {
+    return this.recall(token) ?? (await this.verify(token));
+  }
+
   /** Verifies a token; throws `unauthorized`. */
   async verify(token: string): Promise<RememberedToken> {
     const judgedAt = this.#clock.now();
@@ -113,7 +154,8 @@ export class Tokens {
     const known = this.#remembered.get(token);
     if (!principal) {
       if (known) this.#forget(known);
-      throw new AppError("unauthorized", { message: "The token is invalid, expired or revoked." });
+      const message = "The token is invalid, expired or revoked.";
+      throw new AppError("unauthorized", { message, headers: CHALLENGE });
     }
     if (known) return this.#renew(known, principal, judgedAt);
     if (this.#remembered.size >= MAX_REMEMBERED) {
@@ -125,13 +167,25 @@ export class Tokens {
     return remembered;
   }
 
-  /** Revokes an account; its tokens stop working here at once, elsewhere within 5 s. */
-  async revoke(projectId: string, accountId: string): Promise<boolean> {
-    const isRevoked = await this.#store.accounts.revoke({ id: accountId, projectId, now: this.#clock.now() });
+  async #sign(
+    accountId: string,
+    { projectId, role, expiresAt }: Pick<NewAccount, "projectId" | "role" | "expiresAt">,
+  ): Promise<{ token: string; jti: string }> {
+    return await this.#signer.sign({
+      subject: accountId,
+      expiresAt,
+      claims: { project_id: projectId, role },
+    });
+  }
+
+  #forgetAccount(accountId: string): void {
+    this.#forgetAll((principal) => principal.projectId !== null && principal.accountId === accountId);
+  }
+
+  #forgetAll(isMeant: (principal: Principal) => boolean): void {
     for (const remembered of this.#remembered.values()) {
-      if (remembered.principal.accountId === accountId) this.#forget(remembered);
+      if (isMeant(remembered.principal)) this.#forget(remembered);
     }
-    return isRevoked;
   }
 
   #forget(known: Remembered): void {
@@ -150,7 +204,7 @@ export class Tokens {
     // Taken before: what changes while the database is asked may be missed, and has to count as older.
     const judgedAt = this.#clock.now();
     try {
-      const principal = await this.#judge(known.token);
+      const principal = await this.#judgeNow(known.token);
       if (principal) this.#renew(known, principal, judgedAt);
       else this.#forget(known);
     } catch {
@@ -163,7 +217,7 @@ export class Tokens {
   /** While the database is away, what was good stays good until it can be asked again. */
   async #judgeOrTrust(token: string): Promise<Principal | null> {
     try {
-      return await this.#judge(token);
+      return await this.#judgeNow(token);
     } catch (error) {
       const known = this.#remembered.get(token);
       if (!known || this.#clock.now() >= known.principal.expiresAt) throw error;
@@ -172,46 +226,8 @@ export class Tokens {
   }
 
   /** Null for a token that is not good; other failures are thrown. */
-  async #judge(token: string): Promise<Principal | null> {
-    if (token.length > MAX_TOKEN_CHARS || !COMPACT.test(token)) return null;
-    const claims = await this.#readClaims(token);
-    if (!claims?.jti || !claims.exp) return null;
-    const known = await this.#store.tokens.findByJtiHash(hashJti(claims.jti));
-    if (!known) return null;
-    const { account, token: row } = known;
-    const now = this.#clock.now();
-    const isVoid = account.revokedAt !== null || row.revokedAt !== null;
-    const expiresAt = Math.min(claims.exp * 1000, account.expiresAt, row.expiresAt);
-    const role = ROLES.find((name) => name === account.role);
-    if (isVoid || now >= expiresAt || !account.projectId || account.id !== claims.sub || !role) return null;
-    // The row's role wins over the token's claim: a change takes effect without a new token.
-    return { accountId: account.id, projectId: account.projectId, role, expiresAt };
+  async #judgeNow(token: string): Promise<Principal | null> {
+    const claims = await this.#signer.read(token);
+    return claims && (await this.#judge.judge(claims));
   }
-
-  async #readClaims(token: string): Promise<{ jti?: string; sub?: string; exp?: number } | null> {
-    const findKey: JWTVerifyGetKey = (header) => {
-      const key = this.#keys.find(({ id }) => id === header.kid);
-      if (!key) throw new errors.JWKSNoMatchingKey();
-      return key.publicKey;
-    };
-    try {
-      const { payload } = await jwtVerify(token, findKey, {
-        algorithms: [ALGORITHM],
-        typ: TYPE,
-        issuer: this.#instanceId,
-        audience: this.#instanceId,
-        requiredClaims: ["exp", "jti", "sub"],
-        clockTolerance: CLOCK_SKEW_SECONDS,
-        currentDate: new Date(this.#clock.now()),
-      });
-      return payload;
-    } catch (error) {
-      if (error instanceof errors.JOSEError) return null;
-      throw error;
-    }
-  }
-}
-
-function hashJti(jti: string): Buffer {
-  return createHash("sha256").update(jti).digest();
 }

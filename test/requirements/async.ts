@@ -5,73 +5,55 @@ const PIECE = "async and webhooks";
 /** Asynchronous runs, idempotency keys and webhook delivery. */
 export const ASYNC = {
   ...section("seed: Asynchronous mode 1-3; contract 1: Async", {
-    "async.202": later(PIECE, "async=true answers at once with 202 and content type application/json."),
-    "async.body": later(PIECE, 'The 202\'s body is exactly {"run_id":"…"}.'),
-    "async.request-id": later(PIECE, "The 202's X-Request-Id equals run_id."),
-    "async.location": later(PIECE, "The 202's Location is {api_url}/v4/{p}/{app}/runs/{run_id}."),
-    "async.durable": later(PIECE, "The 202 is sent only after the run is durably committed."),
-    "async.parameter": later(PIECE, "async takes true or false; anything else, or given twice, is 400."),
+    "async.202": "async=true answers at once with 202 and content type application/json.",
+    "async.body": 'The 202\'s body is exactly {"run_id":"…"}.',
+    "async.request-id": "The 202's X-Request-Id equals run_id.",
+    "async.location": "The 202's Location is {api_url}/v4/{p}/{app}/runs/{run_id}.",
+    "async.durable": "The 202 is sent only after the run is durably committed.",
+    "async.parameter": "async takes true or false; anything else, or given twice, is 400.",
   }),
   ...section("seed: Asynchronous mode 4-5", {
-    "async.background": later(PIECE, "The function runs in the background after the 202."),
-    "async.no-response": later(PIECE, "The caller of an async run receives no function response."),
-    "async.must-finish": later(
-      PIECE,
-      "An async function that returns while work is in progress has its replica's termination begin.",
-    ),
+    "async.background": "The function runs in the background after the 202.",
+    "async.no-response": "The caller of an async run receives no function response.",
+    "async.must-finish": "An async function that returns while work is in progress has its replica's termination begin.",
   }),
   ...section("seed: States, Errors; contract 1: Async", {
-    "async.failure": later(
-      PIECE,
-      "An async run whose internal synchronous call failed has the state failure.",
-    ),
-    "async.mirrors": later(
-      PIECE,
-      "An async run's state mirrors the status of its internal synchronous call.",
-    ),
-    "async.replica-death": later(PIECE, "A run whose replica died starts again, up to max_attempts."),
-    "async.service-death": later(
-      PIECE,
-      "A run whose service died or stopped is queued again, no attempt used.",
-    ),
-    "async.service-death.bound": later(
-      PIECE,
-      "A run is queued again for the service's sake at most 20 times.",
-    ),
-    "async.raise-is-final": later(PIECE, "A function that raises is failure and is not tried again."),
+    "async.failure": "An async run whose internal synchronous call failed has the state failure.",
+    "async.mirrors": "An async run's state mirrors the status of its internal synchronous call.",
+    "async.replica-death": "A run whose replica died starts again, up to max_attempts.",
+    "async.service-death": "A run whose service died or stopped is queued again, no attempt used.",
+    "async.service-death.bound": "A run is queued again for the service's sake at most 20 times.",
+    "async.raise-is-final": "A function that raises is failure and is not tried again.",
   }),
   ...section("seed: Limits; contract 2: scaling", {
-    "async.time-limit": later(PIECE, "response_grace_period bounds an async run's time, 15 min by default."),
-    "async.time-limit.max": later(PIECE, "An async run may take up to 12 hours."),
+    "async.time-limit": "response_grace_period bounds an async run's time, 15 min by default.",
+    "async.time-limit.max": "An async run may take up to 12 hours.",
   }),
   ...section("contract 2: Lifecycle", {
-    "async.callers-first": later(PIECE, "Waiting callers go before the async backlog."),
-    "async.fourth-slot": later(PIECE, "The async backlog gets at least every fourth slot."),
-    "async.orderly-stop": later(PIECE, "At an orderly stop unfinished async runs go back to queued."),
+    "async.callers-first": "Waiting callers go before the async backlog.",
+    "async.fourth-slot": "The async backlog gets at least every fourth slot.",
+    "async.orderly-stop": "At an orderly stop unfinished async runs go back to queued.",
   }),
   ...section("contract 1: Errors", {
-    "async.disk-reserve": later(PIECE, "Async runs are bounded by the disk reserve alone."),
-    "async.draining": later(PIECE, "A draining service answers an async call 503 + Retry-After, never 202."),
-    "async.storage": later(PIECE, "When storage cannot commit the answer is 503 + Retry-After, never 202."),
+    "async.disk-reserve": "Async runs are bounded by the disk reserve alone.",
+    "async.draining": "A draining service answers an async call 503 + Retry-After, never 202.",
+    "async.storage": "When storage cannot commit the answer is 503 + Retry-After, never 202.",
   }),
   ...section("contract 1: Idempotency-Key", {
-    "idempotency.key": later(PIECE, "An Idempotency-Key of up to 255 characters is kept 24 h per app."),
-    "idempotency.public": later(PIECE, "The key is ignored on public apps without a token."),
-    "idempotency.fingerprint": later(PIECE, "The fingerprint of a keyed call is function, query and body."),
-    "idempotency.finished": later(
-      PIECE,
-      "The same key and call of a finished run is its stored answer with Idempotent-Replayed: true.",
-    ),
-    "idempotency.unfinished": later(PIECE, "The same key of an unfinished sync or stream run is 409."),
-    "idempotency.async": later(PIECE, "The same key of an async run is the same 202."),
-    "idempotency.different": later(PIECE, "The same key with a different call is 422."),
-    "idempotency.sync-committed": later(PIECE, "A keyed sync run is committed before it starts."),
+    "idempotency.key": "An Idempotency-Key of up to 255 characters is kept 24 h per app.",
+    "idempotency.public": "The key is ignored on public apps without a token.",
+    "idempotency.fingerprint": "The fingerprint of a keyed call is function, query and body.",
+    "idempotency.finished": "The same key and call of a finished run is its stored answer with Idempotent-Replayed: true.",
+    "idempotency.unfinished": "The same key of an unfinished sync or stream run is 409.",
+    "idempotency.async": "The same key of an async run is the same 202.",
+    "idempotency.different": "The same key with a different call is 422.",
+    "idempotency.sync-committed": "A keyed sync run is committed before it starts.",
   }),
   ...section("contract 1: What is kept", {
-    "kept.records": later(PIECE, "Run records are kept 30 days."),
-    "kept.results": later(PIECE, "Results, inputs and transcripts are kept for result_retention."),
+    "kept.records": "Run records are kept 30 days.",
+    "kept.results": "Results, inputs and transcripts are kept for result_retention.",
     "kept.sync-payloads": later(PIECE, "Sync inputs and results are kept up to 64 KiB each."),
-    "kept.record-payloads": later(PIECE, 'record_payloads is "all", "async" or "none".'),
+    "kept.record-payloads": 'record_payloads is "all", "async" or "none".',
   }),
   ...section("seed: Asynchronous mode 6, Events; contract 1: Webhook", {
     "webhook.forward": later(
@@ -88,44 +70,31 @@ export const ASYNC = {
     "webhook.outbox": later(PIECE, "The outbox row is in the same transaction as the run's final state."),
     "webhook.outbox.sync": later(PIECE, "A sync call's outbox row is in the next group commit."),
     "webhook.body-kept": later(PIECE, "The body is kept until delivery ends, whatever result_retention."),
-    "webhook.success": later(PIECE, "A 2xx within 15 s is success."),
-    "webhook.redirect": later(PIECE, "A 3xx is failure and never followed."),
-    "webhook.410": later(PIECE, "A 410 stops the delivery."),
-    "webhook.retry-after": later(PIECE, "Retry-After is honoured up to 24 h."),
-    "webhook.schedule": later(
-      PIECE,
+    "webhook.success": "A 2xx within 15 s is success.",
+    "webhook.redirect": "A 3xx is failure and never followed.",
+    "webhook.410": "A 410 stops the delivery.",
+    "webhook.retry-after": "Retry-After is honoured up to 24 h.",
+    "webhook.schedule":
       "Gaps are 0, 5 s, 30 s, 5 min, 30 min, 2 h, 5 h, 10 h, 24 h, with jitter, configurable.",
-    ),
-    "webhook.headers": later(PIECE, "A delivery carries X-Request-Id and X-Millrace-Run-Status."),
-    "webhook.standard": later(
-      PIECE,
+    "webhook.headers": "A delivery carries X-Request-Id and X-Millrace-Run-Status.",
+    "webhook.standard":
       "A delivery carries webhook-id (the run id), webhook-timestamp and webhook-signature.",
-    ),
-    "webhook.signature": later(PIECE, "The signature is v1,base64 HMAC-SHA256 over id.timestamp.body."),
-    "webhook.rotation": later(PIECE, "Several project secrets may be active at once, with a signature each."),
-    "webhook.caller-secret": later(
-      PIECE,
+    "webhook.signature": "The signature is v1,base64 HMAC-SHA256 over id.timestamp.body.",
+    "webhook.rotation": "Several project secrets may be active at once, with a signature each.",
+    "webhook.caller-secret":
       "With X-Webhook-Secret the delivery also carries the X-Cerebrium-Webhook timestamp and hex signature.",
-    ),
     "webhook.caller-secret.sealed": later(
       PIECE,
       "The caller's secret is stored sealed until delivery ends and never reaches the app or a log.",
     ),
-    "webhook.schemes": later(PIECE, "Only http and https without credentials in the URL are accepted."),
-    "webhook.submit-check": later(
-      PIECE,
+    "webhook.schemes": "Only http and https without credentials in the URL are accepted.",
+    "webhook.submit-check":
       "Bad syntax, forbidden literal addresses in any spelling and local names are 422 at submit.",
-    ),
-    "webhook.connect-check": later(
-      PIECE,
+    "webhook.connect-check":
       "Every resolved address is checked, and the checked address is the one connected to.",
-    ),
-    "webhook.private": later(
-      PIECE,
-      "Loopback, private, link-local and metadata ranges are refused unless allow-listed.",
-    ),
+    "webhook.private": "Loopback, private, link-local and metadata ranges are refused unless allow-listed.",
     "webhook.start-loopback": later(PIECE, "`npm start` allows webhooks to loopback."),
-    "webhook.attempts": later(PIECE, "Each attempt is on record: request headers, status, time, next try."),
-    "webhook.redeliver": later(PIECE, "One delivery or a range can be sent again."),
+    "webhook.attempts": "Each attempt is on record: request headers, status, time, next try.",
+    "webhook.redeliver": "One delivery or a range can be sent again.",
   }),
 };

@@ -36,17 +36,14 @@ export const RUN = {
     "run.body.unknown": "Unknown members are 422 and each one is named.",
     "run.body.kwargs": "A function with **kwargs takes all members.",
     "run.body.extra-ignored": 'extra_params = "ignore" drops unknown members.',
-    "run.body.async-422": later("async and webhooks", "Arguments that do not fit are 422 before the 202."),
+    "run.body.async-422": "Arguments that do not fit are 422 before the 202.",
     "run.body.none": "No body counts as {} and needs no content type.",
   }),
   ...section("contract 1: Every response", {
     "response.request-id": "A run call's X-Request-Id is the run's id, a UUIDv7 minted here.",
     "response.request-id.elsewhere": "Every other response carries a fresh UUID as X-Request-Id.",
     "response.request-id.not-adopted": "A caller's own X-Request-Id is never adopted.",
-    "response.request-id.replay": later(
-      "async and webhooks",
-      "On an idempotent replay X-Request-Id is the original run's.",
-    ),
+    "response.request-id.replay": "On an idempotent replay X-Request-Id is the original run's.",
     "response.server-timing": "Server-Timing carries queue, start and, where the run is over, run.",
     "cors.preflight": "A preflight from any origin is answered.",
     "cors.no-cookies": "No response allows credentials: bearer tokens only.",
@@ -75,16 +72,10 @@ export const RUN = {
     "run.sync.leave-cancel": "With X-Disconnect: cancel a run is cancelled when its caller leaves.",
   }),
   ...section("contract 1: Sync, Prefer: wait=N", {
-    "run.prefer.wait": later(
-      "async and webhooks",
-      "With Prefer: wait=N a sync caller waits at most N seconds.",
-    ),
-    "run.prefer.202": later(
-      "async and webhooks",
-      "After N seconds the answer is the async 202 for the same run, durably committed.",
-    ),
-    "run.prefer.applied": later("async and webhooks", "That 202 carries Preference-Applied."),
-    "run.prefer.async-from-then": later("async and webhooks", "The run is async: true from then on."),
+    "run.prefer.wait": "With Prefer: wait=N a sync caller waits at most N seconds.",
+    "run.prefer.202": "After N seconds the answer is the async 202 for the same run, durably committed.",
+    "run.prefer.applied": "That 202 carries Preference-Applied.",
+    "run.prefer.async-from-then": "The run is async: true from then on.",
     "run.prefer.streams": "Prefer: wait is ignored for streams.",
   }),
 };

@@ -44,10 +44,8 @@ export const START = {
       "Without public URLs, links are made from the request's Host.",
     ),
     "settings.webhook-allow": "MILLRACE_WEBHOOK_ALLOW takes a list of CIDRs and refuses anything else.",
-    "settings.webhook-allow.effect": later(
-      "async and webhooks",
+    "settings.webhook-allow.effect":
       "Webhooks reach private addresses inside MILLRACE_WEBHOOK_ALLOW and no others.",
-    ),
     "settings.isolation":
       "MILLRACE_ISOLATION is auto by default and takes none, process, landlock, userns, uid.",
     "settings.isolation.effect": later(
@@ -57,14 +55,9 @@ export const START = {
     "settings.shutdown-grace": "MILLRACE_SHUTDOWN_GRACE is 30 s by default.",
     "settings.max-runs": "MILLRACE_MAX_RUNS is 10 million records by default.",
     "settings.max-storage": "MILLRACE_MAX_STORAGE is 10 GB by default.",
-    "settings.caps.effect": later(
-      "async and webhooks",
+    "settings.caps.effect":
       "Past MILLRACE_MAX_RUNS or MILLRACE_MAX_STORAGE the oldest finished runs go first.",
-    ),
-    "settings.caps.keep-open": later(
-      "async and webhooks",
-      "No cap ever removes an unfinished run or an open delivery.",
-    ),
+    "settings.caps.keep-open": "No cap ever removes an unfinished run or an open delivery.",
   }),
   ...section("contract 0: bin/millrace bootstrap --json", {
     "bootstrap.once": "bootstrap creates the default project and the owner token once.",

@@ -43,14 +43,11 @@ export const STREAMING = {
       "command line",
       "Our client libraries send X-Disconnect: continue and cancel explicitly.",
     ),
-    "stream.async-body": later(
-      "async and webhooks",
-      "An async generator run's stored and forwarded body is the whole SSE text.",
-    ),
+    "stream.async-body": "An async generator run's stored and forwarded body is the whole SSE text.",
   }),
   ...section("contract 2: limits", {
     "stream.max-chunk": "A chunk over max_chunk ends the run as a failure.",
-    "stream.max-transcript": later(PIECE, "Past max_transcript an async or forwarded run fails."),
+    "stream.max-transcript": "Past max_transcript an async or forwarded run fails.",
     "stream.max-transcript.live": later(
       PIECE,
       "Past max_transcript a live stream goes on and /events starts with event: truncated.",

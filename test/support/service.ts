@@ -91,6 +91,12 @@ export class TestService {
     return { status: response.status, headers: response.headers, text, json: parse(text) };
   }
 
+  /** Asks for something of a run: its record, or what `action` names. */
+  async ofRun(app: string, runId: string, action = "", options: CallOptions = {}): Promise<Answer> {
+    const functionName = `runs/${runId}${action === "" ? "" : `/${action}`}`;
+    return await this.call(app, "", { method: "GET", ...options, functionName });
+  }
+
   /** The app's replicas that are ready now. */
   ready(app: string): number {
     const replicas = this.apps.get(app)?.pool.replicas ?? [];

@@ -7,7 +7,12 @@ import { until } from "./service.ts";
 import type { TestService } from "./service.ts";
 
 /** A message as a parser that keeps to the specification gives it, and when it came (epoch milliseconds). */
-export type Message = { readonly event: string | null; readonly data: string; readonly at: number };
+export type Message = {
+  readonly id: string | null;
+  readonly event: string | null;
+  readonly data: string;
+  readonly at: number;
+};
 
 export type StreamOptions = {
   readonly functionName?: string;
@@ -15,6 +20,7 @@ export type StreamOptions = {
   readonly suffix?: string;
   readonly token?: string | null;
   readonly httpVersion?: "1.0" | "1.1";
+  readonly method?: "GET" | "POST";
 };
 
 export type StreamTarget = StreamOptions & { readonly url: string; readonly body: string };
@@ -50,11 +56,12 @@ export class StreamReader {
   #packed = 0;
   readonly #decoder = new TextDecoder();
   readonly #parser = createParser({
-    onEvent: ({ event, data }) => this.messages.push({ event: event ?? null, data, at: now() }),
+    onEvent: ({ id, event, data }) =>
+      this.messages.push({ id: id ?? null, event: event ?? null, data, at: now() }),
     onComment: (text) => this.comments.push({ text, at: now() }),
   });
 
-  constructor({ url, body, headers = {}, token = null, httpVersion = "1.1" }: StreamTarget) {
+  constructor({ url, body, headers = {}, token = null, httpVersion = "1.1", method = "POST" }: StreamTarget) {
     const { hostname, port, pathname } = new URL(url);
     this.socket = connect({ host: hostname, port: Number(port), noDelay: true });
     this.socket.on("data", (data: Buffer) => this.#take(data));
@@ -63,7 +70,11 @@ export class StreamReader {
       if (this.#framing?.kind === "to the end") this.isWhole = true;
       this.isClosed = true;
     });
-    const lines = [`POST ${pathname} HTTP/${httpVersion}`, "Host: stream", "Content-Type: application/json"];
+    const lines = [
+      `${method} ${pathname} HTTP/${httpVersion}`,
+      "Host: stream",
+      "Content-Type: application/json",
+    ];
     if (token !== null) lines.push(`Authorization: Bearer ${token}`);
     for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);
     lines.push(`Content-Length: ${Buffer.byteLength(body)}`, "", body);
@@ -92,6 +103,18 @@ export class StreamReader {
 
   get data(): string[] {
     return this.messages.map(({ data }) => data);
+  }
+
+  /** The numbers of its messages, those of named events left out. */
+  get numbers(): number[] {
+    return this.messages.filter(({ event }) => event === null).map(({ id }) => Number(id));
+  }
+
+  /** The `end` that closes the events of a run: its number and the run's record. */
+  // oxlint-disable-next-line no-explicit-any
+  get end(): { readonly id: number; readonly record: any } | null {
+    const last = this.messages.at(-1);
+    return last?.event === "end" ? { id: Number(last.id), record: JSON.parse(last.data) } : null;
   }
 
   async hasHead(withinMs = 10_000): Promise<Head> {
@@ -140,6 +163,7 @@ export class StreamReader {
     const length = this.header("content-length");
     if (this.header("transfer-encoding") === "chunked") this.#framing = { kind: "chunked" };
     else if (length !== null) this.#framing = { kind: "length", left: Number(length) };
+    else if (this.head.status === 204) this.#framing = { kind: "length", left: 0 };
     else this.#framing = { kind: "to the end" };
     if (this.header("content-encoding") === "gzip") this.#gunzip = this.#unpack();
   }
@@ -203,6 +227,25 @@ export function openStream(
     ...options,
     url,
     body: JSON.stringify(body),
+  });
+}
+
+/** Reads the events of a run, those after the `after`th. */
+export function openEvents(
+  service: TestService,
+  app: string,
+  runId: string,
+  after: number | null = null,
+  options: StreamOptions = {},
+): StreamReader {
+  const resume = after === null ? {} : { "last-event-id": String(after) };
+  return new StreamReader({
+    token: service.service.owner.token,
+    method: "GET",
+    ...options,
+    headers: { ...resume, ...options.headers },
+    url: service.url(app, `runs/${runId}/events`),
+    body: "",
   });
 }
 

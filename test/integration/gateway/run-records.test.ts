@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import { runRecord } from "../../../src/model/run-record.ts";
+import { sampleEnd } from "../../support/sample-run.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -83,7 +84,7 @@ describe("the record of a sync run", () => {
   verifies("run-record.final", "is final: a later write of the same run changes nothing", async () => {
     const run = await recordOf({});
     const other = { ...run, state: "failure", statusCode: 500, errorCode: "internal", updatedAt: 1 } as const;
-    await service().service.store.runs.insertFinished([other]);
+    await service().service.store.runs.insertFinished([sampleEnd(other)]);
     expect(await service().service.store.runs.find({ appNumber: app().number, id: run.id })).toEqual(run);
   });
 

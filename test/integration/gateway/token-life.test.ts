@@ -4,6 +4,7 @@ import { SignJWT } from "jose";
 import type { JWTHeaderParameters } from "jose";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { readSettings } from "../../../src/config/settings.ts";
+import { KeyRing } from "../../../src/identity/key-ring.ts";
 import { loadTokenKeys } from "../../../src/identity/token-keys.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";
 import { createLog } from "../../../src/kit/log.ts";
@@ -31,10 +32,10 @@ async function tokensAt(startMs: number) {
   onTestFinished(close);
   await store.projects.insert({ id: "p-one", name: "one", createdAt: startMs });
   const seal = new Seal(loadMasterKey(path.join(dataDir, "master.key")));
-  const keys = await loadTokenKeys(store, seal, startMs);
   const time = { nowMs: startMs };
   const clock = { now: () => time.nowMs, monotonic: () => time.nowMs };
-  const [key] = keys;
+  const keys = await KeyRing.open(store, seal, clock);
+  const [key] = await loadTokenKeys(store, seal, startMs);
   if (!key) throw new Error("there is no key");
   const asked = { count: 0 };
   const findByJtiHash: Store["tokens"]["findByJtiHash"] = async (hash) => {

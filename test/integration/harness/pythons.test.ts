@@ -75,7 +75,13 @@ const ASYNC = `${APP}
 async def later(n):
     await asyncio.sleep(0.001)
     return n
+
+async def count_later(n):
+    for i in range(n):
+        yield i
 `;
+
+const COUNTED = Array.from({ length: 20_000 }, (_, i) => `data: ${i}\n\n`).join("");
 
 verifies(
   "replica.python-versions",
@@ -120,6 +126,8 @@ describe.each(pythons)("on Python $version", ({ command, version }) => {
       expect((await call("raises")).json).toMatchObject({ code: "app_error", message: "ValueError: ü" });
       expect((await call("run", { m: 1 })).status).toBe(422);
       expect((await call("forked")).json).toMatchObject({ result: "parent" });
+      const streams = app === "looped" ? ["count", "count_later"] : ["count"];
+      for (const name of streams) expect((await call(name, { n: 20_000 })).text).toBe(COUNTED);
       const runId = answers[0]?.json.run_id;
       await until("its line is here", () =>
         service.logs.some((line) => line.text === "said 1" && line.runId === runId),

@@ -11,6 +11,10 @@ const NONE: RequestHead = {
   xDisconnect: null,
   accept: null,
   acceptEncoding: null,
+  prefer: null,
+  lastEventId: null,
+  idempotencyKey: null,
+  webhookSecret: null,
   isChunked: false,
   isHeldBack: false,
 };

@@ -20,9 +20,21 @@ describe("the route of a target", () => {
 
   test("of a run has its id and what is to be done", () => {
     const runId = "0197c3a0-7e1b-7abc-8def-0123456789ab";
-    const route = { kind: "run", projectId: "p-1", appName: "app", runId, action: "cancel" };
-    expect(parseRoute(`/v4/p-1/app/runs/${runId}/cancel`)).toEqual(route);
-    for (const path of ["", runId, `${runId}/cancel/x`, `${runId}/else`, "x/cancel", `${runId}/`]) {
+    const route = { kind: "run", projectId: "p-1", appName: "app", runId };
+    expect(parseRoute(`/v4/p-1/app/runs/${runId}`)).toEqual({ ...route, action: "record" });
+    for (const action of ["input", "result", "events", "cancel"]) {
+      expect(parseRoute(`/v4/p-1/app/runs/${runId}/${action}?x`)).toEqual({ ...route, action });
+    }
+    const wrong = [
+      "",
+      "x",
+      "x/cancel",
+      `${runId}/`,
+      `${runId}/cancel/`,
+      `${runId}/cancel/x`,
+      `${runId}/record`,
+    ];
+    for (const path of [...wrong, `${runId.toUpperCase()}`, `${runId}/Events`, `${runId}0`]) {
       expect([path, parseRoute(`/v4/p-1/app/runs/${path}`)]).toEqual([path, null]);
     }
   });
@@ -62,7 +74,6 @@ describe("the route of a target", () => {
       "/v4/p-1/app/%72un",
       "/v4/p-1/../p-1/app/run",
       "/v4/p-1/app/runs",
-      "/v4/p-1/app/runs/0197c3a0-7e1b-7abc-8def-0123456789ab",
       "/v4/p-1/app/openapi.json",
       "/v4/p-1/app/run/a b",
       '/v4/p-1/app/run/"',

@@ -11,6 +11,7 @@ test("every code an outcome carries is in the catalogue, with the status of its 
     queue_timeout: 503,
     app_not_ready: 503,
     draining: 503,
+    interrupted: 503,
   };
   for (const [code, status] of Object.entries({ ...unsendable, ...refused })) {
     expect(ERRORS).toHaveProperty(`${code}.status`, status);

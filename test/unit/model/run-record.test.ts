@@ -16,6 +16,7 @@ const ENDED: Run = {
   state: "failure",
   statusCode: 500,
   attempt: 1,
+  interruptions: 0,
   createdAt: Date.UTC(2026, 0, 2, 3, 4, 5, 6),
   startedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 7),
   completedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 9),

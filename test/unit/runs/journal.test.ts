@@ -1,31 +1,47 @@
 import { expect, test } from "vitest";
 import { createLog } from "../../../src/kit/log.ts";
-import type { Run } from "../../../src/model/run.ts";
 import { Journal } from "../../../src/runs/journal.ts";
+import type { JournalEntry } from "../../../src/runs/journal.ts";
+import type { LiveRun } from "../../../src/runs/live-run.ts";
+import type { EndedRun } from "../../../src/store/runs.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { sampleRun } from "../../support/sample-run.ts";
+import { sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+
+/** The run itself is only handed on. */
+const LIVE = {} as LiveRun;
+
+function entry(fields: Partial<EndedRun> = {}): JournalEntry {
+  return { ...sampleEnd(sampleRun(), fields), live: LIVE };
+}
 
 /** Takes batches, or refuses them while told to: a disk that fails cannot be had on demand. */
 class Shelf {
-  readonly batches: string[][] = [];
+  readonly batches: EndedRun[][] = [];
   isBroken = false;
+  /** How many writes had deliveries among them. */
+  deliveries = 0;
   readonly journal = new Journal(
     {
       runs: {
-        insertFinished: (runs: readonly Run[]) => {
+        insertFinished: (ended: readonly EndedRun[]) => {
           if (this.isBroken) return Promise.reject(new Error("the disk is full"));
-          this.batches.push(runs.map(({ id }) => id));
+          this.batches.push([...ended]);
           return Promise.resolve();
         },
       },
     } as unknown as Store,
     createLog("silent"),
+    () => (this.deliveries += 1),
   );
 
   add(count: number): string[] {
-    const runs = Array.from({ length: count }, () => sampleRun());
-    for (const run of runs) this.journal.add(run);
-    return runs.map(({ id }) => id);
+    const entries = Array.from({ length: count }, () => entry());
+    for (const ended of entries) this.journal.add(ended);
+    return entries.map(({ run }) => run.id);
+  }
+
+  get ids(): string[][] {
+    return this.batches.map((batch) => batch.map(({ run }) => run.id));
   }
 }
 
@@ -34,7 +50,7 @@ test("records added together are written together, in their order", async () => 
   const ids = shelf.add(150);
   expect(shelf.batches).toEqual([]);
   await shelf.journal.settle();
-  expect(shelf.batches).toEqual([ids]);
+  expect(shelf.ids).toEqual([ids]);
 });
 
 test("many are not left to wait, and a large pile is written in bounded batches", async () => {
@@ -42,7 +58,7 @@ test("many are not left to wait, and a large pile is written in bounded batches"
   const ids = shelf.add(4_500);
   await shelf.journal.settle();
   expect(shelf.batches.map((batch) => batch.length)).toEqual([200, 2_000, 2_000, 300]);
-  expect(shelf.batches.flat()).toEqual(ids);
+  expect(shelf.ids.flat()).toEqual(ids);
 });
 
 test("what could not be written is written later, once and in order", async () => {
@@ -55,7 +71,7 @@ test("what could not be written is written later, once and in order", async () =
     shelf.isBroken = false;
   }, 50);
   await settled;
-  expect(shelf.batches.flat()).toEqual([...first, ...second]);
+  expect(shelf.ids.flat()).toEqual([...first, ...second]);
 });
 
 test("a stop does not wait for ever for a database that takes nothing", async () => {
@@ -66,4 +82,42 @@ test("a stop does not wait for ever for a database that takes nothing", async ()
   shelf.isBroken = false;
   await shelf.journal.settle();
   expect(shelf.batches).toEqual([]);
+});
+
+test("a run is found while it waits, by its app and id, and not once it is stored", async () => {
+  const shelf = new Shelf();
+  const [id = ""] = shelf.add(3);
+  expect(shelf.journal.find(1, id)?.run.id).toBe(id);
+  expect(shelf.journal.find(2, id)).toBeUndefined();
+  expect(shelf.journal.find(1, sampleRun().id)).toBeUndefined();
+  await shelf.journal.settle();
+  expect(shelf.journal.find(1, id)).toBeUndefined();
+});
+
+test("somebody is told when runs with deliveries are stored, and only then", async () => {
+  const shelf = new Shelf();
+  shelf.add(2);
+  await shelf.journal.settle();
+  expect(shelf.deliveries).toBe(0);
+  const run = sampleRun();
+  shelf.journal.add({ ...entry({ delivery: sampleDelivery(run) }), run });
+  await shelf.journal.settle();
+  expect(shelf.deliveries).toBe(1);
+});
+
+test("arguments and results beyond 64 MiB are not kept, their records are", async () => {
+  const shelf = new Shelf();
+  shelf.isBroken = true;
+  const payload = samplePayload({ result: Buffer.alloc(8 * 1024 * 1024) });
+  for (let i = 0; i < 10; i++) shelf.journal.add(entry({ payload }));
+  shelf.isBroken = false;
+  await shelf.journal.settle();
+  expect(shelf.batches.flat().map((ended) => ended.payload !== null)).toEqual([
+    ...Array<boolean>(7).fill(true),
+    ...Array<boolean>(3).fill(false),
+  ]);
+  // There is room again.
+  shelf.journal.add(entry({ payload }));
+  await shelf.journal.settle();
+  expect(shelf.batches.at(-1)?.[0]?.payload).toBe(payload);
 });

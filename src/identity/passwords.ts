@@ -1,0 +1,70 @@
+import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+import type { ScryptOptions } from "node:crypto";
+import type { Seal } from "../kit/seal.ts";
+import type { Person } from "../store/people.ts";
+import { tooMany } from "./throttle.ts";
+
+/** OWASP's figures for 16 MiB. Kept with each hash, so that a later release can ask for more. */
+const COST = { N: 2 ** 14, r: 8, p: 5 };
+const SALT_BYTES = 16;
+const HASH_BYTES = 32;
+/** A hash takes some tenths of a second; who would wait longer than this many is sent away. */
+const MAX_WAITING = 32;
+const BUSY_WAIT_MS = 5_000;
+
+type Kept = { readonly N: number; readonly r: number; readonly p: number; salt: string; hash: string };
+
+/** Keeps passwords: hashed with scrypt, then sealed, so that a copy of the database gives nothing to guess at. */
+export class Passwords {
+  readonly #seal: Seal;
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(seal: Seal) {
+    this.#seal = seal;
+  }
+
+  /** What is stored of a person's password. */
+  async close(personId: string, password: string): Promise<Buffer> {
+    const salt = randomBytes(SALT_BYTES);
+    const hash = await this.#hash(password, salt, COST);
+    const kept: Kept = { ...COST, salt: salt.toString("base64"), hash: hash.toString("base64") };
+    return this.#seal.close(Buffer.from(JSON.stringify(kept)), placeOf(personId));
+  }
+
+  /** Whether it is the person's password; takes as long for nobody as for somebody. */
+  async matches(person: Pick<Person, "id" | "sealedPassword"> | null, password: string): Promise<boolean> {
+    if (!person?.sealedPassword) {
+      await this.#hash(password, Buffer.alloc(SALT_BYTES), COST);
+      return false;
+    }
+    const opened = this.#seal.open(person.sealedPassword, placeOf(person.id));
+    const { salt, hash, ...cost } = JSON.parse(opened.toString()) as Kept;
+    const given = await this.#hash(password, Buffer.from(salt, "base64"), cost);
+    return timingSafeEqual(given, Buffer.from(hash, "base64"));
+  }
+
+  /** One at a time: file access shares the threads on which it runs, and each takes 16 MiB. */
+  async #hash(password: string, salt: Buffer, cost: ScryptOptions): Promise<Buffer> {
+    if (this.#waiting >= MAX_WAITING) throw tooMany(BUSY_WAIT_MS);
+    this.#waiting += 1;
+    // The same letters in another composition are the same password.
+    const hashing = this.#last.then(() => hashNow(password.normalize("NFKC"), salt, cost));
+    this.#last = hashing.catch(() => {});
+    try {
+      return await hashing;
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+}
+
+async function hashNow(password: string, salt: Buffer, cost: ScryptOptions): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  scrypt(password, salt, HASH_BYTES, cost, (error, hash) => (error ? reject(error) : resolve(hash)));
+  return await promise;
+}
+
+function placeOf(personId: string): string {
+  return `people/${personId}/password`;
+}

@@ -1,0 +1,117 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { Clock } from "../kit/clock.ts";
+import type { Session } from "../store/sessions.ts";
+import type { Store } from "../store/store.ts";
+import { hashSecret } from "./token-judge.ts";
+import type { Tokens } from "./tokens.ts";
+
+/** Unused for so long, a session ends. */
+const IDLE_MS = 30 * 86_400_000;
+/** Two tabs may refresh at the same moment; later than this the token before the last is a stolen one. */
+const CROSSING_MS = 10_000;
+const FORM = /^mrr_([\w-]{22})([\w-]{43})$/;
+
+/** What somebody who is signed in holds. */
+export type SignedIn = {
+  readonly personId: string;
+  readonly accessToken: string;
+  /** Of the access token; epoch milliseconds. */
+  readonly expiresAt: number;
+  /** Null where the one they have stays good, or a newer one is on its way to them. */
+  readonly refreshToken: string | null;
+};
+
+type SessionParts = { readonly store: Store; readonly tokens: Tokens; readonly clock: Clock };
+
+/**
+ * Sessions of people. A browser's refresh token is replaced at each use, and an old one that is used again ends
+ * the session. A device's stays: the exchange it is made for has no place for a new one.
+ */
+export class Sessions {
+  readonly #store: Store;
+  readonly #tokens: Tokens;
+  readonly #clock: Clock;
+
+  constructor({ store, tokens, clock }: SessionParts) {
+    this.#store = store;
+    this.#tokens = tokens;
+    this.#clock = clock;
+  }
+
+  async open(personId: string, kind: Session["kind"]): Promise<SignedIn & { readonly refreshToken: string }> {
+    const now = this.#clock.now();
+    const id = randomUUID();
+    const [family, secret] = [randomText(16), randomText(32)];
+    await this.#store.sessions.insert({
+      id,
+      personId,
+      kind,
+      familyHash: hashSecret(family),
+      secretHash: hashSecret(secret),
+      createdAt: now,
+      refreshedAt: now,
+      expiresAt: now + IDLE_MS,
+    });
+    return { ...(await this.#access(personId, id)), refreshToken: `mrr_${family}${secret}` };
+  }
+
+  /** A new access token for a refresh token of that kind; null when it is not good. */
+  async refresh(refreshToken: string, kind: Session["kind"]): Promise<SignedIn | null> {
+    const [, family, secret] = FORM.exec(refreshToken) ?? [];
+    if (family === undefined || secret === undefined) return null;
+    const now = this.#clock.now();
+    const next = kind === "browser" ? randomText(32) : null;
+    const refreshed = await this.#store.sessions.refresh({
+      kind,
+      familyHash: hashSecret(family),
+      secretHash: hashSecret(secret),
+      nextHash: next === null ? null : hashSecret(next),
+      now,
+      expiresAt: now + IDLE_MS,
+      graceMs: CROSSING_MS,
+    });
+    if (refreshed.result === "unknown") return null;
+    const { result, id, personId } = refreshed;
+    if (result === "reused") {
+      this.#tokens.forgetPerson(personId);
+      return null;
+    }
+    const isNew = result === "fresh" && next !== null;
+    return { ...(await this.#access(personId, id)), refreshToken: isNew ? `mrr_${family}${next}` : null };
+  }
+
+  /** Ends the session of a refresh token; null when there is none. */
+  async endByToken(refreshToken: string): Promise<Pick<Session, "id" | "personId"> | null> {
+    const family = FORM.exec(refreshToken)?.[1];
+    if (family === undefined) return null;
+    const ended = await this.#store.sessions.endByFamily(hashSecret(family));
+    if (ended) this.#tokens.forgetPerson(ended.personId);
+    return ended;
+  }
+
+  /** False when the person has no such session. */
+  async end(personId: string, id: string): Promise<boolean> {
+    const isEnded = await this.#store.sessions.end({ id, personId });
+    this.#tokens.forgetPerson(personId);
+    return isEnded;
+  }
+
+  /** Ends all sessions of a person but one. */
+  async endOthers(personId: string, keptId: string | null): Promise<void> {
+    await this.#store.sessions.endOthers({ personId, keptId });
+    this.#tokens.forgetPerson(personId);
+  }
+
+  async list(personId: string): Promise<Session[]> {
+    return await this.#store.sessions.list({ personId, now: this.#clock.now() });
+  }
+
+  async #access(personId: string, sessionId: string) {
+    const { token, expiresAt } = await this.#tokens.issueAccess(personId, sessionId);
+    return { personId, accessToken: token, expiresAt };
+  }
+}
+
+function randomText(bytes: number): string {
+  return randomBytes(bytes).toString("base64url");
+}

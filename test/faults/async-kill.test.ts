@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
+import { KillableService } from "../support/killable-service.ts";
+import { LEDGER_APP, Ledger } from "../support/ledger.ts";
+import { PromisedRuns } from "../support/promised-runs.ts";
+import { until } from "../support/service.ts";
+
+const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
+const KILLS = IS_FULL ? 100 : 5;
+const RUNS = IS_FULL ? 10_000 : 500;
+/** On Postgres a dead service's runs wait until its lease has passed. */
+const PATIENCE_MS = IS_FULL ? 300_000 : 60_000;
+const RUN_MS = 20;
+
+const databases = testDatabases();
+
+for (const kind of DATABASE_KINDS) {
+  test(
+    `${KILLS} times kill -9 during ${RUNS} async runs on ${kind}: none lost, none stuck, none repeated that a kill did not meet`,
+    async () => {
+      const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
+      const service = await KillableService.deploy(await databases.fresh(kind), app);
+      const promised = new PromisedRuns(service);
+      /** How often a kill found each run running. */
+      const met = new Map<string, number>();
+      for (let kill = 1; kill <= KILLS; kill++) {
+        expect(await service.start()).toBe(true);
+        const had = promised.accepted.size;
+        const posting = promised.post((RUNS * kill) / KILLS, { ms: RUN_MS });
+        const enough = had + Math.random() * Math.max(0, (RUNS * kill) / KILLS - had);
+        await until("some are accepted", () => promised.accepted.size >= enough);
+        await sleep(Math.random() * 100);
+        await service.kill();
+        await posting;
+        for (const id of await runningIn(service)) met.set(id, (met.get(id) ?? 0) + 1);
+      }
+      await service.start();
+      await promised.post(RUNS, { ms: RUN_MS });
+      await promised.keep(PATIENCE_MS);
+      await service.stop();
+      await service.withStore(async (store) => {
+        const runs = await store.runs.list({ appNumber: service.appNumber, limit: 2 * RUNS });
+        // Those whose 202 was lost on its way too.
+        expect(runs.filter(({ state }) => state !== "success")).toEqual([]);
+        const known = new Set(runs.map(({ id }) => id));
+        const ledger = Ledger.read(service);
+        expect([...ledger.begins.keys()].filter((id) => !known.has(id))).toEqual([]);
+        expect([...known].filter((id) => ledger.ended(id) === 0)).toEqual([]);
+        const repeated = [...known].filter((id) => ledger.begun(id) > 1);
+        expect(repeated.filter((id) => ledger.begun(id) > 1 + (met.get(id) ?? 0))).toEqual([]);
+        const extra = repeated.reduce((sum, id) => sum + ledger.begun(id) - 1, 0);
+        const inFlight = [...met.values()].reduce((sum, count) => sum + count, 0);
+        expect(extra).toBeLessThanOrEqual(inFlight);
+        if (IS_FULL) console.log({ kind, accepted: promised.accepted.size, stored: runs.length, extra, inFlight });
+      });
+    },
+    PATIENCE_MS + (IS_FULL ? 600_000 : 30_000),
+  );
+}
+
+async function runningIn(service: KillableService): Promise<string[]> {
+  const { appNumber } = service;
+  return await service.withStore(async (store) => {
+    const running = await store.runs.list({ appNumber, state: "running", limit: RUNS });
+    return running.map(({ id }) => id);
+  });
+}

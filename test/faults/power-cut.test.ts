@@ -1,0 +1,63 @@
+import { pathToFileURL } from "node:url";
+import path from "node:path";
+import { expect, test } from "vitest";
+import type { TestContext } from "vitest";
+import { testDatabases } from "../support/databases.ts";
+import { KillableService } from "../support/killable-service.ts";
+import { LEDGER_APP } from "../support/ledger.ts";
+import { CannotWatchError, cutPower } from "../support/power-cut.ts";
+import type { Cut } from "../support/power-cut.ts";
+import { PromisedRuns } from "../support/promised-runs.ts";
+import { REPOSITORY } from "../support/source-files.ts";
+
+const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
+const CUTS = IS_FULL ? 50 : 6;
+/** Of writes and syncs: the first come while the service starts, 4,000 go well beyond a checkpoint. */
+const MAX_CALLS = 4_000;
+const CARELESS = pathToFileURL(path.join(REPOSITORY, "test", "support", "careless-sqlite.ts")).href;
+
+const databases = testDatabases();
+
+test(`after each of ${CUTS} power cuts the database is whole, and every accepted run is there and ends`, async (context) => {
+  const { service, promised } = await deploy();
+  const syncs: Record<string, number> = {};
+  for (let cut = 1; cut <= CUTS; cut++) {
+    const place = { after: Math.ceil(Math.random() * MAX_CALLS), seed: Math.ceil(Math.random() * 1e9) };
+    const left = await cutHere(context, cutPower(service, promised, place));
+    expect({ ...place, ...left }).toMatchObject({ ...place, integrity: "ok", lost: [] });
+    for (const [name, count] of Object.entries(left.syncs)) syncs[name] = (syncs[name] ?? 0) + count;
+    if (IS_FULL) console.log({ cut, ...place, dropped: left.dropped, accepted: promised.accepted.size });
+  }
+  expect(promised.accepted.size).toBeGreaterThan(CUTS);
+  // The log was folded into the database meanwhile, the hardest moment of all.
+  expect(syncs["millrace.db"]).toBeGreaterThan(0);
+  await service.start();
+  await promised.keep(120_000);
+  await service.stop();
+}, 600_000);
+
+test("with a SQLite that never syncs the same cuts lose accepted runs", async (context) => {
+  const { service, promised } = await deploy();
+  const place = { after: 500, seed: 1, share: 0, env: { NODE_OPTIONS: `--import ${CARELESS}` } };
+  const { dropped, lost, syncs } = await cutHere(context, cutPower(service, promised, place));
+  expect(syncs["millrace.db-wal"]).toBe(0);
+  expect(dropped).toBeGreaterThan(0);
+  expect(promised.accepted.size).toBeGreaterThan(0);
+  expect(lost.length).toBeGreaterThan(0);
+});
+
+async function deploy() {
+  const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
+  const service = await KillableService.deploy(await databases.fresh("sqlite"), app);
+  return { service, promised: new PromisedRuns(service) };
+}
+
+async function cutHere(context: TestContext, cutting: Promise<Cut>): Promise<Cut> {
+  try {
+    return await cutting;
+  } catch (error) {
+    if (!(error instanceof CannotWatchError)) throw error;
+    console.warn(`POWER CUTS ARE NOT TESTED ON THIS MACHINE: ${error.message}`);
+    return context.skip(error.message);
+  }
+}

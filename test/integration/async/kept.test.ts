@@ -1,0 +1,75 @@
+import { expect, test } from "vitest";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import type { TestService } from "../../support/service.ts";
+import { until } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+import { MAIN, ONE, Site, cancel, ended, ledger, letGo, look, submit } from "./site.ts";
+
+const databases = testDatabases();
+const keeping = (what: string): { main: string; toml: string } => ({
+  main: MAIN,
+  toml: `${ONE}[deployment]\nrecord_payloads = "${what}"\n`,
+});
+
+/** What stands in the store of a run beside its record. */
+async function stored({ service, apps }: TestService, app: string, id: string): Promise<unknown[]> {
+  const key = { appNumber: apps.get(app)?.app.number ?? 0, id };
+  const payload = await service.store.payloads.find(key);
+  const part = await service.store.transcripts.next({ ...key, after: 0 });
+  const bytes = [payload?.input, payload?.result, part?.bytes].map((found) => found?.length ?? 0);
+  return bytes.map((length) => length > 0);
+}
+
+for (const kind of DATABASE_KINDS) {
+  verifies(
+    "kept.record-payloads",
+    `"all" and "async" keep an async run's input and result, "none" nothing of it after its end: ${kind}`,
+    async () => {
+      const { databaseUrl } = await databases.fresh(kind);
+      const site = new Site({ all: keeping("all"), async: keeping("async"), none: keeping("none") });
+      const test = await site.start({ flags: databaseUrl === null ? {} : { databaseUrl } });
+      for (const app of ["all", "async", "none"]) {
+        const isKept = app !== "none";
+        const plain = await submit(test, app, { n: "secret" });
+        expect(await ended(test, app, plain)).toMatchObject({ status: "success", statusCode: 200 });
+        expect(await stored(test, app, plain)).toEqual([isKept, isKept, false]);
+        const failed = await submit(test, app, { n: "secret" }, { functionName: "fail" });
+        await ended(test, app, failed);
+        expect(await stored(test, app, failed)).toEqual([isKept, isKept, false]);
+        const stream = await submit(test, app, { to: 100_000 }, { functionName: "count" });
+        expect(await ended(test, app, stream)).toMatchObject({ status: "success" });
+        expect(await stored(test, app, stream)).toEqual([isKept, false, isKept]);
+        const sync = (await test.call(app, { n: "sync" })).headers.get("x-request-id") ?? "";
+        await test.service.settle();
+        expect(await stored(test, app, sync)).toEqual([app === "all", app === "all", false]);
+        for (const view of ["/input", "/result"]) {
+          expect((await look(test, app, plain, view)).status).toBe(isKept ? 200 : 410);
+        }
+      }
+    },
+  );
+}
+
+test('with "none" a run\'s input is there for a second attempt, and gone after it', async () => {
+  const test = await new Site({ none: keeping("none") }).start();
+  const id = await submit(test, "none", { n: "secret" }, { functionName: "die" });
+  expect(await ended(test, "none", id)).toMatchObject({ status: "failure", attempt: 2 });
+  expect(ledger(test, "none")).toEqual(["secret", "secret"]);
+  expect(await stored(test, "none", id)).toEqual([false, false, false]);
+});
+
+test('with "none" nothing is kept of runs that were cancelled, or had a key', async () => {
+  const test = await new Site({ none: keeping("none") }).start();
+  const running = await submit(test, "none", { n: "running" }, { functionName: "hold" });
+  await until("it runs", () => ledger(test, "none").length === 1);
+  const queued: string[] = [];
+  for (let n = 0; n < 3; n++) queued.push(await submit(test, "none", { n: "queued" }));
+  for (const id of [...queued, running]) expect((await cancel(test, "none", id)).status).toBe(202);
+  letGo(test, "none");
+  const answer = await test.call("none", { n: "keyed" }, { headers: { "idempotency-key": "k" } });
+  const keyed = answer.headers.get("x-request-id") ?? "";
+  for (const id of [running, ...queued, keyed]) {
+    await ended(test, "none", id);
+    expect(await stored(test, "none", id)).toEqual([false, false, false]);
+  }
+});

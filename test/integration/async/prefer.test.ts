@@ -1,0 +1,124 @@
+import { rmSync } from "node:fs";
+import { connect } from "node:net";
+import { expect, test } from "vitest";
+import { AppError } from "../../../src/model/errors.ts";
+import { serve } from "../../support/command-line.ts";
+import { testService, until } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
+import { MAIN, ONE, Site, bundleFile, ended, ledger, letGo, recordOf } from "./site.ts";
+
+const HOLD = { functionName: "hold" };
+const wait = (seconds: number): { headers: Record<string, string> } => ({
+  headers: { prefer: `wait=${seconds}` },
+});
+
+const LATE_STREAM = `
+def late():
+    hold("late")
+    def chunks():
+        yield "a"
+        note("streaming")
+        yield "b"
+    return chunks()
+`;
+
+const service = sharedService({ app: { main: MAIN, toml: ONE } });
+
+verifies("run.prefer.wait", "a run that ends in time is answered as without it", async () => {
+  const answer = await service().call("app", { n: 3 }, wait(30));
+  expect([answer.status, answer.json.result]).toEqual([200, 3]);
+  const id = answer.headers.get("x-request-id") ?? "";
+  await service().service.settle();
+  expect(await recordOf(service(), "app", id)).toMatchObject({ async: false, status: "success" });
+});
+
+verifies(
+  ["run.prefer.wait", "run.prefer.202", "run.prefer.applied", "run.prefer.async-from-then"],
+  "after N seconds the caller has the 202 of the same run, which is async from then on",
+  async () => {
+    const test = await testService({ app: { main: MAIN, toml: ONE } });
+    const answer = await test.call("app", { n: 4 }, { ...HOLD, ...wait(1) });
+    const { run_id: id } = answer.json;
+    expect([answer.status, answer.text]).toEqual([202, `{"run_id":"${id}"}`]);
+    expect(answer.headers.get("x-request-id")).toBe(id);
+    expect(answer.headers.get("preference-applied")).toBe("wait=1");
+    expect(answer.headers.get("location")).toBe(test.url("app", `runs/${id}`));
+    const { app } = test.apps.get("app")!;
+    const stored = await test.service.store.runs.find({ appNumber: app.number, id });
+    expect(stored).toMatchObject({ isAsync: true, state: "running", statusCode: null });
+    expect(await recordOf(test, "app", id)).toMatchObject({ async: true, status: "running" });
+    letGo(test, "app");
+    expect(await ended(test, "app", id)).toMatchObject({ async: true, status: "success", result: 4 });
+    expect(ledger(test, "app")).toEqual(["4"]);
+  },
+);
+
+verifies("run.prefer.202", "a run that still waits is adopted too, and leaving does not drop it", async () => {
+  const test = await testService({ app: { main: MAIN, toml: ONE } });
+  const first = test.call("app", { n: 1 }, HOLD);
+  await until("one runs", () => ledger(test, "app").length === 1);
+  const { hostname, port, pathname } = new URL(test.url("app"));
+  const socket = connect(Number(port), hostname);
+  const head = [`POST ${pathname} HTTP/1.1`, "Host: x", `Authorization: Bearer ${test.service.owner.token}`];
+  socket.write([...head, "Prefer: wait=0", "Content-Length: 0", "", ""].join("\r\n"));
+  let text = "";
+  // Gone with the first byte of the 202.
+  await new Promise<void>((resolve) =>
+    socket.once("data", (data) => {
+      text = String(data);
+      socket.destroy();
+      resolve();
+    }),
+  );
+  const [, id = ""] = /"run_id":"([^"]+)"/.exec(text) ?? [];
+  letGo(test, "app");
+  expect((await first).status).toBe(200);
+  expect(await ended(test, "app", id)).toMatchObject({ async: true, status: "success" });
+});
+
+verifies("run.prefer.202", "the run of that 202 is finished after a kill -9 of the service", async () => {
+  const site = new Site({ app: { main: MAIN, toml: ONE } });
+  const first = await site.start();
+  const { owner } = first.service;
+  await first.service.stop();
+  const served = await serve(site.dataDir);
+  const answer = await fetch(`${served.apiUrl}/v4/${owner.projectId}/app/hold`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${owner.token}`, prefer: "wait=0" },
+  });
+  const { run_id: id } = (await answer.json()) as { run_id: string };
+  expect(answer.status).toBe(202);
+  process.kill(served.command.pid, "SIGKILL");
+  await served.command.exited;
+  letGo(first, "app");
+  const second = await site.start();
+  expect(await ended(second, "app", id)).toMatchObject({ async: true, status: "success", attempt: 1 });
+});
+
+test("a caller whose run cannot be stored just goes on waiting, for a stream too", async () => {
+  let refused = 0;
+  const site = new Site({ app: { main: `${MAIN}${LATE_STREAM}`, toml: ONE } });
+  const test = await site.start({
+    aroundStore: (store) => ({
+      ...store,
+      runs: {
+        ...store.runs,
+        accept: async () => {
+          refused += 1;
+          // The function goes on while the store tries.
+          letGo(test, "app");
+          const isOn = (): boolean => ledger(test, "app").includes(refused === 1 ? "1" : "streaming");
+          await until("the function has gone on", isOn);
+          throw new AppError("storage_unavailable");
+        },
+      },
+    }),
+  });
+  const answer = await test.call("app", { n: 1 }, { ...HOLD, ...wait(0) });
+  expect([answer.status, answer.json.result, answer.headers.get("preference-applied")]).toEqual([200, 1, null]);
+  rmSync(bundleFile(test, "app", "go"));
+  const stream = await test.call("app", {}, { functionName: "late", ...wait(0) });
+  expect([stream.status, stream.text]).toEqual([200, "data: a\n\ndata: b\n\n"]);
+  expect(refused).toBe(2);
+});

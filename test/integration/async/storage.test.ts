@@ -1,0 +1,106 @@
+import { execFileSync } from "node:child_process";
+import { expect } from "vitest";
+import { AppError } from "../../../src/model/errors.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { serve } from "../../support/command-line.ts";
+import type { Answer } from "../../support/service.ts";
+import { until } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+import { ASYNC, MAIN, ONE, Site, ended, ledger, submit } from "./site.ts";
+
+const told = ({ status, json, headers }: Answer): unknown[] => [
+  status,
+  json.code,
+  headers.get("retry-after"),
+];
+const REFUSED = [503, "storage_unavailable", expect.stringMatching(/^[1-9]\d*$/)];
+
+verifies(
+  "async.storage",
+  "a run that the store cannot commit is 503 with Retry-After, is never executed, and the next one is taken",
+  async () => {
+    let isBroken = true;
+    const refuse = async <Result>(write: () => Promise<Result>): Promise<Result> => {
+      if (isBroken) throw new AppError("storage_unavailable");
+      return await write();
+    };
+    const aroundStore = (store: Store): Store => ({
+      ...store,
+      runs: {
+        ...store.runs,
+        accept: (batch) => refuse(() => store.runs.accept(batch)),
+        acceptKeyed: (keyed) => refuse(() => store.runs.acceptKeyed(keyed)),
+      },
+    });
+    const test = await new Site({ app: { main: MAIN, toml: ONE } }).start({ aroundStore });
+    expect((await test.call("app", { n: "sync" })).status).toBe(200);
+    for (let n = 0; n < 20; n++) expect(told(await test.call("app", { n }, ASYNC))).toEqual(REFUSED);
+    const keyed = { ...ASYNC, headers: { "idempotency-key": "one" } };
+    expect(told(await test.call("app", { n: "keyed" }, keyed))).toEqual(REFUSED);
+    const keyedSync = { headers: { "idempotency-key": "two" } };
+    expect(told(await test.call("app", { n: "keyed sync" }, keyedSync))).toEqual(REFUSED);
+    isBroken = false;
+    const first = await submit(test, "app", { n: "after" });
+    expect((await ended(test, "app", first)).status).toBe("success");
+    const second = await submit(test, "app", { n: "keyed" }, keyed);
+    expect((await ended(test, "app", second)).status).toBe("success");
+    expect(ledger(test, "app")).toEqual(["sync", "after", "keyed"]);
+  },
+);
+
+verifies(
+  "async.storage",
+  "on a disk that is full no 202 is given; with room again the same service takes runs",
+  async () => {
+    const site = new Site({ app: { main: MAIN, toml: ONE } });
+    const first = await site.start();
+    const { owner } = first.service;
+    await first.service.stop();
+    const served = await serve(site.dataDir);
+    const call = async (body: object, query = "?async=true"): Promise<number> => {
+      const { status } = await fetch(`${served.apiUrl}/v4/${owner.projectId}/app/run${query}`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${owner.token}`, "content-type": "application/json" },
+        body: JSON.stringify(body),
+      });
+      return status;
+    };
+    // Its replica is up before the limit: that is the service's alone.
+    expect(await call({ n: "before" }, "")).toBe(200);
+    const { pid } = served.command;
+    const limitFileSize = (bytes: number | "unlimited"): void =>
+      void execFileSync("prlimit", [`--pid=${pid}`, `--fsize=${bytes}:unlimited`]);
+    limitFileSize(500_000);
+    const padding = "x".repeat(100_000);
+    const statuses = new Set<number>();
+    let accepted = 1;
+    for (let n = 0; n < 20; n++) {
+      const status = await call({ n: `${n}${padding}` });
+      statuses.add(status);
+      if (status === 202) accepted += 1;
+    }
+    expect([...statuses]).toContain(503);
+    expect([...statuses].filter((status) => status !== 202 && status !== 503)).toEqual([]);
+    limitFileSize("unlimited");
+    expect(await call({ n: "after" })).toBe(202);
+    await until("all that was accepted has run", () => ledger(first, "app").length === accepted + 1);
+    expect(ledger(first, "app").at(-1)).toBe("after");
+    expect(await served.command.interrupt()).toBe(0);
+  },
+);
+
+verifies(
+  "async.disk-reserve",
+  "runs are accepted beyond max_queue, and refused while the disk has less room than its reserve",
+  async () => {
+    const site = new Site({ app: { main: MAIN, toml: `${ONE}max_queue = 1\n` } });
+    const first = await site.start();
+    for (let n = 0; n < 30; n++) await submit(first, "app", { n });
+    await until("all have run", () => ledger(first, "app").length === 30);
+    await first.service.stop();
+    const second = await site.start({ flags: { diskReserve: "1000TB" } });
+    expect(told(await second.call("app", { n: "refused" }, ASYNC))).toEqual(REFUSED);
+    expect((await second.call("app", { n: "sync" })).status).toBe(200);
+    expect(ledger(second, "app").slice(30)).toEqual(["sync"]);
+  },
+);

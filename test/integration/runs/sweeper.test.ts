@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect } from "vitest";
+import { createLog } from "../../../src/kit/log.ts";
+import type { Run } from "../../../src/model/run.ts";
+import { Sweeper } from "../../../src/runs/sweeper.ts";
+import type { SweeperParts } from "../../../src/runs/sweeper.ts";
+import type { EndedRun } from "../../../src/store/runs.ts";
+import { openStore } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+const HOUR_MS = 3600 * 1000;
+const DAY_MS = 24 * HOUR_MS;
+const NOW = Date.now();
+
+describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
+  let store: Store;
+  let lastApp = 1_000;
+  beforeAll(async () => {
+    store = await openStore(await databases.fresh(kind));
+  });
+  afterAll(async () => {
+    await store.close();
+  });
+
+  /** An ended run of that age, with a payload and one part of a transcript. */
+  async function ended(appNumber: number, ageMs: number, kept: Partial<EndedRun> = {}): Promise<Run> {
+    const at = NOW - ageMs;
+    const run = sampleRun({
+      id: agedId(ageMs),
+      appNumber,
+      createdAt: at,
+      startedAt: at,
+      completedAt: at + 5,
+      updatedAt: at + 5,
+    });
+    const part = { firstEvent: 1, eventCount: 1, bytes: Buffer.from([3, 0, 0, 0, 65]) };
+    await store.runs.insertFinished([sampleEnd(run, { payload: samplePayload(), part, ...kept })]);
+    return run;
+  }
+
+  const sweep = (parts: Partial<SweeperParts>) =>
+    new Sweeper({
+      store,
+      clock: { now: () => NOW, monotonic: () => 0 },
+      log: createLog("silent"),
+      maxRuns: 1_000_000,
+      maxStorageBytes: 1_000_000_000,
+      apps: () => [],
+      ...parts,
+    }).sweep();
+
+  const hasRecord = async ({ appNumber, id }: Run) => (await store.runs.find({ appNumber, id })) !== null;
+  const hasPayload = async ({ appNumber, id }: Run) =>
+    (await store.payloads.find({ appNumber, id })) !== null;
+  const hasTranscript = async ({ appNumber, id }: Run) =>
+    (await store.transcripts.next({ appNumber, id, after: 0 })) !== null;
+
+  verifies(
+    "kept.results",
+    "inputs, results and transcripts go after the app's own result_retention, records stay",
+    async () => {
+      const appNumber = ++lastApp;
+      const other = ++lastApp;
+      const old = await ended(appNumber, 2 * HOUR_MS);
+      const young = await ended(appNumber, HOUR_MS / 2);
+      const elsewhere = await ended(other, 2 * HOUR_MS);
+      await sweep({
+        apps: () => [
+          { appNumber, retentionMs: HOUR_MS },
+          { appNumber: other, retentionMs: DAY_MS },
+        ],
+      });
+      expect([await hasPayload(old), await hasTranscript(old), await hasRecord(old)]).toEqual([
+        false,
+        false,
+        true,
+      ]);
+      expect([await hasPayload(young), await hasTranscript(young)]).toEqual([true, true]);
+      expect([await hasPayload(elsewhere), await hasTranscript(elsewhere)]).toEqual([true, true]);
+    },
+  );
+
+  verifies(
+    "kept.records",
+    "records go after 30 days, however many, and with them what hangs on them",
+    async () => {
+      const appNumber = ++lastApp;
+      const old = await Promise.all(Array.from({ length: 450 }, (_, i) => ended(appNumber, 31 * DAY_MS + i)));
+      const young = await ended(appNumber, 29 * DAY_MS);
+      await sweep({});
+      expect(await Promise.all(old.map(hasRecord))).not.toContain(true);
+      expect(await Promise.all(old.map(hasTranscript))).not.toContain(true);
+      expect(await hasRecord(young)).toBe(true);
+    },
+  );
+
+  verifies(
+    ["settings.caps.effect", "settings.caps.keep-open"],
+    "past a cap the oldest finished go first, never an unfinished run or an open delivery",
+    async () => {
+      await store.projects.insert({ id: "p-sweeper1", name: "sweeper", createdAt: NOW });
+      const app = await store.apps.insertOrFind({ projectId: "p-sweeper1", name: "app", createdAt: NOW });
+      const appNumber = app.number;
+      const waiting = queuedRun({ id: agedId(29.9 * DAY_MS), appNumber });
+      await store.runs.accept([{ run: waiting, payload: samplePayload(), owner: null }]);
+      const url = "https://example.test/hook";
+      const webhook = sampleRun({
+        id: agedId(29.8 * DAY_MS),
+        appNumber,
+        webhookEndpoint: url,
+        webhookState: "pending",
+      });
+      const delivery = sampleDelivery(webhook, { nextAt: NOW + DAY_MS });
+      await store.runs.insertFinished([sampleEnd(webhook, { payload: samplePayload(), delivery })]);
+      const older = await ended(appNumber, 29.7 * DAY_MS);
+      const newer = await ended(appNumber, HOUR_MS);
+
+      const { runs } = await store.retention.usage();
+      await sweep({ maxRuns: runs - 1 });
+      expect(await hasRecord(older)).toBe(false);
+      expect(await Promise.all([waiting, webhook, newer].map(hasRecord))).toEqual([true, true, true]);
+
+      await sweep({ maxStorageBytes: 0 });
+      expect([await hasRecord(newer), await hasPayload(newer)]).toEqual([true, false]);
+      expect(await hasPayload(waiting)).toBe(true);
+      expect(
+        (await store.deliveries.claimDue({ now: NOW + 2 * DAY_MS, owner: "o", leaseMs: 1000, limit: 9 })).map(
+          ({ id }) => id,
+        ),
+      ).toContain(webhook.id);
+    },
+  );
+});
+
+let serial = 0;
+
+/** A UUIDv7 of that age; `uuidv7` itself never goes back in time. */
+function agedId(ageMs: number): string {
+  const head = Math.floor(NOW - ageMs)
+    .toString(16)
+    .padStart(12, "0");
+  const tail = (++serial).toString(16).padStart(12, "0");
+  return `${head.slice(0, 8)}-${head.slice(8)}-7000-8000-${tail}`;
+}

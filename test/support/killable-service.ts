@@ -1,0 +1,157 @@
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import { readSettings } from "../../src/config/settings.ts";
+import { createLog } from "../../src/kit/log.ts";
+import { runtimeDir } from "../../src/kit/runtime-dir.ts";
+import { startService } from "../../src/main.ts";
+import type { RunRecord } from "../../src/model/run-record.ts";
+import { openStore } from "../../src/store/store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { rm } from "node:fs/promises";
+import { Command, MILLRACE, serviceEnvironment } from "./command-line.ts";
+import type { TestDatabase } from "./databases.ts";
+import { assertNothingLeft } from "./leak-check.ts";
+import { until, writeApp } from "./service.ts";
+import type { TestApp } from "./service.ts";
+
+/** A run's record with its result, as the gateway answers it. */
+export type FoundRun = RunRecord & { readonly result?: unknown };
+
+export type PostOptions = {
+  readonly functionName?: string;
+  /** With its question mark. */
+  readonly query?: string;
+  readonly headers?: Record<string, string>;
+};
+
+/** A service in a process of its own that is started on the same data again and again, however it ended. */
+export class KillableService {
+  readonly database: TestDatabase;
+  readonly appNumber: number;
+  readonly projectId: string;
+  readonly token: string;
+  readonly #env: Record<string, string>;
+  #command: Command | null = null;
+  #apiUrl = "";
+
+  private constructor(
+    database: TestDatabase,
+    app: Pick<KillableService, "appNumber" | "projectId" | "token">,
+    env: Record<string, string>,
+  ) {
+    // prettier-ignore
+    this.database = database;
+    this.appNumber = app.appNumber;
+    this.projectId = app.projectId;
+    this.token = app.token;
+    this.#env = env;
+  }
+
+  /** Deploys one app, `app`, into an empty database; nothing runs yet. */
+  static async deploy(
+    database: TestDatabase,
+    app: TestApp,
+    env: Record<string, string> = {},
+  ): Promise<KillableService> {
+    const { dataDir, databaseUrl } = database;
+    const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl }) };
+    const { settings } = readSettings({ flags, env: {} });
+    const service = await startService(settings, { log: createLog("silent") });
+    const sources = path.join(dataDir, "sources");
+    const { app: deployed } = await service.install(await writeApp(sources, "app", app));
+    const { projectId, token } = service.owner;
+    await service.stop();
+    await rm(sources, { recursive: true });
+    onTestFinished(async () => {
+      await assertNothingLeft(dataDir);
+      // One that is killed leaves its sockets behind.
+      await rm(runtimeDir(dataDir), { recursive: true, force: true });
+    });
+    return new KillableService(database, { appNumber: deployed.number, projectId, token }, env);
+  }
+
+  get command(): Command {
+    if (!this.#command) throw new Error("the service was never started");
+    return this.#command;
+  }
+
+  /** `millrace serve`, or another program that starts the service; false if it ended before it was up. */
+  async start(program: readonly [string, ...string[]] = [MILLRACE, "serve"], env = {}): Promise<boolean> {
+    const { dataDir, databaseUrl } = this.database;
+    const [name, ...args] = program;
+    const url = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+    const command = new Command(name, args, {
+      env: { ...serviceEnvironment(dataDir), ...url, ...this.#env, ...env },
+    });
+    this.#command = command;
+    const line = await command.printed(/^.*"millrace is up".*$/m).catch((error: unknown) => {
+      if (command.child.exitCode === null && command.child.signalCode === null) throw error;
+      return null;
+    });
+    if (!line) return false;
+    this.#apiUrl = (JSON.parse(line[0]) as { apiUrl: string }).apiUrl;
+    return true;
+  }
+
+  /** kill -9. */
+  async kill(): Promise<void> {
+    process.kill(this.command.pid, "SIGKILL");
+    await this.command.exited;
+  }
+
+  /** An orderly stop. */
+  async stop(): Promise<void> {
+    process.kill(this.command.pid, "SIGTERM");
+    const code = await this.command.exited;
+    if (code !== 0) throw new Error(`the service ended with ${code}: ${this.command.stderr}`);
+  }
+
+  /** The store as the service left it; the service must not run. */
+  async withStore<T>(use: (store: Store) => Promise<T>): Promise<T> {
+    const store = await openStore(this.database);
+    try {
+      return await use(store);
+    } finally {
+      await store.close();
+    }
+  }
+
+  /** Calls a function. */
+  async post(body: object, { functionName = "run", query = "", headers = {} }: PostOptions = {}) {
+    return await this.#fetch(`/${functionName}${query}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
+  }
+
+  /** The run's record, with the result of an ended one; null when there is none. */
+  async find(id: string): Promise<FoundRun | null> {
+    const { status, json } = await this.#fetch(`/runs/${id}`);
+    if (status !== 200 && status !== 404) throw new Error(`${status}: ${JSON.stringify(json)}`);
+    return status === 200 ? (json as FoundRun) : null;
+  }
+
+  /** The run's record when it has ended. */
+  async ended(id: string, withinMs = 20_000): Promise<FoundRun> {
+    let found: FoundRun | null = null;
+    const isFinal = async (): Promise<boolean> => {
+      found = await this.find(id);
+      return found !== null && found.status !== "queued" && found.status !== "running";
+    };
+    await until(`the run ${id} ends`, isFinal, withinMs).catch((error: unknown) => {
+      throw new Error(`${String(error)}: ${JSON.stringify(found)}`);
+    });
+    return found!;
+  }
+
+  async #fetch(place: string, init: RequestInit & { headers?: Record<string, string> } = {}) {
+    const response = await fetch(`${this.#apiUrl}/v4/${this.projectId}/app${place}`, {
+      ...init,
+      headers: { authorization: `Bearer ${this.token}`, ...init.headers },
+    });
+    // oxlint-disable-next-line no-explicit-any
+    const json: any = await response.json();
+    return { status: response.status, headers: response.headers, json };
+  }
+}

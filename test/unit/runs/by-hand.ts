@@ -1,0 +1,122 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import { readAppConfig } from "../../../src/config/app-config.ts";
+import { systemClock } from "../../../src/kit/clock.ts";
+import { DiskReserve } from "../../../src/kit/disk-reserve.ts";
+import { uuidv7 } from "../../../src/kit/ids.ts";
+import { createLog } from "../../../src/kit/log.ts";
+import type { ScalingConfig } from "../../../src/model/app-config.ts";
+import type { Outcome } from "../../../src/model/outcome.ts";
+import type { Call } from "../../../src/replicas/call.ts";
+import type { Pool } from "../../../src/replicas/pool.ts";
+import { ClaimKeeper } from "../../../src/runs/claim-keeper.ts";
+import { Dispatcher } from "../../../src/runs/dispatcher.ts";
+import { Executor } from "../../../src/runs/execute.ts";
+import { Journal } from "../../../src/runs/journal.ts";
+import { LightKeeper } from "../../../src/runs/light-keeper.ts";
+import type { RunRequest, RunTarget } from "../../../src/runs/live-run.ts";
+import { PartWriter } from "../../../src/runs/part-writer.ts";
+import { Submitter } from "../../../src/runs/submit.ts";
+import { openStore } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
+
+/** A pool whose room a test decides, and whose calls it ends. */
+export class HandPool {
+  room = 1;
+  readonly calls: Call[] = [];
+
+  get backlogRoom(): number {
+    return Math.max(0, this.room - this.calls.filter(({ hasEnded }) => !hasEnded).length);
+  }
+
+  /** The arguments of the calls that came, in order. */
+  get came(): string[] {
+    return this.calls.map(({ body }) => String(body));
+  }
+
+  submit(call: Call): void {
+    call.enqueuedAt = performance.now();
+    call.handedAt = call.enqueuedAt;
+    this.calls.push(call);
+  }
+
+  abandon(call: Call, outcome: Outcome): void {
+    call.end(outcome);
+  }
+
+  /** Ends the oldest call that has not ended. */
+  finish(outcome: Outcome = { kind: "returned", json: Buffer.from("1"), status: 200, runMs: 1 }): void {
+    this.calls.find(({ hasEnded }) => !hasEnded)?.end(outcome);
+  }
+}
+
+/** The parts of async runs on a real store, with a pool led by hand. */
+export class ByHand {
+  readonly store: Store;
+  readonly pool = new HandPool();
+  readonly target: RunTarget;
+  readonly keeper: ClaimKeeper;
+  readonly dispatcher: Dispatcher;
+  readonly submitter: Submitter;
+  readonly executor: Executor;
+
+  constructor(store: Store, scaling: Partial<ScalingConfig>, owner = "first") {
+    const { config } = readAppConfig({ host: { cpuCount: 2 } });
+    this.store = store;
+    this.target = {
+      appNumber: 1,
+      versionId: uuidv7(0),
+      pool: this.pool as unknown as Pool,
+      config: { ...config, scaling: { ...config.scaling, maxReplicas: 1, ...scaling } },
+    };
+    const log = createLog("silent");
+    const clock = systemClock;
+    const partWriter = new PartWriter(store, log);
+    const lightKeeper = new LightKeeper(new Journal(store, log, () => undefined), clock);
+    const onReleased = (appNumber: number): void => this.dispatcher.wake(appNumber);
+    this.keeper = new ClaimKeeper({ store, clock, log, onDeliveries: () => undefined, onReleased });
+    this.executor = new Executor({ clock, store, partWriter }, lightKeeper);
+    const parts = { store, executor: this.executor, keeper: this.keeper, partWriter, clock, log, owner };
+    this.dispatcher = new Dispatcher({ ...parts, target: () => this.target });
+    const reserve = new DiskReserve("/", 0);
+    this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightKeeper, reserve });
+  }
+
+  /** What another service would have on the same store. */
+  next(): ByHand {
+    return new ByHand(this.store, {}, "next");
+  }
+
+  request(body: string): RunRequest {
+    const id = uuidv7(Date.now());
+    const webhook = null;
+    return {
+      id,
+      target: this.target,
+      functionName: "run",
+      body: Buffer.from(body),
+      isBare: false,
+      ip: null,
+      webhook,
+    };
+  }
+}
+
+/** Builds the parts; `around` may stand between them and the store. */
+export async function byHand(
+  around: (store: Store) => Store = (store) => store,
+  scaling: Partial<ScalingConfig> = {},
+): Promise<ByHand> {
+  const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-unit-"));
+  const store = await openStore({ databaseUrl: null, dataDir });
+  const parts = new ByHand(around(store), scaling);
+  onTestFinished(async () => {
+    parts.dispatcher.stop();
+    await parts.keeper.stop();
+    await store.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  return parts;
+}

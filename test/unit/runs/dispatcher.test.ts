@@ -1,0 +1,102 @@
+import { expect, test } from "vitest";
+import { AppError } from "../../../src/model/errors.ts";
+import { until } from "../../support/service.ts";
+import { byHand } from "./by-hand.ts";
+
+test("it claims as many as there is room for, oldest first, and goes on as they end", async () => {
+  const parts = await byHand();
+  const { submitter, pool } = parts;
+  pool.room = 0;
+  for (let n = 0; n < 5; n++) await submitter.submit(parts.request(String(n)));
+  pool.room = 2;
+  parts.dispatcher.wake(1);
+  await until("two came", () => pool.calls.length === 2);
+  for (let n = 3; n <= 5; n++) {
+    pool.finish();
+    await until(`${n} came`, () => pool.calls.length === n);
+  }
+  expect(pool.came).toEqual(["0", "1", "2", "3", "4"]);
+});
+
+test("a slot that becomes free is filled, though many others go on", async () => {
+  const parts = await byHand((store) => store, { maxReplicas: 10 });
+  const { submitter, pool } = parts;
+  pool.room = 10;
+  for (let n = 0; n < 12; n++) await submitter.submit(parts.request(String(n)));
+  await until("ten came", () => pool.calls.length === 10);
+  pool.finish();
+  await until("the eleventh came", () => pool.calls.length === 11);
+});
+
+test("short runs that wait ahead of the slots are claimed many at a time", async () => {
+  let claims = 0;
+  const parts = await byHand((store) => ({
+    ...store,
+    claims: { ...store.claims, claim: (query) => ((claims += 1), store.claims.claim(query)) },
+  }));
+  const { submitter, pool } = parts;
+  pool.room = 0;
+  await Promise.all(Array.from({ length: 300 }, (_, n) => submitter.submit(parts.request(String(n)))));
+  pool.room = 100;
+  parts.dispatcher.wake(1);
+  while (pool.calls.length < 300 || pool.calls.some(({ hasEnded }) => !hasEnded)) {
+    pool.finish();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect(claims).toBeLessThan(30);
+});
+
+test("a claim that the store refuses is tried again", async () => {
+  let refusals = 0;
+  const parts = await byHand((store) => ({
+    ...store,
+    claims: {
+      ...store.claims,
+      claim: async (query) => {
+        if (refusals++ < 1) throw new AppError("storage_unavailable");
+        return await store.claims.claim(query);
+      },
+    },
+  }));
+  const { submitter, pool, dispatcher } = parts;
+  await dispatcher.start();
+  pool.room = 0;
+  await submitter.submit(parts.request("kept"));
+  pool.room = 1;
+  dispatcher.wake(1);
+  await until("it came", () => pool.calls.length === 1);
+  expect([refusals, pool.came]).toEqual([2, ["kept"]]);
+});
+
+test("after a stop nothing is claimed, and a run that is accepted waits in the store", async () => {
+  const parts = await byHand();
+  const { submitter, pool, dispatcher, store } = parts;
+  dispatcher.stop();
+  const request = parts.request("late");
+  await submitter.submit(request);
+  expect((await store.runs.find({ appNumber: 1, id: request.id }))?.state).toBe("queued");
+  expect(pool.calls).toEqual([]);
+});
+
+test("what a service before left under way is queued again at the start, each with an interruption", async () => {
+  const parts = await byHand();
+  const { submitter, pool, dispatcher, store } = parts;
+  const request = parts.request("again");
+  await submitter.submit(request);
+  await until("it came", () => pool.calls.length === 1);
+  // Another service, as far as the store can tell, on the same database.
+  const next = parts.next();
+  await next.dispatcher.start();
+  await until("it came again", () => next.pool.calls.length === 1);
+  const run = await store.runs.find({ appNumber: 1, id: request.id });
+  expect([run?.state, run?.attempt, run?.interruptions]).toEqual(["running", 1, 1]);
+  // The late end of the first one changes nothing.
+  pool.finish({ kind: "cancelled" });
+  await parts.keeper.stop();
+  expect((await store.runs.find({ appNumber: 1, id: request.id }))?.state).toBe("running");
+  next.pool.finish();
+  await next.keeper.stop();
+  expect((await store.runs.find({ appNumber: 1, id: request.id }))?.state).toBe("success");
+  next.dispatcher.stop();
+  dispatcher.stop();
+});

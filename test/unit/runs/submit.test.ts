@@ -1,0 +1,120 @@
+import { expect, test } from "vitest";
+import { AppError } from "../../../src/model/errors.ts";
+import type { Chunk } from "../../../src/replicas/call.ts";
+import type { RunReader } from "../../../src/runs/live-run.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { until } from "../../support/service.ts";
+import { byHand } from "./by-hand.ts";
+
+/** A store whose accepts wait for a word, and may be refused. */
+class Gate {
+  asked = 0;
+  #open = Promise.withResolvers<void>();
+  readonly around = (store: Store): Store => ({
+    ...store,
+    runs: {
+      ...store.runs,
+      accept: async (batch) => {
+        this.asked += 1;
+        await this.#open.promise;
+        await store.runs.accept(batch);
+      },
+    },
+  });
+
+  open(): void {
+    this.#open.resolve();
+  }
+
+  refuse(): void {
+    this.#open.reject(new AppError("storage_unavailable"));
+  }
+}
+
+/** Writes down what it is told. */
+class Notes implements RunReader {
+  readonly lines: string[] = [];
+
+  onStream(): void {
+    this.lines.push("stream");
+  }
+
+  onChunk({ bytes }: Chunk): void {
+    this.lines.push(String(bytes));
+  }
+
+  onEnd({ outcome }: { outcome: { kind: string } }): void {
+    this.lines.push(outcome.kind);
+  }
+}
+
+const chunk = (text: string): Chunk => ({ isText: true, bytes: Buffer.from(text), wireBytes: 10 });
+
+test("a run that finds room never passes by one that is on its way into the store", async () => {
+  const gate = new Gate();
+  const { submitter, pool, request } = await bound(gate.around);
+  pool.room = 0;
+  const first = submitter.submit(request("first"));
+  pool.room = 5;
+  const second = submitter.submit(request("second"));
+  gate.open();
+  await Promise.all([first, second]);
+  await until("both came", () => pool.calls.length === 2);
+  expect(pool.came).toEqual(["first", "second"]);
+});
+
+test("a place whose run could not be stored is free again", async () => {
+  let isBroken = true;
+  const { submitter, pool, request } = await bound((store) => ({
+    ...store,
+    runs: {
+      ...store.runs,
+      accept: async (batch) => {
+        if (isBroken) throw new AppError("storage_unavailable");
+        await store.runs.accept(batch);
+      },
+    },
+  }));
+  for (const room of [1, 0]) {
+    pool.room = room;
+    await expect(submitter.submit(request("lost"))).rejects.toMatchObject({ code: "storage_unavailable" });
+  }
+  isBroken = false;
+  pool.room = 1;
+  await submitter.submit(request("kept"));
+  await until("it came", () => pool.calls.length === 1);
+  expect(pool.came).toEqual(["kept"]);
+});
+
+for (const [title, isAdopted] of [
+  ["taken over", true],
+  ["left to its caller", false],
+] as const) {
+  test(`what a run does while it is being ${title} is told once, to whom it belongs then`, async () => {
+    const gate = new Gate();
+    const { submitter, executor, pool, store, request } = await bound(gate.around);
+    const notes = new Notes();
+    const run = executor.execute(request("{}"), notes);
+    const adopting = submitter.adopt(run, notes);
+    await until("the store is asked", () => gate.asked === 1);
+    run.onStream();
+    run.onChunk(chunk("a"));
+    run.onChunk(chunk("b"));
+    pool.finish({ kind: "streamed", runMs: 1 });
+    expect(notes.lines).toEqual([]);
+    if (isAdopted) gate.open();
+    else gate.refuse();
+    expect(await adopting).toBe(isAdopted);
+    expect(notes.lines).toEqual(isAdopted ? [] : ["stream", "a", "b", "streamed"]);
+    const key = { appNumber: 1, id: run.request.id };
+    await until("its end is stored", async () => (await store.runs.find(key))?.state === "success");
+    expect((await store.runs.find(key))?.isAsync).toBe(isAdopted);
+  });
+}
+
+/** The parts, with `request` to be called on its own. */
+async function bound(around: (store: Store) => Store) {
+  const parts = await byHand(around);
+  const { submitter, executor, pool, store } = parts;
+  return { submitter, executor, pool, store, request: (body: string) => parts.request(body) };
+}

@@ -1,0 +1,219 @@
+import { describe, expect, test } from "vitest";
+import { createLog } from "../../../src/kit/log.ts";
+import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
+import { PartWriter } from "../../../src/runs/part-writer.ts";
+import {
+  LiveTranscript,
+  PlainTranscript,
+  StoredTranscript,
+  allChunks,
+} from "../../../src/runs/transcript.ts";
+import type { Transcript } from "../../../src/runs/transcript.ts";
+import type { Store } from "../../../src/store/store.ts";
+
+const KEY = { appNumber: 1, id: "0197c3a0-7e1b-7abc-8def-0123456789ab" };
+const KIB = 1024;
+
+/** Keeps parts as the store does, when it is let: a disk that takes its time cannot be had on demand. */
+class Shelf {
+  parts: TranscriptPart[] = [];
+  isBroken = false;
+  #gate: Promise<void> = Promise.resolve();
+  open: () => void = () => undefined;
+
+  readonly store = {
+    transcripts: {
+      write: async (parts: readonly TranscriptPart[]) => {
+        await this.#gate;
+        if (this.isBroken) throw new Error("the disk is full");
+        this.parts.push(...parts);
+      },
+      next: ({ after }: { readonly after: number }) =>
+        Promise.resolve(
+          this.parts.find(({ firstEvent, eventCount }) => firstEvent + eventCount > after + 1) ?? null,
+        ),
+      trim: ({ before }: { readonly before: number }) => {
+        this.parts = this.parts.filter(({ firstEvent, eventCount }) => firstEvent + eventCount > before);
+        return Promise.resolve();
+      },
+    },
+  } as unknown as Store;
+  readonly writer = new PartWriter(this.store, createLog("silent"));
+
+  close(): void {
+    this.#gate = new Promise((resolve) => (this.open = resolve));
+  }
+
+  transcript(options: { readonly maxBytes?: number; readonly isKept?: boolean } = {}): LiveTranscript {
+    const { store, writer } = this;
+    return new LiveTranscript({
+      key: KEY,
+      store,
+      writer,
+      maxBytes: 64 * KIB * KIB,
+      isKept: true,
+      ...options,
+    });
+  }
+}
+
+const text = (of: string) => ({ isText: true, bytes: Buffer.from(of) });
+/** A chunk of 1 KiB that says which it is. */
+const kib = (event: number) => text(`${event} `.padEnd(KIB, "."));
+
+async function readAll(transcript: Transcript, after = 0): Promise<number[]> {
+  const numbers: number[] = [];
+  let last = after;
+  for (let chunks = await transcript.read(last); chunks; chunks = await transcript.read(last)) {
+    for (const { event, bytes } of chunks) {
+      expect(bytes.toString()).toMatch(new RegExp(`^${event}\\b`));
+      numbers.push(event);
+      last = event;
+    }
+  }
+  return numbers;
+}
+
+const range = (first: number, last: number): number[] =>
+  Array.from({ length: last - first + 1 }, (_, i) => first + i);
+
+describe("the transcript of a run under way", () => {
+  test("is read as it grows, by who is there and by who comes later", async () => {
+    const transcript = new Shelf().transcript();
+    const readers = [readAll(transcript), readAll(transcript, 2)];
+    for (const event of range(1, 5)) {
+      transcript.add(text(`${event}`));
+      await Promise.resolve();
+    }
+    readers.push(readAll(transcript, 4));
+    transcript.end();
+    expect(await Promise.all(readers)).toEqual([range(1, 5), range(3, 5), [5]]);
+    expect(await transcript.read(5)).toBeNull();
+    expect(transcript.count).toBe(5);
+  });
+
+  test("is the same whether its parts are in memory, on their way or stored", async () => {
+    const shelf = new Shelf();
+    const transcript = shelf.transcript();
+    shelf.close();
+    for (const event of range(1, 100)) transcript.add(kib(event));
+    expect([shelf.parts.length, transcript.isSettled]).toEqual([0, false]);
+    const readers = [0, 30, 99].map((after) => readAll(transcript, after));
+    shelf.open();
+    await transcript.settle();
+    expect(shelf.parts.length).toBeGreaterThan(4);
+    expect(transcript.isSettled).toBe(true);
+    readers.push(readAll(transcript), readAll(transcript, 50));
+    const last = transcript.end();
+    expect(await Promise.all(readers)).toEqual([
+      range(1, 100),
+      range(31, 100),
+      [100],
+      range(1, 100),
+      range(51, 100),
+    ]);
+    if (last) shelf.parts.push(last);
+    expect(await readAll(new StoredTranscript(shelf.store, KEY))).toEqual(range(1, 100));
+  });
+
+  test("loses its beginning past its limit, and keeps its end", async () => {
+    const shelf = new Shelf();
+    const transcript = shelf.transcript({ maxBytes: 128 * KIB });
+    for (const event of range(1, 1_000)) {
+      transcript.add(kib(event));
+      if (event % 40 === 0) await transcript.settle();
+    }
+    transcript.end();
+    await transcript.settle();
+    const numbers = await readAll(transcript);
+    expect(numbers.at(-1)).toBe(1_000);
+    expect(numbers).toEqual(range(numbers[0] ?? 0, 1_000));
+    expect(numbers.length).toBeLessThanOrEqual(128);
+    expect(numbers.length).toBeGreaterThan(64);
+    const stored = shelf.parts.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    expect(stored).toBeLessThanOrEqual(128 * KIB);
+  });
+
+  test("cut while parts are on their way, it loses none of them", async () => {
+    const shelf = new Shelf();
+    const transcript = shelf.transcript({ maxBytes: 64 * KIB });
+    shelf.close();
+    for (const event of range(1, 200)) transcript.add(kib(event));
+    shelf.open();
+    await transcript.settle();
+    transcript.end();
+    const numbers = await readAll(transcript);
+    expect(numbers).toEqual(range(numbers[0] ?? 0, 200));
+    expect(numbers.length).toBeGreaterThan(32);
+  });
+
+  test("knows when it has passed its limit", () => {
+    const transcript = new Shelf().transcript({ maxBytes: 2 * KIB });
+    transcript.add(kib(1));
+    expect(transcript.isTooLong).toBe(false);
+    transcript.add(kib(2));
+    expect(transcript.isTooLong).toBe(true);
+  });
+
+  test("not kept, it leaves nothing behind and has its last chunks for who follows", async () => {
+    const shelf = new Shelf();
+    const transcript = shelf.transcript({ isKept: false });
+    const follower = readAll(transcript);
+    for (const event of range(1, 1_000)) {
+      transcript.add(kib(event));
+      if (event % 64 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(transcript.end()).toBeNull();
+    expect(await follower).toEqual(range(1, 1_000));
+    const late = await readAll(transcript);
+    expect(late.at(-1)).toBe(1_000);
+    expect(late.length).toBeLessThan(150);
+    expect([shelf.parts.length, transcript.isSettled]).toEqual([0, true]);
+  });
+
+  test("not kept, it holds next to nothing where nobody follows", async () => {
+    const transcript = new Shelf().transcript({ isKept: false });
+    for (const event of range(1, 1_000)) transcript.add(kib(event));
+    transcript.end();
+    expect((await readAll(transcript)).length).toBeLessThan(35);
+  });
+
+  test("of a plain value is one chunk, or none", async () => {
+    const value = new Shelf().transcript();
+    const reader = readAll(value);
+    value.endPlain(text("1"));
+    expect(await reader).toEqual([1]);
+    const nothing = new Shelf().transcript();
+    nothing.endPlain(null);
+    expect(await nothing.read(0)).toBeNull();
+  });
+
+  test("lets a reader go who waits no longer", async () => {
+    const transcript = new Shelf().transcript();
+    const left = new AbortController();
+    const waiting = transcript.read(0, left.signal);
+    left.abort();
+    expect(await waiting).toBeNull();
+    expect(await transcript.read(0, left.signal)).toBeNull();
+  });
+
+  test("goes on without a part that could not be stored, and the gap can be seen", async () => {
+    const shelf = new Shelf();
+    const transcript = shelf.transcript();
+    shelf.isBroken = true;
+    for (const event of range(1, 20)) transcript.add(kib(event));
+    await shelf.writer.stop();
+    await transcript.settle();
+    transcript.end();
+    const numbers = await readAll(transcript);
+    expect([numbers[0], numbers.at(-1)]).toEqual([17, 20]);
+    await expect(allChunks(transcript).next()).rejects.toThrow("not kept");
+  });
+});
+
+test("the transcript of a stored plain value is that value, once", async () => {
+  const transcript = new PlainTranscript(text("1"));
+  expect(await readAll(transcript)).toEqual([1]);
+  expect(await transcript.read(1)).toBeNull();
+  expect(await new PlainTranscript(null).read(0)).toBeNull();
+});
