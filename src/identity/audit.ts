@@ -1,19 +1,116 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "../kit/clock.ts";
+import type { AuditEntry } from "../store/audit-entries.ts";
+import type { Store } from "../store/store.ts";
 import type { Principal } from "./principal.ts";
 
-/** One change, as it is kept: who, what, from where. Never a secret, in no member. */
-export type AuditEntry = {
+/** A change: who, what, from where; what it was before and is after, never a secret. */
+export type Change = {
   readonly projectId: string | null;
-  /** A noun and what happened to it: `service_account.created`. */
+  /** A noun and a verb: `service-account.create`. */
   readonly action: string;
   /** The id of what was changed. */
   readonly target: string;
   readonly before: unknown;
   readonly after: unknown;
-  /** Null where nobody had signed in yet. */
+  /** Null for the service itself and for who has not signed in. */
   readonly principal: Principal | null;
   readonly ip: string;
   readonly requestId: string;
 };
 
-/** Takes down every change. */
-export type Audit = { record(entry: AuditEntry): Promise<void> };
+/** A change as it was written down. */
+export type AuditRecord = {
+  readonly number: number;
+  readonly createdAt: number;
+  readonly actor: string | null;
+  readonly action: string;
+  readonly target: string;
+  readonly before: unknown;
+  readonly after: unknown;
+  readonly ip: string;
+  readonly requestId: string;
+};
+
+const NO_HASH = Buffer.alloc(32);
+const CHECK_STEP = 1000;
+
+/**
+ * The audit log. Each entry's hash covers the entry and the hash before it: one that is changed or taken out later
+ * breaks the chain from there on.
+ */
+export class Audit {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  /** One at a time here; another process that was faster is met by trying again. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(store: Store, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** Resolves when the change is written down. */
+  async record(change: Change): Promise<void> {
+    const turn = this.#last.then(() => this.#append(change));
+    this.#last = turn.catch(() => undefined);
+    await turn;
+  }
+
+  /** A project's changes, newest first. */
+  async list(page: { projectId: string; limit: number; before?: number }): Promise<AuditRecord[]> {
+    return (await this.#store.auditEntries.list(page)).map(fromEntry);
+  }
+
+  /** The number of the first entry that does not fit the one before it; null when the chain is whole. */
+  async firstBreak(): Promise<number | null> {
+    let previous: Buffer = NO_HASH;
+    for (let number = 1; ;) {
+      const entries = await this.#store.auditEntries.from({ number, limit: CHECK_STEP });
+      for (const entry of entries) {
+        const expected = hashOf(previous, entry);
+        if (entry.number !== number || !expected.equals(entry.hash)) return number;
+        previous = expected;
+        number += 1;
+      }
+      if (entries.length < CHECK_STEP) return null;
+    }
+  }
+
+  async #append(change: Change): Promise<void> {
+    const { projectId, action, target, before, after, principal, ip, requestId } = change;
+    const entry = JSON.stringify({
+      actor: actorOf(principal),
+      action,
+      target,
+      before,
+      after,
+      ip,
+      requestId,
+    });
+    for (;;) {
+      const last = await this.#store.auditEntries.last();
+      const row = { number: (last?.number ?? 0) + 1, projectId, createdAt: this.#clock.now(), entry };
+      const hash = hashOf(last?.hash ?? NO_HASH, row);
+      if (await this.#store.auditEntries.append({ ...row, hash })) return;
+    }
+  }
+}
+
+function hashOf(
+  previous: Uint8Array,
+  { number, projectId, createdAt, entry }: Omit<AuditEntry, "hash">,
+): Buffer {
+  const text = JSON.stringify([number, projectId, createdAt, entry]);
+  return createHash("sha256").update(previous).update(text).digest();
+}
+
+function fromEntry({ number, createdAt, entry }: AuditEntry): AuditRecord {
+  const rest = JSON.parse(entry) as Omit<AuditRecord, "number" | "createdAt">;
+  return { ...rest, number, createdAt };
+}
+
+function actorOf(principal: Principal | null): string | null {
+  if (!principal) return null;
+  return principal.projectId === null ? principal.personId : principal.accountId;
+}

@@ -10,7 +10,7 @@ import type { SecretParts } from "./webhook-secrets.ts";
 
 export type WebhookParts = SecretParts & {
   /** The clock that deliveries are written with. */
-  readonly steadyClock: Clock;
+  readonly clock: Clock;
   /** Says that something is due. */
   readonly wake: () => void;
 };
@@ -40,10 +40,7 @@ export function addWebhookRoutes(app: FastifyInstance, parts: WebhookParts): voi
 }
 
 /** A project's deliveries and their attempts; sending one or many again. */
-function addDeliveryRoutes(
-  app: FastifyInstance,
-  { store, steadyClock, authorize, wake }: WebhookParts,
-): void {
+function addDeliveryRoutes(app: FastifyInstance, { store, clock, authorize, wake }: WebhookParts): void {
   const appNames = async (projectId: string): Promise<Map<number, string>> =>
     new Map((await store.apps.list(projectId)).map(({ number, name }) => [number, name]));
 
@@ -84,7 +81,7 @@ function addDeliveryRoutes(
     const { project_id: projectId, id } = request.params;
     await authorize(request, projectId, "run");
     const delivery = await find(projectId, id);
-    const redelivered = await store.deliveries.redeliver({ projectId, ids: [id], now: steadyClock.now() });
+    const redelivered = await store.deliveries.redeliver({ projectId, ids: [id], now: clock.now() });
     if (redelivered === 0 && delivery.body === null) {
       throw new AppError("not_found", { message: "The delivery's body is no longer kept." });
     }
@@ -96,7 +93,7 @@ function addDeliveryRoutes(
     const { project_id: projectId } = request.params;
     await authorize(request, projectId, "run");
     const { from, to } = read(RANGE, request.body);
-    const redelivered = await store.deliveries.redeliver({ projectId, from, to, now: steadyClock.now() });
+    const redelivered = await store.deliveries.redeliver({ projectId, from, to, now: clock.now() });
     wake();
     return { redelivered };
   });

@@ -47,12 +47,13 @@ export function timestampOf(id: string): string {
   return `${date.slice(0, -1)}${String(nanoseconds % NS_PER_MS).padStart(6, "0")}Z`;
 }
 
-/** The nanoseconds of a RFC 3339 time; null for anything else, and for times no line can have. */
+/** The nanoseconds of a RFC 3339 time, or the nearest that a line can have; null for anything else. */
 export function parseTimestamp(text: string): bigint | null {
   const [, time, fraction = "", offset] = RFC_3339.exec(text) ?? [];
   if (time === undefined || offset === undefined) return null;
   const milliseconds = Date.parse(`${time.slice(0, 10)}T${time.slice(11)}${offset.toUpperCase()}`);
   if (Number.isNaN(milliseconds)) return null;
   const nanoseconds = BigInt(milliseconds) * NS_PER_MS + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
-  return nanoseconds >= 0n && nanoseconds <= MAX_NS ? nanoseconds : null;
+  if (nanoseconds < 0n) return 0n;
+  return nanoseconds > MAX_NS ? MAX_NS : nanoseconds;
 }

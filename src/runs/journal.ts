@@ -16,6 +16,8 @@ const FLUSH_MS = 50;
  */
 const FLUSH_ROWS = 200;
 const BATCH = 2_000;
+/** A write's arguments and results are copied once on this thread: a megabyte takes about a millisecond. */
+const BATCH_BYTES = 1024 * 1024;
 /** What may pile up while the database is away: about 100 MB. */
 const MAX_WAITING = 100_000;
 /** Of arguments and results among it: past this only the records are kept. */
@@ -88,9 +90,18 @@ export class Journal {
     });
   }
 
+  /** The oldest entries, so many or as many as fit. */
+  #next(count: number): JournalEntry[] {
+    let bytes = 0;
+    const end = this.#waiting.findIndex(
+      (entry, i) => i === count || (i > 0 && (bytes += payloadBytes(entry)) > BATCH_BYTES),
+    );
+    return this.#waiting.slice(0, end === -1 ? count : end);
+  }
+
   async #write(count: number): Promise<void> {
     for (let left = count; left > 0;) {
-      const batch = this.#waiting.slice(0, Math.min(left, BATCH));
+      const batch = this.#next(Math.min(left, BATCH));
       try {
         await this.#store.runs.insertFinished(batch);
       } catch (error) {

@@ -49,7 +49,7 @@ export function columnNames({ numbers, texts, uuids, blobs }: ColumnBatch): stri
   return [...numbers.names, ...texts.names, ...uuids.names, ...blobs.names];
 }
 
-/** The memory of all batches in a packed input, which can move to another thread: copying 32 MiB takes 25 ms and more. */
+/** The memory of all batches in a packed input: it can move to another thread, and copying 32 MiB takes 25 ms. */
 export function buffersOf(packed: unknown): ArrayBuffer[] {
   if (typeof packed !== "object" || packed === null || ArrayBuffer.isView(packed)) return [];
   if (!isBatch(packed)) return Object.values(packed).flatMap(buffersOf);

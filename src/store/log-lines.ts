@@ -132,22 +132,23 @@ async function scan(session: Session, query: LogScan): Promise<LogPage> {
     )
     select last.last_id, last.scanned, matched.* from last left join matched on true order by matched.id ${order}
   `.execute(db);
-  const lines = rows.flatMap(({ id, runId, lastId: _, scanned: __, stream, ...rest }): LogLine[] =>
-    id === null
-      ? []
-      : [
-          {
-            ...rest,
-            appNumber,
-            id: uuidText(id),
-            runId: runId && uuidText(runId),
-            stream: LOG_STREAMS[stream]!,
-          },
-        ],
-  );
+  const lines = rows.flatMap((row) => (row.id === null ? [] : lineOf(appNumber, row.id, row)));
   const [first] = rows;
   if (lines.length === limit) return { lines, reached: lines.at(-1)!.id };
   return { lines, reached: first && first.scanned === scanLimit ? uuidText(first.lastId) : null };
+}
+
+function lineOf(appNumber: number, id: Uint8Array, row: ScannedRow): LogLine {
+  const { runId, replicaId, lineNumber, stream, text } = row;
+  return {
+    id: uuidText(id),
+    appNumber,
+    runId: runId && uuidText(runId),
+    replicaId,
+    lineNumber,
+    stream: LOG_STREAMS[stream]!,
+    text,
+  };
 }
 
 function keyConditions({ sql }: Session, { appNumber, after, before, runId }: LogScan) {

@@ -5,6 +5,7 @@ import { firstTables } from "./migrations/0001-first-tables.ts";
 import { asyncRuns } from "./migrations/0002-async-runs.ts";
 import { people } from "./migrations/0003-people.ts";
 import { logs } from "./migrations/0004-logs.ts";
+import { auditAndSecrets } from "./migrations/0005-audit-and-secrets.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -14,6 +15,7 @@ const MIGRATIONS = {
   "0002-async-runs": asyncRuns,
   "0003-people": people,
   "0004-logs": logs,
+  "0005-audit-and-secrets": auditAndSecrets,
 } as const;
 
 /** The database was written by a later release, which this one would damage. */

@@ -1,5 +1,6 @@
 import { accounts } from "./accounts.ts";
 import { apps } from "./apps.ts";
+import { auditEntries } from "./audit-entries.ts";
 import { claims } from "./claims.ts";
 import { deliveries } from "./deliveries.ts";
 import { deviceCodes } from "./device-codes.ts";
@@ -13,6 +14,7 @@ import { people } from "./people.ts";
 import { projects } from "./projects.ts";
 import { retention } from "./retention.ts";
 import { runs } from "./runs.ts";
+import { secrets } from "./secrets.ts";
 import { sessions } from "./sessions.ts";
 import { signingKeys } from "./signing-keys.ts";
 import { tokens } from "./tokens.ts";
@@ -23,6 +25,7 @@ import { webhookSecrets } from "./webhook-secrets.ts";
 const OPERATIONS = {
   accounts,
   apps,
+  auditEntries,
   claims,
   deliveries,
   deviceCodes,
@@ -35,6 +38,7 @@ const OPERATIONS = {
   projects,
   retention,
   runs,
+  secrets,
   sessions,
   signingKeys,
   tokens,

@@ -26,6 +26,8 @@ export type Schema = {
   memberships: MembershipsTable;
   sessions: SessionsTable;
   deviceCodes: DeviceCodesTable;
+  auditEntries: AuditEntriesTable;
+  secrets: SecretsTable;
   meta: MetaTable;
 };
 
@@ -247,4 +249,21 @@ export type DeviceCodesTable = {
 export type MetaTable = {
   key: string;
   value: string;
+};
+
+export type AuditEntriesTable = {
+  /** From 1, without a gap. */
+  number: number;
+  projectId: string | null;
+  createdAt: number;
+  entry: string;
+  hash: Uint8Array;
+};
+
+export type SecretsTable = {
+  projectId: string;
+  /** 0 for the whole project. */
+  appNumber: number;
+  sealedMap: Uint8Array;
+  updatedAt: number;
 };

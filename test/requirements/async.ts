@@ -15,7 +15,8 @@ export const ASYNC = {
   ...section("seed: Asynchronous mode 4-5", {
     "async.background": "The function runs in the background after the 202.",
     "async.no-response": "The caller of an async run receives no function response.",
-    "async.must-finish": "An async function that returns while work is in progress has its replica's termination begin.",
+    "async.must-finish":
+      "An async function that returns while work is in progress has its replica's termination begin.",
   }),
   ...section("seed: States, Errors; contract 1: Async", {
     "async.failure": "An async run whose internal synchronous call failed has the state failure.",
@@ -43,7 +44,8 @@ export const ASYNC = {
     "idempotency.key": "An Idempotency-Key of up to 255 characters is kept 24 h per app.",
     "idempotency.public": "The key is ignored on public apps without a token.",
     "idempotency.fingerprint": "The fingerprint of a keyed call is function, query and body.",
-    "idempotency.finished": "The same key and call of a finished run is its stored answer with Idempotent-Replayed: true.",
+    "idempotency.finished":
+      "The same key and call of a finished run is its stored answer with Idempotent-Replayed: true.",
     "idempotency.unfinished": "The same key of an unfinished sync or stream run is 409.",
     "idempotency.async": "The same key of an async run is the same 202.",
     "idempotency.different": "The same key with a different call is 422.",
@@ -56,15 +58,13 @@ export const ASYNC = {
     "kept.record-payloads": 'record_payloads is "all", "async" or "none".',
   }),
   ...section("seed: Asynchronous mode 6, Events; contract 1: Webhook", {
-    "webhook.forward": later(
-      PIECE,
+    "webhook.forward":
       "The byte-exact body a sync caller would get is POSTed to webhookEndpoint with its content type.",
-    ),
-    "webhook.failures-too": later(PIECE, "Failures are forwarded as well as successes."),
-    "webhook.sync-too": later(PIECE, "webhookEndpoint works on sync calls too."),
-    "webhook.url-encoded": later(PIECE, "webhookEndpoint is a URL-encoded address."),
-    "webhook.no-code": later(PIECE, "Forwarding needs no change in the function's code."),
-    "webhook.no-delay": later(PIECE, "A webhook never delays the caller."),
+    "webhook.failures-too": "Failures are forwarded as well as successes.",
+    "webhook.sync-too": "webhookEndpoint works on sync calls too.",
+    "webhook.url-encoded": "webhookEndpoint is a URL-encoded address.",
+    "webhook.no-code": "Forwarding needs no change in the function's code.",
+    "webhook.no-delay": "A webhook never delays the caller.",
   }),
   ...section("contract 3: Webhook delivery", {
     "webhook.outbox": later(PIECE, "The outbox row is in the same transaction as the run's final state."),
@@ -83,10 +83,8 @@ export const ASYNC = {
     "webhook.rotation": "Several project secrets may be active at once, with a signature each.",
     "webhook.caller-secret":
       "With X-Webhook-Secret the delivery also carries the X-Cerebrium-Webhook timestamp and hex signature.",
-    "webhook.caller-secret.sealed": later(
-      PIECE,
+    "webhook.caller-secret.sealed":
       "The caller's secret is stored sealed until delivery ends and never reaches the app or a log.",
-    ),
     "webhook.schemes": "Only http and https without credentials in the URL are accepted.",
     "webhook.submit-check":
       "Bad syntax, forbidden literal addresses in any spelling and local names are 422 at submit.",

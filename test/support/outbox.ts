@@ -6,7 +6,6 @@ import { systemClock } from "../../src/kit/clock.ts";
 import { uuidv7 } from "../../src/kit/ids.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { Seal } from "../../src/kit/seal.ts";
-import { steady } from "../../src/kit/steady-clock.ts";
 import type { Delivery, NewDelivery } from "../../src/model/delivery.ts";
 import { Deliverer } from "../../src/runs/webhooks/deliverer.ts";
 import type { DelivererOptions } from "../../src/runs/webhooks/deliverer.ts";
@@ -89,7 +88,6 @@ export class Outbox {
       seal,
       secrets,
       clock: systemClock,
-      steadyClock: steady(options.clock ?? systemClock),
       log: createLog("info", stream),
       allow: new AddressRanges(["127.0.0.0/8"]),
       owner: `service-${(this.#deliverers += 1)}`,

@@ -52,3 +52,21 @@ export const RUN = z.object({
   executionTimeMs: z.int().nullable(),
   totalResponseTimeMs: z.int().nullable(),
 });
+
+/** One line of text somebody gives a thing as its name. */
+export function line(maxChars: number): z.ZodString {
+  return z
+    .string()
+    .trim()
+    .min(1)
+    .max(maxChars)
+    .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters");
+}
+
+/** Text somebody writes about a thing; line breaks and tabs are part of it. */
+export function prose(maxChars: number): z.ZodString {
+  return z
+    .string()
+    .max(maxChars)
+    .regex(/^(?:[^\p{Cc}\p{Cs}]|[\t\n\r])*$/u, "has control characters");
+}

@@ -3,6 +3,7 @@ import type { AddressRanges } from "../../kit/address-ranges.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { Seal } from "../../kit/seal.ts";
+import { steady } from "../../kit/steady-clock.ts";
 import { within } from "../../kit/within.ts";
 import type { Store } from "../../store/store.ts";
 import { Sender } from "./attempt.ts";
@@ -21,8 +22,8 @@ export type DelivererOptions = {
   readonly secrets: SigningSecrets;
   /** For what people and receivers read. */
   readonly clock: Clock;
-  /** For what is due when: the clock that deliveries are written with. */
-  readonly steadyClock: Clock;
+  /** For what is due when: the clock that deliveries are written with. Made from the other unless given. */
+  readonly steadyClock?: Clock;
   readonly log: Log;
   /** Private ranges that webhooks may reach all the same. */
   readonly allow: AddressRanges;
@@ -89,10 +90,10 @@ export class Deliverer {
   #running: Promise<void> = Promise.resolve();
 
   constructor(options: DelivererOptions) {
-    const { store, log, steadyClock, owner, leaseMs = LEASE_MS, stopMs = STOP_MS } = options;
+    const { store, log, owner, leaseMs = LEASE_MS, stopMs = STOP_MS } = options;
     this.#store = store;
     this.#log = log;
-    this.#steady = steadyClock;
+    this.#steady = options.steadyClock ?? steady(options.clock);
     this.#owner = owner;
     this.#leaseMs = leaseMs;
     this.#stopMs = stopMs;
@@ -102,6 +103,7 @@ export class Deliverer {
     this.#courier = new Courier({
       ...options,
       sender: this.#sender,
+      steadyClock: this.#steady,
       gapsMs: options.gapsMs ?? GAPS_MS,
       onPlanned: (at) => this.#plan(at),
     });

@@ -33,7 +33,7 @@ class Routes {
     addWebhookRoutes(this.app, {
       store,
       secrets,
-      steadyClock: systemClock,
+      clock: systemClock,
       wake: () => {
         this.wakes += 1;
         wake();

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { onTestFinished } from "vitest";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { DiskReserve } from "../../../src/kit/disk-reserve.ts";
@@ -9,6 +9,7 @@ import { uuidv7 } from "../../../src/kit/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
+import type { Run } from "../../../src/model/run.ts";
 import type { Call } from "../../../src/replicas/call.ts";
 import type { Pool } from "../../../src/replicas/pool.ts";
 import { ClaimKeeper } from "../../../src/runs/claim-keeper.ts";
@@ -62,11 +63,11 @@ export class ByHand {
   readonly submitter: Submitter;
   readonly executor: Executor;
 
-  constructor(store: Store, scaling: Partial<ScalingConfig>, owner = "first") {
+  constructor(store: Store, appNumber: number, scaling: Partial<ScalingConfig>, owner = "first") {
     const { config } = readAppConfig({ host: { cpuCount: 2 } });
     this.store = store;
     this.target = {
-      appNumber: 1,
+      appNumber,
       versionId: uuidv7(0),
       pool: this.pool as unknown as Pool,
       config: { ...config, scaling: { ...config.scaling, maxReplicas: 1, ...scaling } },
@@ -75,18 +76,23 @@ export class ByHand {
     const clock = systemClock;
     const partWriter = new PartWriter(store, log);
     const lightKeeper = new LightKeeper(new Journal(store, log, () => undefined), clock);
-    const onReleased = (appNumber: number): void => this.dispatcher.wake(appNumber);
+    const onReleased = (): void => this.dispatcher.wake(appNumber);
     this.keeper = new ClaimKeeper({ store, clock, log, onDeliveries: () => undefined, onReleased });
     this.executor = new Executor({ clock, store, partWriter }, lightKeeper);
     const parts = { store, executor: this.executor, keeper: this.keeper, partWriter, clock, log, owner };
-    this.dispatcher = new Dispatcher({ ...parts, target: () => this.target });
+    this.dispatcher = new Dispatcher({ ...parts, target: (number) => (number === appNumber ? this.target : null) });
     const reserve = new DiskReserve("/", 0);
     this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightKeeper, reserve });
   }
 
   /** What another service would have on the same store. */
   next(): ByHand {
-    return new ByHand(this.store, {}, "next");
+    return new ByHand(this.store, this.target.appNumber, {}, "next");
+  }
+
+  /** The stored record of a run. */
+  async find(id: string): Promise<Run | null> {
+    return await this.store.runs.find({ appNumber: this.target.appNumber, id });
   }
 
   request(body: string): RunRequest {
@@ -104,19 +110,30 @@ export class ByHand {
   }
 }
 
-/** Builds the parts; `around` may stand between them and the store. */
-export async function byHand(
-  around: (store: Store) => Store = (store) => store,
-  scaling: Partial<ScalingConfig> = {},
-): Promise<ByHand> {
+/** Builds the parts on one store for all tests of a file; `around` may stand between them and it. */
+export function partsByHand() {
   const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-unit-"));
-  const store = await openStore({ databaseUrl: null, dataDir });
-  const parts = new ByHand(around(store), scaling);
-  onTestFinished(async () => {
-    parts.dispatcher.stop();
-    await parts.keeper.stop();
-    await store.close();
+  let store: Store | undefined;
+  let apps = 0;
+  // Once, before the clock of any test runs: its threads take their time on a busy machine.
+  beforeAll(async () => {
+    store = await openStore({ databaseUrl: null, dataDir });
+  });
+  afterAll(async () => {
+    await store?.close();
     rmSync(dataDir, { recursive: true, force: true });
   });
-  return parts;
+  return (
+    around: (store: Store) => Store = (given) => given,
+    scaling: Partial<ScalingConfig> = {},
+  ): ByHand => {
+    if (!store) throw new Error("the store is not open yet");
+    apps += 1;
+    const parts = new ByHand(around(store), apps, scaling);
+    onTestFinished(async () => {
+      parts.dispatcher.stop();
+      await parts.keeper.stop();
+    });
+    return parts;
+  };
 }

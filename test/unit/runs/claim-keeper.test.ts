@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
-import type { Run } from "../../../src/model/run.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/service.ts";
-import { byHand } from "./by-hand.ts";
+import { partsByHand } from "./by-hand.ts";
 import type { ByHand } from "./by-hand.ts";
 
+const byHand = partsByHand();
 const DIED: Outcome = { kind: "died", detail: "exit code 1" };
 const DRAINING: Outcome = { kind: "refused", code: "draining" };
 
@@ -17,13 +17,9 @@ async function submitted(parts: ByHand): Promise<string> {
   return request.id;
 }
 
-async function find({ store }: ByHand, id: string): Promise<Run | null> {
-  return await store.runs.find({ appNumber: 1, id });
-}
-
 test("an end that the store refuses is written when it takes it", async () => {
   let refusals = 0;
-  const parts = await byHand((store: Store) => ({
+  const parts = byHand((store: Store) => ({
     ...store,
     claims: {
       ...store.claims,
@@ -35,39 +31,39 @@ test("an end that the store refuses is written when it takes it", async () => {
   }));
   const id = await submitted(parts);
   parts.pool.finish();
-  await until("it is stored", async () => (await find(parts, id))?.state === "success");
+  await until("it is stored", async () => (await parts.find(id))?.state === "success");
   expect(refusals).toBe(2);
 });
 
 test("a replica's death uses an attempt, the service's stop none", async () => {
-  const parts = await byHand();
+  const parts = byHand();
   const id = await submitted(parts);
   parts.dispatcher.stop();
   parts.pool.finish(DIED);
   await parts.keeper.stop();
-  expect(await find(parts, id)).toMatchObject({ state: "queued", attempt: 2, interruptions: 0 });
+  expect(await parts.find(id)).toMatchObject({ state: "queued", attempt: 2, interruptions: 0 });
   const next = parts.next();
   await next.dispatcher.start();
   await until("it came again", () => next.pool.calls.length === 1);
   next.dispatcher.stop();
   next.pool.finish(DRAINING);
   await next.keeper.stop();
-  expect(await find(parts, id)).toMatchObject({ state: "queued", attempt: 2, interruptions: 1 });
+  expect(await parts.find(id)).toMatchObject({ state: "queued", attempt: 2, interruptions: 1 });
 });
 
 test("a run that never began is no interruption when the service stops", async () => {
-  const parts = await byHand();
+  const parts = byHand();
   const id = await submitted(parts);
   parts.dispatcher.stop();
   parts.pool.calls[0]!.handedAt = 0;
   parts.pool.finish(DRAINING);
   await parts.keeper.stop();
-  expect(await find(parts, id)).toMatchObject({ state: "queued", attempt: 1, interruptions: 0 });
+  expect(await parts.find(id)).toMatchObject({ state: "queued", attempt: 1, interruptions: 0 });
 });
 
 test("a key is free before the refusal of its run can be seen", async () => {
   const order: string[] = [];
-  const parts = await byHand((store: Store) => ({
+  const parts = byHand((store: Store) => ({
     ...store,
     keys: { ...store.keys, forget: (key) => (order.push("forget"), store.keys.forget(key)) },
     claims: { ...store.claims, finish: (batch) => (order.push("finish"), store.claims.finish(batch)) },

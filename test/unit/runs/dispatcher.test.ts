@@ -1,15 +1,17 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import { until } from "../../support/service.ts";
-import { byHand } from "./by-hand.ts";
+import { partsByHand } from "./by-hand.ts";
+
+const byHand = partsByHand();
 
 test("it claims as many as there is room for, oldest first, and goes on as they end", async () => {
-  const parts = await byHand();
+  const parts = byHand();
   const { submitter, pool } = parts;
   pool.room = 0;
   for (let n = 0; n < 5; n++) await submitter.submit(parts.request(String(n)));
   pool.room = 2;
-  parts.dispatcher.wake(1);
+  parts.dispatcher.wake(parts.target.appNumber);
   await until("two came", () => pool.calls.length === 2);
   for (let n = 3; n <= 5; n++) {
     pool.finish();
@@ -19,7 +21,7 @@ test("it claims as many as there is room for, oldest first, and goes on as they 
 });
 
 test("a slot that becomes free is filled, though many others go on", async () => {
-  const parts = await byHand((store) => store, { maxReplicas: 10 });
+  const parts = byHand((store) => store, { maxReplicas: 10 });
   const { submitter, pool } = parts;
   pool.room = 10;
   for (let n = 0; n < 12; n++) await submitter.submit(parts.request(String(n)));
@@ -30,7 +32,7 @@ test("a slot that becomes free is filled, though many others go on", async () =>
 
 test("short runs that wait ahead of the slots are claimed many at a time", async () => {
   let claims = 0;
-  const parts = await byHand((store) => ({
+  const parts = byHand((store) => ({
     ...store,
     claims: { ...store.claims, claim: (query) => ((claims += 1), store.claims.claim(query)) },
   }));
@@ -38,7 +40,7 @@ test("short runs that wait ahead of the slots are claimed many at a time", async
   pool.room = 0;
   await Promise.all(Array.from({ length: 300 }, (_, n) => submitter.submit(parts.request(String(n)))));
   pool.room = 100;
-  parts.dispatcher.wake(1);
+  parts.dispatcher.wake(parts.target.appNumber);
   while (pool.calls.length < 300 || pool.calls.some(({ hasEnded }) => !hasEnded)) {
     pool.finish();
     await new Promise((resolve) => setImmediate(resolve));
@@ -48,7 +50,7 @@ test("short runs that wait ahead of the slots are claimed many at a time", async
 
 test("a claim that the store refuses is tried again", async () => {
   let refusals = 0;
-  const parts = await byHand((store) => ({
+  const parts = byHand((store) => ({
     ...store,
     claims: {
       ...store.claims,
@@ -63,24 +65,24 @@ test("a claim that the store refuses is tried again", async () => {
   pool.room = 0;
   await submitter.submit(parts.request("kept"));
   pool.room = 1;
-  dispatcher.wake(1);
+  dispatcher.wake(parts.target.appNumber);
   await until("it came", () => pool.calls.length === 1);
   expect([refusals, pool.came]).toEqual([2, ["kept"]]);
 });
 
 test("after a stop nothing is claimed, and a run that is accepted waits in the store", async () => {
-  const parts = await byHand();
-  const { submitter, pool, dispatcher, store } = parts;
+  const parts = byHand();
+  const { submitter, pool, dispatcher } = parts;
   dispatcher.stop();
   const request = parts.request("late");
   await submitter.submit(request);
-  expect((await store.runs.find({ appNumber: 1, id: request.id }))?.state).toBe("queued");
+  expect((await parts.find(request.id))?.state).toBe("queued");
   expect(pool.calls).toEqual([]);
 });
 
 test("what a service before left under way is queued again at the start, each with an interruption", async () => {
-  const parts = await byHand();
-  const { submitter, pool, dispatcher, store } = parts;
+  const parts = byHand();
+  const { submitter, pool, dispatcher } = parts;
   const request = parts.request("again");
   await submitter.submit(request);
   await until("it came", () => pool.calls.length === 1);
@@ -88,15 +90,15 @@ test("what a service before left under way is queued again at the start, each wi
   const next = parts.next();
   await next.dispatcher.start();
   await until("it came again", () => next.pool.calls.length === 1);
-  const run = await store.runs.find({ appNumber: 1, id: request.id });
+  const run = await parts.find(request.id);
   expect([run?.state, run?.attempt, run?.interruptions]).toEqual(["running", 1, 1]);
   // The late end of the first one changes nothing.
   pool.finish({ kind: "cancelled" });
   await parts.keeper.stop();
-  expect((await store.runs.find({ appNumber: 1, id: request.id }))?.state).toBe("running");
+  expect((await parts.find(request.id))?.state).toBe("running");
   next.pool.finish();
   await next.keeper.stop();
-  expect((await store.runs.find({ appNumber: 1, id: request.id }))?.state).toBe("success");
+  expect((await parts.find(request.id))?.state).toBe("success");
   next.dispatcher.stop();
   dispatcher.stop();
 });

@@ -4,7 +4,9 @@ import type { Chunk } from "../../../src/replicas/call.ts";
 import type { RunReader } from "../../../src/runs/live-run.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/service.ts";
-import { byHand } from "./by-hand.ts";
+import { partsByHand } from "./by-hand.ts";
+
+const byHand = partsByHand();
 
 /** A store whose accepts wait for a word, and may be refused. */
 class Gate {
@@ -52,11 +54,12 @@ const chunk = (text: string): Chunk => ({ isText: true, bytes: Buffer.from(text)
 
 test("a run that finds room never passes by one that is on its way into the store", async () => {
   const gate = new Gate();
-  const { submitter, pool, request } = await bound(gate.around);
+  const parts = byHand(gate.around);
+  const { submitter, pool } = parts;
   pool.room = 0;
-  const first = submitter.submit(request("first"));
+  const first = submitter.submit(parts.request("first"));
   pool.room = 5;
-  const second = submitter.submit(request("second"));
+  const second = submitter.submit(parts.request("second"));
   gate.open();
   await Promise.all([first, second]);
   await until("both came", () => pool.calls.length === 2);
@@ -65,7 +68,7 @@ test("a run that finds room never passes by one that is on its way into the stor
 
 test("a place whose run could not be stored is free again", async () => {
   let isBroken = true;
-  const { submitter, pool, request } = await bound((store) => ({
+  const parts = byHand((store) => ({
     ...store,
     runs: {
       ...store.runs,
@@ -75,13 +78,14 @@ test("a place whose run could not be stored is free again", async () => {
       },
     },
   }));
+  const { submitter, pool } = parts;
   for (const room of [1, 0]) {
     pool.room = room;
-    await expect(submitter.submit(request("lost"))).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(submitter.submit(parts.request("lost"))).rejects.toMatchObject({ code: "storage_unavailable" });
   }
   isBroken = false;
   pool.room = 1;
-  await submitter.submit(request("kept"));
+  await submitter.submit(parts.request("kept"));
   await until("it came", () => pool.calls.length === 1);
   expect(pool.came).toEqual(["kept"]);
 });
@@ -92,9 +96,10 @@ for (const [title, isAdopted] of [
 ] as const) {
   test(`what a run does while it is being ${title} is told once, to whom it belongs then`, async () => {
     const gate = new Gate();
-    const { submitter, executor, pool, store, request } = await bound(gate.around);
+    const parts = byHand(gate.around);
+    const { submitter, executor, pool } = parts;
     const notes = new Notes();
-    const run = executor.execute(request("{}"), notes);
+    const run = executor.execute(parts.request("{}"), notes);
     const adopting = submitter.adopt(run, notes);
     await until("the store is asked", () => gate.asked === 1);
     run.onStream();
@@ -106,15 +111,8 @@ for (const [title, isAdopted] of [
     else gate.refuse();
     expect(await adopting).toBe(isAdopted);
     expect(notes.lines).toEqual(isAdopted ? [] : ["stream", "a", "b", "streamed"]);
-    const key = { appNumber: 1, id: run.request.id };
-    await until("its end is stored", async () => (await store.runs.find(key))?.state === "success");
-    expect((await store.runs.find(key))?.isAsync).toBe(isAdopted);
+    const stored = async () => await parts.find(run.request.id);
+    await until("its end is stored", async () => (await stored())?.state === "success");
+    expect((await stored())?.isAsync).toBe(isAdopted);
   });
-}
-
-/** The parts, with `request` to be called on its own. */
-async function bound(around: (store: Store) => Store) {
-  const parts = await byHand(around);
-  const { submitter, executor, pool, store } = parts;
-  return { submitter, executor, pool, store, request: (body: string) => parts.request(body) };
 }

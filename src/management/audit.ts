@@ -1,0 +1,55 @@
+import { z } from "zod";
+import type { Audit } from "../identity/audit.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { NEXT_TOKEN, PROJECT_PATH, TIMESTAMP, pageSize, timestamp } from "./api/schemas.ts";
+
+const ENTRY = z.object({
+  id: z.string(),
+  createdAt: TIMESTAMP,
+  actor: z.string().nullable(),
+  action: z.string(),
+  target: z.string(),
+  before: z.unknown(),
+  after: z.unknown(),
+  ip: z.string(),
+  requestId: z.string(),
+});
+
+/** What was changed in a project, and by whom. */
+export function auditOperations({ audit }: { readonly audit: Audit }): AnyOperation[] {
+  return [
+    operation({
+      method: "GET",
+      path: "/v2/projects/{project_id}/audit",
+      id: "listAudit",
+      tag: "Audit",
+      summary: "Every change in a project, newest first",
+      access: "admin",
+      params: PROJECT_PATH,
+      query: z.object({
+        pageSize: pageSize(50, 1000),
+        nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "is none of this list's").optional(),
+      }),
+      response: z.object({ items: z.array(ENTRY), nextToken: NEXT_TOKEN }),
+      handle: async ({ params, query }) => {
+        const { pageSize: limit, nextToken = "" } = query;
+        const found = await audit.list({
+          projectId: params.project_id,
+          limit: limit + 1,
+          ...(nextToken !== "" && { before: Number(nextToken) }),
+        });
+        const page = found.slice(0, limit);
+        const last = found.length > limit ? page.at(-1)?.number : undefined;
+        return {
+          items: page.map(({ number, createdAt, ...rest }) => ({
+            ...rest,
+            id: String(number),
+            createdAt: timestamp(createdAt),
+          })),
+          nextToken: last === undefined ? "" : String(last),
+        };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,32 @@
+import { z } from "zod";
+import type { KeyRing } from "../identity/key-ring.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+
+const KEY = z.object({
+  kty: z.string(),
+  crv: z.string(),
+  x: z.string(),
+  kid: z.string(),
+  use: z.literal("sig"),
+  alg: z.literal("EdDSA"),
+});
+
+/** The public keys by which anybody can check a token's signature; whether it was revoked they do not say. */
+export function jwksOperations({ keys }: { readonly keys: KeyRing }): AnyOperation[] {
+  return [
+    operation({
+      method: "GET",
+      path: "/.well-known/jwks.json",
+      id: "getPublicKeys",
+      tag: "Sign-in",
+      summary: "The public keys of tokens, as a JWK set",
+      access: null,
+      response: z.object({ keys: z.array(KEY) }),
+      handle: ({ reply }) => {
+        reply.header("cache-control", "public, max-age=300");
+        return { keys: keys.publicKeys() };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,68 @@
+import type { Server } from "node:http";
+import type { LogBook, TailQuery } from "../apps/logs/log-book.ts";
+import { AppError } from "../model/errors.ts";
+import { FIRST_TAG, logIdAt, parseTimestamp, timestampOf } from "../model/log-line.ts";
+import type { LogLine } from "../model/log-line.ts";
+import { RUN_ID, appId } from "../model/names.ts";
+import type { Store } from "../store/store.ts";
+import { findApp } from "./api/find-app.ts";
+import { placeAfter } from "./logs.ts";
+import { attachSockets } from "./sockets.ts";
+import type { SocketParts, SocketRoute, Sockets } from "./sockets.ts";
+
+export type LogSocketParts = SocketParts & { readonly store: Store; readonly logBook: LogBook };
+
+/** Serves `/ws-logs` on the management API's listener. */
+export function attachLogSockets(server: Server, parts: LogSocketParts): Sockets {
+  return attachSockets(server, { "/ws-logs": logSocket(parts) }, parts);
+}
+
+/** The tail of an app's log, one JSON object a frame. */
+export function logSocket({ store, logBook }: Pick<LogSocketParts, "store" | "logBook">): SocketRoute {
+  return {
+    access: "deploy",
+    open: async (query) => {
+      const projectId = query.get("projectID") ?? "";
+      const app = await findApp(store, { project_id: projectId, app_id: query.get("appID") ?? "" });
+      const id = appId(projectId, app.name);
+      const wanted = { appNumber: app.number, ...readQuery(query) };
+      return async function* frames(signal) {
+        for await (const lines of logBook.tail(wanted, signal)) yield lines.map((line) => frameOf(id, line));
+      };
+    },
+  };
+}
+
+/** Without `after` an app is followed from now on, a run from its first line. */
+function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
+  const runId = query.get("runID")?.toLowerCase() ?? "";
+  const replicaId = query.get("containerID") ?? "";
+  const after = query.get("after") ?? "";
+  if (runId !== "" && !RUN_ID.test(runId))
+    throw new AppError("bad_request", { message: "runID: not a run's id" });
+  const place = after === "" ? null : readPlace(after);
+  const start = runId === "" ? null : logIdAt(0n, FIRST_TAG);
+  return {
+    ...(runId !== "" && { runId }),
+    ...(replicaId !== "" && { replicaId }),
+    ...((place ?? start) !== null && { after: place ?? start! }),
+  };
+}
+
+/** A line's id, or a time. */
+function readPlace(after: string): string {
+  if (RUN_ID.test(after)) return after;
+  if (parseTimestamp(after) === null)
+    throw new AppError("bad_request", { message: "after: not a RFC 3339 time" });
+  return placeAfter(after);
+}
+
+function frameOf(id: string, { runId, replicaId, text, id: lineId }: LogLine): string {
+  return JSON.stringify({
+    app_id: id,
+    run_id: runId,
+    timestamp: timestampOf(lineId),
+    container_name: replicaId,
+    log: text,
+  });
+}

@@ -1,0 +1,128 @@
+import { z } from "zod";
+import type { LogBook } from "../apps/logs/log-book.ts";
+import { AppError } from "../model/errors.ts";
+import { FIRST_TAG, LAST_TAG, LOG_STREAMS, logIdAt, parseTimestamp, timestampOf } from "../model/log-line.ts";
+import type { LogLine } from "../model/log-line.ts";
+import { RUN_ID, appId } from "../model/names.ts";
+import type { Store } from "../store/store.ts";
+import { findApp } from "./api/find-app.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { APP_PATH, NEXT_TOKEN, pageSize } from "./api/schemas.ts";
+
+export type LogParts = { readonly store: Store; readonly logBook: LogBook };
+
+const DATE = z.iso.datetime({ offset: true }).max(64);
+
+const QUERY = z.object({
+  container: z.string().max(100).optional(),
+  beforeDate: DATE.optional(),
+  afterDate: DATE.optional(),
+  pageSize: pageSize(500, 1000),
+  nextToken: NEXT_TOKEN.optional(),
+  direction: z.enum(["forward", "backward"]).default("backward"),
+  search: z.string().max(200).optional(),
+  stream: z.enum(LOG_STREAMS).optional(),
+  runId: z.uuid().optional(),
+});
+
+const LINE = z.object({
+  appId: z.string(),
+  projectId: z.string(),
+  runId: z.uuid().nullable(),
+  containerId: z.string(),
+  containerName: z.string(),
+  logId: z.uuid(),
+  lineNumber: z.int(),
+  logLine: z.string(),
+  stream: z.enum(LOG_STREAMS),
+  timestamp: z.iso.datetime({ precision: 9 }),
+});
+
+const PAGE = z.object({
+  logs: z.array(LINE),
+  nextPageToken: NEXT_TOKEN.nullable(),
+  hasMore: z.boolean(),
+});
+
+/** What an app printed. */
+export function logOperations({ store, logBook }: LogParts): AnyOperation[] {
+  return [
+    operation({
+      method: "GET",
+      path: "/v2/projects/{project_id}/apps/{app_id}/logs",
+      id: "listLogs",
+      tag: "Logs",
+      summary: "Lines that an app printed, newest first or oldest first",
+      access: "deploy",
+      params: APP_PATH,
+      query: QUERY,
+      response: PAGE,
+      errors: ["app_not_found"],
+      handle: async ({ params, query }) => {
+        const app = await findApp(store, params);
+        const { container, search, stream, runId, direction } = query;
+        const { lines, reached } = await logBook.query({
+          appNumber: app.number,
+          direction,
+          pageSize: query.pageSize,
+          ...bounds(query),
+          ...(container && { replicaId: container }),
+          ...(search && { search }),
+          ...(stream && { stream }),
+          ...(runId && { runId: runId.toLowerCase() }),
+        });
+        return {
+          logs: lines.map((line) => lineRecord(line, app)),
+          nextPageToken: reached === null ? null : Buffer.from(reached).toString("base64url"),
+          hasMore: reached !== null,
+        };
+      },
+    }),
+  ];
+}
+
+function lineRecord(
+  line: LogLine,
+  { projectId, name }: { projectId: string; name: string },
+): z.input<typeof LINE> {
+  return {
+    appId: appId(projectId, name),
+    projectId,
+    runId: line.runId,
+    containerId: line.replicaId,
+    containerName: line.replicaId,
+    logId: line.id,
+    lineNumber: line.lineNumber,
+    logLine: line.text,
+    stream: line.stream,
+    timestamp: timestampOf(line.id),
+  };
+}
+
+/** Between the dates, and from where the token says. */
+function bounds({ beforeDate, afterDate, nextToken = "", direction }: z.output<typeof QUERY>) {
+  const token = nextToken === "" ? null : readToken(nextToken);
+  const after = afterDate === undefined ? null : placeAfter(afterDate);
+  const before = beforeDate === undefined ? null : logIdAt(parseTimestamp(beforeDate) ?? 0n, FIRST_TAG);
+  const [afters, befores] = direction === "forward" ? [[after, token], [before]] : [[after], [before, token]];
+  const last = afters
+    .filter((place) => place !== null)
+    .toSorted()
+    .at(-1);
+  const first = befores.filter((place) => place !== null).toSorted()[0];
+  return { ...(last && { after: last }), ...(first && { before: first }) };
+}
+
+/** The place in a log after all lines of that RFC 3339 time. */
+export function placeAfter(date: string): string {
+  return logIdAt(parseTimestamp(date) ?? 0n, LAST_TAG);
+}
+
+/** A token names a place, whether or not a line is still there: so it stays valid. */
+function readToken(token: string): string {
+  const place = Buffer.from(token, "base64url").toString();
+  if (!RUN_ID.test(place))
+    throw new AppError("bad_request", { message: "nextToken is none of this list's." });
+  return place;
+}

@@ -1,0 +1,113 @@
+import { z } from "zod";
+import { WHOLE_PROJECT } from "../apps/secrets.ts";
+import type { SecretMap, SecretPlace, Secrets } from "../apps/secrets.ts";
+import type { Audit } from "../identity/audit.ts";
+import type { Store } from "../store/store.ts";
+import { findApp } from "./api/find-app.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation, Call } from "./api/operation.ts";
+import { APP_PATH, PROJECT_PATH } from "./api/schemas.ts";
+
+export type SecretParts = { readonly store: Store; readonly secrets: Secrets; readonly audit: Audit };
+
+const TAG = "Secrets";
+const PATH = "/v2/projects/{project_id}/secrets";
+const APP_SECRETS = "/v2/projects/{project_id}/apps/{app_id}/secrets";
+const MAX_VALUE_CHARS = 64 * 1024;
+
+const SECRET_MAP = z.record(
+  z.string().regex(/^[A-Za-z0-9_.-]{1,253}$/),
+  z
+    .string()
+    .max(MAX_VALUE_CHARS)
+    .refine((value) => !value.includes("\0"), "holds a NUL character"),
+);
+
+/** Secrets of a project and of its apps: maps of strings that are replaced as a whole. */
+export function secretOperations({ store, secrets, audit }: SecretParts): AnyOperation[] {
+  const replace = async (
+    place: SecretPlace,
+    call: Call<{ readonly project_id: string }, unknown, SecretMap>,
+    target: string,
+  ): Promise<SecretMap> => {
+    const before = Object.keys(await secrets.read(place));
+    await secrets.replace(place, call.body);
+    const { principal, ip, requestId } = call;
+    const after = Object.keys(call.body);
+    const { projectId } = place;
+    await audit.record({
+      projectId,
+      action: "secrets.replace",
+      target,
+      before,
+      after,
+      principal,
+      ip,
+      requestId,
+    });
+    return call.body;
+  };
+  return [
+    operation({
+      method: "GET",
+      path: PATH,
+      id: "getProjectSecrets",
+      tag: TAG,
+      summary: "A project's secrets",
+      access: "deploy",
+      params: PROJECT_PATH,
+      response: SECRET_MAP,
+      handle: ({ params, reply }) => {
+        reply.header("cache-control", "no-store");
+        return secrets.read({ projectId: params.project_id, appNumber: WHOLE_PROJECT });
+      },
+    }),
+    operation({
+      method: "PATCH",
+      path: PATH,
+      id: "replaceProjectSecrets",
+      tag: TAG,
+      summary: "Replaces all secrets of a project",
+      access: "deploy",
+      params: PROJECT_PATH,
+      body: SECRET_MAP,
+      response: SECRET_MAP,
+      handle: (call) => {
+        const { project_id: projectId } = call.params;
+        return replace({ projectId, appNumber: WHOLE_PROJECT }, call, projectId);
+      },
+    }),
+    operation({
+      method: "GET",
+      path: APP_SECRETS,
+      id: "getAppSecrets",
+      tag: TAG,
+      summary: "An app's secrets",
+      access: "deploy",
+      params: APP_PATH,
+      response: SECRET_MAP,
+      errors: ["app_not_found"],
+      handle: async ({ params, reply }) => {
+        const { number: appNumber, projectId } = await findApp(store, params);
+        reply.header("cache-control", "no-store");
+        return await secrets.read({ projectId, appNumber });
+      },
+    }),
+    operation({
+      method: "PATCH",
+      path: APP_SECRETS,
+      id: "replaceAppSecrets",
+      tag: TAG,
+      summary: "Replaces all secrets of an app",
+      access: "deploy",
+      params: APP_PATH,
+      body: SECRET_MAP,
+      response: SECRET_MAP,
+      errors: ["app_not_found"],
+      handle: async (call) => {
+        const { number: appNumber, projectId } = await findApp(store, call.params);
+        return await replace({ projectId, appNumber }, call, call.params.app_id);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,230 @@
+import { z } from "zod";
+import type { Audit } from "../identity/audit.ts";
+import { ROLES } from "../identity/principal.ts";
+import type { Tokens } from "../identity/tokens.ts";
+import type { Clock } from "../kit/clock.ts";
+import { AppError } from "../model/errors.ts";
+import type { ServiceAccount } from "../store/accounts.ts";
+import type { Store } from "../store/store.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation, Call } from "./api/operation.ts";
+import { PROJECT_PATH, TIMESTAMP, line, prose, timestamp } from "./api/schemas.ts";
+import { EXPIRY_MEMBERS, expiryOf, refusal } from "./expiry.ts";
+
+export type ServiceAccountParts = {
+  readonly store: Store;
+  readonly tokens: Tokens;
+  readonly audit: Audit;
+  readonly clock: Clock;
+};
+
+const TAG = "Service accounts";
+const PATH = "/v2/projects/{project_id}/service-accounts";
+const ACCOUNT_PATH = PROJECT_PATH.extend({ id: z.string().min(1).max(100) });
+const LIFE_MS = 90 * 86_400_000;
+const MAX_OVERLAP_SECONDS = 30 * 86_400;
+
+const NAME = line(100);
+const DESCRIPTION = prose(1000).nullable();
+const ROLE = z.enum(ROLES);
+
+const NEW_ACCOUNT = z.object({
+  name: NAME,
+  description: DESCRIPTION.optional(),
+  role: ROLE.nullish(),
+  ...EXPIRY_MEMBERS,
+});
+const CHANGE = z.object({
+  name: NAME.optional(),
+  description: DESCRIPTION.optional(),
+  role: ROLE.optional(),
+  ...EXPIRY_MEMBERS,
+});
+const ROTATION = z
+  .object({ ...EXPIRY_MEMBERS, overlapSeconds: z.int().min(0).max(MAX_OVERLAP_SECONDS).default(0) })
+  .prefault({});
+
+const ACCOUNT = z.object({
+  id: z.string(),
+  name: z.string(),
+  description: z.string().nullable(),
+  role: ROLE,
+  projectId: z.string(),
+  createdAt: TIMESTAMP,
+  expiresAt: TIMESTAMP,
+});
+const LISTED = ACCOUNT.extend({ lastUsedAt: TIMESTAMP.nullable(), revokedAt: TIMESTAMP.nullable() });
+const WITH_TOKEN = ACCOUNT.extend({ token: z.string() });
+
+/** A project's service accounts. Their tokens are shown where they are made, and never again. */
+export function serviceAccountOperations({
+  store,
+  tokens,
+  audit,
+  clock,
+}: ServiceAccountParts): AnyOperation[] {
+  const find = async ({ project_id: projectId, id }: z.infer<typeof ACCOUNT_PATH>) => {
+    const found = await store.accounts.find({ id, projectId });
+    if (!found) throw notFound();
+    return found.account;
+  };
+  const record = async (
+    call: Call<{ readonly project_id: string }, unknown, unknown>,
+    action: string,
+    change: { readonly target: string; readonly before: Shown | null; readonly after: Shown | null },
+  ): Promise<void> => {
+    const { principal, ip, requestId } = call;
+    await audit.record({
+      ...change,
+      projectId: call.params.project_id,
+      action: `service_account.${action}`,
+      principal,
+      ip,
+      requestId,
+    });
+  };
+
+  return [
+    operation({
+      method: "POST",
+      path: PATH,
+      id: "createServiceAccount",
+      tag: TAG,
+      summary: "Create a new service account for the project",
+      access: "admin",
+      params: PROJECT_PATH,
+      body: NEW_ACCOUNT,
+      response: WITH_TOKEN,
+      handle: async (call) => {
+        const { project_id: projectId } = call.params;
+        const { name, description = null, role } = call.body;
+        const now = clock.now();
+        const expiresAt = expiryOf(call.body, now) ?? now + LIFE_MS;
+        const given = { projectId, name, description, role: role ?? "admin", expiresAt } as const;
+        const { accountId: id, token, createdAt } = await tokens.issue(given);
+        const after = shown({ ...given, id, createdAt });
+        await record(call, "created", { target: id, before: null, after });
+        call.reply.header("cache-control", "no-store");
+        return { ...after, token };
+      },
+    }),
+
+    operation({
+      method: "GET",
+      path: PATH,
+      id: "listServiceAccounts",
+      tag: TAG,
+      summary: "A project's service accounts, the revoked ones too",
+      access: "admin",
+      params: PROJECT_PATH,
+      response: z.array(LISTED),
+      handle: async ({ params }) => (await store.accounts.list(params.project_id)).map(listed),
+    }),
+
+    operation({
+      method: "PATCH",
+      path: `${PATH}/{id}`,
+      id: "updateServiceAccount",
+      tag: TAG,
+      summary: "Change a service account; its expiry only to an earlier time",
+      access: "admin",
+      params: ACCOUNT_PATH,
+      body: CHANGE,
+      response: LISTED,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const { name, description, role } = call.body;
+        const before = await find(call.params);
+        const expiresAt = expiryOf(call.body, clock.now());
+        if (expiresAt !== null && expiresAt > before.expiresAt) throw refusal("can only become earlier");
+        const change = {
+          ...(name !== undefined && { name }),
+          ...(description !== undefined && { description }),
+          ...(role !== undefined && { role }),
+          ...(expiresAt !== null && { expiresAt }),
+        };
+        if (!(await tokens.update(projectId, id, change))) throw notFound();
+        const after = { ...before, ...change };
+        await record(call, "updated", { target: id, before: shown(before), after: shown(after) });
+        return listed(after);
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: `${PATH}/{id}/rotate`,
+      id: "rotateServiceAccount",
+      tag: TAG,
+      summary: "A new token for a service account; the old one ends after the overlap",
+      access: "admin",
+      params: ACCOUNT_PATH,
+      body: ROTATION,
+      response: WITH_TOKEN,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const before = await find(call.params);
+        const rotated = await tokens.rotate(projectId, id, {
+          expiresAt: expiryOf(call.body, clock.now()),
+          overlapMs: call.body.overlapSeconds * 1000,
+        });
+        if (!rotated) throw notFound();
+        const { token, expiresAt } = rotated;
+        const after = shown({ ...before, expiresAt });
+        await record(call, "rotated", { target: id, before: shown(before), after });
+        call.reply.header("cache-control", "no-store");
+        return { ...after, token };
+      },
+    }),
+
+    operation({
+      method: "DELETE",
+      path: `${PATH}/{id}`,
+      id: "deleteServiceAccount",
+      tag: TAG,
+      summary: "Revoke a service account; its tokens stop within 5 seconds everywhere",
+      access: "admin",
+      params: ACCOUNT_PATH,
+      response: LISTED,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        const before = await find(call.params);
+        // A second time it is gone already, which is what was asked for.
+        if (await tokens.revoke(projectId, id)) {
+          await record(call, "revoked", { target: id, before: shown(before), after: null });
+        }
+        return listed(await find(call.params));
+      },
+    }),
+  ];
+}
+
+type Shown = z.infer<typeof ACCOUNT>;
+
+function shown(account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt">): Shown {
+  const { id, name, description, role, projectId, createdAt, expiresAt } = account;
+  return {
+    id,
+    name,
+    description,
+    role,
+    projectId: projectId ?? "",
+    createdAt: timestamp(createdAt),
+    expiresAt: timestamp(expiresAt),
+  };
+}
+
+function listed(account: ServiceAccount): z.infer<typeof LISTED> {
+  const { lastUsedAt, revokedAt } = account;
+  return {
+    ...shown(account),
+    lastUsedAt: lastUsedAt === null ? null : timestamp(lastUsedAt),
+    revokedAt: revokedAt === null ? null : timestamp(revokedAt),
+  };
+}
+
+function notFound(): AppError {
+  return new AppError("not_found", { message: "The project has no such service account." });
+}

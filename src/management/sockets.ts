@@ -1,0 +1,193 @@
+import { randomUUID } from "node:crypto";
+import { STATUS_CODES } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
+import type { Duplex } from "node:stream";
+import { WebSocketServer } from "ws";
+import type { WebSocket } from "ws";
+import { requireRole } from "../identity/principal.ts";
+import type { Role } from "../identity/principal.ts";
+import type { Log } from "../kit/log.ts";
+import { within } from "../kit/within.ts";
+import { AppError, errorBody } from "../model/errors.ts";
+import type { Authenticate } from "./api/mount.ts";
+
+/** What a WebSocket path serves. */
+export type SocketRoute = {
+  /** The role it takes in the project that the query names. */
+  readonly access: Role;
+  /** Gets what it needs before the upgrade; throws an `AppError` if it cannot be served. */
+  open(query: URLSearchParams): Promise<Frames>;
+};
+
+/** Texts to send, a few at a time; the next are asked for when these have left. Ends at the signal. */
+export type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
+
+export type SocketParts = {
+  readonly authenticate: Authenticate;
+  readonly log: Log;
+  /** How long a reader may take nothing before it is dropped. */
+  readonly stallMs?: number;
+  readonly checkMs?: number;
+};
+
+/** Open WebSockets, to be closed when the listener is. */
+export type Sockets = { close(): Promise<void> };
+
+const MAX_SOCKETS = 1_000;
+/** Readers have nothing to say. */
+const MAX_MESSAGE_BYTES = 4_096;
+const STALL_MS = 60_000;
+/** A token that is revoked ends its sockets this soon; every so many looks the peer has to show that it lives. */
+const CHECK_MS = 5_000;
+const CHECKS_PER_PING = 6;
+const CLOSE_MS = 2_000;
+
+const CLOSE = { ended: 1000, policy: 1008, failed: 1011, restart: 1012, later: 1013 } as const;
+
+/**
+ * Serves WebSockets on a listener. These paths alone take the token in the query: a browser cannot send a header
+ * with a WebSocket.
+ */
+export function attachSockets(
+  server: Server,
+  routes: Readonly<Record<string, SocketRoute>>,
+  parts: SocketParts,
+): Sockets {
+  const upgrader = new WebSocketServer({
+    noServer: true,
+    maxPayload: MAX_MESSAGE_BYTES,
+    perMessageDeflate: false,
+  });
+  const closing = new AbortController();
+  const routeOf = ({ url }: IncomingMessage): SocketRoute | undefined => {
+    const path = addressOf(url).pathname;
+    return Object.hasOwn(routes, path) ? routes[path] : undefined;
+  };
+  // Else a client that offers HTTP/2 with its request would be taken for one of ours.
+  Object.assign(server, { shouldUpgradeCallback: (request: IncomingMessage) => Boolean(routeOf(request)) });
+
+  const onUpgrade = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+    // It may break while we look: the upgrade then comes to nothing.
+    socket.on("error", () => socket.destroy());
+    try {
+      const route = routeOf(request);
+      if (!route) throw new AppError("not_found");
+      const { searchParams: query } = addressOf(request.url);
+      const isAllowed = async (): Promise<void> => {
+        const token = query.get("token");
+        const principal = await parts.authenticate(
+          token === null ? (request.headers.authorization ?? null) : `Bearer ${token}`,
+        );
+        requireRole(principal, query.get("projectID") ?? "", route.access);
+      };
+      await isAllowed();
+      const frames = await route.open(query);
+      upgrader.handleUpgrade(request, socket, head, (webSocket) => {
+        if (upgrader.clients.size > MAX_SOCKETS) webSocket.close(CLOSE.later, "too many are open");
+        else void serve(webSocket, frames, isAllowed, closing.signal, parts);
+      });
+    } catch (error) {
+      if (!(error instanceof AppError))
+        parts.log.error({ err: error, url: maskToken(request.url) }, "an upgrade failed on an error of ours");
+      refuse(socket, error instanceof AppError ? error : new AppError("internal"));
+    }
+  };
+  server.on("upgrade", (request, socket, head) => void onUpgrade(request, socket, head));
+
+  return {
+    close: async () => {
+      closing.abort();
+      await Promise.all([...upgrader.clients].map(async (webSocket) => await end(webSocket)));
+    },
+  };
+}
+
+/** Sends frames as fast as they are taken, until one side ends it. */
+async function serve(
+  webSocket: WebSocket,
+  frames: Frames,
+  isAllowed: () => Promise<void>,
+  closing: AbortSignal,
+  { log, stallMs = STALL_MS, checkMs = CHECK_MS }: SocketParts,
+): Promise<void> {
+  const gone = new AbortController();
+  webSocket.on("close", () => gone.abort());
+  webSocket.on("error", () => webSocket.terminate());
+  const watch = watchOver(webSocket, isAllowed, checkMs);
+  try {
+    for await (const texts of frames(AbortSignal.any([gone.signal, closing]))) {
+      if (await send(webSocket, texts, stallMs)) continue;
+      webSocket.close(CLOSE.later, "the reader is too slow");
+      return;
+    }
+    webSocket.close(closing.aborted ? CLOSE.restart : CLOSE.ended);
+  } catch (error) {
+    if (!(error instanceof AppError)) log.error({ err: error }, "a WebSocket failed on an error of ours");
+    webSocket.close(CLOSE.failed, error instanceof AppError ? error.code : "internal");
+  } finally {
+    clearInterval(watch);
+    await end(webSocket);
+  }
+}
+
+/** Resolves with whether the texts have left within the time, or nobody is there to take them. */
+async function send(webSocket: WebSocket, texts: readonly string[], stallMs: number): Promise<boolean> {
+  const left = texts.map((text) => new Promise<true>((resolve) => webSocket.send(text, () => resolve(true))));
+  return (await within(stallMs, Promise.all(left))) !== null;
+}
+
+/** Ends the socket of a token that is no longer good, and of a peer that has vanished. */
+function watchOver(webSocket: WebSocket, isAllowed: () => Promise<void>, checkMs: number): NodeJS.Timeout {
+  let checks = 0;
+  let isAlive = true;
+  webSocket.on("pong", () => (isAlive = true));
+  const look = async (): Promise<void> => {
+    checks += 1;
+    if (checks % CHECKS_PER_PING === 0) {
+      if (!isAlive) webSocket.terminate();
+      isAlive = false;
+      webSocket.ping();
+    }
+    try {
+      await isAllowed();
+    } catch (error) {
+      // While the database is away nobody can tell: what was good stays good.
+      const isRefused = error instanceof AppError && error.status < 500;
+      if (isRefused) webSocket.close(CLOSE.policy, error.code);
+    }
+  };
+  return setInterval(() => void look(), checkMs).unref();
+}
+
+/** Waits for the closing handshake, not for long. */
+async function end(webSocket: WebSocket): Promise<void> {
+  const closed = new Promise<true>((resolve) => {
+    if (webSocket.readyState === webSocket.CLOSED) resolve(true);
+    else webSocket.once("close", () => resolve(true));
+  });
+  if (!(await within(CLOSE_MS, closed))) webSocket.terminate();
+}
+
+function refuse(socket: Duplex, error: AppError): void {
+  const requestId = randomUUID();
+  const body = errorBody(error, requestId);
+  const headers = {
+    ...error.detail.headers,
+    "content-type": "application/json",
+    "content-length": String(Buffer.byteLength(body)),
+    "x-request-id": requestId,
+    connection: "close",
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}`;
+  socket.end(`${[status, ...lines].join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
+}
+
+function addressOf(url = "/"): URL {
+  return URL.parse(url, "http://localhost") ?? new URL("http://localhost/");
+}
+
+/** The address as it may stand in a log. */
+export function maskToken(url = ""): string {
+  return url.replaceAll(/([?&]token=)[^&#]*/gi, "$1***");
+}

@@ -1,0 +1,35 @@
+import { read, write } from "./operation.ts";
+
+/** Where a map of secrets belongs: to an app, or with number 0 to its whole project. */
+type SecretPlace = { readonly projectId: string; readonly appNumber: number };
+
+/** Maps of secrets, sealed before they get here. */
+export const secrets = {
+  find: read(async ({ db }, { projectId, appNumber }: SecretPlace): Promise<Uint8Array | null> => {
+    const row = await db
+      .selectFrom("secrets")
+      .select("sealedMap")
+      .where("projectId", "=", projectId)
+      .where("appNumber", "=", appNumber)
+      .executeTakeFirst();
+    return row?.sealedMap ?? null;
+  }),
+
+  replace: write(
+    async (
+      { db },
+      row: SecretPlace & { readonly sealedMap: Uint8Array; readonly updatedAt: number },
+    ): Promise<void> => {
+      await db
+        .insertInto("secrets")
+        .values(row)
+        .onConflict((conflict) =>
+          conflict.columns(["projectId", "appNumber"]).doUpdateSet((eb) => ({
+            sealedMap: eb.ref("excluded.sealedMap"),
+            updatedAt: eb.ref("excluded.updatedAt"),
+          })),
+        )
+        .execute();
+    },
+  ),
+};
