@@ -17,6 +17,7 @@ import { AddressRanges } from "./kit/address-ranges.ts";
 import { DiskReserve } from "./kit/disk-reserve.ts";
 import { systemClock } from "./kit/clock.ts";
 import type { Clock } from "./kit/clock.ts";
+import { steady } from "./kit/steady-clock.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
@@ -221,10 +222,12 @@ async function startRuns(parts: RunsParts, life: Lifecycle) {
   const { store, seal, log, clock, webhookAllow, catalog } = parts;
   // Among services that share a database, this one until it ends.
   const owner = randomUUID();
+  // Deliveries are due by a clock that cannot be set: a wrong date neither delays nor repeats one.
+  const steadyClock = steady(clock);
   const secrets = new SigningSecrets({ store, seal, clock });
   const deliverer = await life.start(
     "deliverer",
-    () => new Deliverer({ store, seal, secrets, clock, log, allow: webhookAllow, owner }),
+    () => new Deliverer({ store, seal, secrets, clock, steadyClock, log, allow: webhookAllow, owner }),
     (started) => started.stop(),
   );
   const onDeliveries = (): void => deliverer.wake();
@@ -240,14 +243,14 @@ async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   const lightKeeper = await life.start(
     "ends of light runs",
-    () => new LightKeeper(journal, clock),
+    () => new LightKeeper(journal, steadyClock),
     (started) => started.settle(),
   );
   const executor = new Executor({ clock, store, partWriter }, lightKeeper);
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
   const keeper = await life.start(
     "ends of runs",
-    () => new ClaimKeeper({ store, clock, log, onDeliveries, onReleased }),
+    () => new ClaimKeeper({ store, clock: steadyClock, log, onDeliveries, onReleased }),
     (started) => started.stop(),
   );
   const target = (appNumber: number) => catalog.byNumber(appNumber)?.target ?? null;

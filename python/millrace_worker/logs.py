@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from os import write as write_raw
-from typing import Dict
+from typing import Dict, Tuple
 
 from .frames import connect
 
@@ -29,7 +29,8 @@ class TaggedStream(io.TextIOBase):
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._partial: Dict[str, str] = {}
+        #: By run and thread: `print` writes text and end of line apart, and another thread may come between.
+        self._partial: Dict[Tuple[str, int], str] = {}
         self._lock = threading.RLock()
         self.buffer = io.FileIO(descriptor, "w", closefd=False)
 
@@ -52,23 +53,26 @@ class TaggedStream(io.TextIOBase):
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not %s" % type(text).__name__)
         run_id = CURRENT_RUN.get()
+        key = (run_id, threading.get_ident())
         with self._lock:
-            lines = (self._partial.pop(run_id, "") + text).split("\n")
+            lines = (self._partial.pop(key, "") + text).split("\n")
             rest = lines.pop()
             if len(rest) > _LONGEST_PARTIAL:
                 lines.append(rest)
                 rest = ""
             if rest:
-                self._partial[run_id] = rest
+                self._partial[key] = rest
             if lines:
                 self._emit(run_id, lines)
         return len(text)
 
     def finish(self, run_id: str) -> None:
         """Hands on what a run printed without an end of line."""
-        if run_id in self._partial:
+        if self._partial:
             with self._lock:
-                self._emit(run_id, [self._partial.pop(run_id, "")])
+                keys = [key for key in self._partial if key[0] == run_id]
+                for key in keys:
+                    self._emit(run_id, [self._partial.pop(key)])
 
     def _emit(self, run_id: str, lines: list) -> None:
         tag = "\x1e%s\x1f" % run_id

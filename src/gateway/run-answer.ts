@@ -37,6 +37,8 @@ export class RunAnswer implements RunReader {
   follow(run: LiveRun): void {
     this.#run = run;
     const { response } = this.#exchange;
+    // Gone already, while the store was asked.
+    if (response.destroyed) this.#leave(run);
     response.on("close", () => {
       if (!response.writableFinished && !this.#isAdopted) this.#leave(run);
     });

@@ -127,7 +127,11 @@ export class RunStarter {
     }
     const known = await this.#parts.lookup.find({ appNumber: live.app.number, id: runId });
     if (!known) throw new AppError("payload_not_kept");
-    if (!isFinal(known.run.state)) throw new AppError("run_unfinished", { headers: { "retry-after": "1" } });
+    if (!isFinal(known.run.state)) {
+      if (!known.run.isAsync) throw new AppError("run_unfinished", { headers: { "retry-after": "1" } });
+      this.#accepted(call, runId, REPLAYED);
+      return true;
+    }
     await sendResult(exchange, known, live.version.config.deployment.sse, REPLAYED);
     return true;
   }

@@ -6,7 +6,7 @@ import type { LogLine } from "../model/log-line.ts";
 import { RUN_ID, appId } from "../model/names.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
-import { placeAfter } from "./logs.ts";
+import { REPLICA_ID, placeAfter } from "./logs.ts";
 import { attachSockets } from "./sockets.ts";
 import type { SocketParts, SocketRoute, Sockets } from "./sockets.ts";
 
@@ -38,8 +38,8 @@ function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
   const runId = query.get("runID")?.toLowerCase() ?? "";
   const replicaId = query.get("containerID") ?? "";
   const after = query.get("after") ?? "";
-  if (runId !== "" && !RUN_ID.test(runId))
-    throw new AppError("bad_request", { message: "runID: not a run's id" });
+  if (runId !== "" && !RUN_ID.test(runId)) throw badQuery("runID", "is not a run's id");
+  if (!REPLICA_ID.test(replicaId)) throw badQuery("containerID", "is not a container's id");
   const place = after === "" ? null : readPlace(after);
   const start = runId === "" ? null : logIdAt(0n, FIRST_TAG);
   return {
@@ -52,9 +52,12 @@ function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
 /** A line's id, or a time. */
 function readPlace(after: string): string {
   if (RUN_ID.test(after)) return after;
-  if (parseTimestamp(after) === null)
-    throw new AppError("bad_request", { message: "after: not a RFC 3339 time" });
+  if (parseTimestamp(after) === null) throw badQuery("after", "is not a RFC 3339 time");
   return placeAfter(after);
+}
+
+function badQuery(field: string, problem: string): AppError {
+  return new AppError("bad_request", { message: `${field}: ${problem}`, details: [{ field, problem }] });
 }
 
 function frameOf(id: string, { runId, replicaId, text, id: lineId }: LogLine): string {

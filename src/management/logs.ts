@@ -12,10 +12,13 @@ import { APP_PATH, NEXT_TOKEN, pageSize } from "./api/schemas.ts";
 
 export type LogParts = { readonly store: Store; readonly logBook: LogBook };
 
+/** Of a replica's id, or nothing. */
+export const REPLICA_ID = /^[\w.-]{0,100}$/;
+
 const DATE = z.iso.datetime({ offset: true }).max(64);
 
 const QUERY = z.object({
-  container: z.string().max(100).optional(),
+  container: z.string().regex(REPLICA_ID).optional(),
   beforeDate: DATE.optional(),
   afterDate: DATE.optional(),
   pageSize: pageSize(500, 1000),

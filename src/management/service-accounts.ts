@@ -14,7 +14,7 @@ import { EXPIRY_MEMBERS, expiryOf, refusal } from "./expiry.ts";
 export type ServiceAccountParts = {
   readonly store: Store;
   readonly tokens: Tokens;
-  readonly audit: Audit;
+  readonly audit: Pick<Audit, "record">;
   readonly clock: Clock;
 };
 
@@ -77,7 +77,7 @@ export function serviceAccountOperations({
     await audit.record({
       ...change,
       projectId: call.params.project_id,
-      action: `service_account.${action}`,
+      action: `service-account.${action}`,
       principal,
       ip,
       requestId,
@@ -103,7 +103,7 @@ export function serviceAccountOperations({
         const given = { projectId, name, description, role: role ?? "admin", expiresAt } as const;
         const { accountId: id, token, createdAt } = await tokens.issue(given);
         const after = shown({ ...given, id, createdAt });
-        await record(call, "created", { target: id, before: null, after });
+        await record(call, "create", { target: id, before: null, after });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -146,7 +146,7 @@ export function serviceAccountOperations({
         };
         if (!(await tokens.update(projectId, id, change))) throw notFound();
         const after = { ...before, ...change };
-        await record(call, "updated", { target: id, before: shown(before), after: shown(after) });
+        await record(call, "update", { target: id, before: shown(before), after: shown(after) });
         return listed(after);
       },
     }),
@@ -172,7 +172,7 @@ export function serviceAccountOperations({
         if (!rotated) throw notFound();
         const { token, expiresAt } = rotated;
         const after = shown({ ...before, expiresAt });
-        await record(call, "rotated", { target: id, before: shown(before), after });
+        await record(call, "rotate", { target: id, before: shown(before), after });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -193,7 +193,7 @@ export function serviceAccountOperations({
         const before = await find(call.params);
         // A second time it is gone already, which is what was asked for.
         if (await tokens.revoke(projectId, id)) {
-          await record(call, "revoked", { target: id, before: shown(before), after: null });
+          await record(call, "delete", { target: id, before: shown(before), after: null });
         }
         return listed(await find(call.params));
       },

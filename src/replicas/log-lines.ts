@@ -29,21 +29,26 @@ export function readLogLines(
     cut = isPiece ? { runId: line.runId } : null;
     onLine(line);
   };
+  /** Hands on what is too long; returns what is left. */
+  const emitPieces = (bytes: Buffer): Buffer => {
+    let left = bytes;
+    for (; left.length > MAX_LINE_BYTES; left = left.subarray(MAX_LINE_BYTES)) {
+      emit(left.subarray(0, MAX_LINE_BYTES), true);
+    }
+    return left;
+  };
+  const emitWhole = (bytes: Buffer): void => emit(emitPieces(bytes));
   socket.on("data", (data: Buffer) => {
     rest = rest.length === 0 ? data : Buffer.concat([rest, data]);
     let start = 0;
     for (let end = rest.indexOf(0x0a); end !== -1; end = rest.indexOf(0x0a, start)) {
-      emit(rest.subarray(start, end));
+      emitWhole(rest.subarray(start, end));
       start = end + 1;
     }
-    rest = rest.subarray(start);
-    while (rest.length > MAX_LINE_BYTES) {
-      emit(rest.subarray(0, MAX_LINE_BYTES), true);
-      rest = rest.subarray(MAX_LINE_BYTES);
-    }
+    rest = emitPieces(rest.subarray(start));
   });
   socket.on("end", () => {
-    if (rest.length > 0) emit(rest);
+    if (rest.length > 0) emitWhole(rest);
     socket.end();
   });
   socket.resume();

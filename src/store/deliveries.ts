@@ -33,13 +33,13 @@ export const deliveries = {
   claimDue: write(
     async (
       session,
-      query: Lease & { readonly now: number; readonly limit: number },
+      query: Lease & { readonly now: number; readonly limit: number; readonly maxBytes?: number },
     ): Promise<DueDelivery[]> => {
       const { db } = session;
       const { owner } = query;
       const due = await db
         .selectFrom("deliveries")
-        .select("deliveries.id")
+        .select(["deliveries.id", session.sql<number | null>`length(deliveries.body)`.as("bodyBytes")])
         .where("state", "=", (eb) => eb.lit(0))
         .where("nextAt", "<=", query.now)
         .where((eb) =>
@@ -54,7 +54,7 @@ export const deliveries = {
         .execute();
       if (due.length === 0) return [];
       await renewLease(session, query);
-      const ids = due.map(({ id }) => id);
+      const ids = fitting(due, query.maxBytes ?? Number.POSITIVE_INFINITY);
       await db.updateTable("deliveries").set({ owner }).where("id", "in", ids).execute();
       const rows = await db
         .selectFrom("deliveries")
@@ -81,6 +81,22 @@ export const deliveries = {
       .executeTakeFirst();
     return row?.nextAt ?? null;
   }),
+
+  /** Lets go of a delivery until that time, without an attempt. */
+  postpone: write(
+    async (
+      { db },
+      { id, owner, nextAt }: { readonly id: string; readonly owner: string; readonly nextAt: number },
+    ): Promise<void> => {
+      await db
+        .updateTable("deliveries")
+        .set({ owner: null, nextAt })
+        .where("id", "=", uuidBytes(id))
+        .where("owner", "=", owner)
+        .where("state", "=", 0)
+        .execute();
+    },
+  ),
 
   /** Puts an attempt on record and lets go of the delivery; false when the owner holds it no more. */
   recordAttempt: write(async ({ db }, input: Attempted): Promise<boolean> => {
@@ -161,3 +177,13 @@ export const deliveries = {
   /** Makes deliveries that have ended and still have a body due again; returns how many. */
   redeliver: write(redeliver),
 };
+
+/** The ids of the first ones whose bodies fit; one is given whatever its size. */
+function fitting(
+  due: readonly { readonly id: Uint8Array; readonly bodyBytes: number | null }[],
+  maxBytes: number,
+): Uint8Array[] {
+  let bytes = 0;
+  const end = due.findIndex(({ bodyBytes }, i) => (bytes += bodyBytes ?? 0) > maxBytes && i > 0);
+  return due.slice(0, end === -1 ? due.length : end).map(({ id }) => id);
+}

@@ -169,8 +169,9 @@ function choices({ sql }: Session, { replicaId, stream, search }: LogScan) {
   ];
 }
 
+/** As lines are stored: no sign of it has a meaning, and a NUL was replaced. */
 function pattern(search: string): string {
-  return `%${search.replaceAll(/[!%_]/g, (sign) => `!${sign}`)}%`;
+  return `%${search.replaceAll("\0", "\uFFFD").replaceAll(/[!%_]/g, (sign) => `!${sign}`)}%`;
 }
 
 async function removeOldest(session: Session, limit: number, before?: string): Promise<number> {

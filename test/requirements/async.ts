@@ -54,7 +54,7 @@ export const ASYNC = {
   ...section("contract 1: What is kept", {
     "kept.records": "Run records are kept 30 days.",
     "kept.results": "Results, inputs and transcripts are kept for result_retention.",
-    "kept.sync-payloads": later(PIECE, "Sync inputs and results are kept up to 64 KiB each."),
+    "kept.sync-payloads": "Sync inputs and results are kept up to 64 KiB each.",
     "kept.record-payloads": 'record_payloads is "all", "async" or "none".',
   }),
   ...section("seed: Asynchronous mode 6, Events; contract 1: Webhook", {
@@ -91,7 +91,7 @@ export const ASYNC = {
     "webhook.connect-check":
       "Every resolved address is checked, and the checked address is the one connected to.",
     "webhook.private": "Loopback, private, link-local and metadata ranges are refused unless allow-listed.",
-    "webhook.start-loopback": later(PIECE, "`npm start` allows webhooks to loopback."),
+    "webhook.start-loopback": "`npm start` allows webhooks to loopback.",
     "webhook.attempts": "Each attempt is on record: request headers, status, time, next try.",
     "webhook.redeliver": "One delivery or a range can be sent again.",
   }),

@@ -1,7 +1,5 @@
 import { later, section } from "./row.ts";
 
-const PIECE = "streaming";
-
 /** Server-sent events, and runs that can be read again, re-attached to and cancelled. */
 export const STREAMING = {
   ...section("seed: Streaming mode 1-2; contract 1: Streaming", {
@@ -48,27 +46,22 @@ export const STREAMING = {
   ...section("contract 2: limits", {
     "stream.max-chunk": "A chunk over max_chunk ends the run as a failure.",
     "stream.max-transcript": "Past max_transcript an async or forwarded run fails.",
-    "stream.max-transcript.live": later(
-      PIECE,
+    "stream.max-transcript.live":
       "Past max_transcript a live stream goes on and /events starts with event: truncated.",
-    ),
   }),
   ...section("contract 1: Runs as things", {
     "runs.token": "A run is reached with a token only, also on public apps.",
-    "runs.get": later(PIECE, "GET …/runs/{id} is the run record plus result once finished."),
-    "runs.input": later(PIECE, "GET …/runs/{id}/input is the stored input."),
-    "runs.result": later(PIECE, "GET …/result is the stored response: its status, content type and bytes."),
-    "runs.result.unfinished": later(PIECE, "GET …/result of an unfinished run is 202 + Retry-After."),
-    "runs.result.wait": later(PIECE, "Prefer: wait=N on …/result blocks."),
-    "runs.events": later(PIECE, "GET …/events re-attaches to any run in any mode, live or finished."),
-    "runs.events.ids": later(
-      PIECE,
-      "Each chunk is a message with id: N from 1; an app's own id: is dropped.",
-    ),
-    "runs.events.resume": later(PIECE, "Last-Event-ID: N resumes after N."),
-    "runs.events.end": later(PIECE, "The last message is `event: end` with its own id and the final record."),
-    "runs.events.after-end": later(PIECE, "Re-attaching after the end is 204."),
-    "runs.events.no-pacing": later(PIECE, "Readers of /events never pace the generator."),
+    "runs.get": "GET …/runs/{id} is the run record plus result once finished.",
+    "runs.input": "GET …/runs/{id}/input is the stored input.",
+    "runs.result": "GET …/result is the stored response: its status, content type and bytes.",
+    "runs.result.unfinished": "GET …/result of an unfinished run is 202 + Retry-After.",
+    "runs.result.wait": "Prefer: wait=N on …/result blocks.",
+    "runs.events": "GET …/events re-attaches to any run in any mode, live or finished.",
+    "runs.events.ids": "Each chunk is a message with id: N from 1; an app's own id: is dropped.",
+    "runs.events.resume": "Last-Event-ID: N resumes after N.",
+    "runs.events.end": "The last message is `event: end` with its own id and the final record.",
+    "runs.events.after-end": "Re-attaching after the end is 204.",
+    "runs.events.no-pacing": "Readers of /events never pace the generator.",
     "runs.cancel": "POST …/cancel answers 202, and the caller sees the run end as cancelled.",
     "runs.cancel.finished": "Cancelling a finished run is 409.",
     "runs.cancel.generator": "Cancelling closes generators.",

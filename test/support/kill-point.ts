@@ -11,12 +11,13 @@ let isArmed = false;
 
 type Call = (input: unknown) => Promise<unknown>;
 
-const { settings } = readSettings({ flags: {}, env: process.env });
-await startService(settings, { log: createLog(settings.logLevel), aroundStore: withPoint });
 process.on("SIGUSR2", () => {
   isArmed = true;
   process.stdout.write("armed\n");
 });
+
+const { settings } = readSettings({ flags: {}, env: process.env });
+await startService(settings, { log: createLog(settings.logLevel), aroundStore: withPoint });
 
 function withPoint(store: Store): Store {
   const operations = store[table as keyof Store] as unknown as Record<string, Call>;

@@ -1,13 +1,16 @@
+import { rm } from "node:fs/promises";
 import path from "node:path";
+import { Client } from "pg";
 import { onTestFinished } from "vitest";
 import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { startService } from "../../src/main.ts";
 import type { RunRecord } from "../../src/model/run-record.ts";
+import { callsThrough, operationNamed } from "../../src/store/operations.ts";
+import type { Calls } from "../../src/store/operations.ts";
+import { openSession } from "../../src/store/sqlite/session.ts";
 import { openStore } from "../../src/store/store.ts";
-import type { Store } from "../../src/store/store.ts";
-import { rm } from "node:fs/promises";
 import { Command, MILLRACE, serviceEnvironment } from "./command-line.ts";
 import type { TestDatabase } from "./databases.ts";
 import { assertNothingLeft } from "./leak-check.ts";
@@ -23,6 +26,17 @@ export type PostOptions = {
   readonly query?: string;
   readonly headers?: Record<string, string>;
 };
+
+/** Does something with the database itself, if it is a Postgres. */
+export async function inPostgres(
+  { databaseUrl }: TestDatabase,
+  use: (client: Client) => Promise<unknown>,
+): Promise<void> {
+  if (databaseUrl === null) return;
+  const client = new Client({ connectionString: databaseUrl });
+  await client.connect();
+  await use(client).finally(() => client.end());
+}
 
 /** A service in a process of its own that is started on the same data again and again, however it ended. */
 export class KillableService {
@@ -106,14 +120,18 @@ export class KillableService {
     if (code !== 0) throw new Error(`the service ended with ${code}: ${this.command.stderr}`);
   }
 
-  /** The store as the service left it; the service must not run. */
-  async withStore<T>(use: (store: Store) => Promise<T>): Promise<T> {
-    const store = await openStore(this.database);
-    try {
-      return await use(store);
-    } finally {
-      await store.close();
+  /** The store as the service left it; the service must not run. Only for reading. */
+  async withStore<T>(use: (store: Calls) => Promise<T>): Promise<T> {
+    const { databaseUrl, dataDir } = this.database;
+    if (databaseUrl === null) {
+      // On this thread, and as a reader: what a dead one left in SQLite's log stays there for the next service.
+      const session = await openSession("read", path.join(dataDir, "millrace.db"));
+      const calls = callsThrough((name, packed) => operationNamed(name).run(session, packed as never));
+      return await use(calls).finally(() => session.db.destroy());
     }
+    await this.#untilForgotten();
+    const store = await openStore(this.database);
+    return await use(store).finally(() => store.close());
   }
 
   /** Calls a function. */
@@ -143,6 +161,14 @@ export class KillableService {
       throw new Error(`${String(error)}: ${JSON.stringify(found)}`);
     });
     return found!;
+  }
+
+  /** What a dead service had sent, Postgres may still be doing. */
+  async #untilForgotten(): Promise<void> {
+    const others = "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+    await inPostgres(this.database, async (client) => {
+      await until("the server has ended its sessions", async () => (await client.query(others)).rowCount === 0);
+    });
   }
 
   async #fetch(place: string, init: RequestInit & { headers?: Record<string, string> } = {}) {

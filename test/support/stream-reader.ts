@@ -62,7 +62,7 @@ export class StreamReader {
   });
 
   constructor({ url, body, headers = {}, token = null, httpVersion = "1.1", method = "POST" }: StreamTarget) {
-    const { hostname, port, pathname } = new URL(url);
+    const { hostname, port, pathname, search } = new URL(url);
     this.socket = connect({ host: hostname, port: Number(port), noDelay: true });
     this.socket.on("data", (data: Buffer) => this.#take(data));
     this.socket.on("error", () => {}); // The close that follows is what tests look at.
@@ -71,7 +71,7 @@ export class StreamReader {
       this.isClosed = true;
     });
     const lines = [
-      `${method} ${pathname} HTTP/${httpVersion}`,
+      `${method} ${pathname}${search} HTTP/${httpVersion}`,
       "Host: stream",
       "Content-Type: application/json",
     ];

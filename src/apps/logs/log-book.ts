@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Bell } from "../../kit/bell.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import { FIRST_TAG, logIdAt, nanosecondsOf } from "../../model/log-line.ts";
+import { FIRST_TAG, LAST_TAG, logIdAt, nanosecondsOf } from "../../model/log-line.ts";
 import type { LogLine } from "../../model/log-line.ts";
 import { RUN_ID } from "../../model/names.ts";
 import type { LogScan } from "../../store/log-lines.ts";
@@ -78,7 +78,7 @@ export class LogBook {
       ),
       gateOf("an app", (line) => String(line.appNumber), APP_LIMITS),
     ];
-    this.#buffer = new LineBuffer(logIdAt(startNs, this.#tag));
+    this.#buffer = new LineBuffer(logIdAt(startNs, LAST_TAG));
     this.#writer = new LineWriter({ ...parts, buffer: this.#buffer, onStored: () => this.#tellMissing() });
     this.#settling = setInterval(() => this.#settle(), SETTLE_MS).unref();
   }
@@ -110,20 +110,9 @@ export class LogBook {
   }
 
   /** An app's lines as they come, a few at a time, none twice and none left out; ends at the signal. */
-  async *tail(query: TailQuery, signal: AbortSignal): AsyncGenerator<readonly LogLine[]> {
-    const ends = AbortSignal.any([signal, this.#stopping.signal]);
-    const chooses = (line: LogLine): boolean =>
-      line.appNumber === query.appNumber &&
-      (query.runId === undefined || line.runId === query.runId) &&
-      (query.replicaId === undefined || line.replicaId === query.replicaId);
-    let place = query.after ?? this.#buffer.last;
-    while (!ends.aborted) {
-      const inMemory = this.#buffer.after(place, chooses, TAIL_LINES);
-      const { lines, reached } = inMemory ?? (await this.#tailStored(query, place));
-      place = reached;
-      if (lines.length > 0) yield lines;
-      else if (inMemory) await this.#bell.wait(ends);
-    }
+  tail(query: TailQuery, signal: AbortSignal): AsyncGenerator<readonly LogLine[]> {
+    // Its place is taken now, not when it is first read.
+    return this.#follow(query, query.after ?? this.#buffer.last, signal);
   }
 
   /** Stores what waits, and ends the tails. */
@@ -161,6 +150,22 @@ export class LogBook {
     const nowNs = BigInt(this.#parts.clock.now()) * NS_PER_MS;
     this.#lastNs = nowNs > this.#lastNs ? nowNs : this.#lastNs + 1n;
     return logIdAt(this.#lastNs, this.#tag);
+  }
+
+  async *#follow(query: TailQuery, from: string, signal: AbortSignal): AsyncGenerator<readonly LogLine[]> {
+    const ends = AbortSignal.any([signal, this.#stopping.signal]);
+    const chooses = (line: LogLine): boolean =>
+      line.appNumber === query.appNumber &&
+      (query.runId === undefined || line.runId === query.runId) &&
+      (query.replicaId === undefined || line.replicaId === query.replicaId);
+    let place = from;
+    while (!ends.aborted) {
+      const inMemory = this.#buffer.after(place, chooses, TAIL_LINES);
+      const { lines, reached } = inMemory ?? (await this.#tailStored(query, place));
+      place = reached;
+      if (lines.length > 0) yield lines;
+      else if (inMemory) await this.#bell.wait(ends);
+    }
   }
 
   /** Up to where memory begins. */

@@ -3,47 +3,74 @@ import type { z } from "zod";
 import type { Principal } from "../../identity/principal.ts";
 import { requireRole } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
+import { isPlainText } from "./json-body.ts";
 import type { AnyOperation } from "./operation.ts";
 
-const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"] as const;
+/** A body may have a million faults; nobody reads more. */
+const MAX_DETAILS = 20;
+const MAX_FIELD_CHARS = 200;
 
 /** Says who sends a request; throws `unauthorized`. */
 export type Authenticate = (authorization: string | null) => Promise<Principal>;
 
-/** Serves operations: who asks comes first, then what is asked, then the work. */
+/** Serves operations: who asks comes first, before a byte of the body is read, then what is asked, then the work. */
 export function mount(
   app: FastifyInstance,
   operations: readonly AnyOperation[],
   authenticate: Authenticate,
 ): void {
-  for (const operation of operations) {
-    app.route({
-      method: operation.method,
-      url: urlOf(operation.path),
-      handler: async (request, reply) => {
-        const principal = await admit(operation, request, authenticate);
-        const params = read(operation.params, request.params, "path");
-        const query = read(operation.query, request.query, "query");
-        const body = read(operation.body, request.body, "body");
-        const { id: requestId, ip } = request;
-        const call = { params, query, body, principal, requestId, ip, reply };
-        return await operation.handle(call as never);
-      },
-    });
+  const [plain, ofBytes] = [
+    operations.filter(({ takesBytes }) => !takesBytes),
+    operations.filter(({ takesBytes }) => takesBytes),
+  ];
+  for (const operation of plain) addRoute(app, operation, authenticate);
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    // The operation itself reads the request, whatever it is said to hold.
+    scope.addContentTypeParser("*", async () => undefined);
+    for (const operation of ofBytes) addRoute(scope, operation, authenticate);
+  });
+  for (const [path, known] of Map.groupBy(operations, ({ path }) => path)) {
+    refuseOthers(
+      app,
+      path,
+      known.map(({ method }) => method),
+    );
   }
-  for (const [path, known] of Map.groupBy(operations, ({ path }) => path)) refuseOthers(app, path, known);
 }
 
 /** Other methods of a known path are told which there are. */
-function refuseOthers(app: FastifyInstance, path: string, known: readonly AnyOperation[]): void {
-  const methods = known.map(({ method }) => method);
+export function refuseOthers(app: FastifyInstance, path: string, methods: readonly string[]): void {
   // Fastify answers HEAD wherever there is a GET.
-  const allow: string[] = methods.includes("GET") ? [...methods, "HEAD"] : methods;
+  const allow = methods.includes("GET") ? [...methods, "HEAD"] : methods;
+  const refuse = async (): Promise<never> => {
+    throw new AppError("method_not_allowed", { headers: { allow: allow.join(", ") } });
+  };
   app.route({
-    method: METHODS.filter((method) => !allow.includes(method)),
+    method: app.supportedMethods.filter((method) => !allow.includes(method)),
     url: urlOf(path),
-    handler: () => {
-      throw new AppError("method_not_allowed", { headers: { allow: allow.join(", ") } });
+    onRequest: refuse,
+    handler: refuse,
+  });
+}
+
+function addRoute(app: FastifyInstance, operation: AnyOperation, authenticate: Authenticate): void {
+  const principals = new WeakMap<FastifyRequest, Principal | null>();
+  app.route({
+    method: operation.method,
+    url: urlOf(operation.path),
+    config: { takesForm: operation.takesForm ?? false },
+    onRequest: async (request) => {
+      principals.set(request, await admit(operation, request, authenticate));
+    },
+    handler: async (request, reply) => {
+      const params = read(operation.params, request.params, "path");
+      const query = read(operation.query, request.query, "query");
+      const body = read(operation.body, request.body, "body");
+      const { id: requestId, ip } = request;
+      const principal = principals.get(request) ?? null;
+      const call = { params, query, body, principal, requestId, ip, reply };
+      return await operation.handle(call as never);
     },
   });
 }
@@ -54,26 +81,39 @@ function urlOf(path: string): string {
 
 async function admit(
   { access }: AnyOperation,
-  request: FastifyRequest,
+  { raw, headers, params }: FastifyRequest,
   authenticate: Authenticate,
 ): Promise<Principal | null> {
   if (access === null) return null;
-  const principal = await authenticate(request.headers.authorization ?? null);
+  if ((raw.headersDistinct["authorization"]?.length ?? 0) > 1) {
+    throw new AppError("bad_request", { message: "The Authorization header may stand only once." });
+  }
+  const principal = await authenticate(headers.authorization ?? null);
   if (access === "any") return principal;
-  const { project_id: projectId = "" } = request.params as { project_id?: string };
+  const { project_id: projectId = "" } = params as { project_id?: string };
   requireRole(principal, projectId, access);
   return principal;
 }
 
-/** The input in the schema's form; throws `bad_request` with every fault. */
+/** The input in the schema's form; throws `bad_request` with what is wrong with it. */
 function read(schema: z.ZodType | undefined, input: unknown, where: string): unknown {
   if (!schema) return undefined;
+  if (where !== "body") refuseOddTexts(input, where);
   const result = schema.safeParse(input);
   if (result.success) return result.data;
-  const details = result.error.issues.map(({ path, message }) => ({
-    field: path.join(".") || where,
+  const details = result.error.issues.slice(0, MAX_DETAILS).map(({ path, message }) => ({
+    field: path.join(".").slice(0, MAX_FIELD_CHARS) || where,
     problem: message,
   }));
   const message = details.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
   throw new AppError("bad_request", { message, details });
+}
+
+/** A body was looked at where it was read. */
+function refuseOddTexts(input: unknown, where: string): void {
+  for (const value of Object.values(input ?? {}).flat()) {
+    if (typeof value === "string" && !isPlainText(value)) {
+      throw new AppError("bad_request", { message: `${where}: holds what is no text` });
+    }
+  }
 }

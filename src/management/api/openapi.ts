@@ -5,9 +5,10 @@ import type { AnyOperation } from "./operation.ts";
 
 const VERSION = "1.0.0";
 /** What any operation may answer. */
-const COMMON: readonly ErrorCode[] = ["internal", "storage_unavailable"];
+const COMMON: readonly ErrorCode[] = ["bad_request", "internal", "storage_unavailable"];
 const WITH_TOKEN: readonly ErrorCode[] = ["unauthorized", "forbidden"];
-const WITH_INPUT: readonly ErrorCode[] = ["bad_request"];
+/** Of every method that may have a body, whether or not it is looked at. */
+const WITH_BODY: readonly ErrorCode[] = ["invalid_json", "body_too_large", "unsupported_media_type"];
 
 const ERROR_SCHEMA = z.object({
   message: z.string(),
@@ -16,6 +17,8 @@ const ERROR_SCHEMA = z.object({
   error: z.object({ message: z.string(), code: z.string(), type: z.string() }),
   details: z.array(z.unknown()).optional(),
 });
+
+const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
 /** The OpenAPI 3.1 document of the operations. */
 export function openApiDocument(operations: readonly AnyOperation[]): object {
@@ -36,35 +39,45 @@ export function openApiDocument(operations: readonly AnyOperation[]): object {
 }
 
 function describe(operation: AnyOperation): object {
-  const { id, tag, summary, access, params, query, body, response } = operation;
+  const { id, tag, summary, access, params, query, response, givesBytes } = operation;
+  const content = givesBytes ? BYTES : json(schemaOf(response, "output"));
+  const requestBody = bodyOf(operation);
   return {
     operationId: id,
     tags: [tag],
     summary,
     ...(access !== null && { security: [{ bearerAuth: [] }] }),
     parameters: [...parametersOf(params, "path"), ...parametersOf(query, "query")],
-    ...(body && {
-      requestBody: {
-        required: !body.safeParse(undefined).success,
-        content: { "application/json": { schema: schemaOf(body, "input") } },
-      },
-    }),
+    ...(requestBody && { requestBody }),
     responses: {
-      "200": {
-        description: "OK",
-        content: { "application/json": { schema: schemaOf(response, "output") } },
-      },
+      "200": { description: "OK", content },
+      ...(givesBytes && { "206": { description: "The range that was asked for", content } }),
       ...errorResponses(operation),
     },
   };
 }
 
-function errorResponses({ access, params, query, body, errors = [] }: AnyOperation): Record<string, object> {
+function bodyOf({ body, takesForm, takesBytes }: AnyOperation): object | null {
+  if (takesBytes) return { required: true, content: BYTES };
+  if (!body) return null;
+  const content = json(schemaOf(body, "input"));
+  return {
+    required: !body.safeParse(undefined).success,
+    content: {
+      ...content,
+      ...(takesForm && { "application/x-www-form-urlencoded": content["application/json"] }),
+    },
+  };
+}
+
+function errorResponses(operation: AnyOperation): Record<string, object> {
+  const { method, access, takesBytes, refusal, errors = [] } = operation;
+  const ours = { $ref: "#/components/schemas/Error" };
   const codes = [
     ...errors,
     ...COMMON,
     ...(access === null ? [] : WITH_TOKEN),
-    ...(params || query || body ? WITH_INPUT : []),
+    ...(method === "GET" || takesBytes ? [] : WITH_BODY),
   ];
   const byStatus = Map.groupBy(new Set(codes), (code) => String(ERRORS[code].status));
   return Object.fromEntries(
@@ -72,7 +85,7 @@ function errorResponses({ access, params, query, body, errors = [] }: AnyOperati
       status,
       {
         description: listed.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join(" "),
-        content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+        content: json(refusal && status === "400" ? { anyOf: [schemaOf(refusal, "output"), ours] } : ours),
       },
     ]),
   );
@@ -90,6 +103,10 @@ function parametersOf(schema: z.ZodType | undefined, place: "path" | "query"): o
     required: place === "path" || required.includes(name),
     schema: property,
   }));
+}
+
+function json(schema: object) {
+  return { "application/json": { schema } };
 }
 
 function schemaOf(schema: z.ZodType, io: "input" | "output"): object {

@@ -38,13 +38,21 @@ export type Operation<
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;
+  /** A form as well as JSON. */
+  readonly takesForm?: boolean;
+  /** Bytes of any type instead of JSON; the operation reads them from the request itself. */
+  readonly takesBytes?: boolean;
   /** Of the 200. */
   readonly response: Response;
+  /** Bytes instead of JSON, the whole file or the range that was asked for. */
+  readonly givesBytes?: boolean;
+  /** Of a 400 that has another form than our errors. */
+  readonly refusal?: z.ZodType;
   /** What it may answer besides what every operation may. */
   readonly errors?: readonly ErrorCode[];
   handle(
     call: Call<z.output<Params>, z.output<Query>, z.output<Body>>,
-  ): Promise<z.input<Response>> | z.input<Response>;
+  ): Promise<z.input<Response> | FastifyReply> | z.input<Response> | FastifyReply;
 };
 
 /** An operation whose types are known only to itself. */

@@ -44,8 +44,10 @@ export type DelivererOptions = {
 
 const LEASE_MS = 60_000;
 const STOP_MS = 2_000;
-/** Per claim, each with its body: as many as there were bytes for by the size of those before, up to a limit. */
-const BATCH = { first: 16, max: 64, bytes: 16 * 1024 * 1024 };
+/** Per claim, each with its body. */
+const BATCH = { max: 64, bytes: 16 * 1024 * 1024 };
+/** How long a delivery that has no place to wait for its host is put off. */
+const POSTPONE_MS = 10_000;
 const MAX_ATTEMPTS = 256;
 const MAX_BYTES = 256 * 1024 * 1024;
 /** Claims are at least this far apart, unless there is more than one of them holds. */
@@ -74,7 +76,6 @@ export class Deliverer {
   readonly #attempts = new Set<Promise<void>>();
   readonly #abort = new AbortController();
   #bytes = 0;
-  #batch = BATCH.first;
   /** The earliest time of a delivery that is impossibly far off, and therefore due. */
   #strayAt = 0;
   /** The earliest of the next attempts that were planned since the store was asked. */
@@ -148,11 +149,10 @@ export class Deliverer {
     this.#strayAt = 0;
     try {
       const lease = { owner: this.#owner, leaseMs: this.#leaseMs };
-      const limit = this.#batch;
-      const claimed = await this.#store.deliveries.claimDue({ ...lease, now, limit });
+      const query = { ...lease, now, limit: BATCH.max, maxBytes: BATCH.bytes };
+      const claimed = await this.#store.deliveries.claimDue(query);
       for (const delivery of claimed) this.#admit(delivery);
-      if (claimed.length > 0) this.#batch = nextBatch(claimed);
-      return claimed.length === limit;
+      return claimed.length > 0;
     } catch (error) {
       this.#log.error({ err: error }, "due webhooks could not be read; trying again");
       return false;
@@ -169,8 +169,9 @@ export class Deliverer {
     if (isFree) {
       this.#begin(origin, bodyBytes, () => Promise.resolve(delivery));
     } else if (!this.#waiting.add(origin, { id, projectId, bodyBytes })) {
-      const error = this.#hosts.restsUntil(origin) > now ? "host_down" : "host_busy";
-      this.#track(this.#courier.putOff(delivery, error, this.#abort.signal));
+      const nextAt = Math.max(this.#hosts.restsUntil(origin), now + POSTPONE_MS);
+      const ask = () => this.#store.deliveries.postpone({ id, owner: this.#owner, nextAt });
+      this.#track(this.#courier.persist("a webhook could not be put off", ask, this.#abort.signal));
     }
   }
 
@@ -277,10 +278,4 @@ export class Deliverer {
       };
     });
   }
-}
-
-function nextBatch(claimed: readonly ClaimedDelivery[]): number {
-  const bytes = claimed.reduce((sum, { body }) => sum + (body?.byteLength ?? 0), 0);
-  const meanBytes = Math.max(1, bytes / claimed.length);
-  return Math.max(1, Math.min(BATCH.max, Math.floor(BATCH.bytes / meanBytes)));
 }

@@ -73,3 +73,22 @@ test('with "none" nothing is kept of runs that were cancelled, or had a key', as
     expect(await stored(test, "none", id)).toEqual([false, false, false]);
   }
 });
+
+verifies(
+  "kept.sync-payloads",
+  "of a sync run up to 64 KiB of input and of result each are kept",
+  async () => {
+    const main = "def run(text, times=1):\n    return text * times\n";
+    const test = await new Site({ app: { main, toml: ONE } }).start();
+    const kept = async (body: { text: string; times?: number }): Promise<unknown[]> => {
+      const id = (await test.call("app", body)).headers.get("x-request-id") ?? "";
+      await test.service.settle();
+      return (await stored(test, "app", id)).slice(0, 2);
+    };
+    const most = 64 * 1024;
+    const inputOf = (bytes: number): string => "x".repeat(bytes - '{"text":"","times":0}'.length);
+    expect(await kept({ text: inputOf(most), times: 0 })).toEqual([true, true]);
+    expect(await kept({ text: inputOf(most + 1), times: 0 })).toEqual([false, true]);
+    expect(await kept({ text: "x", times: most })).toEqual([true, false]);
+  },
+);

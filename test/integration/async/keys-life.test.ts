@@ -1,4 +1,5 @@
-import { expect, vi } from "vitest";
+import { connect } from "node:net";
+import { expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { Answer, CallOptions, TestService } from "../../support/service.ts";
@@ -9,7 +10,12 @@ import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo } from "./site.ts";
 const databases = testDatabases();
 const DAY_MS = 24 * 3600 * 1000;
 
-async function keyed(on: TestService, key: string, body: unknown, options: CallOptions = {}): Promise<Answer> {
+async function keyed(
+  on: TestService,
+  key: string,
+  body: unknown,
+  options: CallOptions = {},
+): Promise<Answer> {
   return await on.call("app", body, { ...options, headers: { "idempotency-key": key } });
 }
 
@@ -102,4 +108,41 @@ verifies("idempotency.sync-committed", "a keyed run is in the store before it st
   const answer = await call;
   expect(answer.headers.get("x-request-id")).toBe(stored?.id);
   expect(await ended(test, "app", stored?.id ?? "")).toMatchObject({ status: "success", async: false });
+});
+
+test("a caller who leaves while the store is asked does not leave a stream behind", async () => {
+  const gate = Promise.withResolvers<void>();
+  let asked = 0;
+  const service = await new Site({ app: { main: MAIN, toml: ONE } }).start({
+    aroundStore: (store) => ({
+      ...store,
+      runs: {
+        ...store.runs,
+        acceptKeyed: async (accepted) => {
+          asked += 1;
+          await gate.promise;
+          return await store.runs.acceptKeyed(accepted);
+        },
+      },
+    }),
+  });
+  await service.call("app", { n: "warm" });
+  const { hostname, port, pathname } = new URL(service.url("app", "tick"));
+  const head = [
+    `POST ${pathname} HTTP/1.1`,
+    "Host: x",
+    `Authorization: Bearer ${service.service.owner.token}`,
+  ];
+  const socket = connect(Number(port), hostname);
+  socket.write([...head, "Idempotency-Key: k", "Content-Length: 0", "", ""].join("\r\n"));
+  await until("the store is asked", () => asked === 1);
+  socket.destroy();
+  // The service knows of it when a call that came later is answered.
+  await service.call("app", { n: "after" });
+  gate.resolve();
+  await until("the run has ended", async () => {
+    const { app } = service.apps.get("app")!;
+    const rows = await service.service.store.runs.list({ appNumber: app.number, limit: 10 });
+    return rows.some(({ functionName, state }) => functionName === "tick" && state === "cancelled");
+  });
 });

@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import { serve } from "../../support/command-line.ts";
+import type { Answer } from "../../support/service.ts";
 import { testService, until } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -54,28 +55,58 @@ verifies(
   },
 );
 
-verifies("run.prefer.202", "a run that still waits is adopted too, and leaving does not drop it", async () => {
-  const test = await testService({ app: { main: MAIN, toml: ONE } });
-  const first = test.call("app", { n: 1 }, HOLD);
-  await until("one runs", () => ledger(test, "app").length === 1);
-  const { hostname, port, pathname } = new URL(test.url("app"));
-  const socket = connect(Number(port), hostname);
-  const head = [`POST ${pathname} HTTP/1.1`, "Host: x", `Authorization: Bearer ${test.service.owner.token}`];
-  socket.write([...head, "Prefer: wait=0", "Content-Length: 0", "", ""].join("\r\n"));
-  let text = "";
-  // Gone with the first byte of the 202.
-  await new Promise<void>((resolve) =>
-    socket.once("data", (data) => {
-      text = String(data);
-      socket.destroy();
-      resolve();
-    }),
-  );
-  const [, id = ""] = /"run_id":"([^"]+)"/.exec(text) ?? [];
-  letGo(test, "app");
-  expect((await first).status).toBe(200);
-  expect(await ended(test, "app", id)).toMatchObject({ async: true, status: "success" });
-});
+verifies(
+  "run.prefer.202",
+  "a run that still waits is adopted too, and leaving does not drop it",
+  async () => {
+    const test = await testService({ app: { main: MAIN, toml: ONE } });
+    const first = test.call("app", { n: 1 }, HOLD);
+    await until("one runs", () => ledger(test, "app").length === 1);
+    const { hostname, port, pathname } = new URL(test.url("app"));
+    const socket = connect(Number(port), hostname);
+    const head = [
+      `POST ${pathname} HTTP/1.1`,
+      "Host: x",
+      `Authorization: Bearer ${test.service.owner.token}`,
+    ];
+    socket.write([...head, "Prefer: wait=0", "Content-Length: 0", "", ""].join("\r\n"));
+    let text = "";
+    // Gone with the first byte of the 202.
+    await new Promise<void>((resolve) =>
+      socket.once("data", (data) => {
+        text = String(data);
+        socket.destroy();
+        resolve();
+      }),
+    );
+    const [, id = ""] = /"run_id":"([^"]+)"/.exec(text) ?? [];
+    letGo(test, "app");
+    expect((await first).status).toBe(200);
+    expect(await ended(test, "app", id)).toMatchObject({ async: true, status: "success" });
+  },
+);
+
+verifies(
+  ["run.prefer.202", "idempotency.async"],
+  "with a key it is the same: 202 while it goes on, for the call again too, then its stored answer",
+  async () => {
+    const test = await testService({ app: { main: MAIN, toml: ONE } });
+    const call = async (): Promise<Answer> =>
+      await test.call("app", {}, { ...HOLD, headers: { prefer: "wait=0", "idempotency-key": "k" } });
+    const first = await call();
+    const { run_id: id } = first.json;
+    expect([first.status, first.headers.get("preference-applied")]).toEqual([202, "wait=0"]);
+    expect(await recordOf(test, "app", id)).toMatchObject({ async: true });
+    const again = await call();
+    expect([again.status, again.text]).toEqual([202, first.text]);
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    letGo(test, "app");
+    expect(await ended(test, "app", id)).toMatchObject({ async: true, status: "success" });
+    const last = await call();
+    expect([last.status, last.json.run_id, last.json.result]).toEqual([200, id, 0]);
+    expect(ledger(test, "app")).toEqual(["0"]);
+  },
+);
 
 verifies("run.prefer.202", "the run of that 202 is finished after a kill -9 of the service", async () => {
   const site = new Site({ app: { main: MAIN, toml: ONE } });
@@ -116,7 +147,11 @@ test("a caller whose run cannot be stored just goes on waiting, for a stream too
     }),
   });
   const answer = await test.call("app", { n: 1 }, { ...HOLD, ...wait(0) });
-  expect([answer.status, answer.json.result, answer.headers.get("preference-applied")]).toEqual([200, 1, null]);
+  expect([answer.status, answer.json.result, answer.headers.get("preference-applied")]).toEqual([
+    200,
+    1,
+    null,
+  ]);
   rmSync(bundleFile(test, "app", "go"));
   const stream = await test.call("app", {}, { functionName: "late", ...wait(0) });
   expect([stream.status, stream.text]).toEqual([200, "data: a\n\ndata: b\n\n"]);

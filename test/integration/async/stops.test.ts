@@ -1,4 +1,6 @@
-import { describe, expect } from "vitest";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { serve } from "../../support/command-line.ts";
 import { until } from "../../support/service.ts";
@@ -36,8 +38,9 @@ describe.for(DATABASE_KINDS)("on %s", (kind) => {
       await until("the first one runs again", () => ledger(second, "app").length === 2);
       const { app } = second.apps.get("app")!;
       const rows = await store.runs.list({ appNumber: app.number, limit: 10 });
-      const interruptions = rows.map(({ id, interruptions: count }) => [id, count] as const);
-      expect(interruptions.toSorted()).toEqual(ids.map((id, i) => [id, i === 0 ? 1 : 0]));
+      // Newest first.
+      expect(rows.map(({ id }) => id)).toEqual(ids.toReversed());
+      expect(rows.map(({ interruptions }) => interruptions)).toEqual([0, 0, 0, 0, 1]);
       letGo(second, "app");
       for (const [n, id] of ids.entries()) {
         expect(await ended(second, "app", id)).toMatchObject({ status: "success", attempt: 1, result: n });
@@ -60,37 +63,58 @@ verifies("async.orderly-stop", "what ends within the grace is not put back", asy
   expect(ledger(second, "app")).toEqual(["1"]);
 });
 
-verifies("async.service-death.bound", "the 21st end of the service under a run is the run's own", async () => {
-  const site = new Site({ app: { main: MAIN, toml: ONE } });
-  const first = await site.start({ flags: GRACE });
-  const id = await submit(first, "app", { n: 1 }, HOLD);
-  await until("it runs", () => ledger(first, "app").length === 1);
-  const { store } = first.service;
-  const { app } = first.apps.get("app")!;
-  // As if the service had ended 19 times: the stop below is the 20th.
-  for (let n = 0; n < 19; n++) {
-    await store.claims.recover({ owner: "another", isAlone: true });
-    await store.claims.claim({
-      appNumber: app.number,
-      owner: "another",
-      limit: 1,
-      maxBytes: 1000,
-      leaseMs: 1000,
-    });
+test("a new version takes over what waits, and the old one finishes what it runs", async () => {
+  const service = await new Site({ app: { main: MAIN, toml: ONE } }).start();
+  const ids: string[] = [];
+  for (let n = 0; n < 4; n++) ids.push(await submit(service, "app", { n }, HOLD));
+  await until("one runs", () => ledger(service, "app").length === 1);
+  const old = service.apps.get("app")!;
+  const main = MAIN.replaceAll("return n\n", "return [n, 'new']\n");
+  await service.deploy("app", { main, toml: ONE });
+  letGo(service, "app");
+  for (const [n, id] of ids.entries()) {
+    if (n === 0) continue;
+    expect(await ended(service, "app", id)).toMatchObject({ result: [n, "new"], attempt: 1 });
   }
-  await first.service.stop();
-  const second = await site.start({ flags: GRACE });
-  await until("it runs for the 20th time", () => ledger(second, "app").length === 2);
-  await second.service.stop();
-  const third = await site.start({ flags: GRACE });
-  expect(await ended(third, "app", id)).toMatchObject({
-    status: "failure",
-    statusCode: 503,
-    attempt: 1,
-    error: { code: "interrupted" },
-  });
-  expect(ledger(third, "app")).toHaveLength(2);
+  writeFileSync(path.join(old.version.bundleDir, "go"), "");
+  expect(await ended(service, "app", ids[0]!)).toMatchObject({ result: 0, attempt: 1 });
 });
+
+verifies(
+  "async.service-death.bound",
+  "the 21st end of the service under a run is the run's own",
+  async () => {
+    const site = new Site({ app: { main: MAIN, toml: ONE } });
+    const first = await site.start({ flags: GRACE });
+    const id = await submit(first, "app", { n: 1 }, HOLD);
+    await until("it runs", () => ledger(first, "app").length === 1);
+    const { store } = first.service;
+    const { app } = first.apps.get("app")!;
+    // As if the service had ended 19 times: the stop below is the 20th.
+    for (let n = 0; n < 19; n++) {
+      await store.claims.recover({ owner: "another", isAlone: true });
+      await store.claims.claim({
+        appNumber: app.number,
+        owner: "another",
+        limit: 1,
+        maxBytes: 1000,
+        leaseMs: 1000,
+      });
+    }
+    await first.service.stop();
+    const second = await site.start({ flags: GRACE });
+    await until("it runs for the 20th time", () => ledger(second, "app").length === 2);
+    await second.service.stop();
+    const third = await site.start({ flags: GRACE });
+    expect(await ended(third, "app", id)).toMatchObject({
+      status: "failure",
+      statusCode: 503,
+      attempt: 1,
+      error: { code: "interrupted" },
+    });
+    expect(ledger(third, "app")).toHaveLength(2);
+  },
+);
 
 verifies(
   ["async.service-death", "async.durable", "idempotency.sync-committed"],
@@ -110,7 +134,8 @@ verifies(
     const keyed = call({ n: "keyed" }, "", { "idempotency-key": "k" }).catch(() => "broken off");
     await until("the keyed run is under way", () => ledger(first, "app").length === 1);
     const ids: string[] = [];
-    for (let n = 0; n < 20; n++) ids.push((await call({ n }, "?async=true")).headers.get("x-request-id") ?? "");
+    for (let n = 0; n < 20; n++)
+      ids.push((await call({ n }, "?async=true")).headers.get("x-request-id") ?? "");
     process.kill(served.command.pid, "SIGKILL");
     await served.command.exited;
     expect(await keyed).toBe("broken off");
@@ -120,11 +145,7 @@ verifies(
       expect(await ended(second, "app", id)).toMatchObject({ status: "success", attempt: 1, result: n });
     }
     expect(ledger(second, "app")).toEqual(["keyed", ...ids.map((_, n) => String(n))]);
-    const again = await second.call(
-      "app",
-      { n: "keyed" },
-      { ...HOLD, headers: { "idempotency-key": "k" } },
-    );
+    const again = await second.call("app", { n: "keyed" }, { ...HOLD, headers: { "idempotency-key": "k" } });
     expect([again.status, again.json.code, again.headers.get("idempotent-replayed")]).toEqual([
       503,
       "interrupted",

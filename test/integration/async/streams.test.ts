@@ -26,15 +26,23 @@ const service = sharedService({
   small: { main: STREAMS, toml: `${ONE}[limits]\nmax_transcript = 200000\n` },
 });
 
-verifies("stream.async-body", "the stored body of a generator is the whole SSE text, to the byte", async () => {
-  const sync = await service().call("app", { to: 500 }, { functionName: "count" });
-  const id = await submit(service(), "app", { to: 500 }, { functionName: "count" });
-  expect(await ended(service(), "app", id)).toMatchObject({ status: "success", statusCode: 200, async: true });
-  const result = await look(service(), "app", id, "/result");
-  expect([result.status, result.headers.get("content-type")]).toEqual([200, STREAM_TYPE]);
-  expect(result.text).toBe(sync.text);
-  expect(result.text).toMatch(/^data: 0\n\ndata: 1\n\n.*data: 499\n\n$/s);
-});
+verifies(
+  "stream.async-body",
+  "the stored body of a generator is the whole SSE text, to the byte",
+  async () => {
+    const sync = await service().call("app", { to: 500 }, { functionName: "count" });
+    const id = await submit(service(), "app", { to: 500 }, { functionName: "count" });
+    expect(await ended(service(), "app", id)).toMatchObject({
+      status: "success",
+      statusCode: 200,
+      async: true,
+    });
+    const result = await look(service(), "app", id, "/result");
+    expect([result.status, result.headers.get("content-type")]).toEqual([200, STREAM_TYPE]);
+    expect(result.text).toBe(sync.text);
+    expect(result.text).toMatch(/^data: 0\n\ndata: 1\n\n.*data: 499\n\n$/s);
+  },
+);
 
 test("a generator that fails on the way is failure 500, its body what a caller would have read", async () => {
   const id = await submit(service(), "app", {}, { functionName: "breaks" });
@@ -57,19 +65,23 @@ test("a generator that fails before its first chunk has an ordinary answer", asy
   expect([result.status, result.headers.get("content-type")]).toEqual([500, "application/json"]);
 });
 
-verifies("stream.max-transcript", "past max_transcript the run fails and its generator is closed", async () => {
-  const fits = await submit(service(), "small", { to: 150 }, { functionName: "large" });
-  expect(await ended(service(), "small", fits)).toMatchObject({ status: "success" });
-  expect((await look(service(), "small", fits, "/result")).text).toHaveLength(150 * 1008);
-  const id = await submit(service(), "small", { to: 1_000_000 }, { functionName: "large" });
-  expect(await ended(service(), "small", id)).toMatchObject({
-    status: "failure",
-    statusCode: 500,
-    attempt: 1,
-    error: { code: "result_too_large", message: expect.stringContaining("max_transcript") },
-  });
-  expect(ledger(service(), "small")).toEqual(["whole"]);
-});
+verifies(
+  "stream.max-transcript",
+  "past max_transcript the run fails and its generator is closed",
+  async () => {
+    const fits = await submit(service(), "small", { to: 150 }, { functionName: "large" });
+    expect(await ended(service(), "small", fits)).toMatchObject({ status: "success" });
+    expect((await look(service(), "small", fits, "/result")).text).toHaveLength(150 * 1008);
+    const id = await submit(service(), "small", { to: 1_000_000 }, { functionName: "large" });
+    expect(await ended(service(), "small", id)).toMatchObject({
+      status: "failure",
+      statusCode: 500,
+      attempt: 1,
+      error: { code: "result_too_large", message: expect.stringContaining("max_transcript") },
+    });
+    expect(ledger(service(), "small")).toEqual(["whole"]);
+  },
+);
 
 test("a generator in the background is cancelled as one somebody reads", async () => {
   const id = await submit(service(), "app", {}, { functionName: "tick" });

@@ -187,10 +187,8 @@ test("one dead host delays nobody else, however much waits for it", async () => 
   const { projectId } = box;
   const pending = await box.store.deliveries.list({ projectId, state: "pending", limit: 1_000 });
   expect(pending).toHaveLength(300);
-  const putOff = pending.filter(({ attempts }) => attempts > 0);
-  expect(putOff.length).toBeGreaterThan(100);
-  const [attempt] = await box.store.deliveries.attempts(putOff[0]?.id ?? "");
-  expect(attempt).toMatchObject({ error: "host_busy", requestHeaders: {} });
+  // What was put off has used up no attempt.
+  expect(pending.filter(({ attempts }) => attempts > 0)).toEqual([]);
 });
 
 verifies("webhook.rotation", "several secrets sign each delivery, until they are removed", async () => {
@@ -199,9 +197,9 @@ verifies("webhook.rotation", "several secrets sign each delivery, until they are
   const old = await box.secrets.make(box.projectId);
   const deliverer = box.deliverer();
   const deliver = async (): Promise<Received> => {
+    const place = target.received.length;
     await box.add(target.url);
     deliverer.wake();
-    const place = target.received.length;
     await target.has(place + 1);
     return target.received[place] as Received;
   };

@@ -26,8 +26,8 @@ const suffix = (url: string, isAsync: boolean): string =>
   `?${isAsync ? "async=true&" : ""}webhookEndpoint=${encodeURIComponent(url)}`;
 
 /** Asks the management API as the project's owner. */
+// oxlint-disable-next-line no-explicit-any
 async function ask(method: string, place: string): Promise<any> {
-  // oxlint-disable-line no-explicit-any
   const { baseUrl, owner } = service().service;
   const response = await fetch(`${baseUrl}/v2/projects/${owner.projectId}${place}`, {
     method,

@@ -80,7 +80,10 @@ export class ByHand {
     this.keeper = new ClaimKeeper({ store, clock, log, onDeliveries: () => undefined, onReleased });
     this.executor = new Executor({ clock, store, partWriter }, lightKeeper);
     const parts = { store, executor: this.executor, keeper: this.keeper, partWriter, clock, log, owner };
-    this.dispatcher = new Dispatcher({ ...parts, target: (number) => (number === appNumber ? this.target : null) });
+    this.dispatcher = new Dispatcher({
+      ...parts,
+      target: (number) => (number === appNumber ? this.target : null),
+    });
     const reserve = new DiskReserve("/", 0);
     this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightKeeper, reserve });
   }

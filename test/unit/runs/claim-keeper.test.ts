@@ -65,8 +65,20 @@ test("a key is free before the refusal of its run can be seen", async () => {
   const order: string[] = [];
   const parts = byHand((store: Store) => ({
     ...store,
-    keys: { ...store.keys, forget: (key) => (order.push("forget"), store.keys.forget(key)) },
-    claims: { ...store.claims, finish: (batch) => (order.push("finish"), store.claims.finish(batch)) },
+    keys: {
+      ...store.keys,
+      forget: async (key) => {
+        order.push("forget");
+        await store.keys.forget(key);
+      },
+    },
+    claims: {
+      ...store.claims,
+      finish: async (batch) => {
+        order.push("finish");
+        return await store.claims.finish(batch);
+      },
+    },
   }));
   const mark = { keyHash: Buffer.alloc(32, 1), fingerprint: Buffer.alloc(32, 2) };
   const nobody = { onStream: () => undefined, onChunk: () => undefined, onEnd: () => undefined };

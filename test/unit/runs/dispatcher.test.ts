@@ -34,7 +34,13 @@ test("short runs that wait ahead of the slots are claimed many at a time", async
   let claims = 0;
   const parts = byHand((store) => ({
     ...store,
-    claims: { ...store.claims, claim: (query) => ((claims += 1), store.claims.claim(query)) },
+    claims: {
+      ...store.claims,
+      claim: async (query) => {
+        claims += 1;
+        return await store.claims.claim(query);
+      },
+    },
   }));
   const { submitter, pool } = parts;
   pool.room = 0;

@@ -81,7 +81,9 @@ test("a place whose run could not be stored is free again", async () => {
   const { submitter, pool } = parts;
   for (const room of [1, 0]) {
     pool.room = room;
-    await expect(submitter.submit(parts.request("lost"))).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(submitter.submit(parts.request("lost"))).rejects.toMatchObject({
+      code: "storage_unavailable",
+    });
   }
   isBroken = false;
   pool.room = 1;

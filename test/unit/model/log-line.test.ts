@@ -7,8 +7,8 @@ import {
   nanosecondsOf,
   parseTimestamp,
   timestampOf,
-} from "../../../../src/model/log-line.ts";
-import { RUN_ID } from "../../../../src/model/names.ts";
+} from "../../../src/model/log-line.ts";
+import { RUN_ID } from "../../../src/model/names.ts";
 
 const TIME = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n });
 const TAG = fc.stringMatching(/^[0-9a-f]{14}$/);

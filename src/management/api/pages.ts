@@ -1,0 +1,24 @@
+import { z } from "zod";
+import { RUN_ID } from "../../model/names.ts";
+import { NEXT_TOKEN } from "./schemas.ts";
+
+/** The token of a list that goes by id, as the id of the last entry of the page before; empty at the start. */
+export const ID_TOKEN = NEXT_TOKEN.transform((token) => Buffer.from(token, "base64url").toString()).refine(
+  (id) => id === "" || RUN_ID.test(id),
+  "is none of this list's",
+);
+
+/** A page of what was found, one entry more than it may hold, and the token of the next one. */
+export function cutPage<Entry extends { readonly id: string }>(
+  found: readonly Entry[],
+  limit: number,
+): { readonly page: readonly Entry[]; readonly nextToken: string } {
+  const page = found.slice(0, limit);
+  const last = found.length > limit ? page.at(-1) : undefined;
+  return { page, nextToken: last ? Buffer.from(last.id).toString("base64url") : "" };
+}
+
+/** A list in pages. */
+export function pagesOf<Entry extends z.ZodType>(entry: Entry) {
+  return z.object({ items: z.array(entry), nextToken: NEXT_TOKEN });
+}

@@ -1,0 +1,125 @@
+import { z } from "zod";
+import type { Audit } from "../identity/audit.ts";
+import { POLL_SECONDS } from "../identity/devices.ts";
+import type { Devices } from "../identity/devices.ts";
+import { requirePerson } from "../identity/principal.ts";
+import type { Sessions } from "../identity/sessions.ts";
+import { AppError } from "../model/errors.ts";
+import { baseUrlOf } from "./api/base-url.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+
+export type DeviceParts = {
+  readonly devices: Devices;
+  readonly sessions: Sessions;
+  readonly audit: Pick<Audit, "record">;
+  readonly publicBaseUrl: string | null;
+};
+
+const TAG = "Sign-in";
+
+const ASKED = z.object({
+  deviceAuthResponsePayload: z.object({
+    device_code: z.string(),
+    user_code: z.string(),
+    verification_uri: z.string(),
+    verification_uri_complete: z.string(),
+    expires_in: z.int(),
+    interval: z.int(),
+  }),
+});
+
+const SECRET = z.string().min(1).max(1000);
+const TOKEN_REQUEST = z.union([
+  z.object({ device_code: SECRET }),
+  z.object({
+    grant_type: z.literal("refresh_token"),
+    client_id: z.string().max(1000).optional(),
+    refresh_token: SECRET,
+  }),
+]);
+
+/** In OAuth's own form, which the clients of this exchange read. */
+const REFUSED = z.object({ error: z.enum(["authorization_pending", "expired_token", "invalid_grant"]) });
+
+const TOKENS = z.union([
+  z.object({ accessToken: z.string(), refreshToken: z.string() }),
+  z.object({ access_token: z.string() }),
+]);
+
+/** Sign-in of a command line: it shows a code, a person who is signed in approves it, it gets its tokens. */
+export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: DeviceParts): AnyOperation[] {
+  return [
+    operation({
+      method: "POST",
+      path: "/device-authorization",
+      id: "askForDevice",
+      tag: TAG,
+      summary: "Ask for a code that a person approves",
+      access: null,
+      response: ASKED,
+      errors: ["too_many_requests"],
+      handle: async ({ ip, reply }) => {
+        const { deviceCode, userCode, expiresInSeconds } = await devices.ask(ip);
+        const page = `${baseUrlOf(reply.request, publicBaseUrl)}/device`;
+        reply.header("cache-control", "no-store");
+        return {
+          deviceAuthResponsePayload: {
+            device_code: deviceCode,
+            user_code: userCode,
+            verification_uri: page,
+            verification_uri_complete: `${page}?user_code=${userCode}`,
+            expires_in: expiresInSeconds,
+            interval: POLL_SECONDS,
+          },
+        };
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: "/device/approve",
+      id: "approveDevice",
+      tag: TAG,
+      summary: "Sign in the device that shows this code, as the person who asks",
+      access: "any",
+      body: z.object({ user_code: z.string().min(1).max(50) }),
+      response: z.object({}),
+      errors: ["not_found", "too_many_requests"],
+      handle: async ({ body, principal, ip, requestId }) => {
+        const { personId } = requirePerson(principal);
+        if (!(await devices.approve(body.user_code, personId))) {
+          throw new AppError("not_found", { message: "No device waits with this code." });
+        }
+        const entry = { projectId: null, before: null, after: null, principal, ip, requestId };
+        await audit.record({ ...entry, action: "device.approve", target: personId });
+        return {};
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: "/token",
+      id: "redeemToken",
+      tag: TAG,
+      summary: "Tokens for an approved device, or a new access token for its refresh token",
+      access: null,
+      body: TOKEN_REQUEST,
+      takesForm: true,
+      response: TOKENS,
+      refusal: REFUSED,
+      handle: async ({ body, reply }) => {
+        reply.header("cache-control", "no-store");
+        if ("device_code" in body) {
+          const redeemed = await devices.redeem(body.device_code);
+          if (typeof redeemed === "string") return reply.code(400).send({ error: redeemed });
+          const { accessToken, refreshToken } = redeemed;
+          return { accessToken, refreshToken };
+        }
+        const refreshed = await sessions.refresh(body.refresh_token, "device");
+        if (!refreshed) return reply.code(400).send({ error: "invalid_grant" });
+        return { access_token: refreshed.accessToken };
+      },
+    }),
+  ];
+}

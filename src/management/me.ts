@@ -1,0 +1,124 @@
+import { z } from "zod";
+import type { Audit } from "../identity/audit.ts";
+import type { People } from "../identity/people.ts";
+import { requirePerson } from "../identity/principal.ts";
+import type { Sessions } from "../identity/sessions.ts";
+import { AppError } from "../model/errors.ts";
+import type { Store } from "../store/store.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation, Call } from "./api/operation.ts";
+import { TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { NEW_PASSWORD, PASSWORD } from "./sign-in.ts";
+
+export type MeParts = {
+  readonly store: Store;
+  readonly people: People;
+  readonly sessions: Sessions;
+  readonly audit: Pick<Audit, "record">;
+};
+
+const TAG = "Sign-in";
+const PATH = "/v2/me";
+
+const ME = z.object({
+  id: z.string(),
+  email: z.string(),
+  projects: z.array(z.object({ id: z.string(), name: z.string(), role: z.enum(["owner", "member"]) })),
+});
+
+const SESSION = z.object({
+  id: z.string(),
+  kind: z.enum(["browser", "device"]),
+  isCurrent: z.boolean(),
+  createdAt: TIMESTAMP,
+  refreshedAt: TIMESTAMP,
+  expiresAt: TIMESTAMP,
+});
+
+/** What a signed-in person sees and changes of themselves. */
+export function meOperations({ store, people, sessions, audit }: MeParts): AnyOperation[] {
+  const record = async (
+    { principal, ip, requestId }: Pick<Call<unknown, unknown, unknown>, "principal" | "ip" | "requestId">,
+    action: string,
+    target: string,
+  ): Promise<void> => {
+    const entry = { projectId: null, before: null, after: null };
+    await audit.record({ ...entry, action, target, principal, ip, requestId });
+  };
+
+  return [
+    operation({
+      method: "GET",
+      path: PATH,
+      id: "getMe",
+      tag: TAG,
+      summary: "The person who asks, and their projects",
+      access: "any",
+      response: ME,
+      handle: async ({ principal }) => {
+        const { personId: id, email } = requirePerson(principal);
+        const projects = await store.memberships.projectsOf(id);
+        return { id, email, projects: projects.map(({ id: of, name, role }) => ({ id: of, name, role })) };
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: `${PATH}/password`,
+      id: "changePassword",
+      tag: TAG,
+      summary: "Change the password; every other session ends",
+      access: "any",
+      body: z.object({ currentPassword: PASSWORD, newPassword: NEW_PASSWORD }),
+      response: z.object({}),
+      errors: ["too_many_requests"],
+      handle: async (call) => {
+        const person = requirePerson(call.principal);
+        const { currentPassword: current, newPassword: next } = call.body;
+        await people.changePassword(person, { current, next, ip: call.ip });
+        await record(call, "password.update", person.personId);
+        return {};
+      },
+    }),
+
+    operation({
+      method: "GET",
+      path: `${PATH}/sessions`,
+      id: "listSessions",
+      tag: TAG,
+      summary: "Where the person is signed in",
+      access: "any",
+      response: z.array(SESSION),
+      handle: async ({ principal }) => {
+        const { personId, sessionId } = requirePerson(principal);
+        return (await sessions.list(personId)).map(({ id, kind, createdAt, refreshedAt, expiresAt }) => ({
+          id,
+          kind,
+          isCurrent: id === sessionId,
+          createdAt: timestamp(createdAt),
+          refreshedAt: timestamp(refreshedAt),
+          expiresAt: timestamp(expiresAt),
+        }));
+      },
+    }),
+
+    operation({
+      method: "DELETE",
+      path: `${PATH}/sessions/{session_id}`,
+      id: "endSession",
+      tag: TAG,
+      summary: "Sign the person out in one place",
+      access: "any",
+      params: z.object({ session_id: z.string().min(1).max(100) }),
+      response: z.object({ id: z.string() }),
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { personId } = requirePerson(call.principal);
+        const { session_id: id } = call.params;
+        if (!(await sessions.end(personId, id))) throw new AppError("not_found");
+        await record(call, "session.delete", id);
+        return { id };
+      },
+    }),
+  ];
+}

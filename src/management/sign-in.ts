@@ -1,0 +1,146 @@
+import { z } from "zod";
+import type { Audit } from "../identity/audit.ts";
+import { CHALLENGE } from "../identity/bearer.ts";
+import type { People } from "../identity/people.ts";
+import type { Sessions, SignedIn } from "../identity/sessions.ts";
+import { AppError } from "../model/errors.ts";
+import type { ErrorCode } from "../model/errors.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation, Call } from "./api/operation.ts";
+import { TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { readRefreshCookie, refuseOtherSites, setRefreshCookie } from "./refresh-cookie.ts";
+
+export type SignInParts = {
+  readonly people: People;
+  readonly sessions: Sessions;
+  readonly audit: Pick<Audit, "record">;
+  readonly publicBaseUrl: string | null;
+};
+
+const TAG = "Sign-in";
+const ERRORS: readonly ErrorCode[] = ["unauthorized", "forbidden", "too_many_requests"];
+
+/** The address somebody signs in with. */
+export const EMAIL = z.email().max(254);
+/** A password as it is chosen; one that is only checked may be of any length. */
+export const NEW_PASSWORD = z.string().min(10).max(200);
+/** A password as it is checked. */
+export const PASSWORD = z.string().max(1000);
+const LINK = z.string().min(1).max(1000);
+
+const SIGNED_IN = z.object({ personId: z.string(), accessToken: z.string(), expiresAt: TIMESTAMP });
+
+/** The ways in: set-up, e-mail and password, a link, the cookie; and the way out. */
+export function signInOperations({ people, sessions, audit, publicBaseUrl }: SignInParts): AnyOperation[] {
+  const answer = (
+    { reply }: Pick<Call<unknown, unknown, unknown>, "reply">,
+    { personId, accessToken, expiresAt, refreshToken }: SignedIn,
+  ): z.infer<typeof SIGNED_IN> => {
+    if (refreshToken !== null) setRefreshCookie(reply, refreshToken, publicBaseUrl);
+    reply.header("cache-control", "no-store");
+    return { personId, accessToken, expiresAt: timestamp(expiresAt) };
+  };
+  const record = async (
+    { ip, requestId }: Pick<Call<unknown, unknown, unknown>, "ip" | "requestId">,
+    action: string,
+    target: string,
+    after: unknown = null,
+  ): Promise<void> => {
+    const entry = { projectId: null, before: null, principal: null };
+    await audit.record({ ...entry, action, target, after, ip, requestId });
+  };
+
+  return [
+    operation({
+      method: "POST",
+      path: "/v2/setup",
+      id: "setUp",
+      tag: TAG,
+      summary: "Make the first person, with the link that is printed at the start",
+      access: null,
+      body: z.object({ link: LINK, email: EMAIL, password: NEW_PASSWORD }),
+      response: SIGNED_IN,
+      errors: ERRORS,
+      handle: async (call) => {
+        const { link, email, password } = call.body;
+        const signedIn = await people.setUp(link, { email, password });
+        await record(call, "person.create", signedIn.personId, { email });
+        return answer(call, signedIn);
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: "/v2/session",
+      id: "signIn",
+      tag: TAG,
+      summary: "Sign in with e-mail and password; the refresh token comes as a cookie",
+      access: null,
+      body: z.object({ email: z.string().max(254), password: PASSWORD }),
+      response: SIGNED_IN,
+      errors: ERRORS,
+      handle: async (call) => {
+        const signedIn = await people.signIn({ ...call.body, ip: call.ip });
+        await record(call, "session.create", signedIn.personId);
+        return answer(call, signedIn);
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: "/v2/session/refresh",
+      id: "refreshSession",
+      tag: TAG,
+      summary: "A new access token for the cookie",
+      access: null,
+      response: SIGNED_IN,
+      errors: ERRORS,
+      handle: async (call) => {
+        refuseOtherSites(call.reply.request, publicBaseUrl);
+        const cookie = readRefreshCookie(call.reply.request);
+        const signedIn = cookie === null ? null : await sessions.refresh(cookie, "browser");
+        if (!signedIn) {
+          const message = "The session has ended: sign in again.";
+          throw new AppError("unauthorized", { message, headers: CHALLENGE });
+        }
+        return answer(call, signedIn);
+      },
+    }),
+
+    operation({
+      method: "DELETE",
+      path: "/v2/session",
+      id: "signOut",
+      tag: TAG,
+      summary: "End the cookie's session",
+      access: null,
+      response: z.object({}),
+      errors: ["forbidden"],
+      handle: async (call) => {
+        refuseOtherSites(call.reply.request, publicBaseUrl);
+        const cookie = readRefreshCookie(call.reply.request);
+        const ended = cookie === null ? null : await sessions.endByToken(cookie);
+        if (ended) await record(call, "session.delete", ended.personId);
+        setRefreshCookie(call.reply, null, publicBaseUrl);
+        return {};
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: "/v2/password",
+      id: "acceptPasswordLink",
+      tag: TAG,
+      summary: "Set the password that a link is for, and sign in",
+      access: null,
+      body: z.object({ link: LINK, password: NEW_PASSWORD }),
+      response: SIGNED_IN,
+      errors: ERRORS,
+      handle: async (call) => {
+        const signedIn = await people.acceptLink(call.body.link, call.body.password);
+        await record(call, "password.update", signedIn.personId);
+        return answer(call, signedIn);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,185 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Writable } from "node:stream";
+import { afterAll, beforeAll } from "vitest";
+import { WebSocket } from "ws";
+import { LogBook } from "../../../src/apps/logs/log-book.ts";
+import { readSettings } from "../../../src/config/settings.ts";
+import { bearerToken } from "../../../src/identity/bearer.ts";
+import { systemClock } from "../../../src/kit/clock.ts";
+import { createLog } from "../../../src/kit/log.ts";
+import { startService } from "../../../src/main.ts";
+import { createListener } from "../../../src/management/api/listener.ts";
+import { mount } from "../../../src/management/api/mount.ts";
+import type { Authenticate } from "../../../src/management/api/mount.ts";
+import { attachLogSockets } from "../../../src/management/log-sockets.ts";
+import { logOperations } from "../../../src/management/logs.ts";
+import type { Sockets } from "../../../src/management/sockets.ts";
+import { appId } from "../../../src/model/names.ts";
+import type { DatabaseKind, TestDatabase } from "../../support/databases.ts";
+import { assertNothingLeft } from "../../support/leak-check.ts";
+import { TestService } from "../../support/service.ts";
+import type { TestApp } from "../../support/service.ts";
+
+/** A line as `GET …/logs` gives it. */
+export type LineRecord = {
+  readonly runId: string | null;
+  readonly logId: string;
+  readonly logLine: string;
+  readonly timestamp: string;
+  readonly containerId: string;
+  readonly lineNumber: number;
+  readonly stream: string;
+};
+
+/** A frame of `/ws-logs`. */
+export type Frame = {
+  readonly app_id: string;
+  readonly run_id: string | null;
+  readonly timestamp: string;
+  readonly container_name: string;
+  readonly log: string;
+};
+
+/** A service whose apps' lines go into a log book, with the routes about logs. */
+export class LogSite extends TestService {
+  book!: LogBook;
+  sockets!: Sockets;
+  baseUrl = "";
+  /** What the service itself has logged. */
+  readonly words: string[] = [];
+  /** Fails when set: an error of ours. */
+  authFault: Error | null = null;
+
+  appId(app: string): string {
+    return appId(this.service.owner.projectId, app);
+  }
+
+  // oxlint-disable-next-line no-explicit-any
+  async get(
+    app: string,
+    query = "",
+    token = this.service.owner.token,
+  ): Promise<{ status: number; json: any }> {
+    const url = `${this.baseUrl}/v2/projects/${this.service.owner.projectId}/apps/${this.appId(app)}/logs${query}`;
+    const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+    return { status: response.status, json: await response.json() };
+  }
+
+  async lines(app: string, query = "?direction=forward&pageSize=1000"): Promise<LineRecord[]> {
+    return ((await this.get(app, query)).json as { logs: LineRecord[] }).logs;
+  }
+
+  socketUrl(query: Record<string, string>): string {
+    const { projectId, token } = this.service.owner;
+    const all = { projectID: projectId, token, ...query };
+    return `${this.baseUrl.replace("http", "ws")}/ws-logs?${new URLSearchParams(all).toString()}`;
+  }
+
+  /** Opens a tail. */
+  async tail(query: Record<string, string>): Promise<Tail> {
+    const tail = new Tail(new WebSocket(this.socketUrl(query)));
+    await tail.opened;
+    return tail;
+  }
+}
+
+/** The reading end of a tail. */
+export class Tail {
+  readonly socket: WebSocket;
+  readonly frames: Frame[] = [];
+  readonly opened: Promise<void>;
+  readonly closed: Promise<{ code: number; reason: string }>;
+
+  constructor(socket: WebSocket) {
+    this.socket = socket;
+    socket.on("message", (data: Buffer) => this.frames.push(JSON.parse(data.toString()) as Frame));
+    this.opened = new Promise((resolve, reject) => {
+      socket.once("open", () => resolve());
+      socket.once("error", reject);
+    });
+    this.closed = new Promise((resolve) => {
+      socket.once("close", (code, reason) => resolve({ code, reason: reason.toString() }));
+    });
+  }
+
+  get logs(): string[] {
+    return this.frames.map(({ log }) => log);
+  }
+
+  async close(): Promise<void> {
+    this.socket.close();
+    await this.closed;
+  }
+}
+
+type SiteOptions = {
+  readonly database?: () => Promise<TestDatabase>;
+  readonly kind?: DatabaseKind;
+  readonly stallMs?: number;
+  readonly checkMs?: number;
+};
+
+/** One site for all tests of a block; the answer gives it once it is up. */
+export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}): () => LogSite {
+  let site: LogSite | undefined;
+  let stop = async (): Promise<void> => {};
+  beforeAll(async () => {
+    const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
+    const database = await options.database?.();
+    const { settings } = readSettings({
+      flags: {
+        dataDir: path.join(directory, "data"),
+        apiPort: 0,
+        basePort: 0,
+        ...(database?.databaseUrl && { databaseUrl: database.databaseUrl }),
+      },
+      env: {},
+    });
+    let book: LogBook | undefined;
+    const service = await startService(settings, {
+      log: createLog("silent"),
+      onAppLog: (line) => book?.add(line),
+    });
+    const made = new LogSite(service, settings, directory, []);
+    const write = (chunk: unknown, _: unknown, done: () => void): void => {
+      made.words.push(String(chunk));
+      done();
+    };
+    const log = createLog("trace", new Writable({ write }));
+    const { store } = service;
+    book = await LogBook.open({ store, clock: systemClock, log });
+    const listener = createListener(log);
+    const authenticate: Authenticate = async (authorization) => {
+      if (made.authFault) throw made.authFault;
+      return (await service.tokens.admit(bearerToken(authorization))).principal;
+    };
+    mount(listener, logOperations({ store, logBook: book }), authenticate);
+    const sockets = attachLogSockets(listener.server, {
+      store,
+      logBook: book,
+      authenticate,
+      log,
+      ...options,
+    });
+    made.baseUrl = await listener.listen({ host: "127.0.0.1", port: 0 });
+    made.book = book;
+    made.sockets = sockets;
+    site = made;
+    stop = async () => {
+      await sockets.close();
+      await listener.close();
+      await made.book.stop();
+      await service.stop();
+      await assertNothingLeft(directory);
+      await rm(directory, { recursive: true, force: true });
+    };
+    for (const [name, app] of Object.entries(apps)) await made.deploy(name, app);
+  });
+  afterAll(async () => await stop());
+  return () => {
+    if (!site) throw new Error("the site is not up yet");
+    return site;
+  };
+}
