@@ -1,5 +1,10 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { DATABASES } from "./async-database.ts";
+import { asyncText } from "./async-report.ts";
+import { judgeAsync } from "./async-targets.ts";
+import { measureAsync } from "./async.ts";
+import type { AsyncSettings } from "./async.ts";
 import { judgeCold, measureCold } from "./cold.ts";
 import { describeMachine } from "./machine.ts";
 import { stopAll } from "./processes.ts";
@@ -19,14 +24,16 @@ import type { SyncSettings } from "./sync.ts";
 import { judgeSync } from "./targets.ts";
 import type { Verdict } from "./targets.ts";
 
-const USAGE = `usage: npm run bench sync|cold|stream [-- options]
+const USAGE = `usage: npm run bench sync|cold|stream|async [-- options]
   sync          calls/s and latency beside the floor and FastAPI
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
-  --rounds N    rounds of each measurement (default 5, stream 3, quick 3, stream 1)
+  async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
+  --rounds N    rounds of each measurement (default 5, quick 3; stream and async 3, quick 1)
   --seconds S   length of a round, not for cold nor parts fast, open (default 2, quick 0.7)
+  --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
-  --profile DIR stream only: CPU profiles of the service, and its busiest functions in the report
+  --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
   --quick       a short look; read nothing into small differences
   --json        one JSON document on stdout`;
 
@@ -41,6 +48,7 @@ async function main(): Promise<boolean> {
     options: {
       rounds: { type: "string" },
       seconds: { type: "string" },
+      database: { type: "string" },
       part: { type: "string", multiple: true },
       profile: { type: "string" },
       quick: { type: "boolean", default: false },
@@ -49,24 +57,32 @@ async function main(): Promise<boolean> {
   });
   const [what, ...more] = positionals;
   const isStream = what === "stream";
-  const rounds = Number(values.rounds ?? (values.quick ? (isStream ? 1 : 3) : isStream ? 3 : 5));
+  const isAsync = what === "async";
+  const isLong = isStream || isAsync;
+  const rounds = Number(values.rounds ?? (values.quick ? (isLong ? 1 : 3) : isLong ? 3 : 5));
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : 2)) * 1000;
   const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
     PART_IDS.includes(part as PartId),
   );
+  const database = DATABASES.find((kind) => kind === (values.database ?? "sqlite"));
   const isSound =
     Number.isInteger(rounds) &&
     rounds > 0 &&
     measureMs > 0 &&
     more.length === 0 &&
     parts.length === (values.part ?? PART_IDS).length &&
-    (isStream || (values.part === undefined && values.profile === undefined));
+    (isStream || values.part === undefined) &&
+    (isLong || values.profile === undefined) &&
+    (isAsync || values.database === undefined);
   if (isSound && what === "sync") {
     return sync({ rounds, measureMs, warmUpMs: values.quick ? 500 : 1000 }, values.json);
   }
   if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
   if (isSound && isStream) {
     return stream(parts, { rounds, measureMs, profileDir: values.profile }, values.json);
+  }
+  if (isSound && isAsync && database !== undefined) {
+    return async({ database, rounds, measureMs, profileDir: values.profile }, values.json);
   }
   throw new Error(USAGE);
 }
@@ -110,6 +126,20 @@ async function stream(ids: readonly PartId[], settings: StreamSettings, asJson: 
   const subjects = results.flatMap((result) => result.subjects);
   const isSound = subjects.every(({ status }) => status === "measured" || status === "skipped");
   return isSound && noneMissed(verdicts);
+}
+
+async function async(settings: AsyncSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const result = await measureAsync(settings);
+  const verdicts = judgeAsync(settings.database, result);
+  const { profileDir } = settings;
+  const top = profileDir === undefined ? [] : topFunctions(profileDir, TOP_FUNCTIONS);
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, result, verdicts, top })
+      : asyncText(machine, settings, result, verdicts, top),
+  );
+  return result.problem === null && noneMissed(verdicts);
 }
 
 function noneMissed(verdicts: readonly Verdict[]): boolean {

@@ -10,6 +10,7 @@ export type Pressure = Pick<LoadJob, "connections" | "leadInMs" | "measureMs">;
 
 /** The bench's end of the load generator: one measurement at a time. */
 export type LoadGenerator = {
+  readonly pid: number;
   readonly measure: (target: Running, pressure: Pressure) => Promise<LoadResult>;
   readonly stop: () => Promise<void>;
 };
@@ -18,6 +19,7 @@ export type LoadGenerator = {
 export function startLoadGenerator(): LoadGenerator {
   const child = startChild(process.execPath, [join(import.meta.dirname, "load.ts")]);
   return {
+    pid: child.pid,
     measure: async (target, pressure) => {
       const url = new URL(target.url);
       const request = buildRequest(url, target.headers, CALL_BODY);

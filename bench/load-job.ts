@@ -22,9 +22,9 @@ export type LoadResult = {
   readonly errors: Readonly<Record<string, number>>;
 };
 
-/** What makes a measurement worthless: any answer that is not 200, any error, no call at all; null when sound. */
-export function problemOf(result: LoadResult): string | null {
-  const others = Object.entries(result.statuses).filter(([status]) => status !== "200");
+/** What makes a measurement worthless: any other answer than this, any error, no call at all; null when sound. */
+export function problemOf(result: LoadResult, wanted = 200): string | null {
+  const others = Object.entries(result.statuses).filter(([status]) => status !== String(wanted));
   const problems = [
     ...others.map(([status, count]) => `${count} × status ${status}`),
     ...Object.entries(result.errors).map(([problem, count]) => `${count} × ${problem}`),
@@ -36,7 +36,7 @@ export function problemOf(result: LoadResult): string | null {
 /** The bytes of one call, ready to be written again and again. */
 export function buildRequest(url: URL, headers: Readonly<Record<string, string>>, body: string): string {
   const lines = [
-    `POST ${url.pathname} HTTP/1.1`,
+    `POST ${url.pathname}${url.search} HTTP/1.1`,
     `Host: ${url.host}`,
     "Content-Type: application/json",
     `Content-Length: ${Buffer.byteLength(body)}`,

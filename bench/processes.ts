@@ -21,9 +21,12 @@ export type Child = {
 const running = new Set<Pick<Child, "stop">>();
 let isStopping = false;
 
+/** Where and as whom a process runs, if not as the bench itself. */
+type Surroundings = { readonly cwd?: string; readonly uid?: number; readonly gid?: number };
+
 /** Starts a process that ends, at the latest, with the bench. */
-export function startChild(command: string, args: readonly string[], cwd?: string): Child {
-  const child = open(command, args, cwd);
+export function startChild(command: string, args: readonly string[], surroundings: Surroundings = {}): Child {
+  const child = open(command, args, surroundings);
   const stderr = tail(child.stderr);
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const ended = endOf(child);
@@ -61,9 +64,9 @@ export function withOpenFiles(command: string, args: readonly string[]): [string
 export async function runTool(
   command: string,
   args: readonly string[],
-  { cwd, limitMs = 60_000 }: { cwd?: string; limitMs?: number } = {},
+  { limitMs = 60_000, ...surroundings }: Surroundings & { limitMs?: number } = {},
 ): Promise<string> {
-  const child = open(command, args, cwd);
+  const child = open(command, args, surroundings);
   const ended = endOf(child);
   const handle = {
     stop: async () => {
@@ -90,10 +93,14 @@ export async function stopAll(): Promise<void> {
   await Promise.all([...running].map((child) => child.stop()));
 }
 
-function open(command: string, args: readonly string[], cwd?: string): ChildProcessWithoutNullStreams {
+function open(
+  command: string,
+  args: readonly string[],
+  surroundings: Surroundings,
+): ChildProcessWithoutNullStreams {
   if (isStopping) throw new Error("the bench is stopping");
   // A group of its own: Ctrl-C reaches the bench alone, which then stops everything in order.
-  const child = spawn(command, args, { detached: true, stdio: "pipe", ...(cwd !== undefined && { cwd }) });
+  const child = spawn(command, args, { ...surroundings, detached: true, stdio: "pipe" });
   // A child that is gone cannot be written to; its end is reported where it is awaited.
   child.stdin.on("error", () => {});
   // What it left behind in its group ends with it.

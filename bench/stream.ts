@@ -7,6 +7,7 @@ import { streamProblemOf } from "./stream-job.ts";
 import type { Part } from "./stream-parts.ts";
 import type { StreamServer, StreamSubject } from "./stream-subjects.ts";
 import { Skipped } from "./subject.ts";
+import { turnOrder } from "./turn-order.ts";
 
 export type StreamSettings = {
   readonly rounds: number;
@@ -187,10 +188,4 @@ async function attempt(entry: Entry, act: () => Promise<void>): Promise<void> {
     entry.status = error instanceof Skipped ? "skipped" : entry.rounds.length > 0 ? "invalid" : "failed";
     entry.problem = (error as Error).message;
   }
-}
-
-/** Each round begins with another subject, so that none always follows the same one. */
-function turnOrder(entries: readonly Entry[], round: number): Entry[] {
-  const first = round % entries.length;
-  return [...entries.slice(first), ...entries.slice(0, first)];
 }

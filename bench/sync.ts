@@ -5,6 +5,7 @@ import { problemOf } from "./load-job.ts";
 import { progress } from "./progress.ts";
 import { CALL_BODY, Skipped } from "./subject.ts";
 import type { Running, Subject } from "./subject.ts";
+import { turnOrder } from "./turn-order.ts";
 
 export const CONNECTION_COUNTS = [32, 1] as const;
 export type ConnectionCount = (typeof CONNECTION_COUNTS)[number];
@@ -117,10 +118,4 @@ async function measureRound(
     entry.status = "invalid";
     entry.problem = `at ${connections} connection(s): ${problem}`;
   }
-}
-
-/** Each round begins with another subject, so that none always follows the same one. */
-function turnOrder(entries: readonly Entry[], round: number): Entry[] {
-  const first = round % entries.length;
-  return [...entries.slice(first), ...entries.slice(0, first)];
 }

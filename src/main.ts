@@ -5,13 +5,23 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Catalog } from "./apps/catalog.ts";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
+import { LogBook } from "./apps/logs/log-book.ts";
+import { Secrets } from "./apps/secrets.ts";
+import { Volumes } from "./apps/volumes/volumes.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
 import type { ArrivalLimits } from "./gateway/server.ts";
+import { Audit } from "./identity/audit.ts";
+import { Devices } from "./identity/devices.ts";
+import { Links } from "./identity/links.ts";
 import { ensureOwner } from "./identity/owner.ts";
 import type { Owner } from "./identity/owner.ts";
 import { KeyRing } from "./identity/key-ring.ts";
+import { Passwords } from "./identity/passwords.ts";
+import { People } from "./identity/people.ts";
+import { Sessions } from "./identity/sessions.ts";
+import { SignInThrottle } from "./identity/throttle.ts";
 import { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/address-ranges.ts";
 import { DiskReserve } from "./kit/disk-reserve.ts";
@@ -75,7 +85,7 @@ export async function openInstallation(
   settings: Settings,
   life: Lifecycle,
   aroundStore: (store: Store) => Store = (store) => store,
-): Promise<{ store: Store; seal: Seal; tokens: Tokens; owner: Owner }> {
+): Promise<{ store: Store; seal: Seal; keys: KeyRing; tokens: Tokens; owner: Owner }> {
   const clock = systemClock;
   await life.start(
     "directory lock",
@@ -92,7 +102,7 @@ export async function openInstallation(
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
   const tokens = new Tokens(store, keys, instanceId, clock);
   const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
-  return { store, seal, tokens, owner };
+  return { store, seal, keys, tokens, owner };
 }
 
 /** Builds every part from the settings and starts them in order; a failure stops what has started. */
@@ -114,7 +124,8 @@ async function start(
   const clock = systemClock;
   const { host } = settings;
   const python = await findInterpreter(settings.python);
-  const { store, seal, tokens, owner } = await openInstallation(settings, life, aroundStore);
+  const installation = await openInstallation(settings, life, aroundStore);
+  const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
   await life.start(
     "runtime directory",
@@ -127,6 +138,11 @@ async function start(
     (opened) => opened.close(),
   );
   const engine = processEngine(python.path);
+  const logBook = await life.start(
+    "apps' logs",
+    () => LogBook.open({ store, clock, log }),
+    (opened) => opened.stop(),
+  );
   const catalog = await life.start(
     "apps",
     () =>
@@ -137,21 +153,35 @@ async function start(
         dataDir: settings.dataDir,
         clock,
         log,
-        onLog: (line) => onAppLog?.(line),
+        onLog: (line) => {
+          logBook.add(line);
+          onAppLog?.(line);
+        },
       }),
     (opened) => opened.close({ kind: "refused", code: "draining" }),
   );
   const webhookAllow = new AddressRanges(settings.webhookAllow);
   const runs = await startRuns({ ...settings, store, seal, log, clock, webhookAllow, catalog }, life);
+  const volumes = await life.start(
+    "volumes",
+    () => new Volumes({ dataDir: settings.dataDir, seal, clock, log, isDiskLow: () => runs.reserve.isLow }),
+    (started) => started.stop(),
+  );
+  volumes.start();
   const management = await life.start(
     "management API",
     () =>
       Management.listen({
+        ...installation,
+        ...identityParts(installation, clock),
         host,
         port: settings.basePort,
-        store,
-        tokens,
-        secrets: runs.secrets,
+        publicBaseUrl: settings.publicBaseUrl,
+        catalog,
+        logBook,
+        volumes,
+        secrets: new Secrets(store, seal, clock),
+        signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
         clock,
         log,
@@ -199,9 +229,30 @@ async function start(
     store,
     tokens,
     install: (folder) => catalog.install(owner.projectId, folder),
-    settle: () => runs.journal.settle(),
+    settle: async () => {
+      await runs.lightKeeper.settle();
+      await runs.journal.settle();
+    },
     stop: () => life.stop(),
   };
+}
+
+/** Who may ask for what, beyond tokens. */
+function identityParts(
+  { store, seal, tokens }: { readonly store: Store; readonly seal: Seal; readonly tokens: Tokens },
+  clock: Clock,
+) {
+  const sessions = new Sessions({ store, tokens, clock });
+  const people = new People({
+    store,
+    tokens,
+    sessions,
+    passwords: new Passwords(seal),
+    links: new Links(seal, clock),
+    throttle: new SignInThrottle(clock),
+    clock,
+  });
+  return { audit: new Audit(store, clock), sessions, people, devices: new Devices(store, sessions, clock) };
 }
 
 type RunsParts = {
@@ -236,23 +287,24 @@ async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Journal(store, log, onDeliveries),
     (started) => started.settle(SETTLE_MS),
   );
-  const partWriter = await life.start(
-    "transcripts",
-    () => new PartWriter(store, log),
-    (started) => started.stop(),
-  );
   const lightKeeper = await life.start(
     "ends of light runs",
     () => new LightKeeper(journal, steadyClock),
     (started) => started.settle(),
   );
-  const executor = new Executor({ clock, store, partWriter }, lightKeeper);
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
   const keeper = await life.start(
     "ends of runs",
     () => new ClaimKeeper({ store, clock: steadyClock, log, onDeliveries, onReleased }),
     (started) => started.stop(),
   );
+  // Stopped before the keepers: they wait for it, and only when it stops does it give up on a storage that is away.
+  const partWriter = await life.start(
+    "transcripts",
+    () => new PartWriter(store, log),
+    (started) => started.stop(),
+  );
+  const executor = new Executor({ clock, store, partWriter }, lightKeeper);
   const target = (appNumber: number) => catalog.byNumber(appNumber)?.target ?? null;
   const dispatcher = new Dispatcher({ store, executor, keeper, partWriter, clock, log, owner, target });
   await dispatcher.start();
@@ -282,7 +334,19 @@ async function startRuns(parts: RunsParts, life: Lifecycle) {
     clock,
     owner,
   });
-  return { executor, journal, lookup, canceller, submitter, dispatcher, deliverer, secrets, sweeper };
+  return {
+    executor,
+    journal,
+    lightKeeper,
+    lookup,
+    canceller,
+    submitter,
+    dispatcher,
+    deliverer,
+    secrets,
+    sweeper,
+    reserve,
+  };
 }
 
 function warnOfExposure({ host, publicApiUrl }: Settings, log: Log): void {

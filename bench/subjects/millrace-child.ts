@@ -5,18 +5,25 @@ import { startService } from "../../src/main.ts";
 import type { Service } from "../../src/main.ts";
 import { endWithParent } from "../child-side.ts";
 
-// Runs the service for the bench: `node millrace-child.ts [--max-connections N] DATA_DIR [APP_FOLDER…]`. When the
-// apps are deployed it prints one line, {"url": where the project's apps are, "token": the owner's token}.
+// Runs the service for the bench: `node millrace-child.ts [--max-connections N] [--database-url URL] DATA_DIR
+// [APP_FOLDER…]`. When the apps are deployed it prints one line, {"url": where the project's apps are, "token": the
+// owner's token}.
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { "max-connections": { type: "string" } },
+  options: { "max-connections": { type: "string" }, "database-url": { type: "string" } },
 });
 
 /** The only calls into the service itself; everything else in the bench goes through HTTP. */
 async function startWithApps(dataDir: string, appFolders: readonly string[]): Promise<Service> {
   // Production defaults, and none of the caller's MILLRACE_ variables: figures must not depend on a shell.
-  const flags = { dataDir, apiPort: "0", basePort: "0", maxConnections: values["max-connections"] };
+  const flags = {
+    dataDir,
+    apiPort: "0",
+    basePort: "0",
+    maxConnections: values["max-connections"],
+    databaseUrl: values["database-url"],
+  };
   const { settings } = readSettings({ flags, env: {} });
   const service = await startService(settings, { log: createLog(settings.logLevel) });
   for (const folder of appFolders) await service.install(folder);

@@ -14,6 +14,8 @@ export type MillraceRunning = {
 
 export type MillraceOptions = {
   readonly maxConnections?: number;
+  /** Null or absent: SQLite in the data directory. */
+  readonly databaseUrl?: string | null;
   /** Where the service writes its CPU profile when it ends. */
   readonly profileDir?: string | undefined;
 };
@@ -25,12 +27,13 @@ export type MillraceOptions = {
 export async function startMillrace(
   dataDir: string,
   apps: readonly string[],
-  { maxConnections, profileDir }: MillraceOptions = {},
+  { maxConnections, databaseUrl, profileDir }: MillraceOptions = {},
 ): Promise<MillraceRunning> {
   const args = [
     ...(profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileDir}`]),
     join(import.meta.dirname, "millrace-child.ts"),
     ...(maxConnections === undefined ? [] : [`--max-connections=${maxConnections}`]),
+    ...(typeof databaseUrl === "string" ? [`--database-url=${databaseUrl}`] : []),
     dataDir,
     ...apps.map((app) => join(APPS, app)),
   ];

@@ -13,8 +13,9 @@ import type { Outcome } from "../model/outcome.ts";
 import { Call } from "../replicas/call.ts";
 import type { Engine } from "../replicas/engine.ts";
 import type { Home } from "../replicas/home.ts";
+import { newFleetCounts } from "../replicas/fleet-counts.ts";
 import { Pool } from "../replicas/pool.ts";
-import type { PoolLogLine } from "../replicas/pool.ts";
+import type { PoolEvents, PoolLogLine } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import { copyFolder, hashFolder } from "./bundle.ts";
 import { launchSpec } from "./launch-spec.ts";
@@ -57,6 +58,8 @@ export class Catalog {
   readonly #parts: CatalogParts;
   /** By project, then by name: a key made of both would be put together anew for every call. */
   readonly #live = new Map<string, Map<string, LiveApp>>();
+  /** By number, for those who know no more of it. */
+  readonly #byNumber = new Map<number, LiveApp>();
   /** Pools of earlier versions that still finish what they hold. */
   readonly #retiring = new Map<Pool, Promise<void>>();
 
@@ -87,12 +90,17 @@ export class Catalog {
 
   /** The app with that number. */
   byNumber(appNumber: number): LiveApp | undefined {
-    return this.#all().find(({ app }) => app.number === appNumber);
+    return this.#byNumber.get(appNumber);
+  }
+
+  /** Every app, in no order. */
+  all(): LiveApp[] {
+    return [...this.#byNumber.values()];
   }
 
   /** How long each app wants its results kept. */
   retentions(): { readonly appNumber: number; readonly retentionMs: number }[] {
-    return this.#all().map(({ app, version }) => ({
+    return this.all().map(({ app, version }) => ({
       appNumber: app.number,
       retentionMs: version.config.limits.resultRetentionSeconds * 1000,
     }));
@@ -136,19 +144,15 @@ export class Catalog {
 
   /** No new calls; resolves when those taken have ended. */
   async drain(): Promise<void> {
-    await Promise.all(this.#all().map(({ pool }) => pool.drain()));
+    await Promise.all(this.all().map(({ pool }) => pool.drain()));
     await Promise.all(this.#retiring.values());
   }
 
   /** Ends every process; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
-    const pools = [...this.#all().map(({ pool }) => pool), ...this.#retiring.keys()];
+    const pools = [...this.all().map(({ pool }) => pool), ...this.#retiring.keys()];
     await Promise.all(pools.map((pool) => pool.close(outcome)));
     await Promise.all(this.#retiring.values());
-  }
-
-  #all(): LiveApp[] {
-    return [...this.#live.values()].flatMap((project) => [...project.values()]);
   }
 
   #serve(app: App, version: Version): LiveApp {
@@ -161,7 +165,7 @@ export class Catalog {
     const launcher = engine.launcher(spec, home, (line) =>
       onLog({ ...line, ...where, replicaId: "template" }),
     );
-    const pool = new Pool(version.config, launcher, home, {
+    const events: PoolEvents = {
       onLog: (line) => onLog({ ...line, ...where }),
       onFunctions: (functions) => this.#keepFunctions(version, functions),
       onReplicaGone: (replicaId, exit) => {
@@ -169,13 +173,16 @@ export class Catalog {
         if (exit.initFailure)
           log.warn({ ...where, traceback: exit.initFailure.traceback }, "app failed to start");
       },
-    });
+    };
+    const counts = this.#byNumber.get(app.number)?.pool.counts ?? newFleetCounts();
+    const pool = new Pool(version.config, launcher, home, events, counts);
     if (version.config.deployment.disableAuth)
       log.warn(where, "APP WITHOUT AUTHENTICATION: anybody who reaches the listener can call it");
     const target = { appNumber: app.number, versionId: version.id, pool, config: version.config };
     const live = { app, version, pool, target };
     const project = this.#live.get(app.projectId) ?? new Map<string, LiveApp>();
     this.#live.set(app.projectId, project.set(app.name, live));
+    this.#byNumber.set(app.number, live);
     return live;
   }
 

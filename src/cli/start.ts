@@ -58,6 +58,8 @@ function greeting({ apiUrl, baseUrl, owner }: Service): string {
     "",
     calls.join("\n\n"),
     "",
+    "The second is async: it answers at once, and its result waits at …/spelling/runs/<run_id>/result.",
+    "",
     "Ctrl-C stops it.",
     "",
   ].join("\n");

@@ -72,9 +72,10 @@ export class RunStarter {
   }
 
   #answer(call: CheckedCall): RunAnswer {
-    const { exchange, head, live } = call;
+    const { exchange, head, live, route } = call;
     const waitSeconds = preferredWait(head.prefer);
-    if (waitSeconds === null) return new RunAnswer(exchange, head, live, null);
+    if (waitSeconds === null || isGenerator(live, route.functionName))
+      return new RunAnswer(exchange, head, live, null);
     return new RunAnswer(exchange, head, live, {
       waitMs: waitSeconds * 1000,
       adopt: async (run, answer) => {
@@ -155,6 +156,12 @@ export class RunStarter {
     }
     return { endpoint: href, sealedSecret: seal.close(Buffer.from(secret), `webhook_secret.${exchange.id}`) };
   }
+}
+
+/** Whether the function is known to be one: the wait for a stream is not cut short by a 202. */
+function isGenerator({ pool, version }: LiveApp, name: string): boolean {
+  const known = pool.functions?.get(name) ?? version.functions?.find((signature) => signature.name === name);
+  return known?.isGenerator ?? false;
 }
 
 const NO_HEADERS: Readonly<Record<string, string>> = {};

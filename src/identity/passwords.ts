@@ -1,5 +1,4 @@
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
-import type { ScryptOptions } from "node:crypto";
 import type { Seal } from "../kit/seal.ts";
 import type { Person } from "../store/people.ts";
 import { tooMany } from "./throttle.ts";
@@ -12,30 +11,33 @@ const HASH_BYTES = 32;
 const MAX_WAITING = 32;
 const BUSY_WAIT_MS = 5_000;
 
-type Kept = { readonly N: number; readonly r: number; readonly p: number; salt: string; hash: string };
+type Cost = { readonly N: number; readonly r: number; readonly p: number };
+type Kept = Cost & { readonly salt: string; readonly hash: string };
 
 /** Keeps passwords: hashed with scrypt, then sealed, so that a copy of the database gives nothing to guess at. */
 export class Passwords {
   readonly #seal: Seal;
+  readonly #cost: Cost;
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
-  constructor(seal: Seal) {
+  constructor(seal: Seal, cost: Cost = COST) {
     this.#seal = seal;
+    this.#cost = cost;
   }
 
   /** What is stored of a person's password. */
   async close(personId: string, password: string): Promise<Buffer> {
     const salt = randomBytes(SALT_BYTES);
-    const hash = await this.#hash(password, salt, COST);
-    const kept: Kept = { ...COST, salt: salt.toString("base64"), hash: hash.toString("base64") };
+    const hash = await this.#hash(password, salt, this.#cost);
+    const kept: Kept = { ...this.#cost, salt: salt.toString("base64"), hash: hash.toString("base64") };
     return this.#seal.close(Buffer.from(JSON.stringify(kept)), placeOf(personId));
   }
 
   /** Whether it is the person's password; takes as long for nobody as for somebody. */
   async matches(person: Pick<Person, "id" | "sealedPassword"> | null, password: string): Promise<boolean> {
     if (!person?.sealedPassword) {
-      await this.#hash(password, Buffer.alloc(SALT_BYTES), COST);
+      await this.#hash(password, Buffer.alloc(SALT_BYTES), this.#cost);
       return false;
     }
     const opened = this.#seal.open(person.sealedPassword, placeOf(person.id));
@@ -45,7 +47,7 @@ export class Passwords {
   }
 
   /** One at a time: file access shares the threads on which it runs, and each takes 16 MiB. */
-  async #hash(password: string, salt: Buffer, cost: ScryptOptions): Promise<Buffer> {
+  async #hash(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
     if (this.#waiting >= MAX_WAITING) throw tooMany(BUSY_WAIT_MS);
     this.#waiting += 1;
     // The same letters in another composition are the same password.
@@ -59,7 +61,7 @@ export class Passwords {
   }
 }
 
-async function hashNow(password: string, salt: Buffer, cost: ScryptOptions): Promise<Buffer> {
+async function hashNow(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   scrypt(password, salt, HASH_BYTES, cost, (error, hash) => (error ? reject(error) : resolve(hash)));
   return await promise;

@@ -2,7 +2,10 @@ import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
+import { pagesOf } from "./api/pages.ts";
 import { NEXT_TOKEN, PROJECT_PATH, TIMESTAMP, pageSize, timestamp } from "./api/schemas.ts";
+
+export type AuditParts = { readonly audit: Audit };
 
 const ENTRY = z.object({
   id: z.string(),
@@ -17,7 +20,7 @@ const ENTRY = z.object({
 });
 
 /** What was changed in a project, and by whom. */
-export function auditOperations({ audit }: { readonly audit: Audit }): AnyOperation[] {
+export function auditOperations({ audit }: AuditParts): AnyOperation[] {
   return [
     operation({
       method: "GET",
@@ -31,7 +34,7 @@ export function auditOperations({ audit }: { readonly audit: Audit }): AnyOperat
         pageSize: pageSize(50, 1000),
         nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "is none of this list's").optional(),
       }),
-      response: z.object({ items: z.array(ENTRY), nextToken: NEXT_TOKEN }),
+      response: pagesOf(ENTRY),
       handle: async ({ params, query }) => {
         const { pageSize: limit, nextToken = "" } = query;
         const found = await audit.list({

@@ -12,8 +12,10 @@ const KEY = z.object({
   alg: z.literal("EdDSA"),
 });
 
+export type JwksParts = { readonly keys: KeyRing };
+
 /** The public keys by which anybody can check a token's signature; whether it was revoked they do not say. */
-export function jwksOperations({ keys }: { readonly keys: KeyRing }): AnyOperation[] {
+export function jwksOperations({ keys }: JwksParts): AnyOperation[] {
   return [
     operation({
       method: "GET",

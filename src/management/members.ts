@@ -6,6 +6,7 @@ import type { Store } from "../store/store.ts";
 import { baseUrlOf } from "./api/base-url.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
+import { record } from "./api/record.ts";
 import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
 import { EMAIL } from "./sign-in.ts";
 
@@ -58,16 +59,16 @@ export function memberOperations({ store, people, audit, publicBaseUrl }: Member
       params: PROJECT_PATH,
       body: z.object({ email: EMAIL, role: ROLE.default("member") }),
       response: MEMBER.extend({ inviteUrl: z.string().nullable() }),
-      handle: async ({ params, body, principal, ip, requestId, reply }) => {
-        const { project_id: projectId } = params;
+      handle: async (call) => {
+        const { body, reply } = call;
+        const { project_id: projectId } = call.params;
         const { role } = body;
         const before = await find(projectId, ({ email }) => email === body.email.toLowerCase());
         const added = await people.setMember(projectId, body.email, role);
         if (!added) throw lastOwner();
         const { id: personId, email } = added.person;
         const after = { personId, email, role };
-        const who = { principal, ip, requestId };
-        await audit.record({ ...who, projectId, action: "member.set", target: personId, before, after });
+        await record(audit, call, { action: "member.set", target: personId, before, after });
         const base = baseUrlOf(reply.request, publicBaseUrl);
         reply.header("cache-control", "no-store");
         return { ...after, inviteUrl: added.link === null ? null : `${base}/password#${added.link}` };
@@ -84,21 +85,13 @@ export function memberOperations({ store, people, audit, publicBaseUrl }: Member
       params: PROJECT_PATH.extend({ person_id: z.string().min(1).max(100) }),
       response: z.object({ personId: z.string() }),
       errors: ["not_found"],
-      handle: async ({ params, principal, ip, requestId }) => {
-        const { project_id: projectId, person_id: personId } = params;
+      handle: async (call) => {
+        const { project_id: projectId, person_id: personId } = call.params;
         const before = await find(projectId, (member) => member.personId === personId);
         const change = await people.removeMember(projectId, personId);
         if (change === "last_owner") throw lastOwner();
         if (change === "absent") throw new AppError("not_found");
-        const who = { principal, ip, requestId };
-        await audit.record({
-          ...who,
-          projectId,
-          action: "member.delete",
-          target: personId,
-          before,
-          after: null,
-        });
+        await record(audit, call, { action: "member.delete", target: personId, before, after: null });
         return { personId };
       },
     }),

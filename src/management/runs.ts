@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { AppError } from "../model/errors.ts";
-import { RUN_ID } from "../model/names.ts";
 import { RUN_STATES } from "../model/run.ts";
 import { runRecord } from "../model/run-record.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { APP_PATH, NEXT_TOKEN, RUN, pageSize } from "./api/schemas.ts";
+import { ID_TOKEN, cutPage, pagesOf } from "./api/pages.ts";
+import { APP_PATH, RUN, pageSize } from "./api/schemas.ts";
 
 const TAG = "Runs";
 const PATH = "/v2/projects/{project_id}/apps/{app_id}/runs";
@@ -16,7 +16,7 @@ const LIST = z.object({
   asyncOnly: z.stringbool().optional(),
   status: z.enum(RUN_STATES).optional(),
   pageSize: pageSize(50, 1000),
-  nextToken: NEXT_TOKEN.optional(),
+  nextToken: ID_TOKEN.optional(),
 });
 
 /** An app's runs. */
@@ -31,12 +31,11 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       access: "run",
       params: APP_PATH,
       query: LIST,
-      response: z.object({ items: z.array(RUN), nextToken: NEXT_TOKEN }),
+      response: pagesOf(RUN),
       errors: ["app_not_found"],
       handle: async ({ params, query }) => {
         const app = await findApp(store, params);
-        const { asyncOnly = false, status: state, pageSize: limit, nextToken = "" } = query;
-        const before = nextToken === "" ? undefined : readToken(nextToken);
+        const { asyncOnly = false, status: state, pageSize: limit, nextToken: before } = query;
         const found = await store.runs.list({
           appNumber: app.number,
           limit: limit + 1,
@@ -44,12 +43,8 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
           ...(state && { state }),
           ...(before && { before }),
         });
-        const page = found.slice(0, limit);
-        const last = found.length > limit ? page.at(-1)?.id : undefined;
-        return {
-          items: page.map((run) => runRecord(run, app)),
-          nextToken: last === undefined ? "" : Buffer.from(last).toString("base64url"),
-        };
+        const { page, nextToken } = cutPage(found, limit);
+        return { items: page.map((run) => runRecord(run, app)), nextToken };
       },
     }),
     operation({
@@ -70,10 +65,4 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       },
     }),
   ];
-}
-
-function readToken(token: string): string {
-  const id = Buffer.from(token, "base64url").toString();
-  if (!RUN_ID.test(id)) throw new AppError("bad_request", { message: "nextToken is none of this list's." });
-  return id;
 }

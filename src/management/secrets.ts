@@ -6,9 +6,14 @@ import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
+import { record } from "./api/record.ts";
 import { APP_PATH, PROJECT_PATH } from "./api/schemas.ts";
 
-export type SecretParts = { readonly store: Store; readonly secrets: Secrets; readonly audit: Audit };
+export type SecretParts = {
+  readonly store: Store;
+  readonly secrets: Secrets;
+  readonly audit: Pick<Audit, "record">;
+};
 
 const TAG = "Secrets";
 const PATH = "/v2/projects/{project_id}/secrets";
@@ -32,19 +37,9 @@ export function secretOperations({ store, secrets, audit }: SecretParts): AnyOpe
   ): Promise<SecretMap> => {
     const before = Object.keys(await secrets.read(place));
     await secrets.replace(place, call.body);
-    const { principal, ip, requestId } = call;
     const after = Object.keys(call.body);
-    const { projectId } = place;
-    await audit.record({
-      projectId,
-      action: "secrets.replace",
-      target,
-      before,
-      after,
-      principal,
-      ip,
-      requestId,
-    });
+    await record(audit, call, { action: "secrets.replace", target, before, after });
+    call.reply.header("cache-control", "no-store");
     return call.body;
   };
   return [
@@ -68,7 +63,7 @@ export function secretOperations({ store, secrets, audit }: SecretParts): AnyOpe
       id: "replaceProjectSecrets",
       tag: TAG,
       summary: "Replaces all secrets of a project",
-      access: "deploy",
+      access: "admin",
       params: PROJECT_PATH,
       body: SECRET_MAP,
       response: SECRET_MAP,
@@ -99,7 +94,7 @@ export function secretOperations({ store, secrets, audit }: SecretParts): AnyOpe
       id: "replaceAppSecrets",
       tag: TAG,
       summary: "Replaces all secrets of an app",
-      access: "deploy",
+      access: "admin",
       params: APP_PATH,
       body: SECRET_MAP,
       response: SECRET_MAP,

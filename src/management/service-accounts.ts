@@ -7,7 +7,8 @@ import { AppError } from "../model/errors.ts";
 import type { ServiceAccount } from "../store/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
-import type { AnyOperation, Call } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { record } from "./api/record.ts";
 import { PROJECT_PATH, TIMESTAMP, line, prose, timestamp } from "./api/schemas.ts";
 import { EXPIRY_MEMBERS, expiryOf, refusal } from "./expiry.ts";
 
@@ -68,21 +69,6 @@ export function serviceAccountOperations({
     if (!found) throw notFound();
     return found.account;
   };
-  const record = async (
-    call: Call<{ readonly project_id: string }, unknown, unknown>,
-    action: string,
-    change: { readonly target: string; readonly before: Shown | null; readonly after: Shown | null },
-  ): Promise<void> => {
-    const { principal, ip, requestId } = call;
-    await audit.record({
-      ...change,
-      projectId: call.params.project_id,
-      action: `service-account.${action}`,
-      principal,
-      ip,
-      requestId,
-    });
-  };
 
   return [
     operation({
@@ -103,7 +89,7 @@ export function serviceAccountOperations({
         const given = { projectId, name, description, role: role ?? "admin", expiresAt } as const;
         const { accountId: id, token, createdAt } = await tokens.issue(given);
         const after = shown({ ...given, id, createdAt });
-        await record(call, "create", { target: id, before: null, after });
+        await record(audit, call, { action: "service-account.create", target: id, before: null, after });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -146,7 +132,12 @@ export function serviceAccountOperations({
         };
         if (!(await tokens.update(projectId, id, change))) throw notFound();
         const after = { ...before, ...change };
-        await record(call, "update", { target: id, before: shown(before), after: shown(after) });
+        await record(audit, call, {
+          action: "service-account.update",
+          target: id,
+          before: shown(before),
+          after: shown(after),
+        });
         return listed(after);
       },
     }),
@@ -172,7 +163,12 @@ export function serviceAccountOperations({
         if (!rotated) throw notFound();
         const { token, expiresAt } = rotated;
         const after = shown({ ...before, expiresAt });
-        await record(call, "rotate", { target: id, before: shown(before), after });
+        await record(audit, call, {
+          action: "service-account.rotate",
+          target: id,
+          before: shown(before),
+          after,
+        });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -193,7 +189,12 @@ export function serviceAccountOperations({
         const before = await find(call.params);
         // A second time it is gone already, which is what was asked for.
         if (await tokens.revoke(projectId, id)) {
-          await record(call, "delete", { target: id, before: shown(before), after: null });
+          await record(audit, call, {
+            action: "service-account.delete",
+            target: id,
+            before: shown(before),
+            after: null,
+          });
         }
         return listed(await find(call.params));
       },

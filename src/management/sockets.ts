@@ -31,7 +31,7 @@ export type SocketParts = {
 };
 
 /** Open WebSockets, to be closed when the listener is. */
-export type Sockets = { close(): Promise<void> };
+export type Sockets = { readonly openCount: number; close(): Promise<void> };
 
 const MAX_SOCKETS = 1_000;
 /** Readers have nothing to say. */
@@ -95,6 +95,9 @@ export function attachSockets(
   server.on("upgrade", (request, socket, head) => void onUpgrade(request, socket, head));
 
   return {
+    get openCount() {
+      return upgrader.clients.size;
+    },
     close: async () => {
       closing.abort();
       await Promise.all([...upgrader.clients].map(async (webSocket) => await end(webSocket)));
@@ -143,7 +146,8 @@ function watchOver(webSocket: WebSocket, isAllowed: () => Promise<void>, checkMs
   webSocket.on("pong", () => (isAlive = true));
   const look = async (): Promise<void> => {
     checks += 1;
-    if (checks % CHECKS_PER_PING === 0) {
+    // While it has something to take, whether it does so in time shows that it lives.
+    if (checks % CHECKS_PER_PING === 0 && webSocket.bufferedAmount === 0) {
       if (!isAlive) webSocket.terminate();
       isAlive = false;
       webSocket.ping();

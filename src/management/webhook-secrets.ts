@@ -1,58 +1,97 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { Role } from "../identity/principal.ts";
+import { z } from "zod";
+import type { Audit } from "../identity/audit.ts";
 import { AppError } from "../model/errors.ts";
 import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
 import type { Store } from "../store/store.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { record } from "./api/record.ts";
+import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
 
-/** Throws `unauthorized` or `forbidden` unless whoever asks has the role in the project. */
-export type Authorize = (request: FastifyRequest, projectId: string, role: Role) => Promise<unknown> | void;
-
-export type SecretParts = {
+export type WebhookSecretParts = {
   readonly store: Store;
-  readonly secrets: SigningSecrets;
-  readonly authorize: Authorize;
+  readonly signingSecrets: SigningSecrets;
+  readonly audit: Pick<Audit, "record">;
 };
-
-type ProjectPath = { readonly Params: { readonly project_id: string } };
-type SecretPath = { readonly Params: { readonly project_id: string; readonly id: string } };
 
 /** Each delivery carries a signature of every one. */
 const MAX_ACTIVE = 10;
-const PATH = "/v2/projects/:project_id/webhook-secrets";
+const TAG = "Webhooks";
+const PATH = "/v2/projects/{project_id}/webhook-secrets";
+const SECRET = z.object({ id: z.string(), createdAt: TIMESTAMP });
 
 /** The secrets that a project's webhooks are signed with: list, make, remove. */
-export function addWebhookSecretRoutes(
-  app: FastifyInstance,
-  { store, secrets, authorize }: SecretParts,
-): void {
+export function webhookSecretOperations({
+  store,
+  signingSecrets,
+  audit,
+}: WebhookSecretParts): AnyOperation[] {
   const active = async (projectId: string) =>
     (await store.webhookSecrets.list(projectId)).filter(({ retiredAt }) => retiredAt === null);
 
-  app.get<ProjectPath>(PATH, async (request) => {
-    const { project_id: projectId } = request.params;
-    await authorize(request, projectId, "deploy");
-    return (await active(projectId)).map(({ id, createdAt }) => ({ id, createdAt: timestamp(createdAt) }));
-  });
-
-  app.post<ProjectPath>(PATH, async (request, reply) => {
-    const { project_id: projectId } = request.params;
-    await authorize(request, projectId, "admin");
-    if ((await active(projectId)).length >= MAX_ACTIVE) {
-      throw new AppError("bad_request", { message: `A project has at most ${MAX_ACTIVE} webhook secrets.` });
-    }
-    const { id, createdAt, secret } = await secrets.make(projectId);
-    reply.header("cache-control", "no-store");
-    return { id, createdAt: timestamp(createdAt), secret };
-  });
-
-  app.delete<SecretPath>(`${PATH}/:id`, async (request) => {
-    const { project_id: projectId, id } = request.params;
-    await authorize(request, projectId, "admin");
-    if (!(await secrets.retire(projectId, id))) throw new AppError("not_found");
-    return { id };
-  });
-}
-
-function timestamp(at: number): string {
-  return new Date(at).toISOString();
+  return [
+    operation({
+      method: "GET",
+      path: PATH,
+      id: "listWebhookSecrets",
+      tag: TAG,
+      summary: "The secrets in use, without what they are",
+      access: "deploy",
+      params: PROJECT_PATH,
+      response: z.array(SECRET),
+      handle: async ({ params }) =>
+        (await active(params.project_id)).map(({ id, createdAt }) => ({
+          id,
+          createdAt: timestamp(createdAt),
+        })),
+    }),
+    operation({
+      method: "POST",
+      path: PATH,
+      id: "createWebhookSecret",
+      tag: TAG,
+      summary: "Make a secret; it is shown this once",
+      access: "admin",
+      params: PROJECT_PATH,
+      response: SECRET.extend({ secret: z.string() }),
+      handle: async (call) => {
+        const { project_id: projectId } = call.params;
+        if ((await active(projectId)).length >= MAX_ACTIVE) {
+          const message = `A project has at most ${MAX_ACTIVE} webhook secrets.`;
+          throw new AppError("bad_request", { message });
+        }
+        const { id, createdAt, secret } = await signingSecrets.make(projectId);
+        await record(audit, call, {
+          action: "webhook-secret.create",
+          target: id,
+          before: null,
+          after: { id },
+        });
+        call.reply.header("cache-control", "no-store");
+        return { id, createdAt: timestamp(createdAt), secret };
+      },
+    }),
+    operation({
+      method: "DELETE",
+      path: `${PATH}/{id}`,
+      id: "deleteWebhookSecret",
+      tag: TAG,
+      summary: "End the use of a secret",
+      access: "admin",
+      params: PROJECT_PATH.extend({ id: z.string().min(1).max(100) }),
+      response: z.object({ id: z.string() }),
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { project_id: projectId, id } = call.params;
+        if (!(await signingSecrets.retire(projectId, id))) throw new AppError("not_found");
+        await record(audit, call, {
+          action: "webhook-secret.delete",
+          target: id,
+          before: { id },
+          after: null,
+        });
+        return { id };
+      },
+    }),
+  ];
 }

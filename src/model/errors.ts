@@ -43,6 +43,11 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "Send the body as application/json in UTF-8, without a content encoding.",
   },
+  range_not_satisfiable: {
+    status: 416,
+    type: "invalid_request_error",
+    message: "The file has no such bytes.",
+  },
   expectation_failed: {
     status: 417,
     type: "invalid_request_error",

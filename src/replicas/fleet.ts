@@ -5,6 +5,7 @@ import type { Outcome } from "../model/outcome.ts";
 import type { Call } from "./call.ts";
 import { CrashLoop } from "./crash-loop.ts";
 import type { Exit, InitFailure, Launcher } from "./engine.ts";
+import type { FleetCounts } from "./fleet-counts.ts";
 import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
 import { ReadyClock } from "./ready-clock.ts";
@@ -38,18 +39,26 @@ export class Fleet {
   readonly #launcher: Launcher;
   readonly #home: Home;
   readonly #events: FleetEvents;
+  readonly #counts: FleetCounts;
   readonly #crashes = new CrashLoop();
   #timer: NodeJS.Timeout | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
   readonly #emptied = Promise.withResolvers<void>();
 
-  constructor(config: AppConfig, launcher: Launcher, home: Home, events: FleetEvents) {
+  constructor(
+    config: AppConfig,
+    launcher: Launcher,
+    home: Home,
+    events: FleetEvents,
+    counts: FleetCounts,
+  ) {
     this.#scaling = config.scaling;
     this.#initSeconds = config.deployment.deploymentInitializationTimeoutSeconds;
     this.#launcher = launcher;
     this.#home = home;
     this.#events = events;
+    this.#counts = counts;
   }
 
   /** For how long no replica is ready and none may be started, because the last ones failed. */
@@ -116,6 +125,7 @@ export class Fleet {
   }
 
   #start(): void {
+    this.#counts.starts += 1;
     const id = `r-${randomName(12)}`;
     const startedAt = performance.now();
     const replica: Replica = new Replica(id, Date.now(), {
@@ -136,6 +146,7 @@ export class Fleet {
 
   #onReady(replica: Replica, functions: readonly FunctionSignature[]): void {
     this.#crashes.initFailure = null;
+    if (this.ready.length === 0) this.#counts.coldStarts += 1;
     this.ready = [...this.ready, replica];
     this.readyClock.set(true);
     this.#events.onReady(functions);
@@ -146,6 +157,7 @@ export class Fleet {
     this.replicas.delete(replica);
     this.#withdraw(replica);
     const isFault = !replica.isCondemned && !this.#isStopping;
+    if (isFault) this.#counts.deaths += 1;
     if (isFault) this.#crashes.record(startedAt, performance.now(), this.#failureToStart(replica, exit));
     this.#events.onReplicaGone(replica.id, exit);
     // Calls begin in order, and a result is sent before the next call begins: only these can have begun.

@@ -1,4 +1,6 @@
 import type { Socket } from "node:net";
+import { READING_PACE } from "./reading-pace.ts";
+import type { ReadingPace } from "./reading-pace.ts";
 
 /** One line that a replica printed. */
 export type LogLine = {
@@ -13,15 +15,24 @@ const TAG_END = "\x1f";
 /** A line longer than this is cut into several. */
 const MAX_LINE_BYTES = 64 * 1024;
 
-/** Reads a replica's stdout or stderr to its end, line by line. */
+/** Looks at the clock are far between: one costs as much as a short line. */
+const LINES_BETWEEN_LOOKS = 32;
+
+/** Reads a replica's stdout or stderr to its end, line by line, as fast as the pace allows. */
 export function readLogLines(
   socket: Socket,
   stream: LogLine["stream"],
   onLine: (line: LogLine) => void,
+  pace: ReadingPace = READING_PACE,
 ): void {
   let rest: Buffer = Buffer.alloc(0);
   /** The run of a line of which a piece has been handed on; null between lines. */
   let cut: { runId: string | null } | null = null;
+  /** Whole lines are left in `rest`. */
+  let isBehind = false;
+  /** The end may come while that is so. */
+  let hasEnded = false;
+
   const emit = (bytes: Buffer, isPiece = false): void => {
     const text = bytes.toString("utf8");
     // The tag stands in front of the first piece only.
@@ -37,19 +48,43 @@ export function readLogLines(
     }
     return left;
   };
-  const emitWhole = (bytes: Buffer): void => emit(emitPieces(bytes));
-  socket.on("data", (data: Buffer) => {
-    rest = rest.length === 0 ? data : Buffer.concat([rest, data]);
+  /** Hands on the lines in `rest`; false when there was no time for all of them. */
+  const emitLines = (startedAt: number): boolean => {
     let start = 0;
+    let count = 0;
     for (let end = rest.indexOf(0x0a); end !== -1; end = rest.indexOf(0x0a, start)) {
-      emitWhole(rest.subarray(start, end));
+      emit(emitPieces(rest.subarray(start, end)));
       start = end + 1;
+      if (++count % LINES_BETWEEN_LOOKS !== 0 || !pace.isSpent(performance.now() - startedAt)) continue;
+      rest = rest.subarray(start);
+      return false;
     }
     rest = emitPieces(rest.subarray(start));
+    return true;
+  };
+  const finish = (): void => {
+    if (rest.length > 0) emit(emitPieces(rest));
+    socket.end();
+  };
+  const read = (): void => {
+    const startedAt = performance.now();
+    isBehind = !emitLines(startedAt);
+    pace.spend(performance.now() - startedAt);
+    if (isBehind || pace.isSpent()) {
+      socket.pause();
+      pace.wait(isBehind ? read : () => socket.resume());
+    } else {
+      socket.resume();
+    }
+    if (hasEnded && !isBehind) finish();
+  };
+  socket.on("data", (data: Buffer) => {
+    rest = rest.length === 0 ? data : Buffer.concat([rest, data]);
+    read();
   });
   socket.on("end", () => {
-    if (rest.length > 0) emitWhole(rest);
-    socket.end();
+    hasEnded = true;
+    if (!isBehind) finish();
   });
   socket.resume();
 }

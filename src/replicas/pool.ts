@@ -4,7 +4,10 @@ import type { Outcome, Refused } from "../model/outcome.ts";
 import { Balancer } from "./balance.ts";
 import type { Call } from "./call.ts";
 import type { Exit, InitFailure, Launcher } from "./engine.ts";
+import { newFleetCounts } from "./fleet-counts.ts";
+import type { FleetCounts } from "./fleet-counts.ts";
 import { Fleet } from "./fleet.ts";
+import type { FleetEvents } from "./fleet.ts";
 import type { Home } from "./home.ts";
 import { Lanes } from "./lanes.ts";
 import type { LogLine } from "./log-lines.ts";
@@ -39,6 +42,7 @@ const DRAINING: Refused = { kind: "refused", code: "draining" };
 export class Pool {
   /** What `main.py` offers; null until a replica has said hello. */
   functions: ReadonlyMap<string, FunctionSignature> | null = null;
+  readonly counts: FleetCounts;
   readonly #scaling: ScalingConfig;
   readonly #growsEarly: boolean;
   readonly #events: PoolEvents;
@@ -55,12 +59,20 @@ export class Pool {
   /** The replicas are ending: a call that comes back finds no other. */
   #isClosing = false;
 
-  constructor(config: AppConfig, launcher: Launcher, home: Home, events: PoolEvents) {
+  /** `counts` goes on from what earlier versions of the app have counted. */
+  constructor(
+    config: AppConfig,
+    launcher: Launcher,
+    home: Home,
+    events: PoolEvents,
+    counts: FleetCounts = newFleetCounts(),
+  ) {
+    this.counts = counts;
     this.#scaling = config.scaling;
     this.#growsEarly = growsEarly(config.scaling);
     this.#events = events;
     this.#balancer = new Balancer(this.#scaling.loadBalancingAlgorithm);
-    this.#fleet = new Fleet(config, launcher, home, {
+    const fleetEvents: FleetEvents = {
       load: (now) => ({ calls: this.#load(), callsPerSecond: this.#watch.rate(now) }),
       onReady: (functions) => this.#onReady(functions),
       onOutcome: (call, outcome) => this.#onOutcome(call, outcome),
@@ -68,7 +80,8 @@ export class Pool {
       onInitFailure: (failure) => this.#refuseWaiting(failure),
       onReplicaGone: (replicaId, exit) => events.onReplicaGone(replicaId, exit),
       onLog: (replica, line) => this.#onLog(replica, line),
-    });
+    };
+    this.#fleet = new Fleet(config, launcher, home, fleetEvents, counts);
     this.#fleet.scale();
   }
 
@@ -79,6 +92,12 @@ export class Pool {
   /** Calls of both lanes that no replica holds. */
   get waiting(): number {
     return this.#lanes.size;
+  }
+
+  /** How long the caller at the head of the queue has waited, in milliseconds; 0 when none waits. */
+  get oldestWaitMs(): number {
+    const first = this.#lanes.callers.peek();
+    return first ? performance.now() - first.enqueuedAt : 0;
   }
 
   /** How many more backlog calls it would take now: a call for each slot, and some ahead while they are short. */

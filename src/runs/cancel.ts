@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../kit/clock.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
+import { RunTally } from "../model/run-tally.ts";
 import type { Store } from "../store/store.ts";
 import type { RunTarget } from "./live-run.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
@@ -13,6 +14,8 @@ const TRY_MS = 50;
 
 /** Stops runs from outside, wherever they are. */
 export class Canceller {
+  /** Runs that were cancelled in the queue. */
+  readonly ended = new RunTally();
   readonly #lookup: RunLookup;
   readonly #store: Store;
   readonly #clock: Clock;
@@ -84,6 +87,7 @@ export class Canceller {
               createdAt: now,
             },
     });
+    if (hasEnded) this.ended.add(appNumber, "cancelled");
     if (hasEnded && url !== null) this.#onDeliveries();
     return hasEnded;
   }

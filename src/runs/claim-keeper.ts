@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
+import { RunTally } from "../model/run-tally.ts";
 import type { FinishedClaim, ReleasedClaim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { deliveryOf, payloadOf } from "./ended-run.ts";
@@ -26,6 +27,8 @@ const RETRY_MS = 1_000;
  * goes back to the queue instead.
  */
 export class ClaimKeeper implements RunKeeper {
+  /** Runs whose end is stored. */
+  readonly ended = new RunTally();
   readonly #parts: ClaimKeeperParts;
   readonly #finished: Batcher<FinishedClaim, Set<string>>;
   readonly #released: Batcher<ReleasedClaim, void>;
@@ -75,6 +78,7 @@ export class ClaimKeeper implements RunKeeper {
     const finished = await this.#finishedClaim(run, end, claim);
     const passed = await this.#insist(() => this.#finished.add(finished));
     if (passed && !passed.has(id)) log.warn({ runId: id, fence }, "a late end of a run was refused");
+    if (passed?.has(id)) this.ended.add(target.appNumber, finished.run.state);
     if (passed?.has(id) && finished.delivery) this.#parts.onDeliveries();
   }
 

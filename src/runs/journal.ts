@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../kit/log.ts";
+import { RunTally } from "../model/run-tally.ts";
 import type { EndedRun } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
 import type { LiveRun } from "./live-run.ts";
@@ -26,6 +27,10 @@ const RETRY_MS = 1_000;
 
 /** Writes records of ended runs behind, in batches: no caller ever waits for one. */
 export class Journal {
+  /** Every run that came here. */
+  readonly ended = new RunTally();
+  /** Records that will never be stored. */
+  lost = 0;
   readonly #store: Store;
   readonly #log: Log;
   readonly #onDeliveries: () => void;
@@ -45,7 +50,9 @@ export class Journal {
   }
 
   add(entry: JournalEntry): void {
+    this.ended.add(entry.run.appNumber, entry.run.state);
     if (this.#waiting.length >= MAX_WAITING) {
+      this.lost += 1;
       this.#dropped += 1;
       return;
     }
@@ -55,6 +62,11 @@ export class Journal {
     this.#waiting.push(isKept ? entry : { ...entry, payload: null });
     if (this.#waiting.length >= FLUSH_ROWS && !this.#writing && !this.#hasFailed) this.#flush();
     else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
+  }
+
+  /** How many records are not stored yet. */
+  get waiting(): number {
+    return this.#waiting.length;
   }
 
   /** That run of the app, while it waits to be stored. */
@@ -71,6 +83,7 @@ export class Journal {
       if (!this.#hasFailed) continue;
       if (performance.now() > deadline) {
         this.#log.error({ lost: this.#waiting.length }, "run records could not be stored and are lost");
+        this.lost += this.#waiting.length;
         this.#waiting = [];
       } else {
         await sleep(RETRY_MS / 10);

@@ -188,7 +188,8 @@ export class LiveRun implements CallReader {
       store: this.#parts.store,
       writer: this.#parts.partWriter,
       maxBytes: limits.maxTranscriptBytes,
-      isKept: this.isAsync || recordPayloads === "all",
+      // What is forwarded is read back whole first.
+      isKept: this.isAsync || this.request.webhook !== null || recordPayloads === "all",
     });
     return this.#transcript;
   }

@@ -4,6 +4,7 @@ import { auditEntries } from "./audit-entries.ts";
 import { claims } from "./claims.ts";
 import { deliveries } from "./deliveries.ts";
 import { deviceCodes } from "./device-codes.ts";
+import { figures } from "./figures.ts";
 import { keys } from "./keys.ts";
 import { logs } from "./log-lines.ts";
 import { memberships } from "./memberships.ts";
@@ -29,6 +30,7 @@ const OPERATIONS = {
   claims,
   deliveries,
   deviceCodes,
+  figures,
   keys,
   logs,
   memberships,

@@ -1,4 +1,5 @@
-import { callsThrough } from "./operations.ts";
+import { SpanCounts } from "../kit/span-counts.ts";
+import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
 import type { Backend } from "./operation.ts";
 
@@ -8,6 +9,8 @@ import type { Backend } from "./operation.ts";
  */
 export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
+  /** How long writes took, from being asked for to being durable. */
+  readonly commits: SpanCounts;
   /** Finishes what was asked, then lets go of the database. */
   close(): Promise<void>;
 };
@@ -18,16 +21,24 @@ type StoreOptions = {
   readonly dataDir: string;
 };
 
+const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
+
 /** Opens the database and brings it to this release's schema. */
 export async function openStore({ databaseUrl, dataDir }: StoreOptions): Promise<Store> {
   const backend = await openBackend({ databaseUrl, dataDir });
+  const commits = new SpanCounts(COMMIT_BOUNDS_MS);
   let isClosed = false;
   return {
     ...callsThrough(async (name, packed) => {
       if (isClosed) throw new Error(`${name} was called on a store that is closed`);
-      return await backend.run(name, packed);
+      if (operationNamed(name).mode === "read") return await backend.run(name, packed);
+      const askedAt = performance.now();
+      const result = await backend.run(name, packed);
+      commits.add(performance.now() - askedAt);
+      return result;
     }),
     kind: databaseUrl === null ? "sqlite" : "postgres",
+    commits,
     close: async () => {
       isClosed = true;
       await backend.close();

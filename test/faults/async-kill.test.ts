@@ -52,7 +52,8 @@ for (const kind of DATABASE_KINDS) {
         const extra = repeated.reduce((sum, id) => sum + ledger.begun(id) - 1, 0);
         const inFlight = [...met.values()].reduce((sum, count) => sum + count, 0);
         expect(extra).toBeLessThanOrEqual(inFlight);
-        if (IS_FULL) console.log({ kind, accepted: promised.accepted.size, stored: runs.length, extra, inFlight });
+        if (IS_FULL)
+          console.log({ kind, accepted: promised.accepted.size, stored: runs.length, extra, inFlight });
       });
     },
     PATIENCE_MS + (IS_FULL ? 600_000 : 30_000),

@@ -63,7 +63,9 @@ const POINTS: readonly Point[] = [
     after: { state: "success", webhookState: "delivered" },
   },
 ];
-const MOMENTS = ["before", "amid", "after"] as const;
+const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
+/** Amid: while the write is on its way. */
+const MOMENTS = IS_FULL ? ["before", "amid", "after"] : ["before", "after"];
 
 const SCRIPT = path.join(REPOSITORY, "test", "support", "kill-point.ts");
 const databases = testDatabases();
@@ -167,7 +169,10 @@ class Victims {
       expect(status).toBe(202);
       expect(headers.get("idempotent-replayed")).toBe(found ? "true" : null);
       if (found) expect(json.run_id).toBe(found.id);
-      expect(await this.#service.ended(json.run_id)).toMatchObject({ status: "success", result: resultOf(n) });
+      expect(await this.#service.ended(json.run_id)).toMatchObject({
+        status: "success",
+        result: resultOf(n),
+      });
     }
   }
 

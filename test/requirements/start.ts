@@ -11,10 +11,7 @@ export const START = {
     "start.listeners": "`npm start` brings both listeners up.",
     "start.examples": "`npm start` deploys the example apps in a default project.",
     "start.curl.sync": "`npm start` prints a sync curl with a working token that answers when pasted.",
-    "start.curl.async": later(
-      "async and webhooks",
-      "`npm start` prints an async curl that works when pasted.",
-    ),
+    "start.curl.async": "`npm start` prints an async curl that works when pasted.",
     "start.curl.stream": "`npm start` prints a streaming curl that works when pasted.",
     "start.curl.every-start": "The curl commands and their token are printed at every start.",
     "start.ctrl-c": "Ctrl-C stops `npm start` and leaves no process behind.",

@@ -45,6 +45,14 @@ export type AskOptions = {
   readonly ip?: string;
 };
 
+export type SiteOptions = {
+  readonly publicBaseUrl?: string;
+  /** Passwords as dear as the service makes them. */
+  readonly hasFullCost?: boolean;
+};
+
+const LOW_COST = { N: 2 ** 10, r: 8, p: 1 };
+
 /** A clock that a test moves. */
 export class HandClock implements Clock {
   nowMs: number;
@@ -76,7 +84,8 @@ export class IdentitySite {
   readonly operations: readonly AnyOperation[];
   readonly #app: FastifyInstance;
 
-  private constructor(store: Store, keys: KeyRing, seal: Seal, clock: Clock, publicBaseUrl: string | null) {
+  private constructor(store: Store, keys: KeyRing, seal: Seal, clock: Clock, options: SiteOptions) {
+    const { publicBaseUrl = null, hasFullCost = false } = options;
     this.store = store;
     this.keys = keys;
     this.clock = clock;
@@ -84,7 +93,7 @@ export class IdentitySite {
     this.audit = new Audit(store, clock);
     this.sessions = new Sessions(this);
     this.links = new Links(seal, clock);
-    const passwords = new Passwords(seal);
+    const passwords = hasFullCost ? new Passwords(seal) : new Passwords(seal, LOW_COST);
     this.people = new People({ ...this, passwords, throttle: new SignInThrottle(clock) });
     const parts = { ...this, devices: new Devices(store, this.sessions, clock), publicBaseUrl };
     this.operations = [
@@ -105,12 +114,12 @@ export class IdentitySite {
   static async open(
     database: TestDatabase,
     clock: Clock = new HandClock(),
-    publicBaseUrl: string | null = null,
+    options: SiteOptions = {},
   ): Promise<IdentitySite> {
     const store = await openStore(database);
     const seal = new Seal(loadMasterKey(path.join(database.dataDir, "master.key")));
     const keys = await KeyRing.open(store, seal, clock);
-    const site = new IdentitySite(store, keys, seal, clock, publicBaseUrl);
+    const site = new IdentitySite(store, keys, seal, clock, options);
     await store.projects.insert({ id: site.projectId, name: "one", createdAt: clock.now() });
     onTestFinished(async () => {
       await site.#app.close();

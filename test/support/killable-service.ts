@@ -1,4 +1,4 @@
-import { rm } from "node:fs/promises";
+import { copyFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
@@ -16,6 +16,8 @@ import type { TestDatabase } from "./databases.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { until, writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
+
+const YEAR_MS = 365 * 24 * 3_600_000;
 
 /** A run's record with its result, as the gateway answers it. */
 export type FoundRun = RunRecord & { readonly result?: unknown };
@@ -73,7 +75,10 @@ export class KillableService {
     const service = await startService(settings, { log: createLog("silent") });
     const sources = path.join(dataDir, "sources");
     const { app: deployed } = await service.install(await writeApp(sources, "app", app));
-    const { projectId, token } = service.owner;
+    const { projectId } = service.owner;
+    // Longer than any jump of the clock.
+    const expiresAt = Date.now() + 30 * YEAR_MS;
+    const { token } = await service.tokens.issue({ projectId, name: "test", role: "admin", expiresAt });
     await service.stop();
     await rm(sources, { recursive: true });
     onTestFinished(async () => {
@@ -82,6 +87,19 @@ export class KillableService {
       await rm(runtimeDir(dataDir), { recursive: true, force: true });
     });
     return new KillableService(database, { appNumber: deployed.number, projectId, token }, env);
+  }
+
+  /** Another service of the same installation: the same Postgres, a data directory of its own. */
+  async sibling(dataDir: string): Promise<KillableService> {
+    // Secrets in the database are sealed with it.
+    await copyFile(path.join(this.database.dataDir, "master.key"), path.join(dataDir, "master.key"));
+    onTestFinished(() => assertNothingLeft(dataDir));
+    return new KillableService({ ...this.database, dataDir }, this, this.#env);
+  }
+
+  /** Where its replicas of the app keep files. */
+  get storageDir(): string {
+    return path.join(this.database.dataDir, "storage", this.projectId);
   }
 
   get command(): Command {
@@ -165,9 +183,13 @@ export class KillableService {
 
   /** What a dead service had sent, Postgres may still be doing. */
   async #untilForgotten(): Promise<void> {
-    const others = "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+    const others =
+      "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
     await inPostgres(this.database, async (client) => {
-      await until("the server has ended its sessions", async () => (await client.query(others)).rowCount === 0);
+      await until(
+        "the server has ended its sessions",
+        async () => (await client.query(others)).rowCount === 0,
+      );
     });
   }
 

@@ -19,6 +19,20 @@ def run(n, run_id, ms=0, pad=""):
     time.sleep(ms / 1000)
     note("end", run_id)
     return 2 * n + 1
+
+def hold(n, run_id, name):
+    """Until there is a file of that name; deaf to everything else."""
+    note("begin", run_id)
+    note("pid-%d" % os.getpid(), run_id)
+    while True:
+        try:
+            while not os.path.exists(os.path.join(os.path.dirname(LEDGER), name)):
+                time.sleep(0.005)
+            break
+        except BaseException:
+            pass
+    note("end", run_id)
+    return 2 * n + 1
 `;
 
 /** What `run` of the app returns. */
@@ -30,15 +44,20 @@ export function resultOf(n: number): number {
 export class Ledger {
   readonly begins = new Map<string, number>();
   readonly ends = new Map<string, number>();
+  /** The replica that holds each run of `hold`, the latest if there were several. */
+  readonly pids = new Map<string, number>();
 
-  static read({ database, projectId }: KillableService): Ledger {
+  static read({ storageDir }: KillableService): Ledger {
     const ledger = new Ledger();
-    const file = path.join(database.dataDir, "storage", projectId, "ledger");
+    const file = path.join(storageDir, "ledger");
     if (!existsSync(file)) return ledger;
     for (const line of readFileSync(file, "utf8").trim().split("\n")) {
       const [word, id = ""] = line.split(" ");
-      const counts = word === "begin" ? ledger.begins : ledger.ends;
-      counts.set(id, (counts.get(id) ?? 0) + 1);
+      if (word?.startsWith("pid-")) ledger.pids.set(id, Number(word.slice(4)));
+      else {
+        const counts = word === "begin" ? ledger.begins : ledger.ends;
+        counts.set(id, (counts.get(id) ?? 0) + 1);
+      }
     }
     return ledger;
   }

@@ -15,7 +15,8 @@ function cut(text: string): string {
   return `${bytes.toString("utf8", 0, end)} [millrace: cut, ${bytes.length - end} more bytes]`;
 }
 
-/** Postgres refuses a NUL in text. */
+/** Postgres refuses a NUL in text. Runs of them become one sign: a line of nothing else took 10 ms one by one. */
 function clean(text: string): string {
-  return text.includes("\0") ? text.replaceAll("\0", "\uFFFD") : text;
+  // oxlint-disable-next-line no-control-regex
+  return text.includes("\0") ? text.replaceAll(/\0+/g, "\uFFFD") : text;
 }

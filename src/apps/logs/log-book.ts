@@ -93,14 +93,13 @@ export class LogBook {
 
   /** Takes a line that an app printed. */
   add(line: AppLogLine): void {
-    const text = fitText(line.text);
     const now = this.#parts.clock.monotonic();
     for (const gate of this.#gates) {
-      const { passes, after } = gate.floods.pass(gate.sourceOf(line), line, text.length, now);
+      const { passes, after } = gate.floods.pass(gate.sourceOf(line), line, line.text.length, now);
       if (after) this.#tellFlood(after, gate);
       if (!passes) return;
     }
-    this.#append(line, text);
+    this.#append(line, fitText(line.text));
   }
 
   /** A page of an app's log; what was printed before the call is in it. */

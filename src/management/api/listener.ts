@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { fastify } from "fastify";
-import type { FastifyError, FastifyInstance, FastifyReply } from "fastify";
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Log } from "../../kit/log.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
@@ -53,13 +53,15 @@ export function createListener(log: Log): FastifyInstance {
   });
   // Fastify's own parser refuses an empty body of that type, on every method.
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, async ({ headers }, bytes: Buffer) =>
-    readJson(bytes, headers),
+  app.addContentTypeParser(
+    "application/json",
+    { parseAs: "buffer" },
+    async ({ headers }: FastifyRequest, bytes: Buffer) => readJson(bytes, headers),
   );
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",
     { parseAs: "string" },
-    async ({ routeOptions }, text: string) => {
+    async ({ routeOptions }: FastifyRequest, text: string) => {
       // Browsers send forms to other sites unasked, so only what is made for forms takes them.
       if (!routeOptions.config.takesForm) throw new AppError("unsupported_media_type");
       return Object.fromEntries(new URLSearchParams(text));

@@ -85,7 +85,8 @@ async function admit(
   authenticate: Authenticate,
 ): Promise<Principal | null> {
   if (access === null) return null;
-  if ((raw.headersDistinct["authorization"]?.length ?? 0) > 1) {
+  const names = raw.rawHeaders.filter((_, place) => place % 2 === 0);
+  if (names.filter((name) => name.toLowerCase() === "authorization").length > 1) {
     throw new AppError("bad_request", { message: "The Authorization header may stand only once." });
   }
   const principal = await authenticate(headers.authorization ?? null);

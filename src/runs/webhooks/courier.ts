@@ -39,6 +39,8 @@ const GONE = 410;
 
 /** Makes one attempt at a delivery and writes down what came of it. */
 export class Courier {
+  /** Attempts on record, by what they left the delivery as. */
+  readonly attempts: Record<DeliveryState, number> = { pending: 0, delivered: 0, failed: 0 };
   readonly #parts: CourierParts;
 
   constructor(parts: CourierParts) {
@@ -130,6 +132,7 @@ export class Courier {
       () => store.deliveries.recordAttempt({ id, owner, attempt, state, now: steadyClock.now() }),
       signal,
     );
+    this.attempts[state] += 1;
     if (nextAt !== null) onPlanned(nextAt);
     // The path and the query of a webhook may hold its receiver's secrets.
     const facts = { delivery: id, host: URL.parse(url)?.host, attempt: number, status, error };

@@ -5,6 +5,7 @@ import type { Log } from "../../kit/log.ts";
 import type { Seal } from "../../kit/seal.ts";
 import { steady } from "../../kit/steady-clock.ts";
 import { within } from "../../kit/within.ts";
+import type { DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
 import { Sender } from "./attempt.ts";
 import { Courier } from "./courier.ts";
@@ -108,6 +109,11 @@ export class Deliverer {
       gapsMs: options.gapsMs ?? GAPS_MS,
       onPlanned: (at) => this.#plan(at),
     });
+  }
+
+  /** How many attempts were made, by what they left the delivery as. */
+  get attempts(): Readonly<Record<DeliveryState, number>> {
+    return this.#courier.attempts;
   }
 
   start(): void {

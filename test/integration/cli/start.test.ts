@@ -13,7 +13,8 @@ import { assertNothingLeft } from "../../support/leak-check.ts";
 import { until } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
-const CURL = /^curl (?:-N )?-X POST (\S+)\/v4\/(p-[a-z0-9]{8})\/([a-z]+)\/run \\\n(?:  .* \\\n)*  -d '.*'$/gm;
+const CURL =
+  /^curl (?:-N )?-X POST '(\S+)\/v4\/(p-[a-z0-9]{8})\/([a-z]+)\/run(?:\?async=true)?' \\\n(?:  .* \\\n)*  -d '.*'$/gm;
 
 /** The commands a start printed, by app. */
 function printedCurls(stdout: string): Map<string, string> {
@@ -43,6 +44,7 @@ verifies(
     "start.listeners",
     "start.examples",
     "start.curl.sync",
+    "start.curl.async",
     "start.curl.stream",
     "start.addresses-differ",
     "show.first-answer",
@@ -62,10 +64,15 @@ verifies(
       /^\{"run_id":"[0-9a-f-]{36}","result":\{"message":"Hello, Ada!"\},"run_time_ms":[\d.]+\}$/,
     );
     const spelling = await paste(curls.get("spelling"));
-    expect(JSON.parse(spelling.body)).toMatchObject({
-      result: { word: "adress", nearest: expect.any(Array) },
+    expect(spelling.body).toMatch(/^\{"run_id":"[0-9a-f-]{36}"\}$/);
+    const { run_id: runId } = JSON.parse(spelling.body) as { run_id: string };
+    const [, project = ""] = /\/v4\/(p-[a-z0-9]+)\//.exec(command.stdout) ?? [];
+    const [, token = ""] = /Bearer (\S+)'/.exec(command.stdout) ?? [];
+    const result = await fetch(`${apps}/v4/${project}/spelling/runs/${runId}/result`, {
+      headers: { authorization: `Bearer ${token}`, prefer: "wait=30" },
     });
-    // Both are first calls; the better of the two, because the machine may be busy with other tests.
+    expect(await result.json()).toMatchObject({ result: { word: "adress", nearest: expect.any(Array) } });
+    // The better of the two, because the machine may be busy with other tests.
     expect(Math.min(hello.seconds, spelling.seconds)).toBeLessThan(1);
     const counter = await run("sh", ["-c", `${curls.get("counter")} -sS`]);
     expect([counter.code, counter.stderr]).toEqual([0, ""]);

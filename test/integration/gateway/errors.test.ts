@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { ERRORS } from "../../../src/model/errors.ts";
 import { until } from "../../support/service.ts";
 import type { Answer } from "../../support/service.ts";
@@ -202,13 +202,3 @@ verifies(
     expect(answer.text).not.toMatch(/closed|node:|\.ts|at /);
   },
 );
-
-test("async runs and webhooks are 501 in this release, and start nothing", async () => {
-  await service().service.settle();
-  const before = await service().service.store.runs.count({});
-  for (const suffix of ["?async=true", "?webhookEndpoint=http%3A%2F%2Fx", "?async=true&webhookEndpoint=x"]) {
-    expect(await service().call("app", {}, { suffix })).toMatchObject({ status: 501 });
-  }
-  await service().service.settle();
-  expect(await service().service.store.runs.count({})).toBe(before);
-});

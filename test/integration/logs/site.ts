@@ -17,7 +17,9 @@ import { attachLogSockets } from "../../../src/management/log-sockets.ts";
 import { logOperations } from "../../../src/management/logs.ts";
 import type { Sockets } from "../../../src/management/sockets.ts";
 import { appId } from "../../../src/model/names.ts";
-import type { DatabaseKind, TestDatabase } from "../../support/databases.ts";
+import { openStore } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import type { TestDatabase } from "../../support/databases.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { TestService } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
@@ -42,10 +44,12 @@ export type Frame = {
   readonly log: string;
 };
 
-/** A service whose apps' lines go into a log book, with the routes about logs. */
+/** A service whose apps' lines go into a log book of the test's own, with the routes about logs. */
 export class LogSite extends TestService {
   book!: LogBook;
   sockets!: Sockets;
+  /** Where the book keeps its lines. */
+  logStore!: Store;
   baseUrl = "";
   /** What the service itself has logged. */
   readonly words: string[] = [];
@@ -115,8 +119,8 @@ export class Tail {
 }
 
 type SiteOptions = {
+  /** For the lines. */
   readonly database?: () => Promise<TestDatabase>;
-  readonly kind?: DatabaseKind;
   readonly stallMs?: number;
   readonly checkMs?: number;
 };
@@ -127,13 +131,14 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
   let stop = async (): Promise<void> => {};
   beforeAll(async () => {
     const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
-    const database = await options.database?.();
+    const database = options.database
+      ? await options.database()
+      : { databaseUrl: null, dataDir: path.join(directory, "logs") };
     const { settings } = readSettings({
       flags: {
         dataDir: path.join(directory, "data"),
         apiPort: 0,
         basePort: 0,
-        ...(database?.databaseUrl && { databaseUrl: database.databaseUrl }),
       },
       env: {},
     });
@@ -149,7 +154,8 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
     };
     const log = createLog("trace", new Writable({ write }));
     const { store } = service;
-    book = await LogBook.open({ store, clock: systemClock, log });
+    const logStore = await openStore(database);
+    book = await LogBook.open({ store: logStore, clock: systemClock, log });
     const listener = createListener(log);
     const authenticate: Authenticate = async (authorization) => {
       if (made.authFault) throw made.authFault;
@@ -165,12 +171,14 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
     });
     made.baseUrl = await listener.listen({ host: "127.0.0.1", port: 0 });
     made.book = book;
+    made.logStore = logStore;
     made.sockets = sockets;
     site = made;
     stop = async () => {
       await sockets.close();
       await listener.close();
       await made.book.stop();
+      await logStore.close();
       await service.stop();
       await assertNothingLeft(directory);
       await rm(directory, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { assert, bigInt, property, stringMatching } from "fast-check";
 import { expect, test } from "vitest";
 import {
   FIRST_TAG,
@@ -10,12 +10,12 @@ import {
 } from "../../../src/model/log-line.ts";
 import { RUN_ID } from "../../../src/model/names.ts";
 
-const TIME = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n });
-const TAG = fc.stringMatching(/^[0-9a-f]{14}$/);
+const TIME = bigInt({ min: 0n, max: 2n ** 63n - 1n });
+const TAG = stringMatching(/^[0-9a-f]{14}$/);
 
 test("an id is a UUID that keeps its time to the nanosecond", () => {
-  fc.assert(
-    fc.property(TIME, TAG, (time, tag) => {
+  assert(
+    property(TIME, TAG, (time, tag) => {
       const id = logIdAt(time, tag);
       expect(id).toMatch(RUN_ID);
       expect(id).toMatch(/^.{14}8.{4}8/);
@@ -25,8 +25,8 @@ test("an id is a UUID that keeps its time to the nanosecond", () => {
 });
 
 test("ids sort by time, and by tag within one nanosecond", () => {
-  fc.assert(
-    fc.property(TIME, TIME, TAG, TAG, (one, other, tag, otherTag) => {
+  assert(
+    property(TIME, TIME, TAG, TAG, (one, other, tag, otherTag) => {
       const isBefore = one < other || (one === other && tag < otherTag);
       expect(logIdAt(one, tag) < logIdAt(other, otherTag)).toBe(isBefore);
     }),

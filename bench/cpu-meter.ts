@@ -1,0 +1,29 @@
+import { cpuMsOf, descendantsOf, machineCpuMs } from "./proc.ts";
+
+/** Processes by what they do. */
+export type Roles = Readonly<Record<"service" | "database" | "load", readonly number[]>>;
+
+/** CPU time since the meter was started. */
+export type CpuUse = {
+  readonly serviceMs: number;
+  readonly databaseMs: number;
+  /** Cores that the rest of the machine took. */
+  readonly othersCores: number;
+};
+
+/** Starts to count what these processes, all below the service, and the rest of the machine use. */
+export function startCpuMeter(roles: Roles): () => CpuUse {
+  const below = roles.service.flatMap(descendantsOf);
+  const groups = [roles.service, roles.database, roles.load, below, [process.pid]];
+  const read = () => groups.map((pids) => pids.reduce((sum, pid) => sum + cpuMsOf(pid), 0));
+  const startedAt = performance.now();
+  const machineBefore = machineCpuMs();
+  const before = read();
+  return () => {
+    const used = read().map((ms, group) => ms - before[group]!);
+    const ours = used.reduce((sum, ms) => sum + ms, 0);
+    const othersMs = Math.max(0, machineCpuMs() - machineBefore - ours);
+    const [serviceMs = 0, databaseMs = 0] = used;
+    return { serviceMs, databaseMs, othersCores: othersMs / (performance.now() - startedAt) };
+  };
+}

@@ -1,0 +1,176 @@
+import { createHash, randomUUID } from "node:crypto";
+import type { Hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Clock } from "../../kit/clock.ts";
+import { AppError } from "../../model/errors.ts";
+import { volumeError } from "./inside.ts";
+import type { Trash } from "./trash.ts";
+
+/** An upload of so many parts. */
+export type Upload = { readonly id: string; readonly partCount: number };
+
+/** A part as whoever sent it knows it again. */
+export type PartTag = { readonly partNumber: number; readonly etag: string };
+
+export type UploadParts = {
+  /** On the disk of the volumes, so that a file that is complete is moved into its place in one step. */
+  readonly dir: string;
+  readonly trash: Trash;
+  readonly clock: Clock;
+  /** Whether the disk is to take no more. */
+  readonly isDiskLow: () => boolean;
+};
+
+/** An upload in which nothing has happened for so long is given up. */
+export const UPLOAD_LIFE_MS = 86_400_000;
+const FILE_MODE = 0o644;
+const READ_BYTES = 1024 * 1024;
+const TAG = /^"?([0-9a-f]{64})"?$/;
+
+/**
+ * Files on their way into volumes, in parts. A part is kept under its number and the hash of its bytes: one that
+ * is sent again changes nothing, and the tags given at the end say which parts are meant.
+ */
+export class Uploads {
+  readonly #parts: UploadParts;
+
+  constructor(parts: UploadParts) {
+    this.#parts = parts;
+  }
+
+  async begin(partCount: number): Promise<Upload> {
+    const id = randomUUID();
+    await mkdir(this.#dirOf(id), { recursive: true, mode: 0o700 }).catch(refused);
+    return { id, partCount };
+  }
+
+  /** Stores a part as it arrives; resolves with its tag. Throws `not_found` when there is no such upload. */
+  async put({ id, partCount }: Upload, partNumber: number, source: Readable): Promise<string> {
+    if (partNumber < 1 || partNumber > partCount) throw noUpload();
+    const arriving = path.join(this.#dirOf(id), `${partNumber}.${randomUUID()}`);
+    const hash = createHash("sha256");
+    try {
+      const file = await open(arriving, "wx", FILE_MODE);
+      await pipeline(
+        source,
+        (chunks: AsyncIterable<Buffer>) => this.#take(chunks, hash),
+        file.createWriteStream(),
+      );
+      const tag = hash.digest("hex");
+      await rename(arriving, this.#partPlace(id, partNumber, tag));
+      return `"${tag}"`;
+    } catch (error) {
+      await rm(arriving, { force: true });
+      throw isAbsent(error) ? noUpload() : volumeError(error);
+    }
+  }
+
+  /**
+   * Puts the parts together into one file, safely on the disk, for `place` to move away; then nothing is left of
+   * the upload. Throws `bad_request` when a part is missing or has another tag.
+   */
+  async complete(
+    { id, partCount }: Upload,
+    tags: readonly PartTag[],
+    place: (file: string) => Promise<void>,
+  ): Promise<void> {
+    try {
+      await stat(this.#dirOf(id));
+      const files = await this.#partFiles(id, partCount, tags);
+      const whole = path.join(this.#dirOf(id), `whole.${randomUUID()}`);
+      await this.#join(files, whole);
+      await place(whole);
+    } catch (error) {
+      throw isAbsent(error) ? noUpload() : volumeError(error);
+    }
+    await this.#discard(id);
+  }
+
+  /** Removes the uploads that were given up. */
+  async sweep(): Promise<void> {
+    const { dir, clock, trash } = this.#parts;
+    for (const id of await readdir(dir).catch(() => [])) {
+      const facts = await stat(this.#dirOf(id)).catch(() => null);
+      if (facts && clock.now() - facts.mtimeMs > UPLOAD_LIFE_MS) await this.#discard(id);
+    }
+    await trash.empty();
+  }
+
+  async #discard(id: string): Promise<void> {
+    const { trash } = this.#parts;
+    // It may be given up and completed at the same time.
+    await rename(this.#dirOf(id), await trash.place()).catch(() => undefined);
+    void trash.empty();
+  }
+
+  async *#take(chunks: AsyncIterable<Buffer>, hash: Hash): AsyncGenerator<Buffer> {
+    for await (const chunk of chunks) {
+      if (this.#parts.isDiskLow()) throw new AppError("storage_unavailable");
+      hash.update(chunk);
+      yield chunk;
+    }
+  }
+
+  async #partFiles(id: string, partCount: number, tags: readonly PartTag[]): Promise<string[]> {
+    const byNumber = new Map(tags.map(({ partNumber, etag }) => [partNumber, TAG.exec(etag)?.[1]]));
+    if (byNumber.size !== tags.length || tags.length !== partCount) {
+      throw badParts(`name each of the ${partCount} parts once`);
+    }
+    const files: string[] = [];
+    for (let number = 1; number <= partCount; number += 1) {
+      const tag = byNumber.get(number);
+      const file = this.#partPlace(id, number, tag ?? "none");
+      if (!(await stat(file).catch(() => null)))
+        throw badParts(`part ${number} did not arrive with that ETag`);
+      files.push(file);
+    }
+    return files;
+  }
+
+  async #join(files: readonly string[], whole: string): Promise<void> {
+    const [first] = files;
+    // Nearly all files have one part: it is the file.
+    if (first !== undefined && files.length === 1) await rename(first, whole);
+    const target = await open(whole, "a", FILE_MODE);
+    try {
+      if (files.length > 1) {
+        const source = async function* (): AsyncGenerator<Buffer> {
+          for (const file of files) yield* createReadStream(file, { highWaterMark: READ_BYTES });
+        };
+        await pipeline(source, target.createWriteStream({ autoClose: false }));
+      }
+      await target.sync();
+    } finally {
+      await target.close();
+    }
+  }
+
+  #dirOf(id: string): string {
+    return path.join(this.#parts.dir, id);
+  }
+
+  #partPlace(id: string, partNumber: number, tag: string): string {
+    return path.join(this.#dirOf(id), `${partNumber}-${tag}`);
+  }
+}
+
+/** The answer where there is no such upload, or no longer. */
+export function noUpload(): AppError {
+  return new AppError("not_found", { message: "There is no such upload; it may be complete, or given up." });
+}
+
+function badParts(problem: string): AppError {
+  return new AppError("bad_request", { message: `parts: ${problem}` });
+}
+
+function isAbsent(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "ENOENT";
+}
+
+function refused(error: unknown): never {
+  throw volumeError(error);
+}

@@ -1,0 +1,145 @@
+import { mkdir, realpath } from "node:fs/promises";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import type { Clock } from "../../kit/clock.ts";
+import type { Seal } from "../../kit/seal.ts";
+import type { Log } from "../../kit/log.ts";
+import { PROJECT_ID } from "../../model/names.ts";
+import { Grants } from "../grants.ts";
+import { Trash } from "./trash.ts";
+import { UPLOAD_LIFE_MS, Uploads, noUpload } from "./uploads.ts";
+import type { PartTag, Upload } from "./uploads.ts";
+import { readFilePath, readVolumePath } from "./volume-path.ts";
+import { Volume } from "./volume.ts";
+import type { OpenFile, VolumeEntry } from "./volume.ts";
+
+export type VolumesParts = {
+  readonly dataDir: string;
+  readonly seal: Seal;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Whether the disk is to take no more. */
+  readonly isDiskLow: () => boolean;
+};
+
+/** The size of a file before and after a change; null where there is none. */
+export type SizeChange = { readonly beforeBytes: number | null; readonly afterBytes: number | null };
+
+const UPLOAD = "volume upload";
+const DOWNLOAD = "volume download";
+const DOWNLOAD_LIFE_MS = 3_600_000;
+const SWEEP_MS = 600_000;
+
+type UploadGrant = Upload & { readonly projectId: string; readonly filePath: string };
+type DownloadGrant = { readonly projectId: string; readonly filePath: string };
+
+/** The persistent storage of all projects: what their apps see, and what is on its way there. */
+export class Volumes {
+  readonly #storageDir: string;
+  readonly #grants: Grants;
+  readonly #trash: Trash;
+  readonly #uploads: Uploads;
+  #sweeping: NodeJS.Timeout | null = null;
+
+  constructor({ dataDir, seal, clock, log, isDiskLow }: VolumesParts) {
+    this.#storageDir = path.join(dataDir, "storage");
+    // Beside the projects' folders, on their disk and out of their apps' sight.
+    const staging = path.join(this.#storageDir, ".staging");
+    this.#grants = new Grants(seal, clock);
+    this.#trash = new Trash(path.join(staging, "trash"), log);
+    this.#uploads = new Uploads({ dir: path.join(staging, "uploads"), trash: this.#trash, clock, isDiskLow });
+  }
+
+  /** Sweeps now and from now on. */
+  start(): void {
+    this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS).unref();
+    void this.sweep();
+  }
+
+  async list(projectId: string, dir: string): Promise<VolumeEntry[]> {
+    const folder = readVolumePath(dir);
+    return await (await this.#volume(projectId)).list(folder);
+  }
+
+  /** Begins an upload; its id is the right to send its parts. An empty file has none, and is there at once. */
+  async begin(projectId: string, filePath: string, partCount: number): Promise<string> {
+    readFilePath(filePath);
+    const grant: UploadGrant = { ...(await this.#uploads.begin(partCount)), projectId, filePath };
+    const uploadId = this.#grants.give(UPLOAD, grant, UPLOAD_LIFE_MS);
+    if (partCount === 0) await this.complete(projectId, { uploadId, filePath, tags: [] });
+    return uploadId;
+  }
+
+  /** Stores a part; resolves with its tag. */
+  async put(uploadId: string, partNumber: number, source: Readable): Promise<string> {
+    return await this.#uploads.put(this.#upload(uploadId), partNumber, source);
+  }
+
+  /** Makes an upload the file at its path, in place of the one that is there. */
+  async complete(
+    projectId: string,
+    { uploadId, filePath, tags }: { uploadId: string; filePath: string; tags: readonly PartTag[] },
+  ): Promise<SizeChange> {
+    const upload = this.#upload(uploadId);
+    const target = readFilePath(filePath);
+    if (upload.projectId !== projectId || upload.filePath !== filePath) throw noUpload();
+    const volume = await this.#volume(projectId);
+    const beforeBytes = await volume.sizeOf(target);
+    await this.#uploads.complete(upload, tags, (file) => volume.place(file, target));
+    return { beforeBytes, afterBytes: await volume.sizeOf(target) };
+  }
+
+  /** The right to read a file that is there. */
+  async offer(projectId: string, filePath: string): Promise<string> {
+    const { handle } = await (await this.#volume(projectId)).openFile(readFilePath(filePath));
+    await handle.close();
+    const grant: DownloadGrant = { projectId, filePath };
+    return this.#grants.give(DOWNLOAD, grant, DOWNLOAD_LIFE_MS);
+  }
+
+  /** Opens the file of such a right; null when it is none, or no longer. */
+  async open(grant: string): Promise<(OpenFile & { readonly name: string }) | null> {
+    const granted = this.#grants.read(DOWNLOAD, grant) as DownloadGrant | null;
+    if (!granted) return null;
+    const file = readFilePath(granted.filePath);
+    return { ...(await (await this.#volume(granted.projectId)).openFile(file)), name: file.at(-1) ?? "" };
+  }
+
+  /** Removes a file, or a folder whose path ends with a slash. */
+  async remove(projectId: string, filePath: string): Promise<SizeChange> {
+    const volume = await this.#volume(projectId);
+    if (!filePath.endsWith("/")) {
+      const file = readFilePath(filePath);
+      const beforeBytes = await volume.sizeOf(file);
+      await volume.removeFile(file);
+      return { beforeBytes, afterBytes: null };
+    }
+    const folder = readFilePath(filePath.replace(/\/+$/, ""));
+    await volume.moveFolder(folder, await this.#trash.place());
+    void this.#trash.empty();
+    return { beforeBytes: null, afterBytes: null };
+  }
+
+  /** Removes what is left of uploads that were given up and of folders that were removed. */
+  async sweep(): Promise<void> {
+    await this.#uploads.sweep();
+  }
+
+  async stop(): Promise<void> {
+    if (this.#sweeping) clearInterval(this.#sweeping);
+    await this.#trash.stop();
+  }
+
+  #upload(uploadId: string): UploadGrant {
+    const upload = this.#grants.read(UPLOAD, uploadId) as UploadGrant | null;
+    if (!upload) throw noUpload();
+    return upload;
+  }
+
+  async #volume(projectId: string): Promise<Volume> {
+    if (!PROJECT_ID.test(projectId)) throw new Error(`${projectId} is no project's id`);
+    const dir = path.join(this.#storageDir, projectId);
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    return new Volume(await realpath(dir));
+  }
+}

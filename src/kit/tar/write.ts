@@ -1,0 +1,95 @@
+import { createHash } from "node:crypto";
+import { open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { BLOCK_BYTES, packHeader, paxRecords } from "./header.ts";
+import type { TarHeader } from "./header.ts";
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/** The name of the last entry: the hash of every byte before it. */
+export const SEAL_NAME = "sha256";
+
+/** Writes a tar file that any `tar` reads, with a hash at its end, readable by its owner alone. */
+export class TarWriter {
+  readonly #file: FileHandle;
+  readonly #hash = createHash("sha256");
+
+  private constructor(file: FileHandle) {
+    this.#file = file;
+  }
+
+  /** Throws if there is such a file. */
+  static async create(path: string): Promise<TarWriter> {
+    return new TarWriter(await open(path, "wx", 0o600));
+  }
+
+  async addDirectory(name: string, mode: number, modifiedAt: number): Promise<void> {
+    await this.#head({ name: `${name}/`, kind: "directory", mode, sizeBytes: 0, modifiedAt, target: "" });
+  }
+
+  async addLink(name: string, target: string, modifiedAt: number): Promise<void> {
+    await this.#head({ name, kind: "link", mode: 0o777, sizeBytes: 0, modifiedAt, target });
+  }
+
+  async addBytes(name: string, bytes: Buffer, modifiedAt: number): Promise<void> {
+    await this.#head({ name, kind: "file", mode: 0o600, sizeBytes: bytes.length, modifiedAt, target: "" });
+    await this.#write(bytes);
+    await this.#pad(bytes.length);
+  }
+
+  /** False when the file changed its size while it was read: then it has the first size, cut or filled up. */
+  async addFile(name: string, source: FileHandle): Promise<boolean> {
+    const { size: sizeBytes, mode, mtimeMs } = await source.stat();
+    await this.#head({ name, kind: "file", mode, sizeBytes, modifiedAt: mtimeMs / 1000, target: "" });
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+    let left = sizeBytes;
+    while (left > 0) {
+      const { bytesRead } = await source.read(chunk, 0, Math.min(left, CHUNK_BYTES), null);
+      if (bytesRead === 0) break;
+      await this.#write(chunk.subarray(0, bytesRead));
+      left -= bytesRead;
+    }
+    const hasShrunk = left > 0;
+    for (; left > 0; left -= Math.min(left, CHUNK_BYTES))
+      await this.#write(Buffer.alloc(Math.min(left, CHUNK_BYTES)));
+    await this.#pad(sizeBytes);
+    return !hasShrunk && (await source.stat()).size === sizeBytes;
+  }
+
+  /** Seals the archive and waits until it is on disk. */
+  async finish(): Promise<void> {
+    const seal = Buffer.from(this.#hash.copy().digest("hex"));
+    await this.addBytes(SEAL_NAME, seal, 0);
+    await this.#write(Buffer.alloc(2 * BLOCK_BYTES));
+    await this.#file.sync();
+    await this.#file.close();
+  }
+
+  /** Lets go of the file as it is. */
+  async abandon(): Promise<void> {
+    await this.#file.close();
+  }
+
+  async #head(header: TarHeader): Promise<void> {
+    const pax = paxRecords(header);
+    if (pax.length > 0) {
+      const name = "pax";
+      await this.#write(packHeader({ ...header, name, kind: "pax", sizeBytes: pax.length, target: "" }));
+      await this.#write(pax);
+      await this.#pad(pax.length);
+    }
+    await this.#write(packHeader(header));
+  }
+
+  async #pad(bytes: number): Promise<void> {
+    const over = bytes % BLOCK_BYTES;
+    if (over > 0) await this.#write(Buffer.alloc(BLOCK_BYTES - over));
+  }
+
+  async #write(bytes: Buffer): Promise<void> {
+    this.#hash.update(bytes);
+    for (let at = 0; at < bytes.length;) {
+      at += (await this.#file.write(bytes, at, bytes.length - at)).bytesWritten;
+    }
+  }
+}

@@ -1,0 +1,139 @@
+import { readdirSync } from "node:fs";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { RunTally } from "../model/run-tally.ts";
+import type { DeliveryState } from "../model/delivery.ts";
+import type { Store } from "../store/store.ts";
+import type { METRICS, MetricName } from "./metric-table.ts";
+
+/** What `/metrics` reads its figures from; all of them are counted anyway. */
+export type MeasuredParts = {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly journal: { readonly ended: RunTally; readonly waiting: number; readonly lost: number };
+  /** Who else ends runs. */
+  readonly tallies: readonly RunTally[];
+  readonly deliverer: { readonly attempts: Readonly<Record<DeliveryState, number>> };
+  readonly clock: Clock;
+  readonly build: { readonly version: string; readonly python: string };
+};
+
+type Labels<Name extends MetricName> = Readonly<Record<(typeof METRICS)[Name]["labels"][number], string>>;
+
+/** A value of one metric. */
+export type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
+
+/** The values of all metrics but histograms. */
+export class Samples {
+  readonly byName = new Map<MetricName, Sample[]>();
+
+  add<Name extends MetricName>(name: Name, labels: Labels<Name>, value: number): void {
+    const samples = this.byName.get(name) ?? [];
+    this.byName.set(name, samples);
+    samples.push({ labels, value });
+  }
+}
+
+const RESULTS = { delivered: "delivered", pending: "retry", failed: "failed" } as const;
+const REPLICA_STATES = ["starting", "ready", "draining"] as const;
+const LAG_RESOLUTION_MS = 20;
+const LAG_QUANTILES = [0.5, 0.99, 1];
+
+/** Reads every figure when it is asked for; between two questions it costs a timer. */
+export class Meter {
+  readonly #parts: MeasuredParts;
+  readonly #lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
+
+  constructor(parts: MeasuredParts) {
+    this.#parts = parts;
+    this.#lag.enable();
+  }
+
+  stop(): void {
+    this.#lag.disable();
+  }
+
+  async measure(): Promise<Samples> {
+    const samples = new Samples();
+    const { journal, build, store } = this.#parts;
+    const { version, python } = build;
+    samples.add(
+      "millrace_build_info",
+      { version, node: process.versions.node, python, store: store.kind },
+      1,
+    );
+    samples.add("millrace_records_waiting", {}, journal.waiting);
+    samples.add("millrace_runs_lost_total", {}, journal.lost);
+    this.#measureProcess(samples);
+    this.#measureLag(samples);
+    for (const live of this.#parts.catalog.all()) this.#measureApp(live, samples);
+    await this.#measureStore(samples);
+    return samples;
+  }
+
+  #measureApp(live: LiveApp, samples: Samples): void {
+    const { app, pool } = live;
+    const { journal, tallies } = this.#parts;
+    // A thousand apps that nobody calls would be most of the answer.
+    if (pool.counts.starts === 0 && pool.waiting === 0) return;
+    const of = { project: app.projectId, app: app.name };
+    const counts = [journal.ended, ...tallies].map(({ byApp }) => byApp.get(app.number));
+    for (const state of ["success", "failure", "cancelled"] as const) {
+      const total = counts.reduce((sum, count) => sum + (count?.[state] ?? 0), 0);
+      samples.add("millrace_runs_total", { ...of, state }, total);
+    }
+    const replicas = [...pool.replicas];
+    for (const state of REPLICA_STATES) {
+      const count = replicas.filter((replica) => replica.state === state).length;
+      samples.add("millrace_replicas", { ...of, state }, count);
+    }
+    const running = replicas.reduce((sum, { calls }) => sum + calls.size, 0);
+    samples.add("millrace_runs_running", of, running);
+    samples.add("millrace_runs_waiting", of, pool.waiting);
+    samples.add("millrace_queue_oldest_seconds", of, pool.oldestWaitMs / 1000);
+    samples.add("millrace_replica_starts_total", of, pool.counts.starts);
+    samples.add("millrace_cold_starts_total", of, pool.counts.coldStarts);
+    samples.add("millrace_replica_deaths_total", of, pool.counts.deaths);
+  }
+
+  async #measureStore(samples: Samples): Promise<void> {
+    const { store, catalog, deliverer, clock } = this.#parts;
+    const [queued, pending] = await Promise.all([
+      store.figures.queuedRuns(),
+      store.figures.pendingDeliveries(),
+    ]);
+    const now = clock.now();
+    const age = (since: number | null): number => (since === null ? 0 : Math.max(0, now - since) / 1000);
+    for (const { appNumber, count, oldestAt } of queued) {
+      const app = catalog.byNumber(appNumber)?.app;
+      if (!app) continue;
+      const of = { project: app.projectId, app: app.name };
+      samples.add("millrace_async_queued", of, count);
+      samples.add("millrace_async_oldest_seconds", of, age(oldestAt));
+    }
+    for (const state of ["delivered", "pending", "failed"] as const) {
+      samples.add("millrace_webhook_attempts_total", { result: RESULTS[state] }, deliverer.attempts[state]);
+    }
+    samples.add("millrace_webhooks_pending", {}, pending.count);
+    samples.add("millrace_webhook_oldest_seconds", {}, age(pending.oldestAt));
+  }
+
+  #measureProcess(samples: Samples): void {
+    const { user, system } = process.cpuUsage();
+    samples.add("process_cpu_seconds_total", {}, (user + system) / 1e6);
+    samples.add("process_resident_memory_bytes", {}, process.memoryUsage.rss());
+    samples.add("process_open_fds", {}, readdirSync("/proc/self/fd").length);
+    samples.add("process_start_time_seconds", {}, Math.round(performance.timeOrigin) / 1000);
+  }
+
+  #measureLag(samples: Samples): void {
+    for (const quantile of LAG_QUANTILES) {
+      // What is recorded is the time between two ticks of its timer.
+      const nanoseconds = this.#lag.count === 0 ? 0 : this.#lag.percentile(quantile * 100);
+      const seconds = Math.max(0, nanoseconds / 1e9 - LAG_RESOLUTION_MS / 1000);
+      samples.add("millrace_event_loop_lag_seconds", { quantile: String(quantile) }, seconds);
+    }
+    this.#lag.reset();
+  }
+}

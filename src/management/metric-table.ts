@@ -1,0 +1,125 @@
+/** One thing that is measured. */
+export type Metric = {
+  readonly kind: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly help: string;
+};
+
+const OF_APP = ["project", "app"] as const;
+
+/** Everything `/metrics` shows, by name. `docs/metrics.md` lists the same. */
+export const METRICS = {
+  millrace_build_info: {
+    kind: "gauge",
+    labels: ["version", "node", "python", "store"],
+    help: "Always 1; the labels say what runs.",
+  },
+  millrace_runs_total: {
+    kind: "counter",
+    labels: [...OF_APP, "state"],
+    help: "Runs that ended, by final state.",
+  },
+  millrace_runs_running: {
+    kind: "gauge",
+    labels: OF_APP,
+    help: "Runs in the hands of replicas.",
+  },
+  millrace_runs_waiting: {
+    kind: "gauge",
+    labels: OF_APP,
+    help: "Runs in memory that wait for a replica, callers' and claimed async ones.",
+  },
+  millrace_queue_oldest_seconds: {
+    kind: "gauge",
+    labels: OF_APP,
+    help: "How long the first waiting caller has waited; 0 when none waits.",
+  },
+  millrace_async_queued: {
+    kind: "gauge",
+    labels: OF_APP,
+    help: "Accepted async runs that wait in the store.",
+  },
+  millrace_async_oldest_seconds: {
+    kind: "gauge",
+    labels: OF_APP,
+    help: "How long the oldest of those has waited; 0 when none waits.",
+  },
+  millrace_replicas: {
+    kind: "gauge",
+    labels: [...OF_APP, "state"],
+    help: "Replicas: starting, ready or draining.",
+  },
+  millrace_replica_starts_total: {
+    kind: "counter",
+    labels: OF_APP,
+    help: "Replicas started.",
+  },
+  millrace_cold_starts_total: {
+    kind: "counter",
+    labels: OF_APP,
+    help: "Times an app went from no ready replica to one.",
+  },
+  millrace_replica_deaths_total: {
+    kind: "counter",
+    labels: OF_APP,
+    help: "Replicas that ended and were not told to.",
+  },
+  millrace_webhook_attempts_total: {
+    kind: "counter",
+    labels: ["result"],
+    help: "Attempts at webhooks: delivered, retry when another one follows, failed when none does.",
+  },
+  millrace_webhooks_pending: {
+    kind: "gauge",
+    labels: [],
+    help: "Deliveries that have not ended.",
+  },
+  millrace_webhook_oldest_seconds: {
+    kind: "gauge",
+    labels: [],
+    help: "How long the oldest of those has been on its way; 0 when there is none.",
+  },
+  millrace_commit_seconds: {
+    kind: "histogram",
+    labels: [],
+    help: "Time of a write to the store, from being asked for to being durable.",
+  },
+  millrace_records_waiting: {
+    kind: "gauge",
+    labels: [],
+    help: "Records of ended runs that are not stored yet.",
+  },
+  millrace_runs_lost_total: {
+    kind: "counter",
+    labels: [],
+    help: "Records of ended runs that will never be stored. Must stay 0.",
+  },
+  millrace_event_loop_lag_seconds: {
+    kind: "gauge",
+    labels: ["quantile"],
+    help: "How late the event loop was since the last scrape.",
+  },
+  process_cpu_seconds_total: {
+    kind: "counter",
+    labels: [],
+    help: "CPU time of the service, without its replicas.",
+  },
+  process_resident_memory_bytes: {
+    kind: "gauge",
+    labels: [],
+    help: "Memory of the service, without its replicas.",
+  },
+  process_open_fds: {
+    kind: "gauge",
+    labels: [],
+    help: "Open file descriptors of the service.",
+  },
+  process_start_time_seconds: {
+    kind: "gauge",
+    labels: [],
+    help: "When the service started, in seconds since 1970.",
+  },
+} as const satisfies Record<string, Metric>;
+
+/** A name of the table. */
+export type MetricName = keyof typeof METRICS;

@@ -1,0 +1,71 @@
+import type { AnyOperation } from "./api/operation.ts";
+import { appOperations } from "./apps.ts";
+import type { AppParts } from "./apps.ts";
+import { auditOperations } from "./audit.ts";
+import type { AuditParts } from "./audit.ts";
+import { deliveryOperations } from "./deliveries.ts";
+import type { DeliveryParts } from "./deliveries.ts";
+import { deviceOperations } from "./devices.ts";
+import type { DeviceParts } from "./devices.ts";
+import { hardwareOperations } from "./hardware.ts";
+import { jwksOperations } from "./jwks.ts";
+import type { JwksParts } from "./jwks.ts";
+import { logOperations } from "./logs.ts";
+import type { LogParts } from "./logs.ts";
+import { meOperations } from "./me.ts";
+import type { MeParts } from "./me.ts";
+import { memberOperations } from "./members.ts";
+import type { MemberParts } from "./members.ts";
+import { projectOperations } from "./projects.ts";
+import type { ProjectParts } from "./projects.ts";
+import { runOperations } from "./runs.ts";
+import { secretOperations } from "./secrets.ts";
+import type { SecretParts } from "./secrets.ts";
+import { serviceAccountOperations } from "./service-accounts.ts";
+import type { ServiceAccountParts } from "./service-accounts.ts";
+import { signInOperations } from "./sign-in.ts";
+import type { SignInParts } from "./sign-in.ts";
+import { volumeFileOperations } from "./volume-files.ts";
+import { volumeOperations } from "./volumes.ts";
+import type { VolumeParts } from "./volumes.ts";
+import { webhookSecretOperations } from "./webhook-secrets.ts";
+import type { WebhookSecretParts } from "./webhook-secrets.ts";
+
+/** What the operations need, all together. */
+export type OperationParts = ServiceAccountParts &
+  ProjectParts &
+  AppParts &
+  LogParts &
+  SecretParts &
+  VolumeParts &
+  DeliveryParts &
+  WebhookSecretParts &
+  AuditParts &
+  SignInParts &
+  MeParts &
+  MemberParts &
+  DeviceParts &
+  JwksParts;
+
+/** Every operation of the management API, in the order its document shows them. */
+export function allOperations(parts: OperationParts): AnyOperation[] {
+  return [
+    ...serviceAccountOperations(parts),
+    ...projectOperations(parts),
+    ...memberOperations(parts),
+    ...appOperations(parts),
+    ...runOperations(parts),
+    ...logOperations(parts),
+    ...secretOperations(parts),
+    ...volumeOperations(parts),
+    ...volumeFileOperations(parts),
+    ...webhookSecretOperations(parts),
+    ...deliveryOperations(parts),
+    ...auditOperations(parts),
+    ...signInOperations(parts),
+    ...meOperations(parts),
+    ...deviceOperations(parts),
+    ...jwksOperations(parts),
+    ...hardwareOperations(),
+  ];
+}

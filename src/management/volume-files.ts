@@ -1,0 +1,133 @@
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+import { z } from "zod";
+import type { OpenFile } from "../apps/volumes/volume.ts";
+import type { Volumes } from "../apps/volumes/volumes.ts";
+import { AppError } from "../model/errors.ts";
+import { readRange } from "./api/byte-range.ts";
+import type { ByteRange } from "./api/byte-range.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+
+const TAG = "Volumes";
+/** Where a part is sent. */
+export const PART_PATH = "/v2/volumes/parts/{part_number}";
+/** Where a file is read. */
+export const DOWNLOAD_PATH = "/v2/volumes/file";
+/** A sender who sends nothing for so long is given up. */
+const STALL_MS = 60_000;
+const READ_BYTES = 256 * 1024;
+
+const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
+const PART_NUMBER = z.object({ part_number: z.coerce.number().int().min(1).max(10_000) });
+
+/** The bytes of files, in and out. The URLs carry their own right: nobody sends a token here. */
+export function volumeFileOperations({ volumes }: { readonly volumes: Volumes }): AnyOperation[] {
+  return [
+    operation({
+      method: "PUT",
+      path: PART_PATH,
+      id: "putPart",
+      tag: TAG,
+      summary: "One part of an upload; sent again, it is again stored",
+      access: null,
+      params: PART_NUMBER,
+      query: GRANT,
+      takesBytes: true,
+      response: z.object({ etag: z.string() }),
+      errors: ["not_found"],
+      handle: async ({ params, query, reply }) => {
+        const { raw } = reply.request;
+        raw.setTimeout(STALL_MS, () => raw.destroy());
+        try {
+          const etag = await volumes.put(query.grant, params.part_number, raw);
+          reply.header("etag", etag);
+          return { etag };
+        } catch (error) {
+          // The sender has gone, and nobody hears the answer.
+          throw raw.destroyed && !raw.complete ? new AppError("bad_request") : error;
+        } finally {
+          raw.setTimeout(0);
+        }
+      },
+    }),
+    operation({
+      method: "GET",
+      path: DOWNLOAD_PATH,
+      id: "readFile",
+      tag: TAG,
+      summary: "A file, or a range of its bytes",
+      access: null,
+      query: GRANT,
+      givesBytes: true,
+      response: z.unknown(),
+      errors: ["forbidden", "not_found", "range_not_satisfiable"],
+      handle: async ({ query, reply }) => {
+        const file = await volumes.open(query.grant);
+        if (!file) throw new AppError("forbidden", { message: "The link is not good, or has expired." });
+        try {
+          return send(reply, file);
+        } catch (error) {
+          await file.handle.close();
+          throw error;
+        }
+      },
+    }),
+  ];
+}
+
+function send(
+  reply: FastifyReply,
+  { handle, stats, name }: OpenFile & { readonly name: string },
+): FastifyReply {
+  const { method, headers } = reply.request;
+  const sizeBytes = Number(stats.size);
+  const etag = `"${stats.size.toString(16)}-${stats.mtimeNs.toString(16)}"`;
+  const isSame = headers["if-range"] === undefined || headers["if-range"] === etag;
+  const range = isSame && method === "GET" ? readRange(headers.range, sizeBytes) : null;
+  if (range === "none") {
+    const unsatisfied = { "content-range": `bytes */${sizeBytes}` };
+    throw new AppError("range_not_satisfiable", { headers: unsatisfied });
+  }
+  const { first, last } = range ?? { first: 0, last: sizeBytes - 1 };
+  reply.headers({
+    "content-type": "application/octet-stream",
+    "content-length": String(last - first + 1),
+    "content-disposition": `attachment; filename*=UTF-8''${encoded(name)}`,
+    "content-security-policy": "sandbox",
+    "accept-ranges": "bytes",
+    "cache-control": "private, no-store",
+    "last-modified": stats.mtime.toUTCString(),
+    etag,
+    ...(range && { "content-range": `bytes ${first}-${last}/${sizeBytes}` }),
+  });
+  const sent = method === "HEAD" ? { first: 0, last: -1 } : { first, last };
+  return reply.code(range ? 206 : 200).send(bytesOf(handle, sent));
+}
+
+/** The bytes, and then no open file; breaks off when there are fewer, as when an app cuts the file meanwhile. */
+function bytesOf(handle: OpenFile["handle"], { first, last }: ByteRange): Readable {
+  let at = first;
+  const readOn = async (stream: Readable): Promise<void> => {
+    const size = Math.min(READ_BYTES, last - at + 1);
+    if (size <= 0) {
+      stream.push(null);
+      return;
+    }
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(size), 0, size, at);
+    if (bytesRead === 0) throw new Error("the file became shorter while it was read");
+    at += bytesRead;
+    stream.push(buffer.subarray(0, bytesRead));
+  };
+  const stream = new Readable({
+    read() {
+      readOn(this).catch((error: Error) => this.destroy(error));
+    },
+  });
+  return stream.once("close", () => void handle.close());
+}
+
+/** For a header: everything but letters, digits and a few marks by its bytes. */
+function encoded(name: string): string {
+  return encodeURIComponent(name).replaceAll(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`);
+}

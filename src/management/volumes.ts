@@ -1,0 +1,164 @@
+import { z } from "zod";
+import type { Volumes } from "../apps/volumes/volumes.ts";
+import type { Audit } from "../identity/audit.ts";
+import { baseUrlOf } from "./api/base-url.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation, Call } from "./api/operation.ts";
+import { record } from "./api/record.ts";
+import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { DOWNLOAD_PATH, PART_PATH } from "./volume-files.ts";
+
+export type VolumeParts = {
+  readonly volumes: Volumes;
+  readonly audit: Pick<Audit, "record">;
+  readonly publicBaseUrl: string | null;
+};
+
+const TAG = "Volumes";
+const PATH = "/v2/projects/{project_id}/volumes/default";
+const MAX_PARTS = 10_000;
+const FILE_PATH = z.string().min(1).max(4_000);
+/** Clients name one; there is one. */
+const REGION = z.string().max(100).nullish();
+
+const ENTRY = z.object({
+  name: z.string(),
+  is_folder: z.boolean(),
+  size_bytes: z.int(),
+  last_modified: TIMESTAMP,
+});
+const FILE = z.object({ file_path: z.string(), size_bytes: z.int().nullable() });
+
+const UPLOAD = z.object({ file_path: FILE_PATH, part_count: z.int().min(0).max(MAX_PARTS), region: REGION });
+const COMPLETED = z.object({
+  upload_id: z.string().min(1).max(10_000),
+  file_path: FILE_PATH,
+  parts: z
+    .array(z.object({ part_number: z.int().min(1).max(MAX_PARTS), etag: z.string().max(200) }))
+    .max(MAX_PARTS),
+  region: REGION,
+});
+
+/** A project's files: what its apps see as their persistent storage. */
+export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts): AnyOperation[] {
+  const recordFile = async (
+    call: Call<{ readonly project_id: string }, unknown, unknown>,
+    action: "write" | "remove",
+    target: string,
+    { before, after }: { readonly before: number | null; readonly after: number | null },
+  ): Promise<void> => {
+    const [was, is] = [before, after].map((sizeBytes) => (sizeBytes === null ? null : { sizeBytes }));
+    await record(audit, call, { action: `volume.${action}`, target, before: was, after: is });
+  };
+
+  return [
+    operation({
+      method: "GET",
+      path: `${PATH}/ls`,
+      id: "listFiles",
+      tag: TAG,
+      summary: "What a folder holds; nothing where there is no such folder",
+      access: "deploy",
+      params: PROJECT_PATH,
+      query: z.object({ dir: z.string().max(4_000).default("/") }),
+      response: z.array(ENTRY),
+      handle: async ({ params, query }) =>
+        (await volumes.list(params.project_id, query.dir)).map(
+          ({ name, isFolder, sizeBytes, modifiedAt }) => ({
+            name,
+            is_folder: isFolder,
+            size_bytes: sizeBytes,
+            last_modified: timestamp(modifiedAt),
+          }),
+        ),
+    }),
+    operation({
+      method: "POST",
+      path: `${PATH}/cp/initialize`,
+      id: "beginUpload",
+      tag: TAG,
+      summary: "Begin an upload; each part is PUT to its own URL",
+      access: "admin",
+      params: PROJECT_PATH,
+      body: UPLOAD,
+      response: z.object({
+        upload_id: z.string(),
+        parts: z.array(z.object({ part_number: z.int(), url: z.url() })),
+      }),
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { file_path: filePath, part_count: partCount } = call.body;
+        const uploadId = await volumes.begin(call.params.project_id, filePath, partCount);
+        // An empty file has no parts, and clients do not complete it: it is there now.
+        if (partCount === 0) await recordFile(call, "write", filePath, { before: null, after: 0 });
+        const base = baseUrlOf(call.reply.request, publicBaseUrl);
+        call.reply.header("cache-control", "no-store");
+        return {
+          upload_id: uploadId,
+          parts: Array.from({ length: partCount }, (_, place) => ({
+            part_number: place + 1,
+            url: `${base}${PART_PATH.replace("{part_number}", String(place + 1))}?grant=${uploadId}`,
+          })),
+        };
+      },
+    }),
+    operation({
+      method: "POST",
+      path: `${PATH}/cp/complete`,
+      id: "completeUpload",
+      tag: TAG,
+      summary: "Make the parts one file",
+      access: "admin",
+      params: PROJECT_PATH,
+      body: COMPLETED,
+      response: FILE,
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { upload_id: uploadId, file_path: filePath, parts } = call.body;
+        const tags = parts.map(({ part_number: partNumber, etag }) => ({ partNumber, etag }));
+        const change = { uploadId, filePath, tags };
+        const { beforeBytes: before, afterBytes: after } = await volumes.complete(
+          call.params.project_id,
+          change,
+        );
+        await recordFile(call, "write", filePath, { before, after });
+        return { file_path: filePath, size_bytes: after };
+      },
+    }),
+    operation({
+      method: "GET",
+      path: `${PATH}/download`,
+      id: "offerFile",
+      tag: TAG,
+      summary: "A URL that gives a file to whoever has it, for an hour",
+      access: "deploy",
+      params: PROJECT_PATH,
+      query: z.object({ file_path: FILE_PATH }),
+      response: z.object({ url: z.url() }),
+      errors: ["not_found"],
+      handle: async ({ params, query, reply }) => {
+        const grant = await volumes.offer(params.project_id, query.file_path);
+        reply.header("cache-control", "no-store");
+        return { url: `${baseUrlOf(reply.request, publicBaseUrl)}${DOWNLOAD_PATH}?grant=${grant}` };
+      },
+    }),
+    operation({
+      method: "DELETE",
+      path: `${PATH}/rm`,
+      id: "removeFile",
+      tag: TAG,
+      summary: "Remove a file, or a folder whose path ends with /",
+      access: "admin",
+      params: PROJECT_PATH,
+      query: z.object({ file_path: FILE_PATH }),
+      response: z.object({ file_path: z.string() }),
+      errors: ["not_found"],
+      handle: async (call) => {
+        const { file_path: filePath } = call.query;
+        const { beforeBytes: before } = await volumes.remove(call.params.project_id, filePath);
+        await recordFile(call, "remove", filePath, { before, after: null });
+        return { file_path: filePath };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,80 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { testDatabases } from "../support/databases.ts";
+import { KillableService } from "../support/killable-service.ts";
+import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
+import { until } from "../support/service.ts";
+import { WebhookTarget } from "../support/webhook-target.ts";
+
+const databases = testDatabases();
+
+test("a replica that stood still past response_grace_period comes too late with its result: one end, one webhook", async () => {
+  const target = await WebhookTarget.open();
+  const app = { main: LEDGER_APP, toml: '[scaling]\nmax_replicas = 1\nresponse_grace_period = "1s"\n' };
+  const env = { MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8" };
+  const service = await KillableService.deploy(await databases.fresh("sqlite"), app, env);
+  expect(await service.start()).toBe(true);
+  const id = await accept(service, "hold", `&webhookEndpoint=${encodeURIComponent(target.url)}`);
+  await until("it runs", () => Ledger.read(service).pids.has(id));
+  const pid = Ledger.read(service).pids.get(id)!;
+  process.kill(pid, "SIGSTOP");
+  expect(await service.ended(id)).toMatchObject({ status: "failure", statusCode: 504, attempt: 1 });
+  await until(
+    "its webhook is delivered",
+    async () => (await service.find(id))?.webhookStatus === "delivered",
+  );
+  const end = await service.find(id);
+
+  writeFileSync(path.join(service.storageDir, "go"), "");
+  process.kill(pid, "SIGCONT");
+  await until("it returns after all", () => Ledger.read(service).ended(id) === 1);
+  // On the same replica, if it was in time: behind the late result, on the same connection.
+  const next = await accept(service, "run");
+  expect(await service.ended(next)).toMatchObject({ status: "success", result: resultOf(1) });
+  expect(await service.find(id)).toEqual(end);
+  expect(target.received.map(({ headers }) => headers["x-millrace-run-status"])).toEqual(["504"]);
+  await service.stop();
+});
+
+test("a service that stood still past its lease finds its runs taken over: its late ends are refused", async () => {
+  const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
+  const first = await KillableService.deploy(await databases.fresh("postgres"), app);
+  const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-second-"));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const second = await first.sibling(dataDir);
+  expect(await first.start()).toBe(true);
+  const ids = [await accept(first, "hold"), await accept(first, "hold")];
+  const allBegun = (service: KillableService) => ids.every((id) => Ledger.read(service).begun(id) === 1);
+  await until("both run", () => allBegun(first));
+  expect(await second.start()).toBe(true);
+  process.kill(first.command.pid, "SIGSTOP");
+  // Its replicas go on, and their results wait for it.
+  writeFileSync(path.join(first.storageDir, "go"), "");
+  await until("both are taken over", () => allBegun(second), 40_000);
+  mkdirSync(second.storageDir, { recursive: true });
+  writeFileSync(path.join(second.storageDir, "go"), "");
+  for (const id of ids) {
+    expect(await second.ended(id)).toMatchObject({ status: "success", result: resultOf(1), attempt: 1 });
+  }
+  const ends = await Promise.all(ids.map((id) => second.find(id)));
+
+  process.kill(first.command.pid, "SIGCONT");
+  const refused = () => first.command.stderr.split("a late end of a run was refused").length - 1;
+  await until("the late ends are refused", () => refused() === ids.length);
+  expect(await Promise.all(ids.map((id) => second.find(id)))).toEqual(ends);
+  expect(ids.map((id) => Ledger.read(first).ended(id))).toEqual([1, 1]);
+  for (const service of [first, second]) {
+    const next = await accept(service, "run");
+    expect(await service.ended(next)).toMatchObject({ status: "success", result: resultOf(1) });
+  }
+  await Promise.all([first.stop(), second.stop()]);
+}, 120_000);
+
+async function accept(service: KillableService, functionName: string, query = ""): Promise<string> {
+  const body = functionName === "hold" ? { n: 1, name: "go" } : { n: 1 };
+  const { status, json } = await service.post(body, { functionName, query: `?async=true${query}` });
+  expect(status).toBe(202);
+  return json.run_id as string;
+}

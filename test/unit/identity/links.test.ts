@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { Links } from "../../../src/identity/links.ts";
+import { Seal } from "../../../src/kit/seal.ts";
+import { HandClock } from "../../support/identity-site.ts";
+
+test("a link opens only what it was made for, here, and in time", () => {
+  const clock = new HandClock(1_000);
+  const links = new Links(new Seal(Buffer.alloc(32, 1)), clock);
+  const elsewhere = new Links(new Seal(Buffer.alloc(32, 2)), clock);
+  const person = { id: "u-1", updatedAt: 5 };
+  const [setup, password] = [links.setup(), links.password(person)];
+  expect([links.isSetup(setup), links.isSetup(password), elsewhere.isSetup(setup)]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  expect(links.readPassword(password)).toEqual(person);
+  expect([links.readPassword(setup), elsewhere.readPassword(password)]).toEqual([null, null]);
+  for (const bad of ["", "x", password.slice(0, -2), `A${password.slice(1)}`]) {
+    expect(links.readPassword(bad)).toBeNull();
+  }
+  clock.nowMs += 7 * 86_400_000;
+  expect(links.readPassword(password)).toBeNull();
+  expect(links.isSetup(setup)).toBe(true);
+});

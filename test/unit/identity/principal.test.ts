@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { ROLES, requirePerson, requireRole } from "../../../src/identity/principal.ts";
+import type { Principal, Role } from "../../../src/identity/principal.ts";
+
+const account = (role: Role): Principal => ({ accountId: "sa-1", projectId: "p-one", role, expiresAt: 1 });
+const person: Principal = {
+  personId: "u-1",
+  sessionId: "s",
+  email: "ada@example.com",
+  projectId: null,
+  role: null,
+  roles: new Map<string, Role>([
+    ["p-one", "admin"],
+    ["p-two", "deploy"],
+  ]),
+  expiresAt: 1,
+};
+
+/** The roles that the principal has in the project. */
+function held(principal: Principal, projectId: string): Role[] {
+  return ROLES.filter((role) => {
+    try {
+      requireRole(principal, projectId, role);
+      return true;
+    } catch (error) {
+      expect(error).toMatchObject({ code: "forbidden" });
+      return false;
+    }
+  });
+}
+
+test("each role has all of the one before it, in its own project alone", () => {
+  expect(ROLES.map((role) => held(account(role), "p-one"))).toEqual([["run"], ["run", "deploy"], [...ROLES]]);
+  expect(held(account("admin"), "p-two")).toEqual([]);
+});
+
+test("a person has in each project what their membership gives", () => {
+  expect(held(person, "p-one")).toEqual([...ROLES]);
+  expect(held(person, "p-two")).toEqual(["run", "deploy"]);
+  for (const projectId of ["p-three", "", "null"]) expect(held(person, projectId)).toEqual([]);
+});
+
+test("only a person is a person", () => {
+  expect(requirePerson(person)).toBe(person);
+  for (const other of [account("admin"), null]) {
+    expect(() => requirePerson(other)).toThrow(expect.objectContaining({ code: "forbidden" }) as Error);
+  }
+});

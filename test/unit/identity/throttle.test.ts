@@ -1,0 +1,60 @@
+import { describe, expect, test } from "vitest";
+import { SignInThrottle, addressKey } from "../../../src/identity/throttle.ts";
+import { HandClock } from "../../support/identity-site.ts";
+
+/** How many of so many attempts are let through. */
+function letThrough(throttle: SignInThrottle, attempts: readonly (readonly [account: string, ip: string])[]) {
+  return attempts.filter(([account, ip]) => {
+    try {
+      throttle.enter(account, ip);
+      return true;
+    } catch (error) {
+      expect(error).toMatchObject({ code: "too_many_requests", status: 429 });
+      return false;
+    }
+  }).length;
+}
+
+describe("sign-in is slowed down", () => {
+  test("by address, whatever accounts are tried", () => {
+    const throttle = new SignInThrottle(new HandClock());
+    const attempts = Array.from({ length: 50 }, (_, i) => [`account ${i}`, "192.0.2.1"] as const);
+    expect(letThrough(throttle, attempts)).toBe(20);
+    expect(letThrough(throttle, [["account 1", "192.0.2.2"]])).toBe(1);
+  });
+
+  test("by account, from whatever addresses", () => {
+    const clock = new HandClock();
+    const throttle = new SignInThrottle(clock);
+    const attempts = Array.from({ length: 50 }, (_, i) => ["ada", `192.0.2.${i}`] as const);
+    expect(letThrough(throttle, attempts)).toBe(10);
+    // Those turned away for the account's sake cost their address nothing.
+    const others = Array.from({ length: 20 }, (_, i) => [`other ${i}`, "192.0.2.49"] as const);
+    expect(letThrough(throttle, others)).toBe(20);
+    clock.nowMs += 86_400_000;
+    expect(letThrough(throttle, attempts)).toBe(10);
+  });
+
+  test("but not by success, and never where somebody has signed in before", () => {
+    const throttle = new SignInThrottle(new HandClock());
+    for (let i = 0; i < 100; i++) throttle.enter("ada", "192.0.2.1").succeed();
+    const guesses = Array.from({ length: 50 }, (_, i) => ["ada", `198.51.100.${i}`] as const);
+    expect(letThrough(throttle, guesses)).toBe(10);
+    // Behind one proxy: her neighbours use up the address.
+    const neighbours = Array.from({ length: 50 }, (_, i) => [`other ${i}`, "192.0.2.1"] as const);
+    expect(letThrough(throttle, neighbours)).toBe(20);
+    throttle.enter("ada", "192.0.2.1").succeed();
+    const mistyped = Array.from({ length: 50 }, () => ["ada", "192.0.2.1"] as const);
+    expect(letThrough(throttle, mistyped)).toBe(10);
+  });
+});
+
+test("of an IPv6 address its network counts, and a mapped IPv4 address is that address", () => {
+  expect(addressKey("192.0.2.1")).toBe("192.0.2.1");
+  expect(addressKey("::ffff:192.0.2.1")).toBe("192.0.2.1");
+  expect(addressKey("2001:db8:1:2:3:4:5:6")).toBe("2001:db8:1:2");
+  expect(addressKey("2001:0DB8:1:2::")).toBe("2001:db8:1:2");
+  expect(addressKey("2001:db8::6")).toBe("2001:db8:0:0");
+  expect(addressKey("::1")).toBe("0:0:0:0");
+  expect(addressKey("not an address")).toBe("not an address");
+});
