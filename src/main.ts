@@ -12,22 +12,13 @@ import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
 import type { ArrivalLimits } from "./gateway/server.ts";
-import { Audit } from "./identity/audit.ts";
-import { Devices } from "./identity/devices.ts";
-import { Links } from "./identity/links.ts";
+import { identityParts } from "./identity/identity-parts.ts";
 import { ensureOwner } from "./identity/owner.ts";
 import type { Owner } from "./identity/owner.ts";
 import { KeyRing } from "./identity/key-ring.ts";
-import { Passwords } from "./identity/passwords.ts";
-import { People } from "./identity/people.ts";
-import { Sessions } from "./identity/sessions.ts";
-import { SignInThrottle } from "./identity/throttle.ts";
 import { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/address-ranges.ts";
-import { DiskReserve } from "./kit/disk-reserve.ts";
 import { systemClock } from "./kit/clock.ts";
-import type { Clock } from "./kit/clock.ts";
-import { steady } from "./kit/steady-clock.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
@@ -37,18 +28,7 @@ import { Management } from "./management/server.ts";
 import { Home } from "./replicas/home.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import { findInterpreter } from "./replicas/process/interpreter.ts";
-import { Canceller } from "./runs/cancel.ts";
-import { ClaimKeeper } from "./runs/claim-keeper.ts";
-import { Dispatcher } from "./runs/dispatcher.ts";
-import { Executor } from "./runs/execute.ts";
-import { Journal } from "./runs/journal.ts";
-import { LightKeeper } from "./runs/light-keeper.ts";
-import { RunLookup } from "./runs/lookup.ts";
-import { PartWriter } from "./runs/part-writer.ts";
-import { Sweeper } from "./runs/sweeper.ts";
-import { Submitter } from "./runs/submit.ts";
-import { Deliverer } from "./runs/webhooks/deliverer.ts";
-import { SigningSecrets } from "./runs/webhooks/signing-secrets.ts";
+import { startRuns } from "./runs/start-runs.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
 import { openStore } from "./store/store.ts";
 import type { Store } from "./store/store.ts";
@@ -76,9 +56,6 @@ export type ServiceOptions = {
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
   readonly aroundStore?: (store: Store) => Store;
 };
-
-/** How long a stop waits for a database that does not take the last records. */
-const SETTLE_MS = 5_000;
 
 /** What stands in the data directory apart from the apps: database, keys, owner. */
 export async function openInstallation(
@@ -161,7 +138,10 @@ async function start(
     (opened) => opened.close({ kind: "refused", code: "draining" }),
   );
   const webhookAllow = new AddressRanges(settings.webhookAllow);
-  const runs = await startRuns({ ...settings, store, seal, log, clock, webhookAllow, catalog }, life);
+  const target = (appNumber: number) => catalog.byNumber(appNumber)?.target ?? null;
+  const retentions = () => catalog.retentions();
+  const parts = { ...settings, store, seal, log, clock, webhookAllow, target, retentions };
+  const runs = await startRuns(parts, life);
   const volumes = await life.start(
     "volumes",
     () => new Volumes({ dataDir: settings.dataDir, seal, clock, log, isDiskLow: () => runs.reserve.isLow }),
@@ -234,118 +214,6 @@ async function start(
       await runs.journal.settle();
     },
     stop: () => life.stop(),
-  };
-}
-
-/** Who may ask for what, beyond tokens. */
-function identityParts(
-  { store, seal, tokens }: { readonly store: Store; readonly seal: Seal; readonly tokens: Tokens },
-  clock: Clock,
-) {
-  const sessions = new Sessions({ store, tokens, clock });
-  const people = new People({
-    store,
-    tokens,
-    sessions,
-    passwords: new Passwords(seal),
-    links: new Links(seal, clock),
-    throttle: new SignInThrottle(clock),
-    clock,
-  });
-  return { audit: new Audit(store, clock), sessions, people, devices: new Devices(store, sessions, clock) };
-}
-
-type RunsParts = {
-  readonly store: Store;
-  readonly seal: Seal;
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly webhookAllow: AddressRanges;
-  readonly catalog: Catalog;
-  readonly maxRuns: number;
-  readonly maxStorageBytes: number;
-  readonly dataDir: string;
-  readonly diskReserveBytes: number;
-};
-
-/** What runs need from their acceptance to their webhook. */
-async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, seal, log, clock, webhookAllow, catalog } = parts;
-  // Among services that share a database, this one until it ends.
-  const owner = randomUUID();
-  // Deliveries are due by a clock that cannot be set: a wrong date neither delays nor repeats one.
-  const steadyClock = steady(clock);
-  const secrets = new SigningSecrets({ store, seal, clock });
-  const deliverer = await life.start(
-    "deliverer",
-    () => new Deliverer({ store, seal, secrets, clock, steadyClock, log, allow: webhookAllow, owner }),
-    (started) => started.stop(),
-  );
-  const onDeliveries = (): void => deliverer.wake();
-  const journal = await life.start(
-    "journal",
-    () => new Journal(store, log, onDeliveries),
-    (started) => started.settle(SETTLE_MS),
-  );
-  const lightKeeper = await life.start(
-    "ends of light runs",
-    () => new LightKeeper(journal, steadyClock),
-    (started) => started.settle(),
-  );
-  const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
-  const keeper = await life.start(
-    "ends of runs",
-    () => new ClaimKeeper({ store, clock: steadyClock, log, onDeliveries, onReleased }),
-    (started) => started.stop(),
-  );
-  // Stopped before the keepers: they wait for it, and only when it stops does it give up on a storage that is away.
-  const partWriter = await life.start(
-    "transcripts",
-    () => new PartWriter(store, log),
-    (started) => started.stop(),
-  );
-  const executor = new Executor({ clock, store, partWriter }, lightKeeper);
-  const target = (appNumber: number) => catalog.byNumber(appNumber)?.target ?? null;
-  const dispatcher = new Dispatcher({ store, executor, keeper, partWriter, clock, log, owner, target });
-  await dispatcher.start();
-  deliverer.start();
-  const sweeper = await life.start(
-    "sweeper",
-    () => new Sweeper({ ...parts, apps: () => catalog.retentions() }),
-    (started) => started.stop(),
-  );
-  sweeper.start();
-  const lookup = new RunLookup(executor, journal, store);
-  const canceller = new Canceller(lookup, store, clock, onDeliveries, target);
-  const reserve = await life.start(
-    "disk reserve",
-    () => new DiskReserve(parts.dataDir, store.kind === "sqlite" ? parts.diskReserveBytes : 0),
-    (started) => started.stop(),
-  );
-  await reserve.start();
-  const submitter = new Submitter({
-    reserve,
-    store,
-    executor,
-    dispatcher,
-    keeper,
-    lightKeeper,
-    partWriter,
-    clock,
-    owner,
-  });
-  return {
-    executor,
-    journal,
-    lightKeeper,
-    lookup,
-    canceller,
-    submitter,
-    dispatcher,
-    deliverer,
-    secrets,
-    sweeper,
-    reserve,
   };
 }
 

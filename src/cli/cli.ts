@@ -1,16 +1,12 @@
-import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { ConfigError } from "../config/problems.ts";
+import { VERSION } from "../config/release.ts";
 import { SETTING_KEYS, envOf, flagOf } from "../config/setting-keys.ts";
 import type { ServeFlags } from "./serve.ts";
 import type { ListenFlags } from "./webhook.ts";
 
 const FAILURE = 1;
 const USAGE = 2;
-
-const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
-  version: string;
-};
 
 function withSettings(command: Command): Command {
   command.option("--config <file>", "settings file (TOML)");
@@ -23,7 +19,7 @@ function withSettings(command: Command): Command {
 
 const program = new Command("millrace")
   .description("Deploy a Python function; call it over HTTP.")
-  .version(version)
+  .version(VERSION)
   .showHelpAfterError("(millrace --help lists what there is)")
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : USAGE));
 
@@ -42,6 +38,29 @@ withSettings(program.command("bootstrap"))
   .option("--json", "print one JSON document")
   .addHelpText("after", "\nExample:\n  millrace bootstrap --json")
   .action(async (flags: ServeFlags) => (await import("./bootstrap.ts")).bootstrap(flags));
+
+withSettings(program.command("backup"))
+  .argument("<file>", "the archive to write")
+  .description("save everything into one file; the service may go on meanwhile")
+  .option("--json", "print one JSON document")
+  .addHelpText("after", "\nExample:\n  millrace backup /var/backups/millrace.tar")
+  .action(async (file: string, flags: ServeFlags) => (await import("./backup.ts")).backup(file, flags));
+
+withSettings(program.command("restore"))
+  .argument("<file>", "an archive that backup wrote")
+  .description("make a data directory of a backup")
+  .option("--json", "print one JSON document")
+  .addHelpText(
+    "after",
+    "\nExample:\n  millrace restore /var/backups/millrace.tar --data-dir /var/lib/millrace",
+  )
+  .action(async (file: string, flags: ServeFlags) => (await import("./restore.ts")).restore(file, flags));
+
+withSettings(program.command("doctor"))
+  .description("look at everything the service depends on, and say what to do")
+  .option("--json", "print one JSON document")
+  .addHelpText("after", "\nExample:\n  millrace doctor")
+  .action(async (flags: ServeFlags) => (await import("./doctor.ts")).doctor(flags));
 
 program
   .command("webhook")

@@ -68,7 +68,7 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       handle: async ({ params }) => {
         const apps = await store.apps.list(params.project_id);
         return apps.map((app) => {
-          const { id, status, createdAt, updatedAt } = brief(app, catalog.byNumber(app.number));
+          const { id, status, createdAt, updatedAt } = brief(app, catalog.find(app.projectId, app.name));
           return { id, status, createdAt, updatedAt };
         });
       },
@@ -85,7 +85,7 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       errors: ["app_not_found"],
       handle: async ({ params }) => {
         const app = await findApp(store, params);
-        const live = catalog.byNumber(app.number);
+        const live = catalog.find(app.projectId, app.name);
         const config = live?.version.config;
         return {
           ...brief(app, live),
@@ -113,7 +113,8 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       response: z.array(CONTAINER),
       errors: ["app_not_found"],
       handle: async ({ params }) => {
-        const live = catalog.byNumber((await findApp(store, params)).number);
+        const { projectId, name } = await findApp(store, params);
+        const live = catalog.find(projectId, name);
         return live ? containersOf(live, params.app_id) : [];
       },
     }),

@@ -1,30 +1,64 @@
 import { chmod, rm } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { Server } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import path from "node:path";
 
-/** What the command line may ask of a running service on the same machine. */
-export type ControlRequests = { readonly bootstrap: () => unknown };
+/** What the command line may ask of a running service on the same machine, by name. */
+export type ControlRequests = {
+  /** The default project, its owner's token, the addresses. */
+  readonly bootstrap: () => unknown;
+  /** Copies the SQLite database into a new file. */
+  readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
+  /** What a look at the whole database gave. */
+  readonly inspectDatabase: () => Promise<unknown>;
+};
+
+const MAX_INPUT_BYTES = 64 * 1024;
 
 /** The control socket's place; only the service's own user can reach it. */
 export function controlSocketPath(runtimeDir: string): string {
   return path.join(runtimeDir, "control.sock");
 }
 
-/** Answers `GET /<name>` with JSON for each request named. */
+/** Answers `POST /<name>`, its input a JSON object, with JSON for each request named. */
 export async function openControlSocket(runtimeDir: string, requests: ControlRequests): Promise<Server> {
   const address = controlSocketPath(runtimeDir);
   await rm(address, { force: true });
   const server = createServer((request, response) => {
-    const name = request.url?.slice(1) ?? "";
-    const answer = Object.hasOwn(requests, name) ? requests[name as keyof ControlRequests] : null;
-    response.writeHead(answer ? 200 : 404, { "content-type": "application/json" });
-    response.end(JSON.stringify(answer ? answer() : { message: "no such request" }));
+    answer(requests, request).then(
+      (result) => send(response, 200, result ?? null),
+      (error: unknown) =>
+        send(response, 500, { message: error instanceof Error ? error.message : String(error) }),
+    );
   });
+  // A copy of a large database takes as long as it takes.
+  server.requestTimeout = 0;
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(address, resolve);
   });
   await chmod(address, 0o600);
   return server;
+}
+
+async function answer(requests: ControlRequests, request: IncomingMessage): Promise<unknown> {
+  const name = request.url?.slice(1) ?? "";
+  if (!Object.hasOwn(requests, name)) throw new Error(`this service knows no request ${name}`);
+  const ask = requests[name as keyof ControlRequests];
+  return await ask((await readInput(request)) as never);
+}
+
+async function readInput(request: IncomingMessage): Promise<unknown> {
+  let text = "";
+  request.setEncoding("utf8");
+  for await (const part of request) {
+    text += String(part);
+    if (text.length > MAX_INPUT_BYTES) throw new Error("the input is too large");
+  }
+  return text === "" ? {} : JSON.parse(text);
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(body));
 }

@@ -9,7 +9,8 @@ const WINDOW_MS = 5;
  */
 export class ReadingPace {
   #usedMs = 0;
-  #timer: NodeJS.Timeout | null = null;
+  /** The next window is on its way. */
+  #isTicking = false;
   /** Readers that go on when there is time again, the one that waits longest first. */
   #waiting: (() => void)[] = [];
 
@@ -21,7 +22,9 @@ export class ReadingPace {
   /** Counts what a reader has used. */
   spend(ms: number): void {
     this.#usedMs += ms;
-    this.#timer ??= setTimeout(() => this.#begin(), WINDOW_MS);
+    if (this.#isTicking) return;
+    this.#isTicking = true;
+    setTimeout(() => this.#begin(), WINDOW_MS);
   }
 
   /** Calls `goOn` when there is time again; only a reader that has spent some waits. */
@@ -30,7 +33,7 @@ export class ReadingPace {
   }
 
   #begin(): void {
-    this.#timer = null;
+    this.#isTicking = false;
     this.#usedMs = 0;
     const waiting = this.#waiting;
     this.#waiting = [];

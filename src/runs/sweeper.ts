@@ -22,6 +22,8 @@ const REST_MS = 20;
 const DAY_MS = 24 * 3600 * 1000;
 const RECORD_MS = 30 * DAY_MS;
 const KEY_MS = DAY_MS;
+/** Of all lines that apps printed. */
+const MAX_LOG_BYTES = 2_000_000_000;
 
 /**
  * Removes what is kept no longer, in small steps: by age, and by the installation's caps the oldest first. By a
@@ -57,6 +59,7 @@ export class Sweeper {
     await this.#step((limit) => store.retention.removeRuns({ cutoff: now - RECORD_MS, limit }));
     await this.#step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
     await this.#step((limit) => store.retention.removeDeliveries({ before: now - RECORD_MS, limit }));
+    await this.#step((limit) => store.logs.expire({ before: now - RECORD_MS, limit }));
     await this.#keepCaps();
   }
 
@@ -70,6 +73,10 @@ export class Sweeper {
     await this.#step(async (limit) => {
       const { bytes } = await store.retention.usage();
       return bytes > maxStorageBytes ? await store.retention.removeOldest({ limit, keep: "record" }) : 0;
+    });
+    await this.#step(async (limit) => {
+      const bytes = await store.logs.usedBytes();
+      return bytes > MAX_LOG_BYTES ? await store.logs.removeOldest({ limit }) : 0;
     });
   }
 

@@ -2,6 +2,7 @@ import type { TranscriptPart } from "../model/transcript-part.ts";
 import type { Chunk } from "../replicas/call.ts";
 
 const HEADER_BYTES = 4;
+const EMPTY = Buffer.alloc(0);
 /** Most answers that stream at all outgrow it once or twice; ten thousand idle streams hold little. */
 const FIRST_BYTES = 512;
 /** Up to here a loop over the bytes beats the fixed cost of a native copy. */
@@ -14,8 +15,10 @@ const SHORT_BYTES = 64;
 export class PartBuilder {
   firstEvent = 1;
   eventCount = 0;
-  #out: Buffer = Buffer.alloc(0);
+  #out: Buffer = EMPTY;
   #used = 0;
+  /** What the next buffer has room for at least. */
+  #roomBytes = FIRST_BYTES;
 
   get bytes(): number {
     return this.#used;
@@ -49,7 +52,9 @@ export class PartBuilder {
     const part = this.view();
     this.firstEvent += this.eventCount;
     this.eventCount = 0;
-    this.#out = Buffer.alloc(0);
+    // A further part becomes about as long: a buffer that grows by doubling takes three times the time.
+    this.#roomBytes = this.#used + (this.#used >>> 2);
+    this.#out = EMPTY;
     this.#used = 0;
     return part;
   }
@@ -57,7 +62,7 @@ export class PartBuilder {
   #reserve(bytes: number): void {
     const needed = this.#used + bytes;
     if (needed <= this.#out.length) return;
-    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#out.length * 2, FIRST_BYTES));
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#out.length * 2, this.#roomBytes));
     this.#out.copy(grown, 0, 0, this.#used);
     this.#out = grown;
   }

@@ -30,7 +30,7 @@ export function lockDirectory(dataDir: string): DirectoryLock {
     database.exec("begin exclusive");
   } catch (error) {
     database.close();
-    if (isBusy(error)) throw new DirectoryInUseError(dataDir, readHolder(holderPath));
+    if (isBusy(error)) throw new DirectoryInUseError(dataDir, lockHolder(dataDir));
     throw error;
   }
   // For the message alone: the lock is the transaction.
@@ -48,9 +48,10 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && "errcode" in error && error.errcode === 5;
 }
 
-function readHolder(path: string): string | null {
+/** The process that wrote itself down as the directory's holder; it may have died since. */
+export function lockHolder(dataDir: string): string | null {
   try {
-    return readFileSync(path, "utf8").trim() || null;
+    return readFileSync(join(dataDir, "lock.pid"), "utf8").trim() || null;
   } catch {
     return null;
   }

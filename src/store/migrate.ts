@@ -18,12 +18,15 @@ const MIGRATIONS = {
   "0005-audit-and-secrets": auditAndSecrets,
 } as const;
 
+/** The names of all migrations of this release, in order. */
+export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
+
 /** The database was written by a later release, which this one would damage. */
 export class NewerSchemaError extends Error {
   constructor(unknownNames: readonly string[]) {
     super(
       `the database was written by a newer release of Millrace (it has ${unknownNames.join(", ")}; ` +
-        `this release knows ${Object.keys(MIGRATIONS).at(-1)}): start that release or a later one`,
+        `this release knows ${KNOWN_MIGRATIONS.at(-1)}): start that release or a later one`,
     );
     this.name = "NewerSchemaError";
   }
@@ -68,5 +71,5 @@ async function unknownMigrations(db: Kysely<Schema>): Promise<string[]> {
     .execute()
     // The migration may have failed before there was a table to ask; then its own error is the one to show.
     .catch(() => []);
-  return rows.map(({ name }) => name).filter((name) => !(name in MIGRATIONS));
+  return rows.map(({ name }) => name).filter((name) => !KNOWN_MIGRATIONS.includes(name));
 }

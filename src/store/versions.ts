@@ -55,6 +55,17 @@ export const versions = {
     return rows.map(fromRow);
   }),
 
+  /** Bundles that lay below one directory lie below another one now. */
+  moveBundles: write(
+    async ({ db, sql }, { from, to }: { readonly from: string; readonly to: string }): Promise<void> => {
+      const prefix = `${from}/`;
+      await sql`
+        update versions set bundle_dir = ${`${to}/`} || substr(bundle_dir, ${[...prefix].length + 1})
+        where substr(bundle_dir, 1, ${[...prefix].length}) = ${prefix}
+      `.execute(db);
+    },
+  ),
+
   /** Records what a replica said can be called. False when there is no such version. */
   setFunctions: write(
     async (

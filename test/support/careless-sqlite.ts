@@ -1,26 +1,27 @@
-import { syncBuiltinESMExports, createRequire } from "node:module";
+import { syncBuiltinESMExports } from "node:module";
 import { DatabaseSync } from "node:sqlite";
-import { isMainThread } from "node:worker_threads";
+import threads from "node:worker_threads";
+import type { WorkerOptions } from "node:worker_threads";
 
 // Loaded before a service, makes its SQLite never sync, whatever it asks for: shows that a test of power cuts
 // can fail.
 
-const threads = createRequire(import.meta.url)("node:worker_threads") as typeof import("node:worker_threads");
-
-if (isMainThread) {
+if (threads.isMainThread) {
   // Threads do not load what their process was told to load.
   threads.Worker = class extends threads.Worker {
-    constructor(script: string | URL, options: import("node:worker_threads").WorkerOptions = {}) {
+    constructor(script: string | URL, options: WorkerOptions = {}) {
       super(script, { ...options, execArgv: ["--import", import.meta.url] });
     }
   };
   syncBuiltinESMExports();
 } else {
-  const { exec, prepare } = DatabaseSync.prototype;
-  DatabaseSync.prototype.exec = function (statement) {
-    exec.call(this, statement === "pragma synchronous = 2" ? "pragma synchronous = 0" : statement);
+  const { prototype } = DatabaseSync;
+  const replace = (name: "exec" | "prepare", careful: string, careless: string): void => {
+    const original: (this: DatabaseSync, statement: string) => unknown = Reflect.get(prototype, name);
+    Reflect.set(prototype, name, function (this: DatabaseSync, statement: string) {
+      return original.call(this, statement === careful ? careless : statement);
+    });
   };
-  DatabaseSync.prototype.prepare = function (statement) {
-    return prepare.call(this, statement === "pragma synchronous" ? "select 2" : statement);
-  };
+  replace("exec", "pragma synchronous = 2", "pragma synchronous = 0");
+  replace("prepare", "pragma synchronous", "select 2");
 }

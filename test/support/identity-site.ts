@@ -94,8 +94,12 @@ export class IdentitySite {
     this.sessions = new Sessions(this);
     this.links = new Links(seal, clock);
     const passwords = hasFullCost ? new Passwords(seal) : new Passwords(seal, LOW_COST);
-    this.people = new People({ ...this, passwords, throttle: new SignInThrottle(clock) });
-    const parts = { ...this, devices: new Devices(store, this.sessions, clock), publicBaseUrl };
+    const { tokens, sessions, links, audit } = this;
+    const throttle = new SignInThrottle(clock);
+    this.people = new People({ store, tokens, sessions, passwords, links, throttle, clock });
+    const { people } = this;
+    const devices = new Devices(store, sessions, clock);
+    const parts = { store, keys, tokens, sessions, people, devices, audit, clock, publicBaseUrl };
     this.operations = [
       ...serviceAccountOperations(parts),
       ...signInOperations(parts),

@@ -29,6 +29,12 @@ export type PostOptions = {
   readonly headers?: Record<string, string>;
 };
 
+type FetchOptions = {
+  readonly method?: string;
+  readonly headers?: Record<string, string>;
+  readonly body?: string;
+};
+
 /** Does something with the database itself, if it is a Postgres. */
 export async function inPostgres(
   { databaseUrl }: TestDatabase,
@@ -37,7 +43,11 @@ export async function inPostgres(
   if (databaseUrl === null) return;
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();
-  await use(client).finally(() => client.end());
+  try {
+    await use(client);
+  } finally {
+    await client.end();
+  }
 }
 
 /** A service in a process of its own that is started on the same data again and again, however it ended. */
@@ -145,11 +155,19 @@ export class KillableService {
       // On this thread, and as a reader: what a dead one left in SQLite's log stays there for the next service.
       const session = await openSession("read", path.join(dataDir, "millrace.db"));
       const calls = callsThrough((name, packed) => operationNamed(name).run(session, packed as never));
-      return await use(calls).finally(() => session.db.destroy());
+      try {
+        return await use(calls);
+      } finally {
+        await session.db.destroy();
+      }
     }
     await this.#untilForgotten();
     const store = await openStore(this.database);
-    return await use(store).finally(() => store.close());
+    try {
+      return await use(store);
+    } finally {
+      await store.close();
+    }
   }
 
   /** Calls a function. */
@@ -193,10 +211,10 @@ export class KillableService {
     });
   }
 
-  async #fetch(place: string, init: RequestInit & { headers?: Record<string, string> } = {}) {
+  async #fetch(place: string, { headers = {}, ...init }: FetchOptions = {}) {
     const response = await fetch(`${this.#apiUrl}/v4/${this.projectId}/app${place}`, {
       ...init,
-      headers: { authorization: `Bearer ${this.token}`, ...init.headers },
+      headers: { authorization: `Bearer ${this.token}`, ...headers },
     });
     // oxlint-disable-next-line no-explicit-any
     const json: any = await response.json();

@@ -10,7 +10,7 @@ let moves = 0;
 class MovedDate extends RealDate {
   constructor(...args: [] | ConstructorParameters<typeof Date>) {
     if (args.length === 0) super(MovedDate.now());
-    else super(...(args as ConstructorParameters<typeof Date>));
+    else super(...args);
   }
 
   static override now(): number {

@@ -138,10 +138,8 @@ export class Uploads {
     const target = await open(whole, "a", FILE_MODE);
     try {
       if (files.length > 1) {
-        const source = async function* (): AsyncGenerator<Buffer> {
-          for (const file of files) yield* createReadStream(file, { highWaterMark: READ_BYTES });
-        };
-        await pipeline(source, target.createWriteStream({ autoClose: false }));
+        for (const file of files)
+          await target.writeFile(createReadStream(file, { highWaterMark: READ_BYTES }));
       }
       await target.sync();
     } finally {

@@ -35,6 +35,13 @@ export type LineRecord = {
   readonly stream: string;
 };
 
+/** What `GET …/logs` answered. */
+export type LogAnswer = {
+  readonly status: number;
+  // oxlint-disable-next-line no-explicit-any
+  readonly json: any;
+};
+
 /** A frame of `/ws-logs`. */
 export type Frame = {
   readonly app_id: string;
@@ -60,12 +67,7 @@ export class LogSite extends TestService {
     return appId(this.service.owner.projectId, app);
   }
 
-  // oxlint-disable-next-line no-explicit-any
-  async get(
-    app: string,
-    query = "",
-    token = this.service.owner.token,
-  ): Promise<{ status: number; json: any }> {
+  async get(app: string, query = "", token = this.service.owner.token): Promise<LogAnswer> {
     const url = `${this.baseUrl}/v2/projects/${this.service.owner.projectId}/apps/${this.appId(app)}/logs${query}`;
     const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
     return { status: response.status, json: await response.json() };

@@ -84,7 +84,8 @@ describe.each(DATABASE_KINDS)("device sign-in on %s", (kind) => {
     const { device_code: deviceCode, user_code: userCode } = await askFor();
     await approve(userCode);
     const answers = await Promise.all(Array.from({ length: 6 }, () => poll(deviceCode)));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 400, 400, 400, 400, 400]);
+    const count = (wanted: number) => answers.filter(({ status }) => status === wanted).length;
+    expect([count(200), count(400)]).toEqual([1, 5]);
   });
 
   test("a device is signed out by its person; its refresh token is then no good", async () => {

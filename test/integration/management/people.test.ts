@@ -37,7 +37,7 @@ describe.each(DATABASE_KINDS)("people on %s", (kind) => {
     }
     // Two at the same moment: one is first.
     const both = await Promise.all([setUp(secret, "Ada@Example.com"), setUp(secret, EMAIL)]);
-    expect(both.map(({ status }) => status).toSorted()).toEqual([200, 403]);
+    expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 403]));
     const first = both.find(({ status }) => status === 200);
     const me = await site.ask("GET", "/v2/me", { token: first?.json.accessToken });
     expect(me.json).toEqual({
@@ -217,11 +217,8 @@ describe("who guesses passwords", () => {
     const guesses = await Promise.all(
       Array.from({ length: 12 }, (_, i) => signIn(`guess ${i}`, EMAIL, `203.0.113.${i}`)),
     );
-    expect(guesses.map(({ status }) => status).toSorted()).toEqual([
-      ...Array.from({ length: 10 }, () => 401),
-      429,
-      429,
-    ]);
+    const count = (wanted: number) => guesses.filter(({ status }) => status === wanted).length;
+    expect([count(401), count(429)]).toEqual([10, 2]);
     const refused = guesses.find(({ status }) => status === 429);
     expect([refused?.json.code, refused?.headers["retry-after"]]).toEqual(["too_many_requests", "60"]);
     expect((await signIn(PASSWORD, EMAIL, "203.0.113.99")).status).toBe(429);
@@ -295,17 +292,16 @@ test("a copy of the data directory without the master key holds nothing that ope
   secrets.push(String(json.inviteUrl).split("#")[1] ?? "", asked.device_code);
   secrets.push(asked.user_code, asked.user_code.replace("-", ""));
   await site.store.close();
-  let bytes = 0;
+  const holders: string[] = [];
   for (const file of await readdir(database.dataDir, { recursive: true })) {
     if (file === "master.key") continue;
     const content = await readFile(path.join(database.dataDir, file));
-    bytes += content.length;
     for (const secret of secrets) {
       expect(secret.length).toBeGreaterThan(7);
       expect([file, content.includes(secret)]).toEqual([file, false]);
     }
-    // What is searched for is not there because it is not there, not because nothing is.
-    if (file.endsWith(".db")) expect(content.includes("grace@example.com")).toBe(true);
+    if (content.includes("grace@example.com")) holders.push(file);
   }
-  expect(bytes).toBeGreaterThan(10_000);
+  // The search finds what is there.
+  expect(holders).toContain("millrace.db");
 });

@@ -1,11 +1,13 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Audit } from "../../../src/identity/audit.ts";
 import { bearerToken } from "../../../src/identity/bearer.ts";
+import { Tokens } from "../../../src/identity/tokens.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
 import { mount } from "../../../src/management/api/mount.ts";
 import { serviceAccountOperations } from "../../../src/management/service-accounts.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { HandClock, IdentitySite, claimsOf } from "../../support/identity-site.ts";
 import { testService, until } from "../../support/service.ts";
@@ -90,16 +92,22 @@ describe.each(DATABASE_KINDS)("service accounts on %s", (kind) => {
   test("a use is written down once a minute at most", async () => {
     const { clock, site, create } = await openSite(kind);
     const { json } = await create({ name: "busy" });
-    const lastUsed = async () =>
-      (await site.store.accounts.find({ id: json.id, projectId: "p-one" }))?.account;
+    const uses: number[] = [];
+    const touchLastUsed: Store["accounts"]["touchLastUsed"] = async (use) => {
+      await site.store.accounts.touchLastUsed(use);
+      uses.push(use.usedAt);
+    };
+    const counting = { ...site.store, accounts: { ...site.store.accounts, touchLastUsed } };
+    const tokens = new Tokens(counting, site.keys, "instance", clock);
     const firstAt = clock.nowMs;
-    await site.tokens.verify(json.token);
-    await until("the use is written down", async () => (await lastUsed())?.lastUsedAt === firstAt);
-    clock.nowMs += 59_000;
-    await site.tokens.verify(json.token);
-    clock.nowMs += 1_000;
-    await site.tokens.verify(json.token);
-    await until("the later one is", async () => (await lastUsed())?.lastUsedAt === firstAt + 60_000);
+    await tokens.verify(json.token);
+    await until("the use is written down", () => uses.length === 1);
+    clock.nowMs += 59_999;
+    await tokens.verify(json.token);
+    clock.nowMs += 1;
+    await tokens.verify(json.token);
+    await until("the later one is", () => uses.includes(firstAt + 60_000));
+    expect(uses).toEqual([firstAt, firstAt + 60_000]);
   });
 
   verifies(
@@ -213,7 +221,7 @@ describe("the body of a new account", () => {
   });
 
   verifies("sa.create.request", "is refused with the fault's name when a member is not right", async () => {
-    const { create } = await openSite();
+    const { site, token, create } = await openSite();
     const ok = { name: "x".repeat(100), description: "<b>two\nlines</b>", role: "run" };
     expect((await create(ok)).json).toMatchObject(ok);
     const bad: Record<string, unknown[]> = {
@@ -244,7 +252,6 @@ describe("the body of a new account", () => {
     expect((await create({ name: "\ud800" })).status).toBe(400);
     for (const body of [undefined, null, [], "x", 1]) {
       const payload = body === undefined ? {} : { body: JSON.stringify(body) };
-      const { site, token } = await openSite();
       const headers = { "content-type": "application/json" };
       expect((await site.ask("POST", PATH, { token, headers, ...payload })).status).toBe(400);
     }

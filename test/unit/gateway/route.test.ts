@@ -34,7 +34,7 @@ describe("the route of a target", () => {
       `${runId}/cancel/x`,
       `${runId}/record`,
     ];
-    for (const path of [...wrong, `${runId.toUpperCase()}`, `${runId}/Events`, `${runId}0`]) {
+    for (const path of [...wrong, runId.toUpperCase(), `${runId}/Events`, `${runId}0`]) {
       expect([path, parseRoute(`/v4/p-1/app/runs/${path}`)]).toEqual([path, null]);
     }
   });

@@ -1,0 +1,102 @@
+import { constants } from "node:fs";
+import { lstat, open, readdir, readlink } from "node:fs/promises";
+import path from "node:path";
+import type { TarWriter } from "../kit/tar/write.ts";
+import { DATABASE_FILE } from "../store/upkeep.ts";
+
+/** The first entry of an archive. */
+export type Manifest = {
+  readonly format: typeof FORMAT;
+  /** Of the release that wrote it. */
+  readonly version: string;
+  readonly created_at: string;
+  readonly store: "sqlite" | "postgres";
+  /** Where it was taken from. */
+  readonly data_dir: string;
+};
+
+/** The form of archive that this release writes and reads. */
+export const FORMAT = 1;
+export const MANIFEST_NAME = "manifest.json";
+
+/** Entries of the data directory that are not in an archive, or not in this form. */
+const LEFT_OUT = new RegExp(
+  `^(?:${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|storage/\\.staging)$`,
+);
+/** A link may lead to anything of its project, which lies two levels down. */
+const ROOT_DEPTH = 2;
+
+/** What could not be put into the archive as it is. */
+export type Oddities = {
+  readonly leftOut: string[];
+  /** Changed while they were read. */
+  readonly changed: string[];
+};
+
+/** Puts all of a data directory into an archive, except its database and its locks; returns how many entries. */
+export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Oddities): Promise<number> {
+  let count = 0;
+  const add = async (name: string): Promise<void> => {
+    const place = path.join(dataDir, name);
+    const found = await lstat(place);
+    const modifiedAt = found.mtimeMs / 1000;
+    if (found.isDirectory()) {
+      await tar.addDirectory(name, found.mode, modifiedAt);
+      await addAll(name);
+    } else if (found.isFile()) {
+      // Never through a link that has just taken the file's place.
+      const file = await open(place, constants.O_RDONLY | constants.O_NOFOLLOW);
+      await tar
+        .addFile(name, file)
+        .then(
+          (isWhole) => isWhole || odd.changed.push(name),
+          // Half an entry spoils the archive, whatever the reason.
+          (error: unknown) => Promise.reject(new SpoiltArchive(name, error)),
+        )
+        .finally(() => file.close());
+    } else if (found.isSymbolicLink()) {
+      const target = await readlink(place);
+      if (!staysInside(name, target)) {
+        odd.leftOut.push(name);
+        return;
+      }
+      await tar.addLink(name, target, modifiedAt);
+    } else {
+      odd.leftOut.push(name);
+      return;
+    }
+    count += 1;
+  };
+  const addAll = async (folder: string): Promise<void> => {
+    for (const entry of (await readdir(path.join(dataDir, folder))).toSorted()) {
+      const name = path.join(folder, entry);
+      if (LEFT_OUT.test(name)) continue;
+      await add(name).catch((error: unknown) => {
+        // Apps come and go with their files while we look.
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      });
+    }
+  };
+  await addAll("");
+  return count;
+}
+
+class SpoiltArchive extends Error {
+  constructor(name: string, cause: unknown) {
+    super(`${name} could not be read: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.name = "SpoiltArchive";
+  }
+}
+
+/**
+ * Whether a link leads to something of the same project, whatever else is a link there: it goes up first, through
+ * directories that are no links, and never up again.
+ */
+export function staysInside(name: string, target: string): boolean {
+  const depth = name.split("/").length - 1;
+  const steps = target.split("/");
+  if (target === "" || target.startsWith("/") || target.includes("\0")) return false;
+  const ups = steps.findIndex((step) => step !== "..");
+  const down = ups < 0 ? [] : steps.slice(ups);
+  return depth - (ups < 0 ? steps.length : ups) >= ROOT_DEPTH && !down.includes("..");
+}

@@ -1,0 +1,31 @@
+import { request } from "node:http";
+import { runtimeDir } from "../kit/runtime-dir.ts";
+import { controlSocketPath } from "../management/control-socket.ts";
+import type { ControlRequests } from "../management/control-socket.ts";
+
+/** Asks the service that runs on a data directory; null when none does. */
+export async function askService<Result extends object>(
+  dataDir: string,
+  name: keyof ControlRequests,
+  input: object = {},
+): Promise<{ readonly result: Result } | null> {
+  const socketPath = controlSocketPath(runtimeDir(dataDir));
+  return await new Promise((resolve, reject) => {
+    const asked = request({ socketPath, path: `/${name}`, method: "POST" }, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (part: string) => (text += part));
+      response.on("error", reject);
+      response.on("end", () => {
+        const result = JSON.parse(text) as Result & { message?: string };
+        if (response.statusCode === 200) resolve({ result });
+        else reject(new Error(`the service could not do it: ${result.message}`));
+      });
+    });
+    asked.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT" || error.code === "ECONNREFUSED") resolve(null);
+      else reject(error);
+    });
+    asked.end(JSON.stringify(input));
+  });
+}

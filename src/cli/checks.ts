@@ -1,0 +1,155 @@
+import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } from "node:fs";
+import { createServer } from "node:net";
+import { userInfo } from "node:os";
+import path from "node:path";
+import type { Settings } from "../config/setting-keys.ts";
+import { findInterpreter } from "../replicas/process/interpreter.ts";
+import { DATABASE_FILE, schemaState } from "../store/upkeep.ts";
+import type { DatabaseReport } from "../store/upkeep.ts";
+
+/** What a check found; `toDo` says how to mend what is not well. */
+export type Finding = {
+  readonly check: string;
+  readonly status: "ok" | "warn" | "fail";
+  readonly message: string;
+  readonly toDo: string | null;
+};
+
+/** Whose turn it is with the data directory. */
+export type Holder = "nobody" | "service" | "silent";
+
+const PRIVATE = ["master.key", "owner-token", DATABASE_FILE];
+/** Every release is younger: a clock before it is not set. */
+const FIRST_RELEASE = Date.UTC(2026, 0, 1);
+const MAX_SKEW_MS = 60_000;
+
+const ok = (check: string, message: string): Finding => ({ check, status: "ok", message, toDo: null });
+const warn = (check: string, message: string, toDo: string): Finding => ({
+  check,
+  status: "warn",
+  message,
+  toDo,
+});
+const fail = (check: string, message: string, toDo: string): Finding => ({
+  check,
+  status: "fail",
+  message,
+  toDo,
+});
+
+/** The directory is there, ours, and nobody else's business. */
+export function checkDirectory(dataDir: string): Finding {
+  const check = "data directory";
+  if (!existsSync(dataDir)) {
+    return warn(check, `${dataDir} does not exist`, "the first start makes it; is it the one you mean?");
+  }
+  const { mode, uid } = statSync(dataDir);
+  if (uid !== userInfo().uid) {
+    return fail(check, `${dataDir} belongs to user ${uid}`, "run as that user, or change the owner");
+  }
+  try {
+    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch {
+    return fail(check, `${dataDir} cannot be written`, `chmod u+rwx ${dataDir}`);
+  }
+  if ((mode & 0o077) !== 0) return warn(check, `others may look into ${dataDir}`, `chmod 700 ${dataDir}`);
+  return ok(check, dataDir);
+}
+
+/** Files with keys and tokens are plain files that only their owner reads. */
+export function checkPermissions(dataDir: string): Finding {
+  const check = "permissions";
+  const files = PRIVATE.map((name) => path.join(dataDir, name)).filter((file) => existsSync(file));
+  const open = files.filter((file) => !lstatSync(file).isFile() || (statSync(file).mode & 0o077) !== 0);
+  if (open.length > 0)
+    return fail(check, `others may read ${open.join(", ")}`, `chmod 600 ${open.join(" ")}`);
+  return ok(check, `${files.length} private files`);
+}
+
+/** A lock belongs to a service that answers. */
+export function checkLock(holder: Holder, pid: string | null): Finding {
+  const check = "lock";
+  if (holder === "service") return ok(check, `held by process ${pid}, which answers`);
+  if (holder === "silent") {
+    return fail(
+      check,
+      `process ${pid} holds the directory and does not answer`,
+      "it may be starting or stopping; if that lasts, look at its log",
+    );
+  }
+  if (pid !== null)
+    return warn(check, `left behind by process ${pid}`, "nothing: it was free, and is cleared now");
+  return ok(check, "free");
+}
+
+/** The file is sound and of a release that this one can go on from. */
+export function checkDatabase(report: DatabaseReport | Error | null): Finding[] {
+  if (report === null) return [warn("database", "there is none yet", "the first start makes it")];
+  if (report instanceof Error) {
+    return [fail("database", report.message, "see docs/operations.md, Restore, if it cannot be mended")];
+  }
+  const [problem] = report.problems;
+  const state = schemaState(report);
+  const last = report.migrations.at(-1) ?? "none";
+  return [
+    problem === undefined
+      ? ok("database", "sound")
+      : fail("database", `damaged: ${problem}`, "stop the service and restore the last backup"),
+    state === "newer"
+      ? fail("schema", `${last} is of a newer release`, "start that release or a later one")
+      : ok("schema", state === "older" ? `${last}; the next start brings it up to date` : last),
+  ];
+}
+
+/** There is room for what comes. */
+export function checkDisk({ dataDir, diskReserveBytes }: Settings): Finding {
+  const check = "disk";
+  const { bavail, bsize } = statfsSync(existsSync(dataDir) ? dataDir : path.dirname(dataDir));
+  const free = bavail * bsize;
+  const message = `${Math.round(free / 1e6)} MB free`;
+  if (free < diskReserveBytes) {
+    return fail(check, `${message}: no async run is accepted`, "make room, or lower MILLRACE_DISK_RESERVE");
+  }
+  if (free < 4 * diskReserveBytes) return warn(check, message, "make room, or lower MILLRACE_MAX_STORAGE");
+  return ok(check, message);
+}
+
+/** Apps have an interpreter. */
+export async function checkPython({ python }: Settings): Promise<Finding> {
+  try {
+    const found = await findInterpreter(python);
+    return ok("python", `${found.version} at ${found.path}`);
+  } catch (error) {
+    return fail("python", (error as Error).message, "install Python 3.9 or newer, or set MILLRACE_PYTHON");
+  }
+}
+
+/** Nothing else has the ports, unless it is the service. */
+export async function checkPorts({ host, apiPort, basePort }: Settings, holder: Holder): Promise<Finding> {
+  if (holder !== "nobody") return ok("ports", "the service has them");
+  const taken: number[] = [];
+  for (const port of [apiPort, basePort]) if (!(await isFree(host, port))) taken.push(port);
+  if (taken.length === 0) return ok("ports", `${apiPort} and ${basePort} are free on ${host}`);
+  const toDo = "stop what listens there, or set MILLRACE_API_PORT and MILLRACE_BASE_PORT";
+  return fail("ports", `${taken.join(" and ")} cannot be had on ${host}`, toDo);
+}
+
+async function isFree(host: string, port: number): Promise<boolean> {
+  const server = createServer();
+  return await new Promise((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen({ host, port }, () => server.close(() => resolve(true)));
+  });
+}
+
+/** Tokens expire and runs are sorted by it. */
+export function checkClock(report: DatabaseReport | Error | null, now: number): Finding {
+  const toDo = "set the clock, and keep it right with NTP";
+  if (now < FIRST_RELEASE) return fail("clock", `it says ${new Date(now).toISOString()}`, toDo);
+  const newestAt = report instanceof Error ? null : (report?.newestAt ?? null);
+  if (newestAt !== null && newestAt > now + MAX_SKEW_MS) {
+    const seconds = Math.round((newestAt - now) / 1000);
+    return warn("clock", `it is ${seconds} s behind what the database says`, toDo);
+  }
+  return ok("clock", new Date(now).toISOString());
+}

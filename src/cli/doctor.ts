@@ -1,0 +1,78 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { readSettings } from "../config/settings.ts";
+import type { Settings } from "../config/setting-keys.ts";
+import { DirectoryInUseError, lockDirectory, lockHolder } from "../store/directory-lock.ts";
+import type { DirectoryLock } from "../store/directory-lock.ts";
+import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
+import type { DatabaseReport } from "../store/upkeep.ts";
+import { askService } from "./ask-service.ts";
+import {
+  checkClock,
+  checkDatabase,
+  checkDirectory,
+  checkDisk,
+  checkLock,
+  checkPermissions,
+  checkPorts,
+  checkPython,
+} from "./checks.ts";
+import type { Finding, Holder } from "./checks.ts";
+import type { ServeFlags } from "./serve.ts";
+
+/** `millrace doctor`: looks at everything a start depends on, and says what to do; exit code 1 if something fails. */
+export async function doctor(flags: ServeFlags): Promise<void> {
+  const { settings } = readSettings({ flags, env: process.env });
+  const findings = await examine(settings);
+  if (flags["json"]) process.stdout.write(`${JSON.stringify(findings)}\n`);
+  else for (const finding of findings) process.stdout.write(line(finding));
+  if (findings.some(({ status }) => status === "fail")) process.exitCode = 1;
+}
+
+async function examine(settings: Settings): Promise<Finding[]> {
+  const { dataDir } = settings;
+  const directory = checkDirectory(dataDir);
+  // Before we take the lock ourselves.
+  const lockedBy = lockHolder(dataDir);
+  const { holder, report, lock } = await look(settings);
+  const findings = [
+    directory,
+    checkPermissions(dataDir),
+    checkLock(holder, lockedBy),
+    ...checkDatabase(report),
+    checkDisk(settings),
+    await checkPython(settings),
+    await checkPorts(settings, holder),
+    checkClock(report, Date.now()),
+  ];
+  lock?.release();
+  return findings;
+}
+
+/** Asks the service for its database if one runs; else looks itself, with the directory locked. */
+async function look(
+  settings: Settings,
+): Promise<{ holder: Holder; report: DatabaseReport | Error | null; lock: DirectoryLock | null }> {
+  const { dataDir, databaseUrl } = settings;
+  try {
+    const asked = await askService<DatabaseReport>(dataDir, "inspectDatabase");
+    if (asked) return { holder: "service", report: asked.result, lock: null };
+  } catch (error) {
+    return { holder: "service", report: error as Error, lock: null };
+  }
+  if (!existsSync(dataDir)) return { holder: "nobody", report: null, lock: null };
+  let lock: DirectoryLock;
+  try {
+    lock = lockDirectory(dataDir);
+  } catch (error) {
+    const isHeld = error instanceof DirectoryInUseError;
+    return { holder: isHeld ? "silent" : "nobody", report: error as Error, lock: null };
+  }
+  const hasDatabase = databaseUrl !== null || existsSync(path.join(dataDir, DATABASE_FILE));
+  const report = hasDatabase ? await inspectDatabase(settings, true).catch((error: Error) => error) : null;
+  return { holder: "nobody", report, lock };
+}
+
+function line({ check, status, message, toDo }: Finding): string {
+  return `${status.padEnd(6)}${check.padEnd(16)}${message}\n${toDo === null ? "" : `${"".padEnd(22)}→ ${toDo}\n`}`;
+}

@@ -1,0 +1,131 @@
+import { randomBytes } from "node:crypto";
+import { chmod, mkdir, open, readdir, rename, rm, rmdir, symlink, utimes } from "node:fs/promises";
+import path from "node:path";
+import { readSettings } from "../config/settings.ts";
+import type { Settings } from "../config/setting-keys.ts";
+import { BadTar } from "../kit/tar/header.ts";
+import type { TarHeader } from "../kit/tar/header.ts";
+import { TarReader } from "../kit/tar/read.ts";
+import type { TarEntry } from "../kit/tar/read.ts";
+import { openStore } from "../store/store.ts";
+import { inspectDatabase } from "../store/upkeep.ts";
+import { FORMAT, MANIFEST_NAME, staysInside } from "./archive.ts";
+import type { Manifest } from "./archive.ts";
+import type { ServeFlags } from "./serve.ts";
+
+const MAX_MANIFEST_BYTES = 64 * 1024;
+
+/** `millrace restore`: makes a data directory of an archive, all of it or nothing. */
+export async function restore(file: string, flags: ServeFlags): Promise<void> {
+  const { settings } = readSettings({ flags, env: process.env });
+  const { dataDir } = settings;
+  await requireEmpty(dataDir);
+  await mkdir(path.dirname(dataDir), { recursive: true });
+  const staging = `${dataDir}.restoring-${randomBytes(4).toString("hex")}`;
+  try {
+    await mkdir(staging, { mode: 0o700 });
+    const manifest = await unpack(path.resolve(file), staging);
+    await settle(manifest, staging, settings);
+    await rmdir(dataDir).catch(ignoreMissing);
+    await rename(staging, dataDir);
+    const fields = { data_dir: dataDir, created_at: manifest.created_at, version: manifest.version };
+    const text = `${dataDir} is as it was at ${manifest.created_at}. Start the service on it.`;
+    process.stdout.write(`${flags["json"] ? JSON.stringify(fields) : text}\n`);
+  } finally {
+    await rm(staging, { recursive: true, force: true });
+  }
+}
+
+async function requireEmpty(dataDir: string): Promise<void> {
+  const entries = await readdir(dataDir).catch(ignoreMissing);
+  if (entries && entries.length > 0) {
+    throw new Error(`${dataDir} is not empty; restore into a new directory, named by --data-dir`);
+  }
+}
+
+/** Links come last, so that no file is written through one; directories get their modes when they are full. */
+async function unpack(file: string, staging: string): Promise<Manifest> {
+  const tar = await TarReader.open(file);
+  const links: TarHeader[] = [];
+  const directories: TarHeader[] = [];
+  const names = new Set<string>();
+  let manifest: Manifest | null = null;
+  try {
+    for await (const entry of tar.entries()) {
+      const name = checkedName(entry, names);
+      if (!manifest) {
+        manifest = await readManifest(name, entry);
+        continue;
+      }
+      const place = path.join(staging, name);
+      if (entry.kind === "file") await writeEntry(place, entry);
+      else if (entry.kind === "directory") await mkdir(place, { recursive: true, mode: 0o700 });
+      (entry.kind === "link" ? links : directories).push({ ...entry, name });
+    }
+  } finally {
+    await tar.close();
+  }
+  if (!manifest) throw new BadTar("it holds nothing");
+  for (const { name, target } of links) {
+    if (!staysInside(name, target)) throw new BadTar(`the link ${name} leads out of its project`);
+    await symlink(target, path.join(staging, name));
+  }
+  for (const { name, kind, mode } of directories.toReversed()) {
+    if (kind === "directory") await chmod(path.join(staging, name), mode);
+  }
+  return manifest;
+}
+
+/** The entry's name, below the data directory and given once. */
+function checkedName({ name: given }: TarHeader, names: Set<string>): string {
+  const name = given.replace(/\/$/, "");
+  const isPlain = name.split("/").every((step) => step !== "" && step !== "." && step !== "..");
+  if (!isPlain || name.includes("\0") || names.has(name)) {
+    throw new BadTar(`an entry has the name ${JSON.stringify(given)}`);
+  }
+  names.add(name);
+  return name;
+}
+
+async function writeEntry(place: string, { content, mode, modifiedAt }: TarEntry): Promise<void> {
+  await mkdir(path.dirname(place), { recursive: true, mode: 0o700 });
+  const file = await open(place, "wx", mode | 0o600);
+  try {
+    for await (const bytes of content) await file.writeFile(bytes);
+    await file.chmod(mode);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  // Python compares it with what its compiled code says.
+  await utimes(place, modifiedAt, modifiedAt);
+}
+
+async function readManifest(name: string, { content, sizeBytes }: TarEntry): Promise<Manifest> {
+  if (name !== MANIFEST_NAME || sizeBytes > MAX_MANIFEST_BYTES) throw new BadTar("Millrace did not write it");
+  const parts: Buffer[] = [];
+  for await (const part of content) parts.push(part);
+  const manifest = JSON.parse(Buffer.concat(parts).toString()) as Manifest;
+  if (manifest.format !== FORMAT) throw new BadTar("a newer release wrote it: use that one");
+  return manifest;
+}
+
+/** Checks the database and brings it to this release's schema; bundles are found in their new place. */
+async function settle(manifest: Manifest, staging: string, settings: Settings): Promise<void> {
+  const databaseUrl = manifest.store === "postgres" ? settings.databaseUrl : null;
+  if (manifest.store === "postgres" && databaseUrl === null) {
+    throw new Error(
+      "the archive belongs to a Postgres database: restore that first, and set MILLRACE_DATABASE_URL",
+    );
+  }
+  const store = await openStore({ databaseUrl, dataDir: staging });
+  await store.versions
+    .moveBundles({ from: manifest.data_dir, to: settings.dataDir })
+    .finally(() => store.close());
+  const { problems } = await inspectDatabase({ databaseUrl, dataDir: staging }, true);
+  if (problems.length > 0) throw new Error(`the database in the archive is damaged: ${problems[0]}`);
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== "ENOENT") throw error;
+}

@@ -1,0 +1,121 @@
+import { randomUUID } from "node:crypto";
+import type { AddressRanges } from "../kit/address-ranges.ts";
+import type { Clock } from "../kit/clock.ts";
+import { DiskReserve } from "../kit/disk-reserve.ts";
+import type { Lifecycle } from "../kit/lifecycle.ts";
+import type { Log } from "../kit/log.ts";
+import type { Seal } from "../kit/seal.ts";
+import { steady } from "../kit/steady-clock.ts";
+import type { Store } from "../store/store.ts";
+import { Canceller } from "./cancel.ts";
+import { ClaimKeeper } from "./claim-keeper.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import { Executor } from "./execute.ts";
+import { Journal } from "./journal.ts";
+import { LightKeeper } from "./light-keeper.ts";
+import type { RunTarget } from "./live-run.ts";
+import { RunLookup } from "./lookup.ts";
+import { PartWriter } from "./part-writer.ts";
+import { Submitter } from "./submit.ts";
+import { Sweeper } from "./sweeper.ts";
+import { Deliverer } from "./webhooks/deliverer.ts";
+import { SigningSecrets } from "./webhooks/signing-secrets.ts";
+
+/** How long a stop waits for a database that does not take the last records. */
+const SETTLE_MS = 5_000;
+
+export type RunsParts = {
+  readonly store: Store;
+  readonly seal: Seal;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly webhookAllow: AddressRanges;
+  /** Where runs of an app go now; null for an app that takes none. */
+  readonly target: (appNumber: number) => RunTarget | null;
+  /** How long each app wants its results kept. */
+  readonly retentions: () => readonly { readonly appNumber: number; readonly retentionMs: number }[];
+  readonly maxRuns: number;
+  readonly maxStorageBytes: number;
+  readonly dataDir: string;
+  readonly diskReserveBytes: number;
+};
+
+/** Builds and starts what runs need from their acceptance to their webhook. */
+export async function startRuns(parts: RunsParts, life: Lifecycle) {
+  const { store, seal, log, clock, webhookAllow, target } = parts;
+  // Among services that share a database, this one until it ends.
+  const owner = randomUUID();
+  // Deliveries are due by a clock that cannot be set: a wrong date neither delays nor repeats one.
+  const steadyClock = steady(clock);
+  const secrets = new SigningSecrets({ store, seal, clock });
+  const deliverer = await life.start(
+    "deliverer",
+    () => new Deliverer({ store, seal, secrets, clock, steadyClock, log, allow: webhookAllow, owner }),
+    (started) => started.stop(),
+  );
+  const onDeliveries = (): void => deliverer.wake();
+  const journal = await life.start(
+    "journal",
+    () => new Journal(store, log, onDeliveries),
+    (started) => started.settle(SETTLE_MS),
+  );
+  const lightKeeper = await life.start(
+    "ends of light runs",
+    () => new LightKeeper(journal, steadyClock),
+    (started) => started.settle(),
+  );
+  const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
+  const keeper = await life.start(
+    "ends of runs",
+    () => new ClaimKeeper({ store, clock: steadyClock, log, onDeliveries, onReleased }),
+    (started) => started.stop(),
+  );
+  // Stopped before the keepers: they wait for it, and only when it stops does it give up on a storage that is away.
+  const partWriter = await life.start(
+    "transcripts",
+    () => new PartWriter(store, log),
+    (started) => started.stop(),
+  );
+  const executor = new Executor({ clock, store, partWriter }, lightKeeper);
+  const dispatcher = new Dispatcher({ store, executor, keeper, partWriter, clock, log, owner, target });
+  await dispatcher.start();
+  deliverer.start();
+  const sweeper = await life.start(
+    "sweeper",
+    () => new Sweeper({ ...parts, apps: parts.retentions }),
+    (started) => started.stop(),
+  );
+  sweeper.start();
+  const lookup = new RunLookup(executor, journal, store);
+  const canceller = new Canceller(lookup, store, clock, onDeliveries, target);
+  const reserve = await life.start(
+    "disk reserve",
+    () => new DiskReserve(parts.dataDir, store.kind === "sqlite" ? parts.diskReserveBytes : 0),
+    (started) => started.stop(),
+  );
+  await reserve.start();
+  const submitter = new Submitter({
+    reserve,
+    store,
+    executor,
+    dispatcher,
+    keeper,
+    lightKeeper,
+    partWriter,
+    clock,
+    owner,
+  });
+  return {
+    executor,
+    journal,
+    lightKeeper,
+    lookup,
+    canceller,
+    submitter,
+    dispatcher,
+    deliverer,
+    secrets,
+    sweeper,
+    reserve,
+  };
+}

@@ -1,0 +1,32 @@
+import { closeSync, openSync } from "node:fs";
+import { extname } from "node:path";
+import { Worker } from "node:worker_threads";
+import type { DatabaseReport } from "../upkeep.ts";
+
+/** Work on a whole database; `isAlone` says that no service has it open. */
+export type UpkeepTask = { readonly path: string; readonly isAlone: boolean } & (
+  | { readonly kind: "copy"; readonly to: string }
+  | { readonly kind: "inspect" }
+);
+
+/** Copies the database as it is at one moment into a new file that only its owner reads. */
+export async function copySqlite(path: string, to: string, isAlone: boolean): Promise<void> {
+  // SQLite fills an empty file, but would make one that everybody may read.
+  closeSync(openSync(to, "wx", 0o600));
+  await perform({ kind: "copy", path, to, isAlone });
+}
+
+/** Reads all of the database and says what is wrong with it. */
+export async function inspectSqlite(path: string, isAlone: boolean): Promise<DatabaseReport> {
+  return (await perform({ kind: "inspect", path, isAlone })) as DatabaseReport;
+}
+
+async function perform(task: UpkeepTask): Promise<unknown> {
+  const script = new URL(`./upkeep-thread${extname(import.meta.url)}`, import.meta.url);
+  return await new Promise((resolve, reject) => {
+    const worker = new Worker(script, { workerData: task, execArgv: [] });
+    worker.once("message", resolve);
+    worker.once("error", reject);
+    worker.once("exit", () => reject(new Error("the database thread ended without an answer")));
+  });
+}

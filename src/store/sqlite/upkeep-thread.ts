@@ -1,0 +1,41 @@
+// oxlint-disable unicorn/require-post-message-target-origin -- this is a thread, not a window
+import { closeSync, fsyncSync, openSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { parentPort, workerData } from "node:worker_threads";
+import type { DatabaseReport } from "../upkeep.ts";
+import type { UpkeepTask } from "./backup.ts";
+
+// A thread for one piece of work that reads the whole database: nobody else waits for it.
+
+const task = workerData as UpkeepTask;
+const database = new DatabaseSync(task.path, { readOnly: !task.isAlone });
+database.exec("pragma busy_timeout = 5000");
+parentPort!.postMessage(task.kind === "copy" ? copy(task.to) : inspect());
+database.close();
+
+/** One read transaction: what is committed meanwhile is not in the copy, and nobody waits for it. */
+function copy(to: string): void {
+  database.prepare("vacuum into ?").run(to);
+  const copied = openSync(to, "r");
+  fsyncSync(copied);
+  closeSync(copied);
+}
+
+function inspect(): DatabaseReport {
+  const problems = column("pragma quick_check").filter((line) => line !== "ok");
+  const newest = column(`
+    select max((select created_at from runs where app_number = apps.number order by id desc limit 1)) from apps
+  `);
+  return {
+    problems: problems.map(String),
+    migrations: column("select name from migrations order by name").map(String),
+    newestAt: typeof newest[0] === "number" ? newest[0] : null,
+  };
+}
+
+function column(statement: string): unknown[] {
+  return database
+    .prepare(statement)
+    .all()
+    .map((row) => Object.values(row)[0]);
+}

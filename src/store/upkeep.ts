@@ -1,0 +1,37 @@
+import path from "node:path";
+import { KNOWN_MIGRATIONS } from "./migrate.ts";
+
+/** What a look at the whole database gave. */
+export type DatabaseReport = {
+  /** Faults of the file, in SQLite's words. */
+  readonly problems: readonly string[];
+  /** The names of those it has been through. */
+  readonly migrations: readonly string[];
+  /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
+  readonly newestAt: number | null;
+};
+
+type Place = { readonly databaseUrl: string | null; readonly dataDir: string };
+
+/** The name of the SQLite database in a data directory. */
+export const DATABASE_FILE = "millrace.db";
+
+/** Reads all of the database, and changes nothing; `isAlone` says that no service has it open. */
+export async function inspectDatabase(
+  { databaseUrl, dataDir }: Place,
+  isAlone: boolean,
+): Promise<DatabaseReport> {
+  if (databaseUrl !== null) return await (await import("./postgres/backup.ts")).inspectPostgres(databaseUrl);
+  return await (await import("./sqlite/backup.ts")).inspectSqlite(path.join(dataDir, DATABASE_FILE), isAlone);
+}
+
+/** Copies a SQLite database as it is at one moment into a new file; a service may go on with it. */
+export async function copyDatabase(dataDir: string, to: string, isAlone: boolean): Promise<void> {
+  await (await import("./sqlite/backup.ts")).copySqlite(path.join(dataDir, DATABASE_FILE), to, isAlone);
+}
+
+/** How the database's schema stands to this release's. */
+export function schemaState({ migrations }: DatabaseReport): "current" | "older" | "newer" {
+  if (migrations.some((name) => !KNOWN_MIGRATIONS.includes(name))) return "newer";
+  return migrations.length < KNOWN_MIGRATIONS.length ? "older" : "current";
+}
