@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
-import { isIP } from "node:net";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Catalog } from "./apps/catalog.ts";
@@ -8,6 +7,7 @@ import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
+import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
@@ -24,6 +24,7 @@ import type { Log } from "./kit/log.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { Seal, loadMasterKey } from "./kit/seal.ts";
 import { openControlSocket } from "./management/control-socket.ts";
+import { isLoopback } from "./management/operator.ts";
 import { Management } from "./management/server.ts";
 import { Home } from "./replicas/home.ts";
 import { processEngine } from "./replicas/process/engine.ts";
@@ -32,6 +33,7 @@ import { startRuns } from "./runs/start-runs.ts";
 import { lockDirectory } from "./store/directory-lock.ts";
 import { openStore } from "./store/store.ts";
 import type { Store } from "./store/store.ts";
+import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
 
 /** A running service. */
 export type Service = {
@@ -148,15 +150,21 @@ async function start(
     (started) => started.stop(),
   );
   volumes.start();
+  const identity = identityParts(installation, clock);
   const management = await life.start(
     "management API",
     () =>
       Management.listen({
         ...installation,
-        ...identityParts(installation, clock),
+        ...identity,
         host,
         port: settings.basePort,
+        publicApiUrl: settings.publicApiUrl,
         publicBaseUrl: settings.publicBaseUrl,
+        projectId: owner.projectId,
+        ...runs,
+        tallies: [runs.keeper.ended, runs.canceller.ended],
+        build: { version: VERSION, python: python.version },
         catalog,
         logBook,
         volumes,
@@ -196,12 +204,19 @@ async function start(
   const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, management.port);
   await life.start(
     "control socket",
-    () => openControlSocket(sockets, { bootstrap: () => ({ ...owner, apiUrl, baseUrl }) }),
+    () =>
+      openControlSocket(sockets, {
+        bootstrap: () => ({ ...owner, apiUrl, baseUrl }),
+        copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
+        inspectDatabase: () => inspectDatabase(settings, false),
+      }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );
   management.setReady(true);
   warnOfExposure(settings, log);
   log.info({ apiUrl, baseUrl, python: python.version, store: store.kind }, "millrace is up");
+  const setupLink = await identity.setupLink(baseUrl);
+  if (setupLink !== null) log.info({ setupLink }, "nobody can sign in yet; this link makes the first person");
   return {
     apiUrl,
     baseUrl,
@@ -223,10 +238,6 @@ function warnOfExposure({ host, publicApiUrl }: Settings, log: Log): void {
     { host },
     "LISTENING BEYOND THIS MACHINE WITHOUT TLS: put a TLS proxy in front, tokens travel in the clear",
   );
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
 /** The address of a listener as somebody on this machine reaches it. */

@@ -70,6 +70,7 @@ class Entry:
             "parameters": [parameter for parameter in parameters if parameter["name"] != "run_id"],
             "is_async": self.is_async,
             "is_generator": self.is_generator,
+            "wants_run_id": self.wants_run_id,
             "doc": _text(self.function.__doc__),
         }
 

@@ -170,8 +170,12 @@ export class Catalog {
       onFunctions: (functions) => this.#keepFunctions(version, functions),
       onReplicaGone: (replicaId, exit) => {
         log.debug({ ...where, replicaId, detail: exit.detail }, "replica ended");
-        if (exit.initFailure)
-          log.warn({ ...where, traceback: exit.initFailure.traceback }, "app failed to start");
+        if (!exit.initFailure) return;
+        const { traceback } = exit.initFailure;
+        log.warn({ ...where, traceback }, "app failed to start");
+        for (const text of traceback.trimEnd().split("\n")) {
+          onLog({ ...where, replicaId, runId: null, stream: "stderr", text });
+        }
       },
     };
     const counts = this.#byNumber.get(app.number)?.pool.counts ?? newFleetCounts();

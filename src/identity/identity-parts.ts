@@ -5,7 +5,7 @@ import { Audit } from "./audit.ts";
 import { Devices } from "./devices.ts";
 import { Links } from "./links.ts";
 import { Passwords } from "./passwords.ts";
-import { People } from "./people.ts";
+import { People, ensureSetup } from "./people.ts";
 import { Sessions } from "./sessions.ts";
 import { SignInThrottle } from "./throttle.ts";
 import type { Tokens } from "./tokens.ts";
@@ -16,14 +16,22 @@ export function identityParts(
   clock: Clock,
 ) {
   const sessions = new Sessions({ store, tokens, clock });
+  const links = new Links(seal, clock);
   const people = new People({
     store,
     tokens,
     sessions,
     passwords: new Passwords(seal),
-    links: new Links(seal, clock),
+    links,
     throttle: new SignInThrottle(clock),
     clock,
   });
-  return { audit: new Audit(store, clock), sessions, people, devices: new Devices(store, sessions, clock) };
+  return {
+    audit: new Audit(store, clock),
+    sessions,
+    people,
+    devices: new Devices(store, sessions, clock),
+    /** A link for the first person; null once somebody can sign in. */
+    setupLink: (baseUrl: string) => ensureSetup(store, links, baseUrl),
+  };
 }

@@ -3,7 +3,86 @@ import type { Logger } from "pino";
 
 export type Log = Logger;
 
-/** One JSON line per event on stderr. Callers name each field they log: nothing is logged by accident. */
+/** What may be logged beside the message. Anything else is left out, whoever logs it: no secret gets in by accident. */
+const FIELDS: ReadonlySet<string> = new Set([
+  "apiUrl",
+  "appName",
+  "appNumber",
+  "attempt",
+  "baseUrl",
+  "count",
+  "delivery",
+  "detail",
+  "dropped",
+  "err",
+  "error",
+  "fence",
+  "folder",
+  "host",
+  "isInterruption",
+  "lineCount",
+  "lost",
+  "parts",
+  "projectId",
+  "python",
+  "replicaId",
+  "requestId",
+  "runId",
+  "status",
+  "store",
+  "stream",
+  "traceback",
+  "url",
+  "waiting",
+  "warning",
+]);
+
+/** What looks like a secret inside a text that may be logged. */
+const SECRETS: readonly (readonly [RegExp, string])[] = [
+  [/eyJ[\w-]+\.[\w-]+\.[\w-]*/g, "[token]"],
+  [/whsec_[\w+/=-]+/g, "[secret]"],
+  [/([?&][\w-]*(?:token|secret|key|password|signature)=)[^&\s"']*/gi, "$1[masked]"],
+  [/(:\/\/)[^/\s@"']+@/g, "$1[masked]@"],
+];
+
+/** One JSON line per event on stderr, with known fields only. */
 export function createLog(level: string, stream: NodeJS.WritableStream = process.stderr): Log {
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+  const options = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { log: allowed },
+    serializers: { err: describeError },
+  };
+  return pino(options, stream);
+}
+
+function allowed(fields: Record<string, unknown>): Record<string, unknown> {
+  const kept: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(fields)) {
+    if (!FIELDS.has(name)) continue;
+    // An object would bring fields of its own.
+    if (name === "err") kept[name] = value;
+    else if (typeof value === "string") kept[name] = masked(value);
+    else if (typeof value !== "object" || value === null) kept[name] = value;
+  }
+  return kept;
+}
+
+/** Errors of libraries carry what they were about: queries, rows, requests. Only these members are ours to know. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return masked(String(error));
+  const { name, message, stack, cause } = error;
+  const code = "code" in error ? { code: String(error.code) } : {};
+  return {
+    type: name,
+    message: masked(message),
+    ...code,
+    stack: masked(stack ?? ""),
+    ...(cause !== undefined && { cause: describeError(cause) }),
+  };
+}
+
+function masked(text: string): string {
+  return SECRETS.reduce((left, [pattern, mask]) => left.replaceAll(pattern, mask), text);
 }

@@ -3,23 +3,29 @@ import { bearerToken } from "../identity/bearer.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
-import type { Store } from "../store/store.ts";
 import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
 import type { Authenticate } from "./api/mount.ts";
 import { openApiDocument } from "./api/openapi.ts";
 import { DOCS_PAGE, DOCS_POLICY } from "./docs-page.ts";
+import { healthRoutes } from "./health.ts";
+import type { HealthParts } from "./health.ts";
 import { attachLogSockets } from "./log-sockets.ts";
+import { metricsRoutes } from "./metrics.ts";
+import type { MetricsParts } from "./metrics.ts";
 import { allOperations } from "./operations.ts";
 import type { OperationParts } from "./operations.ts";
+import { operatorOnly } from "./operator.ts";
+import type { OperatorParts } from "./operator.ts";
 import type { Sockets } from "./sockets.ts";
 
-export type ManagementOptions = OperationParts & {
-  readonly host: string;
-  readonly port: number;
-  readonly tokens: Tokens;
-  readonly log: Log;
-};
+export type ManagementOptions = OperationParts &
+  Omit<MetricsParts & HealthParts & OperatorParts, "authorizeOperator" | "authenticate" | "isReady"> & {
+    readonly host: string;
+    readonly port: number;
+    readonly tokens: Tokens;
+    readonly log: Log;
+  };
 
 /** How long a stop waits for requests under way; a large download would hold it up for ever. */
 const CLOSE_MS = 3_000;
@@ -31,14 +37,17 @@ export class Management {
   #isReady = false;
 
   private constructor(options: ManagementOptions) {
-    const { store, tokens, log } = options;
+    const { tokens, log } = options;
     const app = createListener(log);
     const authenticate: Authenticate = async (authorization) =>
       (await tokens.admit(bearerToken(authorization))).principal;
     const operations = allOperations(options);
     mount(app, operations, authenticate);
     const document = JSON.stringify(openApiDocument(operations));
-    this.#addPages(store, document, app);
+    addPages(document, app);
+    const authorizeOperator = operatorOnly({ ...options, authenticate });
+    healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
+    metricsRoutes(app, { ...options, authorizeOperator });
     this.#app = app;
     this.#sockets = attachLogSockets(app.server, { ...options, authenticate });
   }
@@ -66,32 +75,17 @@ export class Management {
     this.#app.server.closeAllConnections();
     await closed;
   }
+}
 
-  /** What is no operation: no token, no input, and not in the document. */
-  #addPages(store: Store, document: string, app: FastifyInstance): void {
-    app.get("/livez", () => ({ status: "ok" }));
-    app.get("/readyz", async (_, reply) => {
-      const problem = await this.#problem(store);
-      return reply.code(problem ? 503 : 200).send(problem ? { status: problem } : { status: "ok" });
-    });
-    app.get("/openapi.json", (_, reply) => reply.type("application/json").send(document));
-    app.get("/docs", (_, reply) =>
-      reply
-        .header("content-security-policy", DOCS_POLICY)
-        .header("x-frame-options", "DENY")
-        .type("text/html; charset=utf-8")
-        .send(DOCS_PAGE),
-    );
-    for (const path of ["/livez", "/readyz", "/openapi.json", "/docs"]) refuseOthers(app, path, ["GET"]);
-  }
-
-  async #problem(store: Store): Promise<string | null> {
-    if (!this.#isReady) return "starting or stopping";
-    try {
-      await store.meta.get("instance_id");
-      return null;
-    } catch {
-      return "the database does not answer";
-    }
-  }
+/** What is no operation: no token, no input, and not in the document. */
+function addPages(document: string, app: FastifyInstance): void {
+  app.get("/openapi.json", (_, reply) => reply.type("application/json").send(document));
+  app.get("/docs", (_, reply) =>
+    reply
+      .header("content-security-policy", DOCS_POLICY)
+      .header("x-frame-options", "DENY")
+      .type("text/html; charset=utf-8")
+      .send(DOCS_PAGE),
+  );
+  for (const path of ["/openapi.json", "/docs"]) refuseOthers(app, path, ["GET"]);
 }

@@ -33,6 +33,8 @@ export type FunctionSignature = {
   readonly parameters: readonly Parameter[];
   readonly isAsync: boolean;
   readonly isGenerator: boolean;
+  /** It has a parameter `run_id`, which the service fills in. */
+  readonly wantsRunId: boolean;
   readonly doc: string | null;
 };
 

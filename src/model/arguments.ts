@@ -3,14 +3,18 @@ import type { Misfit } from "./outcome.ts";
 
 /** Each argument that is missing or unknown, as the harness would find them. */
 export function misfits(
-  { parameters }: FunctionSignature,
+  { parameters, wantsRunId }: FunctionSignature,
   given: readonly string[],
   ignoresExtra: boolean,
 ): Misfit[] {
   const named = parameters.filter(({ kind }) => kind === "named");
-  const takesAll = ignoresExtra || parameters.some(({ kind }) => kind === "rest");
+  const hasRest = parameters.some(({ kind }) => kind === "rest");
+  const takesAll = ignoresExtra || hasRest;
   const missing = named.filter(({ name, required }) => required && !given.includes(name));
-  const unknown = takesAll ? [] : given.filter((field) => !named.some(({ name }) => name === field));
+  const unknown = given.filter((field) => {
+    if (field === "run_id" && wantsRunId) return !ignoresExtra || hasRest;
+    return !takesAll && !named.some(({ name }) => name === field);
+  });
   return [
     ...missing.map(({ name }): Misfit => ({ field: name, problem: "missing" })).toSorted(byField),
     ...unknown.map((field): Misfit => ({ field, problem: "unknown" })).toSorted(byField),

@@ -17,6 +17,7 @@ const functionSignature = z
     ),
     is_async: z.boolean(),
     is_generator: z.boolean(),
+    wants_run_id: z.boolean(),
     doc: z.string().nullable(),
   })
   .transform((f): FunctionSignature => ({
@@ -24,6 +25,7 @@ const functionSignature = z
     parameters: f.parameters,
     isAsync: f.is_async,
     isGenerator: f.is_generator,
+    wantsRunId: f.wants_run_id,
     doc: f.doc,
   }));
 

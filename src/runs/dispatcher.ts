@@ -37,6 +37,8 @@ type Backlog = {
 /** How long a claim stands without a sign of life, where several services share a database. */
 export const LEASE_MS = 15_000;
 const HEARTBEAT_MS = 5_000;
+/** The database's clock was set if it went so differently from ours between two heartbeats. */
+const CLOCK_JUMP_MS = 2_000;
 /** How soon a backlog that found no room is looked at again, if nothing else happens. */
 const LOOK_MS = 1_000;
 /** Arguments that wait in memory for a replica, per app. */
@@ -52,7 +54,12 @@ export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
   #timers: NodeJS.Timeout[] = [];
+  #beats: NodeJS.Timeout | undefined;
   #isStopping = false;
+  /** By how much the database's clock differs from our monotonic one. */
+  #offsetMs = 0;
+  /** Monotonic; until then no other service counts as dead. */
+  #judgesFrom = 0;
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
@@ -62,20 +69,17 @@ export class Dispatcher {
   async start(): Promise<void> {
     const { store, owner, log } = this.#parts;
     const isAlone = store.kind === "sqlite";
-    await store.claims.heartbeat({ owner, leaseMs: LEASE_MS });
+    this.#offsetMs = await this.#heartbeat();
     const count = await store.claims.recover({ owner, isAlone });
     if (count > 0) log.info({ count }, "runs that an earlier service left unfinished are queued again");
     await this.#lookForWork();
-    this.#every(LOOK_MS, () => this.#pumpAll());
+    this.#timers.push(this.#every(LOOK_MS, () => this.#pumpAll()));
     if (isAlone) return;
-    this.#every(LOOK_MS, () => this.#lookForWork());
-    this.#every(HEARTBEAT_MS, async () => {
-      await store.claims.heartbeat({ owner, leaseMs: LEASE_MS });
-      await store.claims.recover({ owner, isAlone });
-    });
+    this.#timers.push(this.#every(LOOK_MS, () => this.#lookForWork()));
+    this.#beats = this.#every(HEARTBEAT_MS, () => this.#beat());
   }
 
-  /** Takes nothing more; what is under way goes on. */
+  /** Takes nothing more; what is under way goes on, and stays ours. */
   stop(): void {
     this.#isStopping = true;
     for (const timer of this.#timers) clearInterval(timer);
@@ -213,17 +217,38 @@ export class Dispatcher {
     this.#run(request, claim);
   }
 
+  /** Says that we live, and looks for services that do not. */
+  async #beat(): Promise<void> {
+    const { store, owner, clock } = this.#parts;
+    const holdsAny = [...this.#backlogs.values()].some(({ held }) => held > 0);
+    if (this.#isStopping && !holdsAny) {
+      clearInterval(this.#beats);
+      return;
+    }
+    const offsetMs = await this.#heartbeat();
+    // When somebody has set the database's clock every lease may look old: the living get time to renew theirs.
+    if (Math.abs(offsetMs - this.#offsetMs) > CLOCK_JUMP_MS) this.#judgesFrom = clock.monotonic() + LEASE_MS;
+    this.#offsetMs = offsetMs;
+    if (this.#isStopping || clock.monotonic() < this.#judgesFrom) return;
+    await store.claims.recover({ owner, isAlone: false });
+  }
+
+  async #heartbeat(): Promise<number> {
+    const { store, owner, clock } = this.#parts;
+    const databaseNow = await store.claims.heartbeat({ owner, leaseMs: LEASE_MS });
+    return databaseNow - clock.monotonic();
+  }
+
   async #lookForWork(): Promise<void> {
     for (const appNumber of await this.#parts.store.claims.backlog()) this.wake(appNumber);
   }
 
-  #every(ms: number, work: () => void | Promise<void>): void {
+  #every(ms: number, work: () => void | Promise<void>): NodeJS.Timeout {
     const timer = setInterval(() => {
       Promise.resolve(work()).catch((error: unknown) =>
         this.#parts.log.error({ err: error }, "the dispatcher could not reach the storage"),
       );
     }, ms);
-    timer.unref();
-    this.#timers.push(timer);
+    return timer.unref();
   }
 }

@@ -109,6 +109,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     executor,
     journal,
     lightKeeper,
+    keeper,
     lookup,
     canceller,
     submitter,

@@ -2,7 +2,7 @@ import { uuidBytes } from "../kit/ids.ts";
 import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
-import { isAlive, renewLease } from "./leases.ts";
+import { isAlive, renewLease, shortenLeases } from "./leases.ts";
 import type { Lease } from "./leases.ts";
 import { packedWrite, read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
@@ -121,8 +121,11 @@ export const claims = {
     }
   }),
 
-  /** Keeps the owner's claims of runs and of deliveries its own for so long. */
-  heartbeat: write(renewLease),
+  /** Keeps the owner's claims of runs and of deliveries its own for so long; returns the database's time. */
+  heartbeat: write(async (session, lease: Lease): Promise<number> => {
+    await shortenLeases(session);
+    return await renewLease(session, lease);
+  }),
 
   /**
    * Puts the runs of dead owners back into the queue, and lets go of their deliveries; returns how many runs.

@@ -4,18 +4,29 @@ import type { Session } from "./operation.ts";
 /** Who renews it, and for how long from now by the database's clock. */
 export type Lease = { readonly owner: string; readonly leaseMs: number };
 
-/** Makes the owner count as alive for so long. One lease covers all it holds. */
+/** No lease is given for longer. */
+const MAX_LEASE_MS = 60_000;
+
+/** Makes the owner count as alive for so long, and returns the database's time. One lease covers all it holds. */
 export async function renewLease(
   { db, sql, databaseNow }: Session,
   { owner, leaseMs }: Lease,
-): Promise<void> {
-  await db
+): Promise<number> {
+  const { leaseUntil } = await db
     .insertInto("owners")
     .values({ id: owner, leaseUntil: sql<number>`${databaseNow} + ${leaseMs}` })
     .onConflict((conflict) =>
       conflict.column("id").doUpdateSet((eb) => ({ leaseUntil: eb.ref("excluded.leaseUntil") })),
     )
-    .execute();
+    .returning("leaseUntil")
+    .executeTakeFirstOrThrow();
+  return leaseUntil - leaseMs;
+}
+
+/** Cuts leases that end too far off: the clock was set back since, and the dead would count as alive till then. */
+export async function shortenLeases({ db, sql, databaseNow }: Session): Promise<void> {
+  const latest = sql<number>`${databaseNow} + ${MAX_LEASE_MS}`;
+  await db.updateTable("owners").set({ leaseUntil: latest }).where("leaseUntil", ">", latest).execute();
 }
 
 /** Whether the owner in that column is alive. */

@@ -25,8 +25,8 @@ export const MANAGEMENT = {
   ...section("contract 4: health", {
     "health.livez": "/livez needs no token and answers while the process lives.",
     "health.readyz": "/readyz needs no token and answers whether the service takes work.",
-    "health.metrics": later(PIECE, "/metrics needs no token only on loopback without a public URL."),
-    "health.verbose": later(PIECE, "/readyz?verbose needs no token only on loopback without a public URL."),
+    "health.metrics": "/metrics needs no token only on loopback without a public URL.",
+    "health.verbose": "/readyz?verbose needs no token only on loopback without a public URL.",
   }),
   ...section("contract 4: Apps, builds, runs, logs", {
     "projects.list": later(PIECE, 'GET and POST /v2/projects have the shape [{"id","name"}].'),

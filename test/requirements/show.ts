@@ -29,6 +29,21 @@ export const SHOW = {
     "show.no-long-file": "No file is over 350 lines.",
     "show.no-circle": "There is no import circle.",
   }),
+  ...section("issue: Who may do what, build 6", {
+    "operations.metrics": "/metrics shows runs, queues, replicas, webhooks, lag, commits, and no lost run.",
+    "operations.metrics.documented": "docs/metrics.md lists every metric with its labels, and no other.",
+    "operations.logs": "Nothing the service logs holds a token, a body or a secret.",
+    "operations.backup": "backup saves everything into one private file; restore makes a directory of it.",
+    "operations.restore.checked":
+      "restore refuses a full directory, and an archive that was made or changed.",
+    "operations.doctor": "doctor checks what a start depends on and says for each fault what to do.",
+  }),
+  ...section("issue: Who may do what, must show", {
+    "show.backup": "A backup under load, restored elsewhere, has lost nothing accepted before it.",
+    "show.upgrade": "A database of an earlier schema is brought up to date with its runs queued.",
+    "show.scale.runs": "With millions of records any page of the runs list comes within 50 ms.",
+    "show.scale.apps": "A thousand apps cost a call at most 5 % more CPU time than one.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",

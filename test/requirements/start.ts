@@ -63,10 +63,7 @@ export const START = {
     "bootstrap.token-file": "The owner token is kept in owner-token in the data directory with mode 0600.",
     "bootstrap.service-up": "With the service up, bootstrap asks it over a control socket with mode 0600.",
     "bootstrap.service-down": "With the service down, bootstrap opens the data directory itself.",
-    "control.backup-doctor": later(
-      "management API and identity",
-      "With the service up, backup and doctor ask it over the control socket.",
-    ),
+    "control.backup-doctor": "With the service up, backup and doctor ask it over the control socket.",
     "directory.one-process": "A second service on the same data directory exits with a clear message.",
     "directory.freed-by-death": "The lock on a data directory is free after any death of its holder.",
     "directory.short-sockets":

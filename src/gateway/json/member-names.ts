@@ -2,8 +2,10 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 const COMMA = 0x2c;
-const OPENING = new Set([0x7b, 0x5b]);
-const CLOSING = new Set([0x7d, 0x5d]);
+const OPEN_BRACE = 0x7b;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACE = 0x7d;
+const CLOSE_BRACKET = 0x5d;
 
 /** The names of an object's own members. Only for bytes that `checkJson` has passed. */
 export function memberNames(body: Buffer): string[] {
@@ -11,15 +13,29 @@ export function memberNames(body: Buffer): string[] {
   let depth = 0;
   let isName = true;
   for (let at = 0; at < body.length; at++) {
-    const byte = body[at]!;
-    if (byte === QUOTE) {
-      const end = stringEnd(body, at);
-      if (depth === 1 && isName) names.push(JSON.parse(body.toString("utf8", at, end)) as string);
-      at = end - 1;
-    } else if (OPENING.has(byte)) depth += 1;
-    else if (CLOSING.has(byte)) depth -= 1;
-    else if (depth === 1 && byte === COLON) isName = false;
-    else if (depth === 1 && byte === COMMA) isName = true;
+    switch (body[at]) {
+      case QUOTE: {
+        const end = stringEnd(body, at);
+        if (depth === 1 && isName) names.push(JSON.parse(body.toString("utf8", at, end)) as string);
+        at = end - 1;
+        break;
+      }
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        depth += 1;
+        break;
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        depth -= 1;
+        break;
+      case COLON:
+        if (depth === 1) isName = false;
+        break;
+      case COMMA:
+        if (depth === 1) isName = true;
+        break;
+      default:
+    }
   }
   return names;
 }

@@ -3,10 +3,10 @@ import { RUN_ID } from "../../model/names.ts";
 import { NEXT_TOKEN } from "./schemas.ts";
 
 /** The token of a list that goes by id, as the id of the last entry of the page before; empty at the start. */
-export const ID_TOKEN = NEXT_TOKEN.transform((token) => Buffer.from(token, "base64url").toString()).refine(
-  (id) => id === "" || RUN_ID.test(id),
+export const ID_TOKEN = NEXT_TOKEN.refine(
+  (token) => token === "" || RUN_ID.test(idOf(token)),
   "is none of this list's",
-);
+).transform(idOf);
 
 /** A page of what was found, one entry more than it may hold, and the token of the next one. */
 export function cutPage<Entry extends { readonly id: string }>(
@@ -21,4 +21,8 @@ export function cutPage<Entry extends { readonly id: string }>(
 /** A list in pages. */
 export function pagesOf<Entry extends z.ZodType>(entry: Entry) {
   return z.object({ items: z.array(entry), nextToken: NEXT_TOKEN });
+}
+
+function idOf(token: string): string {
+  return Buffer.from(token, "base64url").toString();
 }

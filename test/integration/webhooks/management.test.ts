@@ -1,13 +1,15 @@
-import { fastify } from "fastify";
 import type { FastifyInstance } from "fastify";
 import { Webhook } from "standardwebhooks";
 import { expect, onTestFinished, test } from "vitest";
+import { Audit } from "../../../src/identity/audit.ts";
+import type { Role } from "../../../src/identity/principal.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { uuidv7 } from "../../../src/kit/ids.ts";
-import { AppError, errorBody } from "../../../src/model/errors.ts";
-import { addWebhookRoutes } from "../../../src/management/deliveries.ts";
-import { requireRole } from "../../../src/identity/principal.ts";
-import type { Role } from "../../../src/identity/principal.ts";
+import { createLog } from "../../../src/kit/log.ts";
+import { createListener } from "../../../src/management/api/listener.ts";
+import { mount } from "../../../src/management/api/mount.ts";
+import { deliveryOperations } from "../../../src/management/deliveries.ts";
+import { webhookSecretOperations } from "../../../src/management/webhook-secrets.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { Outbox } from "../../support/outbox.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
@@ -19,36 +21,36 @@ type Asked = { readonly status: number; readonly headers: Record<string, unknown
 
 /** The routes alone, asked as somebody with a role in the project. */
 class Routes {
-  readonly app: FastifyInstance = fastify();
+  readonly app: FastifyInstance = createListener(createLog("silent"));
   readonly projectId: string;
+  readonly audit: Audit;
   wakes = 0;
 
   constructor(box: Outbox, wake: () => void = () => {}) {
-    const { store, secrets, projectId } = box;
+    const { store, secrets: signingSecrets, projectId } = box;
     this.projectId = projectId;
-    this.app.setErrorHandler((error, request, reply) => {
-      if (!(error instanceof AppError)) throw error;
-      return reply.code(error.status).type("application/json").send(errorBody(error, request.id));
-    });
-    addWebhookRoutes(this.app, {
+    this.audit = new Audit(store, systemClock);
+    const parts = {
       store,
-      secrets,
+      signingSecrets,
+      audit: this.audit,
       clock: systemClock,
       wake: () => {
         this.wakes += 1;
         wake();
       },
-      authorize: (request, asked, role) => {
-        const held = (request.headers["x-role"] ?? "run") as Role;
-        requireRole({ accountId: "a", projectId, role: held, expiresAt: Infinity }, asked, role);
-      },
+    };
+    const operations = [...webhookSecretOperations(parts), ...deliveryOperations(parts)];
+    // Whoever says so is of the role.
+    mount(this.app, operations, async (role) => {
+      return { accountId: "a", projectId, role: role as Role, expiresAt: Infinity };
     });
     onTestFinished(() => this.app.close());
   }
 
   async ask(method: "GET" | "POST" | "DELETE", path: string, body?: unknown, role = "admin"): Promise<Asked> {
     const url = path.startsWith("/v2") ? path : `/v2/projects/${this.projectId}${path}`;
-    const headers = { "x-role": role };
+    const headers = { authorization: role };
     const answer = await this.app.inject({
       method,
       url,
@@ -75,6 +77,12 @@ verifies("webhook-secrets.routes", "webhook secrets are made, shown once, listed
   expect(await routes.ask("DELETE", `/webhook-secrets/${id}`)).toMatchObject({ status: 200, json: { id } });
   expect((await routes.ask("GET", "/webhook-secrets")).json).toEqual([]);
   expect((await routes.ask("DELETE", `/webhook-secrets/${id}`)).status).toBe(404);
+  const audited = await routes.audit.list({ projectId: routes.projectId, limit: 10 });
+  expect(audited.map(({ action, target }) => [action, target])).toEqual([
+    ["webhook-secret.delete", id],
+    ["webhook-secret.create", id],
+  ]);
+  expect(JSON.stringify(audited)).not.toContain(secret);
 });
 
 test("a project has a bounded number of webhook secrets", async () => {

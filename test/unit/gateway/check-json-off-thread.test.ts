@@ -66,7 +66,7 @@ describe("the checking thread", () => {
     for (let i = 0; i < 24; i++) await checkJsonOffThread(body);
     // All of them kept would be 384 MiB.
     expect(process.memoryUsage.rss() - before).toBeLessThan(200 * 1024 * 1024);
-  });
+  }, 30_000);
 
   test("is started once and used again", async () => {
     const started: Worker[] = [];

@@ -1,0 +1,81 @@
+import { writeFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { openStore } from "../../src/store/store.ts";
+import { movableDatabaseClock } from "../support/database-clock.ts";
+import { testDatabases } from "../support/databases.ts";
+import { KillableService, inPostgres } from "../support/killable-service.ts";
+import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
+import { samplePayload, sampleRun } from "../support/sample-run.ts";
+import { until } from "../support/service.ts";
+
+const APP = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
+const HELD = { n: 1, name: "go" };
+
+const databases = testDatabases();
+
+test("when the clock of a shared Postgres jumps, no service takes over the runs of another that lives", async () => {
+  const first = await KillableService.deploy(await databases.fresh("postgres"), APP);
+  const setAhead = await movableDatabaseClock(first.database);
+  const second = await first.sibling((await databases.fresh("sqlite")).dataDir);
+  expect([await first.start(), await second.start()]).toEqual([true, true]);
+  const accepted = { functionName: "hold", query: "?async=true" };
+  const answers = [await first.post(HELD, accepted), await first.post(HELD, accepted)];
+  const ids = answers.map(({ json }) => json.run_id as string);
+  await until("both run", () => ids.every((id) => Ledger.read(first).begun(id) === 1), 20_000);
+  for (const ahead of ["1 hour", "10 years"]) {
+    await setAhead(ahead);
+    await untilRenewed(first, 2);
+    await untilRenewed(first, 2);
+  }
+  writeFileSync(path.join(first.storageDir, "go"), "");
+  for (const id of ids) {
+    expect(await second.ended(id, 20_000)).toMatchObject({ status: "success", result: resultOf(1) });
+  }
+  expect(first.command.stderr).not.toContain("was refused");
+  expect(Ledger.read(second).begins.size).toBe(0);
+  await Promise.all([first.stop(), second.stop()]);
+}, 120_000);
+
+test("a dead service's lease ends though the clock of its Postgres was set back", async () => {
+  const database = await databases.fresh("postgres");
+  await (await openStore(database)).close();
+  const setAhead = await movableDatabaseClock(database);
+  const store = await openStore(database);
+  try {
+    await setAhead("1 hour");
+    await store.claims.heartbeat({ owner: "dead", leaseMs: 15_000 });
+    const createdAt = Date.now();
+    await store.projects.insert({ id: "p-clock", name: "test", createdAt });
+    const { number } = await store.apps.insertOrFind({ projectId: "p-clock", name: "app", createdAt });
+    const run = sampleRun({ appNumber: number, state: "running" });
+    await store.runs.accept([{ run, payload: samplePayload(), owner: "dead" }]);
+    await setAhead("0");
+    const recover = async () => await store.claims.recover({ owner: "living", isAlone: false });
+    await store.claims.heartbeat({ owner: "living", leaseMs: 15_000 });
+    expect(await recover()).toBe(0);
+    await setAhead("61 seconds");
+    expect(await recover()).toBe(1);
+  } finally {
+    await store.close();
+  }
+});
+
+/** Waits until all services have said that they live. */
+async function untilRenewed({ database }: KillableService, services: number): Promise<void> {
+  await inPostgres(database, async (client) => {
+    const leases = async () => {
+      const { rows } = await client.query<{ id: string; lease_until: number }>("select * from public.owners");
+      return new Map(rows.map(({ id, lease_until: leaseUntil }) => [id, leaseUntil]));
+    };
+    const before = await leases();
+    await until(
+      "every lease is renewed",
+      async () => {
+        const now = await leases();
+        return now.size === services && [...now].every(([id, leaseUntil]) => leaseUntil !== before.get(id));
+      },
+      20_000,
+    );
+  });
+}

@@ -1,0 +1,230 @@
+import { beforeAll, expect } from "vitest";
+import { ManagementSite } from "../../support/management-site.ts";
+import { until } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { WebhookTarget } from "../../support/webhook-target.ts";
+import { verifies } from "../../verifies.ts";
+
+const MAIN = `
+def run(name="you"):
+    print("hello", name)
+    return {"hello": name}
+`;
+
+/** The members of each 200, in the contract's own words and order. */
+const SHAPES: Record<string, string> = {
+  createServiceAccount: "id name description role projectId createdAt expiresAt token",
+  listServiceAccounts: "[] id name description role projectId createdAt expiresAt lastUsedAt revokedAt",
+  listProjects: "[] id name",
+  createProject: "id name",
+  listApps: "[] id status createdAt updatedAt",
+  getApp:
+    "id createdAt updatedAt hardware cpu memory gpuCount cooldownPeriodSeconds minReplicaCount maxReplicaCount " +
+    "responseGracePeriodSeconds status lastBuildStatus latestBuildId",
+  listRuns: "items nextToken",
+  getRun: "item",
+  listContainers:
+    "[] appId projectId containerId containerState timestamp containerStartTimestamp " +
+    "containerTerminationTimestamp containerRunningTimeMs containerRestartCount hostIp containerIp " +
+    "hardwareProvider region buildId isTerminating",
+  listLogs: "logs nextPageToken hasMore",
+  listFiles: "[] name is_folder size_bytes last_modified",
+  beginUpload: "upload_id parts",
+  offerFile: "url",
+  askForDevice: "deviceAuthResponsePayload",
+};
+
+const RUN =
+  "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
+  "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
+  "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
+  "totalResponseTimeMs";
+const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
+
+const service = sharedService({ hello: { main: MAIN } }, { webhookAllow: "127.0.0.0/8" });
+let site: ManagementSite;
+beforeAll(async () => {
+  site = await ManagementSite.open(service());
+});
+
+/** The members of a schema; a list's are those of its entries. */
+function membersOf(schema: Record<string, unknown>): string {
+  const {
+    type,
+    items,
+    properties = {},
+  } = schema as {
+    type?: string;
+    items?: Record<string, unknown>;
+    properties?: object;
+  };
+  return type === "array" ? `[] ${membersOf(items ?? {})}` : Object.keys(properties).join(" ");
+}
+
+function answerSchema(id: string): Record<string, unknown> {
+  const { schema } = site.operation(id).responses["200"]?.content["application/json"] ?? {};
+  // oxlint-disable-next-line no-explicit-any
+  return schema as any;
+}
+
+verifies(
+  ["management.camel-case", "management.timestamps"],
+  "the document has the contract's members, timestamps are RFC 3339 or null",
+  () => {
+    for (const [id, members] of Object.entries(SHAPES)) {
+      expect([id, membersOf(answerSchema(id))]).toEqual([id, members]);
+    }
+    // oxlint-disable-next-line no-explicit-any
+    const [runs, logs] = [answerSchema("listRuns"), answerSchema("listLogs")] as any[];
+    expect(membersOf(runs.properties.items)).toBe(`[] ${RUN}`);
+    expect(membersOf(logs.properties.logs)).toBe(`[] ${LOG_LINE}`);
+    const odd: string[] = [];
+    const look = (schema: unknown, at: string): void => {
+      if (typeof schema !== "object" || schema === null) return;
+      for (const [name, member] of Object.entries(schema)) {
+        if (/(At|[tT]imestamp|last_modified)$/.test(name) && !JSON.stringify(member).includes("date-time")) {
+          odd.push(`${at}.${name}`);
+        }
+        look(member, `${at}.${name}`);
+      }
+    };
+    for (const { id } of site.operations) look(answerSchema(id), id);
+    expect(odd).toEqual([]);
+    const snake = site.operations.filter(({ id }) =>
+      /"[a-z]+_[a-z_]+":/.test(JSON.stringify(answerSchema(id))),
+    );
+    // Those the contract shows so.
+    expect(snake.map(({ tags }) => tags[0]).filter((tag) => tag !== "Volumes" && tag !== "Sign-in")).toEqual(
+      [],
+    );
+  },
+);
+
+verifies(
+  [
+    "projects.list",
+    "apps.list",
+    "apps.get",
+    "runs.list",
+    "runs.item",
+    "containers.list",
+    "notifications.list",
+  ],
+  "every operation answers a real request in exactly the form the document gives it",
+  async () => {
+    const { test } = site;
+    const app_id = `${site.projectId}-hello`;
+    const target = await WebhookTarget.open();
+    const webhook = encodeURIComponent(target.url);
+    const { json: ran } = await test.call(
+      "hello",
+      { name: "Ada" },
+      { suffix: `?webhookEndpoint=${webhook}` },
+    );
+    await test.service.settle();
+    const run_id: string = ran.run_id;
+
+    const account = await site.call("createServiceAccount", {}, { body: { name: "ci" } });
+    const id: string = account.json.id;
+    await site.call("listServiceAccounts");
+    await site.call("updateServiceAccount", { id }, { body: { name: "ci 2", description: "for tests" } });
+    await site.call("rotateServiceAccount", { id });
+    await site.call("deleteServiceAccount", { id });
+
+    expect((await site.call("listProjects")).json).toEqual([{ id: site.projectId, name: "default" }]);
+    const made = await site.call("createProject", {}, { as: "owner", body: { name: "second" } });
+    expect((await site.call("listProjects", {}, { as: "owner" })).json).toContainEqual(made.json);
+    await site.call("listMembers");
+    const { json: member } = await site.call("setMember", {}, { body: { email: "eve@example.com" } });
+    await site.call("removeMember", { person_id: member.personId });
+
+    expect((await site.call("listApps", {}, { as: "run" })).json).toMatchObject([
+      { id: app_id, status: "ready" },
+    ]);
+    expect((await site.call("getApp", { app_id })).json).toMatchObject({
+      cpu: "2",
+      memory: "4",
+      gpuCount: "0",
+      cooldownPeriodSeconds: "30",
+      minReplicaCount: "0",
+      responseGracePeriodSeconds: "900",
+      lastBuildStatus: "success",
+    });
+    expect((await site.call("listContainers", { app_id })).json).toMatchObject([
+      { appId: app_id, containerState: "RUNNING", isTerminating: false, containerRestartCount: 0 },
+    ]);
+    const listed = await site.call("listRuns", { app_id });
+    expect(listed.json).toMatchObject({
+      items: [{ id: run_id, status: "success", async: false }],
+      nextToken: "",
+    });
+    expect((await site.call("getRun", { app_id, run_id })).json.item).toEqual(listed.json.items[0]);
+    expect((await site.call("listLogs", { app_id, runId: run_id })).json).toMatchObject({
+      logs: [{ logLine: "hello Ada", stream: "stdout" }],
+      hasMore: false,
+    });
+
+    await site.call("replaceProjectSecrets", {}, { body: { KEY: "value" } });
+    expect((await site.call("getProjectSecrets")).json).toEqual({ KEY: "value" });
+    await site.call("replaceAppSecrets", { app_id }, { body: { OTHER: "" } });
+    expect((await site.call("getAppSecrets", { app_id })).json).toEqual({ OTHER: "" });
+
+    const file_path = "models/a.bin";
+    const { json: upload } = await site.call(
+      "beginUpload",
+      {},
+      { body: { file_path, part_count: 1, region: "x" } },
+    );
+    const grant = new URL(upload.parts[0].url).searchParams.get("grant") ?? "";
+    const put = await site.call("putPart", { part_number: "1", grant }, { as: "nobody", body: "bytes" });
+    const parts = [{ part_number: 1, etag: put.headers.get("etag") }];
+    const completed = { upload_id: upload.upload_id, file_path, parts, region: "x" };
+    await site.call("completeUpload", {}, { body: completed });
+    await site.call("listFiles", { dir: "models" });
+    const offered = await site.call("offerFile", { file_path });
+    const download = new URL(offered.json.url).searchParams.get("grant") ?? "";
+    expect((await site.call("readFile", { grant: download }, { as: "nobody" })).text).toBe("bytes");
+    await site.call("removeFile", { file_path });
+
+    const secret = await site.call("createWebhookSecret");
+    await site.call("listWebhookSecrets");
+    await site.call("deleteWebhookSecret", { id: secret.json.id });
+    await until("the webhook was delivered", () => target.received.length === 1);
+    const isDelivered = async () =>
+      (await site.call("listDeliveries", { state: "delivered" })).json.items[0]?.id === run_id;
+    await until("the delivery is on record", isDelivered);
+    expect((await site.call("getDelivery", { id: run_id })).json.item.attempts).toHaveLength(1);
+    await site.call("redeliverOne", { id: run_id });
+    const span = { from: "2020-01-01T00:00:00Z", to: "2020-01-02T00:00:00+02:00" };
+    expect((await site.call("redeliverMany", {}, { body: span })).json).toEqual({ redelivered: 0 });
+
+    await site.call("listAudit");
+    const credentials = { email: "ada@example.com", password: "correct horse battery" };
+    const signedIn = await site.call("signIn", {}, { as: "nobody", body: credentials });
+    const [cookie = ""] = (signedIn.headers.get("set-cookie") ?? "").split(";");
+    await site.call("refreshSession", {}, { as: "nobody", headers: { cookie } });
+    await site.call("signOut", {}, { as: "nobody" });
+    await site.call("getMe", {}, { as: "owner" });
+    const { json: sessions } = await site.call("listSessions", {}, { as: "owner" });
+    const other = sessions.find(({ isCurrent }: { isCurrent: boolean }) => !isCurrent);
+    await site.call("endSession", { session_id: other.id }, { as: "owner" });
+    const { json: device } = await site.call("askForDevice", {}, { as: "nobody" });
+    const { device_code, user_code } = device.deviceAuthResponsePayload;
+    const pending = await site.ask("POST", "/token", { as: "nobody", body: { device_code } });
+    expect([pending.status, pending.text]).toEqual([400, '{"error":"authorization_pending"}']);
+    site.check("redeemToken", pending);
+    await site.call("approveDevice", {}, { as: "owner", body: { user_code } });
+    await site.call("redeemToken", {}, { as: "nobody", body: { device_code } });
+    const passwords = { currentPassword: credentials.password, newPassword: "another good one" };
+    await site.call("changePassword", {}, { as: "owner", body: passwords });
+
+    await site.call("getPublicKeys", {}, { as: "nobody" });
+    await site.call("listHardware", {}, { as: "run" });
+    expect((await site.call("listNotifications", {}, { as: "nobody" })).json).toEqual([]);
+
+    // Done when the site was opened, or by a link that is good once.
+    const elsewhere = ["setUp", "acceptPasswordLink"];
+    const missing = site.operations.map(({ id: name }) => name).filter((name) => !site.succeeded.has(name));
+    expect(missing).toEqual(elsewhere);
+  },
+);

@@ -1,0 +1,180 @@
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { expect } from "vitest";
+import { METRICS } from "../../../src/management/metric-table.ts";
+import type { Metric } from "../../../src/management/metric-table.ts";
+import { parseExposition } from "../../support/exposition.ts";
+import type { Exposition } from "../../support/exposition.ts";
+import { testService, until } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
+import { WebhookTarget } from "../../support/webhook-target.ts";
+import { verifies } from "../../verifies.ts";
+
+const APP = `
+import os, time
+
+def run(n=1):
+    return n
+
+def fail():
+    raise ValueError("no")
+
+def gated(dir):
+    open(os.path.join(dir, "begun"), "w").close()
+    while not os.path.exists(os.path.join(dir, "open")):
+        time.sleep(0.01)
+
+def die():
+    os._exit(3)
+`;
+const ONE_REPLICA = "[scaling]\nmax_replicas = 1\n";
+
+async function scrape(test: TestService): Promise<Exposition> {
+  const response = await fetch(`${test.service.baseUrl}/metrics`);
+  expect([response.status, response.headers.get("content-type")]).toEqual([
+    200,
+    "text/plain; version=0.0.4; charset=utf-8",
+  ]);
+  return parseExposition(await response.text());
+}
+
+/** The value of a metric with those labels among others. */
+function valueOf({ samples }: Exposition, name: string, labels: Record<string, string> = {}): number {
+  const found = samples.filter(
+    (sample) =>
+      sample.name === name && Object.entries(labels).every(([key, value]) => sample.labels[key] === value),
+  );
+  expect(found, `${name} ${JSON.stringify(labels)}`).toHaveLength(1);
+  return found[0]!.value;
+}
+
+verifies("operations.metrics", "runs, replicas and starts are counted by app and state", async () => {
+  const test = await testService({ app: { main: APP, toml: ONE_REPLICA }, idle: { main: APP } });
+  for (let i = 0; i < 3; i++) await test.call("app");
+  await test.call("app", {}, { functionName: "fail" });
+  expect((await test.call("app", {}, { functionName: "die" })).status).toBe(502);
+  const accepted = await test.call("app", {}, { suffix: "?async=true" });
+  await until("the async run ends", async () => {
+    return (await test.ofRun("app", accepted.json.run_id)).json.status === "success";
+  });
+  const found = await scrape(test);
+  const app = { project: test.service.owner.projectId, app: "app" };
+  const runs = (state: string) => valueOf(found, "millrace_runs_total", { ...app, state });
+  expect([runs("success"), runs("failure"), runs("cancelled")]).toEqual([4, 2, 0]);
+  expect(valueOf(found, "millrace_replica_starts_total", app)).toBe(2);
+  expect(valueOf(found, "millrace_cold_starts_total", app)).toBe(2);
+  expect(valueOf(found, "millrace_replica_deaths_total", app)).toBe(1);
+  expect(valueOf(found, "millrace_replicas", { ...app, state: "ready" })).toBe(1);
+  expect(valueOf(found, "millrace_runs_lost_total")).toBe(0);
+  expect(valueOf(found, "millrace_build_info", { store: "sqlite" })).toBe(1);
+  expect(valueOf(found, "millrace_commit_seconds_count")).toBeGreaterThan(0);
+  expect(valueOf(found, "millrace_commit_seconds_bucket", { le: "+Inf" })).toBe(
+    valueOf(found, "millrace_commit_seconds_count"),
+  );
+  // An app that nobody called has nothing to show.
+  expect(found.samples.filter(({ labels }) => labels["app"] === "idle")).toEqual([]);
+});
+
+verifies("operations.metrics", "what waits is shown with its age, and gone when it is over", async () => {
+  const test = await testService({ app: { main: APP, toml: ONE_REPLICA } });
+  const dir = test.directory;
+  const running = test.call("app", { dir }, { functionName: "gated" });
+  await until("it runs", () => existsSync(path.join(dir, "begun")));
+  const waiting = test.call("app");
+  const accepted = await Promise.all(
+    Array.from({ length: 5 }, () => test.call("app", {}, { suffix: "?async=true" })),
+  );
+  const app = { project: test.service.owner.projectId, app: "app" };
+  let found = await scrape(test);
+  await until("a caller waits for a moment", async () => {
+    found = await scrape(test);
+    return valueOf(found, "millrace_queue_oldest_seconds", app) > 0.05;
+  });
+  expect(valueOf(found, "millrace_runs_running", app)).toBe(1);
+  expect(valueOf(found, "millrace_runs_waiting", app)).toBeGreaterThanOrEqual(1);
+  // One of them at most is claimed already: the app has one slot.
+  expect(valueOf(found, "millrace_async_queued", app)).toBeGreaterThanOrEqual(4);
+  expect(valueOf(found, "millrace_async_oldest_seconds", app)).toBeGreaterThan(0);
+
+  const first = accepted.at(-1)?.json.run_id as string;
+  expect((await test.ofRun("app", first, "cancel", { method: "POST" })).status).toBe(200);
+  await writeFile(path.join(dir, "open"), "");
+  await Promise.all([running, waiting]);
+  await until("all have ended", async () => {
+    found = await scrape(test);
+    return valueOf(found, "millrace_runs_total", { ...app, state: "success" }) === 6;
+  });
+  expect(valueOf(found, "millrace_runs_total", { ...app, state: "cancelled" })).toBe(1);
+  expect(valueOf(found, "millrace_queue_oldest_seconds", app)).toBe(0);
+  expect(found.samples.filter(({ name }) => name.startsWith("millrace_async"))).toEqual([]);
+});
+
+verifies("operations.metrics", "webhooks are counted by result, and what is pending has an age", async () => {
+  const target = await WebhookTarget.listen();
+  const test = await testService({ app: { main: APP } }, { webhookAllow: "127.0.0.0/8" });
+  const hook = (url: string) => `?webhookEndpoint=${encodeURIComponent(url)}`;
+  await test.call("app", {}, { suffix: hook(target.url) });
+  // Nothing listens there.
+  await test.call("app", {}, { suffix: hook("http://127.0.0.1:9/") });
+  let found = await scrape(test);
+  await until("both were tried", async () => {
+    found = await scrape(test);
+    const tried = (result: string) => valueOf(found, "millrace_webhook_attempts_total", { result });
+    return tried("delivered") === 1 && tried("retry") >= 1;
+  });
+  expect(valueOf(found, "millrace_webhook_attempts_total", { result: "failed" })).toBe(0);
+  expect(valueOf(found, "millrace_webhooks_pending")).toBe(1);
+  expect(valueOf(found, "millrace_webhook_oldest_seconds")).toBeGreaterThan(0);
+});
+
+verifies("operations.metrics", "every sample is announced, with the labels of the table", async () => {
+  const test = await testService({ app: { main: APP } });
+  await test.call("app");
+  const { types, samples } = await scrape(test);
+  const table = Object.entries<Metric>(METRICS);
+  expect([...types]).toEqual(table.map(([name, { kind }]) => [name, kind]));
+  for (const { name, labels, value } of samples) {
+    const [, metric] = table.find(([known, { kind }]) =>
+      kind === "histogram" ? name.startsWith(`${known}_`) : name === known,
+    ) ?? [name, null];
+    const expected = name.endsWith("_bucket") ? ["le"] : metric?.labels;
+    expect([name, Object.keys(labels)]).toEqual([name, expected]);
+    expect(Number.isFinite(value)).toBe(true);
+  }
+});
+
+verifies(
+  ["health.metrics", "health.verbose"],
+  "on loopback without a public address both are open; else they take a token of the default project",
+  async () => {
+    const open = await testService();
+    const ask = async (
+      { service }: TestService,
+      place: string,
+      token?: string,
+    ): Promise<[number, string]> => {
+      const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+      const response = await fetch(`${service.baseUrl}${place}`, { headers });
+      return [response.status, await response.text()];
+    };
+    for (const place of ["/metrics", "/readyz?verbose"]) expect((await ask(open, place))[0]).toBe(200);
+    expect(JSON.parse((await ask(open, "/readyz?verbose"))[1])).toMatchObject({ status: "ok", runsLost: 0 });
+
+    for (const flags of [{ publicApiUrl: "https://apps.example.test" }, { host: "0.0.0.0" }]) {
+      const closed = await testService({}, flags);
+      const { owner, tokens, store } = closed.service;
+      await store.projects.insert({ id: "p-other", name: "other", createdAt: 0 });
+      const expiresAt = Date.now() + 60_000;
+      const issue = async (projectId: string) =>
+        (await tokens.issue({ projectId, name: "scraper", role: "run", expiresAt })).token;
+      const [ours, other] = [await issue(owner.projectId), await issue("p-other")];
+      for (const place of ["/metrics", "/readyz?verbose", "/readyz?verbose=false"]) {
+        const status = async (token?: string) => (await ask(closed, place, token))[0];
+        expect([await status(), await status("x"), await status(other)]).toEqual([401, 401, 403]);
+        expect(await status(ours)).toBe(200);
+      }
+      expect((await ask(closed, "/readyz"))[0]).toBe(200);
+    }
+  },
+);

@@ -1,0 +1,55 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readJson } from "../../../src/management/api/json-body.ts";
+import { AppError } from "../../../src/model/errors.ts";
+
+const JSON_TYPE = { "content-type": "application/json" };
+
+function codeOf(body: string | Buffer, headers: Record<string, string> = JSON_TYPE): string | null {
+  try {
+    readJson(Buffer.from(body), headers);
+    return null;
+  } catch (error) {
+    if (error instanceof AppError) return error.code;
+    throw error;
+  }
+}
+
+test("JSON comes back as it was sent, and an empty body is none", () => {
+  expect(readJson(Buffer.alloc(0), JSON_TYPE)).toBeUndefined();
+  const text = fc
+    .jsonValue({ maxDepth: 5 })
+    .filter((value) => !/\\u0000|\\ud[89a-f]/.test(JSON.stringify(value)));
+  fc.assert(
+    fc.property(text, (value) => {
+      const sent = JSON.stringify(value);
+      expect(JSON.stringify(readJson(Buffer.from(sent), JSON_TYPE))).toBe(sent);
+    }),
+  );
+});
+
+test.each([
+  ["text that is not JSON", "{"],
+  ["bytes that are not UTF-8", Buffer.from([0x22, 0xff, 0x22])],
+  ["a lone surrogate", '"\\ud800"'],
+  ["a NUL in a value", '{"a":["\\u0000"]}'],
+  ["a NUL in a name", '{"a\\u0000":1}'],
+  ["a nesting that is too deep", "[".repeat(65) + "]".repeat(65)],
+  ["a nesting of a million", "[".repeat(1_000_000)],
+])("%s is not JSON here", (_, body) => {
+  expect(codeOf(body)).toBe("invalid_json");
+});
+
+test("64 levels are not too deep", () => {
+  expect(codeOf("[".repeat(64) + "]".repeat(64))).toBeNull();
+});
+
+test.each([
+  [{ "content-type": "application/json; charset=utf-8" }, null],
+  [{ "content-type": 'application/json;charset="UTF-8"' }, null],
+  [{ "content-type": "application/json; charset=latin1" }, "unsupported_media_type"],
+  [{ "content-type": "application/json", "content-encoding": "gzip" }, "unsupported_media_type"],
+  [{ "content-type": "application/json", "content-encoding": "identity" }, null],
+])("a body with the headers %o", (headers, code) => {
+  expect(codeOf("{}", headers)).toBe(code);
+});
