@@ -6,8 +6,12 @@ import type { Verdict } from "./targets.ts";
 /** Durable 202s per second at 64 connections. */
 const PER_SECOND: Record<DatabaseKind, number> = { sqlite: 8_000, postgres: 3_000 };
 
+/** What is left of a run in which something went wrong. */
+const NOTHING: Pick<AsyncResult, "held" | "dispatch"> = { held: [], dispatch: [] };
+
 /** The promises on async runs. Those on accepting are of the rounds in which nothing is executed. */
-export function judgeAsync(kind: DatabaseKind, { held, dispatch }: AsyncResult): Verdict[] {
+export function judgeAsync(kind: DatabaseKind, result: AsyncResult): Verdict[] {
+  const { held, dispatch } = result.problem === null ? result : NOTHING;
   const accepted = medianBy(held, ({ callsPerSecond }) => callsPerSecond);
   const dispatched = medianBy(dispatch, ({ sinceRequest }) => sinceRequest.p50Us);
   return [

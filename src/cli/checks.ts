@@ -4,7 +4,8 @@ import { userInfo } from "node:os";
 import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
 import { findInterpreter } from "../replicas/process/interpreter.ts";
-import { DATABASE_FILE, schemaState } from "../store/upkeep.ts";
+import { schemaState } from "../store/schema-state.ts";
+import { DATABASE_FILE } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/upkeep.ts";
 
 /** What a check found; `toDo` says how to mend what is not well. */

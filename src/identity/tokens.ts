@@ -22,6 +22,7 @@ export type RememberedToken = { readonly token: string; readonly principal: Prin
 type Remembered = {
   readonly token: string;
   principal: Principal;
+  /** By the clock that cannot be set: a judgement must not look younger than it is. */
   checkedAt: number;
   isRechecking: boolean;
   isVoid: boolean;
@@ -133,7 +134,7 @@ export class Tokens {
     const known = remembered as Remembered;
     const now = this.#clock.now();
     if (now >= known.principal.expiresAt) this.#forget(known);
-    const ageMs = now - known.checkedAt;
+    const ageMs = this.#clock.monotonic() - known.checkedAt;
     if (known.isVoid || ageMs > JUDGED_FOR_MS) return false;
     if (ageMs > RECHECK_MS && !known.isRechecking) {
       known.isRechecking = true;
@@ -149,7 +150,7 @@ export class Tokens {
 
   /** Verifies a token; throws `unauthorized`. */
   async verify(token: string): Promise<RememberedToken> {
-    const judgedAt = this.#clock.now();
+    const judgedAt = this.#clock.monotonic();
     const principal = await this.#judgeOrTrust(token);
     const known = this.#remembered.get(token);
     if (!principal) {
@@ -202,7 +203,7 @@ export class Tokens {
 
   async #recheck(known: Remembered): Promise<void> {
     // Taken before: what changes while the database is asked may be missed, and has to count as older.
-    const judgedAt = this.#clock.now();
+    const judgedAt = this.#clock.monotonic();
     try {
       const principal = await this.#judgeNow(known.token);
       if (principal) this.#renew(known, principal, judgedAt);

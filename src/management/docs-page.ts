@@ -51,11 +51,13 @@ export const DOCS_PAGE = `<!doctype html>
       for (const { name, in: place, required, schema } of operation.parameters) {
         details.append(make("p", name + " (" + place + (required ? ", required)" : ")")), shown(schema));
       }
-      const body = operation.requestBody;
-      if (body) details.append(make("p", "Body"), shown(body.content["application/json"].schema));
+      for (const [type, { schema }] of Object.entries(operation.requestBody?.content ?? {})) {
+        details.append(make("p", "Body, " + type), shown(schema));
+      }
       for (const [status, answer] of Object.entries(operation.responses)) {
         details.append(make("p", status + " " + answer.description));
-        if (status === "200") details.append(shown(answer.content?.["application/json"]?.schema));
+        if (status !== "200") continue;
+        for (const { schema } of Object.values(answer.content)) details.append(shown(schema));
       }
       main.append(details);
     }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { WHOLE_PROJECT } from "../apps/secrets.ts";
 import type { SecretMap, SecretPlace, Secrets } from "../apps/secrets.ts";
 import type { Audit } from "../identity/audit.ts";
+import { AppError } from "../model/errors.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
@@ -35,6 +36,10 @@ export function secretOperations({ store, secrets, audit }: SecretParts): AnyOpe
     call: Call<{ readonly project_id: string }, unknown, SecretMap>,
     target: string,
   ): Promise<SecretMap> => {
+    // zod leaves it out without a word, as no object of the language can safely hold it.
+    if (Object.hasOwn(call.reply.request.body as object, "__proto__")) {
+      throw new AppError("bad_request", { message: "__proto__ cannot be the name of a secret." });
+    }
     const before = Object.keys(await secrets.read(place));
     await secrets.replace(place, call.body);
     const after = Object.keys(call.body);

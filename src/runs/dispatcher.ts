@@ -197,7 +197,8 @@ export class Dispatcher {
       leaseMs: LEASE_MS,
     });
     if (hasMore) backlog.hasMore = true;
-    for (const claimed of runs) this.#begin(claimed, this.#parts.target(appNumber) ?? target);
+    const current = this.#parts.target(appNumber) ?? target;
+    for (const claimed of runs) this.#begin(claimed, current);
   }
 
   #begin({ run, fence, payload }: ClaimedRun, target: RunTarget): void {

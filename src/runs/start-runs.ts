@@ -9,7 +9,7 @@ import { steady } from "../kit/steady-clock.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";
 import { ClaimKeeper } from "./claim-keeper.ts";
-import { Dispatcher } from "./dispatcher.ts";
+import { Dispatcher, LEASE_MS } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { Journal } from "./journal.ts";
 import { LightKeeper } from "./light-keeper.ts";
@@ -50,7 +50,18 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const secrets = new SigningSecrets({ store, seal, clock });
   const deliverer = await life.start(
     "deliverer",
-    () => new Deliverer({ store, seal, secrets, clock, steadyClock, log, allow: webhookAllow, owner }),
+    () =>
+      new Deliverer({
+        store,
+        seal,
+        secrets,
+        clock,
+        steadyClock,
+        log,
+        allow: webhookAllow,
+        owner,
+        leaseMs: LEASE_MS,
+      }),
     (started) => started.stop(),
   );
   const onDeliveries = (): void => deliverer.wake();
@@ -87,7 +98,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   sweeper.start();
   const lookup = new RunLookup(executor, journal, store);
-  const canceller = new Canceller(lookup, store, clock, onDeliveries, target);
+  const canceller = new Canceller(lookup, store, steadyClock, onDeliveries, target);
   const reserve = await life.start(
     "disk reserve",
     () => new DiskReserve(parts.dataDir, store.kind === "sqlite" ? parts.diskReserveBytes : 0),

@@ -6,6 +6,7 @@ import { asyncRuns } from "./migrations/0002-async-runs.ts";
 import { people } from "./migrations/0003-people.ts";
 import { logs } from "./migrations/0004-logs.ts";
 import { auditAndSecrets } from "./migrations/0005-audit-and-secrets.ts";
+import { runFilters } from "./migrations/0006-run-filters.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -16,6 +17,7 @@ const MIGRATIONS = {
   "0003-people": people,
   "0004-logs": logs,
   "0005-audit-and-secrets": auditAndSecrets,
+  "0006-run-filters": runFilters,
 } as const;
 
 /** The names of all migrations of this release, in order. */

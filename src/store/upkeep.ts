@@ -1,5 +1,4 @@
 import path from "node:path";
-import { KNOWN_MIGRATIONS } from "./migrate.ts";
 
 /** What a look at the whole database gave. */
 export type DatabaseReport = {
@@ -28,10 +27,4 @@ export async function inspectDatabase(
 /** Copies a SQLite database as it is at one moment into a new file; a service may go on with it. */
 export async function copyDatabase(dataDir: string, to: string, isAlone: boolean): Promise<void> {
   await (await import("./sqlite/backup.ts")).copySqlite(path.join(dataDir, DATABASE_FILE), to, isAlone);
-}
-
-/** How the database's schema stands to this release's. */
-export function schemaState({ migrations }: DatabaseReport): "current" | "older" | "newer" {
-  if (migrations.some((name) => !KNOWN_MIGRATIONS.includes(name))) return "newer";
-  return migrations.length < KNOWN_MIGRATIONS.length ? "older" : "current";
 }

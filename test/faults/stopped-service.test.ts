@@ -1,10 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
+import { untilRenewed } from "../support/leases.ts";
 import { until } from "../support/service.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
 
@@ -41,9 +41,7 @@ test("a replica that stood still past response_grace_period comes too late with 
 test("a service that stood still past its lease finds its runs taken over: its late ends are refused", async () => {
   const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
   const first = await KillableService.deploy(await databases.fresh("postgres"), app);
-  const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-second-"));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
-  const second = await first.sibling(dataDir);
+  const second = await first.sibling((await databases.fresh("sqlite")).dataDir);
   expect(await first.start()).toBe(true);
   const ids = [await accept(first, "hold"), await accept(first, "hold")];
   const allBegun = (service: KillableService) => ids.every((id) => Ledger.read(service).begun(id) === 1);
@@ -71,6 +69,23 @@ test("a service that stood still past its lease finds its runs taken over: its l
   }
   await Promise.all([first.stop(), second.stop()]);
 }, 120_000);
+
+test("a service that is stopping keeps its lease while it waits for its runs", async () => {
+  const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 1\n" };
+  const service = await KillableService.deploy(await databases.fresh("postgres"), app);
+  expect(await service.start()).toBe(true);
+  const id = await accept(service, "hold");
+  await until("it runs", () => Ledger.read(service).begun(id) === 1);
+  const stopped = service.stop();
+  await untilRenewed(service.database, 1);
+  // The second time cannot have been on its way before the stop.
+  await untilRenewed(service.database, 1);
+  writeFileSync(path.join(service.storageDir, "go"), "");
+  await stopped;
+  const { appNumber } = service;
+  const run = await service.withStore((store) => store.runs.find({ appNumber, id }));
+  expect(run).toMatchObject({ state: "success", interruptions: 0 });
+});
 
 async function accept(service: KillableService, functionName: string, query = ""): Promise<string> {
   const body = functionName === "hold" ? { n: 1, name: "go" } : { n: 1 };

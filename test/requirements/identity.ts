@@ -31,10 +31,7 @@ export const IDENTITY = {
     "token.public-app": "A public app is called without a token.",
     "token.jwks": "The public keys are at /.well-known/jwks.json.",
     "token.both-planes": "A token works on both planes.",
-    "token.roles": later(
-      "management API and identity",
-      "run calls and reads runs; deploy also deploys, reads logs, secrets, volumes; admin all.",
-    ),
+    "token.roles": "run calls and reads runs; deploy also deploys, reads logs, secrets, volumes; admin all.",
   }),
   ...section("issue: The ground floor, build 6", {
     "token.remembered": "A token that was verified and remembered stops at its expiry and when revoked.",

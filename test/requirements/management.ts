@@ -1,25 +1,18 @@
 import { later, section } from "./row.ts";
 
-const PIECE = "management API and identity";
-
 /** The management API, the health routes and the run record. */
 export const MANAGEMENT = {
   ...section("seed: Versioning, Authentication 2; contract 4: Management API", {
-    "management.bearer": later(PIECE, "Every management call takes a bearer token."),
-    "management.errors": later(PIECE, "Errors have the same body as on the run endpoint."),
-    "management.openapi": later(PIECE, "/openapi.json is an OpenAPI 3.1 document, browsable at /docs."),
-    "management.openapi.version": later(PIECE, "The document's info.version is 1.0.0."),
-    "management.openapi.seed": later(
-      PIECE,
+    "management.bearer": "Every management call takes a bearer token.",
+    "management.errors": "Errors have the same body as on the run endpoint.",
+    "management.openapi": "/openapi.json is an OpenAPI 3.1 document, browsable at /docs.",
+    "management.openapi.version": "The document's info.version is 1.0.0.",
+    "management.openapi.seed":
       "Path parameter names, the 200 OK and the bearer requirement are as in the seed.",
-    ),
-    "management.camel-case": later(PIECE, "Members are camelCase unless the contract shows otherwise."),
-    "management.timestamps": later(PIECE, "Timestamps are RFC 3339 UTC, absent or null rather than empty."),
-    "management.paging": later(PIECE, "Long lists take pageSize and an opaque nextToken."),
-    "management.empty-body": later(
-      PIECE,
-      "An empty body with a JSON content type is no body, on every route.",
-    ),
+    "management.camel-case": "Members are camelCase unless the contract shows otherwise.",
+    "management.timestamps": "Timestamps are RFC 3339 UTC, absent or null rather than empty.",
+    "management.paging": "Long lists take pageSize and an opaque nextToken.",
+    "management.empty-body": "An empty body with a JSON content type is no body, on every route.",
     "management.repeated-put": later("deploy", "A repeated PUT to an upload URL is again 200."),
   }),
   ...section("contract 4: health", {
@@ -29,10 +22,10 @@ export const MANAGEMENT = {
     "health.verbose": "/readyz?verbose needs no token only on loopback without a public URL.",
   }),
   ...section("contract 4: Apps, builds, runs, logs", {
-    "projects.list": later(PIECE, 'GET and POST /v2/projects have the shape [{"id","name"}].'),
-    "apps.list": later(PIECE, "GET …/apps lists id, status, createdAt and updatedAt."),
-    "apps.status": later(PIECE, "An app's status is ready, cold, pending, deploying, notready or error."),
-    "apps.get": later(PIECE, "GET …/apps/{a} gives the app with its numbers as JSON strings."),
+    "projects.list": 'GET and POST /v2/projects have the shape [{"id","name"}].',
+    "apps.list": "GET …/apps lists id, status, createdAt and updatedAt.",
+    "apps.status": "An app's status is ready, cold, pending, deploying, notready or error.",
+    "apps.get": "GET …/apps/{a} gives the app with its numbers as JSON strings.",
     "apps.patch": later(
       "deploy",
       "PATCH …/apps/{a} changes the five scaling fields live, without a version.",
@@ -40,9 +33,9 @@ export const MANAGEMENT = {
     "apps.delete": later("deploy", "DELETE …/apps/{a} removes the app after it drained."),
     "apps.rollback": later("deploy", "POST …/rollback puts an earlier build back."),
     "apps.openapi": later("deploy", "GET {api_url}/v4/{p}/{app}/openapi.json describes the app's functions."),
-    "runs.list": later(PIECE, 'GET …/runs filters, pages and has the shape {"items","nextToken"}.'),
-    "runs.item": later(PIECE, 'GET …/runs/{id} has the shape {"item":Run}.'),
-    "containers.list": later(PIECE, "GET …/containers lists replicas with the contract's fields."),
+    "runs.list": 'GET …/runs filters, pages and has the shape {"items","nextToken"}.',
+    "runs.item": 'GET …/runs/{id} has the shape {"item":Run}.',
+    "containers.list": "GET …/containers lists replicas with the contract's fields.",
     "logs.get": "GET …/logs filters by container, dates, search, stream and runId, newest first.",
     "logs.shape": "GET …/logs has the contract's fields, and logId is unique and stable.",
     "logs.token": "A page token that was given stays valid.",
@@ -52,19 +45,19 @@ export const MANAGEMENT = {
     "logs.websocket.pings": "The WebSocket routes answer pings.",
     "logs.websocket.query-token": "Only the WebSocket routes take a token in the query.",
     "logs.websocket.masked": "A token in a WebSocket query is masked in our own logs.",
-    "secrets.map": later(PIECE, "Secrets are a map of strings per project and app; PATCH replaces the map."),
-    "secrets.keys": later(PIECE, "Secret keys are [A-Za-z0-9_.-]{1,253}."),
-    "secrets.encrypted": later(PIECE, "Secrets are encrypted at rest."),
+    "secrets.map": "Secrets are a map of strings per project and app; PATCH replaces the map.",
+    "secrets.keys": "Secret keys are [A-Za-z0-9_.-]{1,253}.",
+    "secrets.encrypted": "Secrets are encrypted at rest.",
     "secrets.next-start": later("deploy", "Changed secrets take effect at the next replica start."),
-    "volumes.ls": later(PIECE, "volumes/default/ls lists name, is_folder, size_bytes and last_modified."),
-    "volumes.upload": later(PIECE, "A file is uploaded in parts: initialize, PUT (200 + ETag), complete."),
-    "volumes.download": later(PIECE, "download gives a URL that GET and HEAD read without auth."),
-    "volumes.rm": later(PIECE, "rm removes a file, or a folder whose path ends with /."),
+    "volumes.ls": "volumes/default/ls lists name, is_folder, size_bytes and last_modified.",
+    "volumes.upload": "A file is uploaded in parts: initialize, PUT (200 + ETag), complete.",
+    "volumes.download": "download gives a URL that GET and HEAD read without auth.",
+    "volumes.rm": "rm removes a file, or a folder whose path ends with /.",
     "webhook-secrets.routes": "Webhook secrets are listed, made and removed.",
     "deliveries.routes": "Deliveries are listed by state and sent again, one or a range.",
-    "hardware.list": later(PIECE, "GET /v2/hardware lists the hardware."),
-    "notifications.list": later(PIECE, "GET /v2/notifications needs no auth and is []."),
-    "audit.list": later(PIECE, "GET /v2/projects/{p}/audit lists every change."),
+    "hardware.list": "GET /v2/hardware lists the hardware.",
+    "notifications.list": "GET /v2/notifications needs no auth and is [].",
+    "audit.list": "GET /v2/projects/{p}/audit lists every change.",
   }),
   ...section("contract 4: deploy", {
     "deploy.start": later("deploy", "POST …/apps starts a deploy and takes the config fields in camelCase."),

@@ -107,6 +107,12 @@ export class KillableService {
     return new KillableService({ ...this.database, dataDir }, this, this.#env);
   }
 
+  /** The same installation, restored in another place. */
+  on(database: TestDatabase): KillableService {
+    onTestFinished(() => assertNothingLeft(database.dataDir));
+    return new KillableService(database, this, this.#env);
+  }
+
   /** Where its replicas of the app keep files. */
   get storageDir(): string {
     return path.join(this.database.dataDir, "storage", this.projectId);

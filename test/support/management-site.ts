@@ -117,7 +117,7 @@ export class ManagementSite {
       if (isInPath) url = url.replace(`{${name}}`, encodeURIComponent(value));
       else query.set(name, value);
     }
-    const answer = await this.ask(method, query.size > 0 ? `${url}?${query}` : url, asking);
+    const answer = await this.ask(method, query.size > 0 ? `${url}?${String(query)}` : url, asking);
     expect([id, answer.status, answer.status === 200 ? "" : answer.text]).toEqual([id, 200, ""]);
     this.check(id, answer);
     this.succeeded.add(id);

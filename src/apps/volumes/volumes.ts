@@ -61,13 +61,18 @@ export class Volumes {
     return await (await this.#volume(projectId)).list(folder);
   }
 
-  /** Begins an upload; its id is the right to send its parts. An empty file has none, and is there at once. */
+  /**
+   * Begins an upload; its id is the right to send its parts. An empty file has none, and is there at once: some
+   * clients complete it, some do not.
+   */
   async begin(projectId: string, filePath: string, partCount: number): Promise<string> {
-    readFilePath(filePath);
+    const target = readFilePath(filePath);
+    if (partCount === 0) {
+      const volume = await this.#volume(projectId);
+      await this.#uploads.complete(await this.#uploads.begin(0), [], (file) => volume.place(file, target));
+    }
     const grant: UploadGrant = { ...(await this.#uploads.begin(partCount)), projectId, filePath };
-    const uploadId = this.#grants.give(UPLOAD, grant, UPLOAD_LIFE_MS);
-    if (partCount === 0) await this.complete(projectId, { uploadId, filePath, tags: [] });
-    return uploadId;
+    return this.#grants.give(UPLOAD, grant, UPLOAD_LIFE_MS);
   }
 
   /** Stores a part; resolves with its tag. */

@@ -10,8 +10,10 @@ import type { UpkeepTask } from "./backup.ts";
 const task = workerData as UpkeepTask;
 const database = new DatabaseSync(task.path, { readOnly: !task.isAlone });
 database.exec("pragma busy_timeout = 5000");
-parentPort!.postMessage(task.kind === "copy" ? copy(task.to) : inspect());
+const result = task.kind === "copy" ? copy(task.to) : inspect();
+// First: whoever hears the answer may do with the files what they like.
 database.close();
+parentPort!.postMessage(result);
 
 /** One read transaction: what is committed meanwhile is not in the copy, and nobody waits for it. */
 function copy(to: string): void {

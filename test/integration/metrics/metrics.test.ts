@@ -98,7 +98,7 @@ verifies("operations.metrics", "what waits is shown with its age, and gone when 
   expect(valueOf(found, "millrace_async_oldest_seconds", app)).toBeGreaterThan(0);
 
   const first = accepted.at(-1)?.json.run_id as string;
-  expect((await test.ofRun("app", first, "cancel", { method: "POST" })).status).toBe(200);
+  expect((await test.ofRun("app", first, "cancel", { method: "POST" })).status).toBe(202);
   await writeFile(path.join(dir, "open"), "");
   await Promise.all([running, waiting]);
   await until("all have ended", async () => {
@@ -111,7 +111,7 @@ verifies("operations.metrics", "what waits is shown with its age, and gone when 
 });
 
 verifies("operations.metrics", "webhooks are counted by result, and what is pending has an age", async () => {
-  const target = await WebhookTarget.listen();
+  const target = await WebhookTarget.open();
   const test = await testService({ app: { main: APP } }, { webhookAllow: "127.0.0.0/8" });
   const hook = (url: string) => `?webhookEndpoint=${encodeURIComponent(url)}`;
   await test.call("app", {}, { suffix: hook(target.url) });

@@ -4,15 +4,16 @@ import type { RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, expect, test } from "vitest";
 import { startLoadGenerator } from "../../../bench/load-client.ts";
+import { problemOf } from "../../../bench/load-job.ts";
 import type { LoadResult } from "../../../bench/load-job.ts";
 import { stopAll } from "../../../bench/processes.ts";
 
 afterAll(stopAll);
 
-async function loadOn(answer: RequestListener): Promise<LoadResult> {
+async function loadOn(answer: RequestListener, path = "/run"): Promise<LoadResult> {
   const server = createServer(answer).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/run`;
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`;
   const target = { url, headers: {}, stop: () => Promise.resolve() };
   const pressure = { connections: 4, leadInMs: 0, measureMs: 200 };
   const result = await startLoadGenerator().measure(target, pressure);
@@ -66,4 +67,17 @@ test("a closed connection is an error", async () => {
   });
   expect(Object.keys(result.errors).join()).toMatch(/connection/);
   expect(result.calls).toBe(0);
+});
+
+test("a call keeps its query", async () => {
+  const urls = new Set<string | undefined>();
+  const result = await loadOn((req, res) => {
+    urls.add(req.url);
+    req.resume();
+    res.writeHead(202, { "content-length": 2 });
+    res.end("{}");
+  }, "/run?async=true");
+  expect([...urls]).toEqual(["/run?async=true"]);
+  expect(problemOf(result, 202)).toBeNull();
+  expect(problemOf(result)).toContain("status 202");
 });

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { readJson } from "../../../src/management/api/json-body.ts";
 import { AppError } from "../../../src/model/errors.ts";

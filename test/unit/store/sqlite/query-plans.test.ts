@@ -55,6 +55,9 @@ test.each<[Filter, string]>([
   [{ state: "running", before: uuidv7(1) }, "SEARCH runs USING INDEX runs_running (app_number=? AND id<?)"],
   [{ state: "failure" }, "SEARCH runs USING INDEX runs_failed (app_number=?)"],
   [{ asyncOnly: true }, "SEARCH runs USING INDEX runs_async (app_number=?)"],
+  [{ state: "cancelled" }, "SEARCH runs USING INDEX runs_cancelled (app_number=?)"],
+  [{ asyncOnly: true, state: "failure" }, "SEARCH runs USING INDEX runs_async_failed (app_number=?)"],
+  [{ asyncOnly: true, state: "cancelled" }, "SEARCH runs USING INDEX runs_async_cancelled (app_number=?)"],
 ])("a listing with %j reads only what it lists, in order", async (filter, plan) => {
   expect(await plansOf(runs.list, { appNumber: 1, limit: 50, ...filter })).toEqual([plan]);
 });

@@ -1,0 +1,229 @@
+import { mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, test } from "vitest";
+import { TarWriter } from "../../../src/kit/tar/write.ts";
+import { MILLRACE, bootstrap, run, scratchDirectory } from "../../support/command-line.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { KillableService } from "../../support/killable-service.ts";
+import { LEDGER_APP } from "../../support/ledger.ts";
+import { PromisedRuns } from "../../support/promised-runs.ts";
+import { until } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+
+const modeOf = (file: string): string => (statSync(file).mode & 0o777).toString(8);
+
+/** Runs a command that must succeed, on a data directory; what it printed as JSON. */
+async function millrace(args: readonly string[], env: Record<string, string>) {
+  const { code, stdout, stderr } = await run(MILLRACE, args, { env });
+  if (code !== 0) throw new Error(`${args[0]} ended with ${code}: ${stderr}`);
+  return JSON.parse(stdout) as Record<string, unknown>;
+}
+
+verifies(
+  ["show.backup", "operations.backup", "control.backup-doctor"],
+  "a backup under load, restored elsewhere: every run accepted before it is there and ends well",
+  async () => {
+    const database = await databases.fresh("sqlite");
+    const service = await KillableService.deploy(database, {
+      main: LEDGER_APP,
+      toml: "[scaling]\nmax_replicas = 2\n",
+    });
+    await service.start();
+    const before = new PromisedRuns(service);
+    // Slow enough that most are still queued, and two run, when the backup is taken.
+    await before.post(200, { ms: 100, padBytes: 2_000 });
+    const during = new PromisedRuns(service);
+    const load = during.post(Number.POSITIVE_INFINITY, { clients: 4 });
+    await until("the load goes on", () => during.accepted.size > 10);
+
+    const file = path.join(scratchDirectory(), "backup.tar");
+    const env = { MILLRACE_DATA_DIR: database.dataDir };
+    const saved = await millrace(["backup", file, "--json"], env);
+    expect(saved).toMatchObject({ file, left_out: [], database_command: null });
+    expect([modeOf(file), readdirSync(path.dirname(file))]).toEqual(["600", ["backup.tar"]]);
+    const afterwards = during.accepted.size;
+    await until("the load went on meanwhile", () => during.accepted.size > afterwards);
+    await service.kill();
+    await load;
+
+    const restored = { databaseUrl: null, dataDir: path.join(scratchDirectory(), "restored") };
+    await millrace(["restore", file, "--json", "--data-dir", restored.dataDir], {});
+    expect(modeOf(restored.dataDir)).toBe("700");
+    for (const name of ["master.key", "owner-token", "millrace.db"]) {
+      expect(modeOf(path.join(restored.dataDir, name))).toBe("600");
+    }
+    const again = service.on(restored);
+    const queued = await again.withStore(async (store) => (await store.claims.backlog()).length);
+    expect(queued).toBe(1);
+    await again.start();
+    await before.keep(40_000, again);
+    await again.stop();
+  },
+  120_000,
+);
+
+describe.each(DATABASE_KINDS)("with the service down, on %s", (kind) => {
+  verifies(
+    "operations.backup",
+    "a backup restored elsewhere is the same installation",
+    async () => {
+      const database = await databases.fresh(kind);
+      const { dataDir, databaseUrl } = database;
+      const service = await KillableService.deploy(database, { main: "def run(n):\n    return n + 1\n" });
+      const storage = path.join(dataDir, "storage", service.projectId);
+      const long = path.join("a".repeat(120), "b".repeat(120));
+      mkdirSync(path.join(storage, path.dirname(long)), { recursive: true });
+      writeFileSync(path.join(storage, long), "deep", { mode: 0o640 });
+      symlinkSync(long, path.join(storage, "link"));
+      symlinkSync("/etc/passwd", path.join(storage, "outside"));
+      symlinkSync("../../master.key", path.join(storage, "key"));
+
+      const file = path.join(scratchDirectory(), "backup.tar");
+      const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+      const { fields: owner } = await bootstrap(dataDir, env);
+      const saved = await millrace(["backup", file, "--json"], { MILLRACE_DATA_DIR: dataDir, ...env });
+      const outside = ["key", "outside"].map((name) => `storage/${service.projectId}/${name}`);
+      expect(saved["left_out"]).toEqual(outside);
+      expect(saved["database_command"]).toEqual(
+        kind === "sqlite" ? null : expect.stringContaining("pg_dump"),
+      );
+      // Any tar reads it.
+      const listed = await run("tar", ["-tf", file]);
+      expect(listed.stdout).toContain(`storage/${service.projectId}/${long}\n`);
+
+      // Postgres stays where it is: its dump and its restore are its own.
+      const restored = { databaseUrl, dataDir: path.join(scratchDirectory(), "new") };
+      await millrace(["restore", file, "--json", "--data-dir", restored.dataDir], env);
+      const copied = path.join(restored.dataDir, "storage", service.projectId);
+      expect(readFileSync(path.join(copied, "link"), "utf8")).toBe("deep");
+      expect(modeOf(path.join(copied, long))).toBe("640");
+      const { fields } = await bootstrap(restored.dataDir, env);
+      expect(fields).toEqual(owner);
+
+      const again = service.on(restored);
+      await again.start();
+      expect((await again.post({ n: 1 })).json).toMatchObject({ result: 2 });
+      await again.stop();
+    },
+    90_000,
+  );
+});
+
+test("the bundles of a restored installation are its own", async () => {
+  const database = await databases.fresh("sqlite");
+  const service = await KillableService.deploy(database, { main: "def run():\n    return __file__\n" });
+  const file = path.join(scratchDirectory(), "backup.tar");
+  await millrace(["backup", file, "--json"], { MILLRACE_DATA_DIR: database.dataDir });
+  const restored = { databaseUrl: null, dataDir: path.join(scratchDirectory(), "new") };
+  await millrace(["restore", file, "--json", "--data-dir", restored.dataDir], {});
+  const again = service.on(restored);
+  await again.start();
+  expect((await again.post({})).json.result).toContain(`${restored.dataDir}/bundles/`);
+  await again.stop();
+}, 60_000);
+
+/** An archive whose data entries a test writes. */
+async function archive(write: (tar: TarWriter) => Promise<void>): Promise<string> {
+  const file = path.join(scratchDirectory(), "made.tar");
+  const tar = await TarWriter.create(file);
+  const manifest = { format: 1, version: "0", created_at: "", store: "sqlite", data_dir: "/nowhere" };
+  await tar.addBytes("manifest.json", Buffer.from(JSON.stringify(manifest)), 0);
+  await write(tar);
+  await tar.finish();
+  return file;
+}
+
+async function refusal(file: string, dataDir: string): Promise<string> {
+  const { code, stderr } = await run(MILLRACE, ["restore", file, "--data-dir", dataDir]);
+  expect(code).toBe(1);
+  return stderr;
+}
+
+verifies(
+  "operations.restore.checked",
+  "a name or a link that leads out of the directory is refused",
+  async () => {
+    const bytes = Buffer.from("x");
+    const cases: ((tar: TarWriter) => Promise<void>)[] = [
+      (tar) => tar.addBytes("../escaped", bytes, 0),
+      (tar) => tar.addBytes("/tmp/escaped", bytes, 0),
+      (tar) => tar.addBytes("storage/../../escaped", bytes, 0),
+      (tar) => tar.addLink("storage/p/link", "/etc/passwd", 0),
+      (tar) => tar.addLink("storage/p/link", "../../master.key", 0),
+      (tar) => tar.addLink("storage/p/link", "here/../../../master.key", 0),
+      async (tar) => {
+        await tar.addBytes("twice", bytes, 0);
+        await tar.addBytes("twice", bytes, 0);
+      },
+      async (tar) => {
+        await tar.addLink("storage/p/link", "sub", 0);
+        await tar.addBytes("storage/p/link/file", bytes, 0);
+      },
+    ];
+    for (const write of cases) {
+      const parent = scratchDirectory();
+      await refusal(await archive(write), path.join(parent, "data"));
+      expect(readdirSync(parent)).toEqual([]);
+    }
+  },
+);
+
+verifies("operations.restore.checked", "a directory with something in it is left as it is", async () => {
+  const dataDir = scratchDirectory();
+  writeFileSync(path.join(dataDir, "mine"), "");
+  expect(await refusal("/dev/null", dataDir)).toMatch(/is not empty/);
+  expect(readdirSync(dataDir)).toEqual(["mine"]);
+});
+
+verifies(
+  "operations.restore.checked",
+  "an archive that was cut, changed or damaged leaves nothing",
+  async () => {
+    const database = await databases.fresh("sqlite");
+    await bootstrap(database.dataDir);
+    const folder = scratchDirectory();
+    const whole = path.join(folder, "whole.tar");
+    await millrace(["backup", whole, "--json"], { MILLRACE_DATA_DIR: database.dataDir });
+    const bytes = readFileSync(whole);
+    const broken = path.join(folder, "broken.tar");
+    const changed = Buffer.from(bytes);
+    changed[Math.floor(bytes.length / 2)]! ^= 1;
+    for (const content of [
+      bytes.subarray(0, bytes.length / 2),
+      changed,
+      bytes.subarray(0, -2_048),
+      Buffer.alloc(0),
+    ]) {
+      writeFileSync(broken, content);
+      expect(await refusal(broken, path.join(folder, "data"))).toMatch(/not an archive that can be read/);
+    }
+    expect(readdirSync(folder).toSorted()).toEqual(["broken.tar", "whole.tar"]);
+  },
+);
+
+test("a backup does not overwrite, and does not begin where there is nothing", async () => {
+  const folder = scratchDirectory();
+  const file = path.join(folder, "there.tar");
+  writeFileSync(file, "mine");
+  const refused = await run(MILLRACE, ["backup", file, "--data-dir", folder]);
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("is there already")]);
+  const nothing = await run(MILLRACE, ["backup", path.join(folder, "x.tar"), "--data-dir", `${folder}/none`]);
+  expect([nothing.code, nothing.stderr]).toEqual([1, expect.stringContaining("nothing of Millrace")]);
+  expect(readdirSync(folder)).toEqual(["there.tar"]);
+});
+
+test("the copy of a database is sound and has no log beside it", async () => {
+  const database = await databases.fresh("sqlite");
+  await bootstrap(database.dataDir);
+  const file = path.join(scratchDirectory(), "backup.tar");
+  await millrace(["backup", file, "--json"], { MILLRACE_DATA_DIR: database.dataDir });
+  const dataDir = path.join(scratchDirectory(), "new");
+  await millrace(["restore", file, "--json", "--data-dir", dataDir], {});
+  expect(readdirSync(dataDir).toSorted()).toEqual(["master.key", "millrace.db", "owner-token"]);
+  const copy = new DatabaseSync(path.join(dataDir, "millrace.db"), { readOnly: true });
+  expect(Object.values(copy.prepare("pragma integrity_check").get() ?? {})).toEqual(["ok"]);
+  copy.close();
+});

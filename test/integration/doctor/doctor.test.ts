@@ -1,0 +1,134 @@
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import path from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, onTestFinished, test } from "vitest";
+import type { Finding } from "../../../src/cli/checks.ts";
+import { MILLRACE, bootstrap, run, scratchDirectory, serve } from "../../support/command-line.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+
+async function doctor(dataDir: string, env: Record<string, string> = {}) {
+  const free = { MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0" };
+  const { code, stdout, stderr } = await run(MILLRACE, ["doctor", "--json"], {
+    env: { MILLRACE_DATA_DIR: dataDir, ...free, ...env },
+  });
+  if (stdout === "") throw new Error(stderr);
+  const findings = JSON.parse(stdout) as Finding[];
+  // Whatever is not well has something to do about it.
+  expect(findings.filter(({ status, toDo }) => (status === "ok") !== (toDo === null))).toEqual([]);
+  const of = (check: string): Finding | undefined => findings.find((finding) => finding.check === check);
+  return { code, findings, of };
+}
+
+for (const kind of DATABASE_KINDS) {
+  verifies("operations.doctor", `a good installation on ${kind} has nothing to complain of`, async () => {
+    const { dataDir, databaseUrl } = await databases.fresh(kind);
+    const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+    await bootstrap(dataDir, env);
+    const { code, findings } = await doctor(dataDir, env);
+    expect(code).toBe(0);
+    expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
+      "data directory ok",
+      "permissions ok",
+      "lock ok",
+      "database ok",
+      "schema ok",
+      "disk ok",
+      "python ok",
+      "ports ok",
+      "clock ok",
+    ]);
+  });
+}
+
+verifies(
+  ["operations.doctor", "control.backup-doctor"],
+  "with the service up the database is asked for there, and nothing is disturbed",
+  async () => {
+    const dataDir = path.join(scratchDirectory(), "data");
+    const { command, baseUrl } = await serve(dataDir);
+    const { code, of } = await doctor(dataDir);
+    expect(code).toBe(0);
+    expect(of("lock")?.message).toContain(
+      `held by process ${readFileSync(`${dataDir}/lock.pid`, "utf8").trim()}`,
+    );
+    expect([of("database")?.status, of("ports")?.message]).toEqual(["ok", "the service has them"]);
+    expect((await fetch(`${baseUrl}/readyz`)).status).toBe(200);
+    await command.interrupt();
+  },
+);
+
+verifies("operations.doctor", "each planted fault is found, and says what to do", async () => {
+  const dataDir = path.join(scratchDirectory(), "data");
+  await bootstrap(dataDir);
+  const taken = createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void taken.close());
+  await new Promise((resolve) => taken.once("listening", resolve));
+  const port = (taken.address() as AddressInfo).port;
+  chmodSync(dataDir, 0o755);
+  chmodSync(path.join(dataDir, "master.key"), 0o644);
+  writeFileSync(path.join(dataDir, "lock.pid"), "4194305\n");
+  const { code, of } = await doctor(dataDir, {
+    MILLRACE_PYTHON: "/no/such/python",
+    MILLRACE_DISK_RESERVE: "1000TB",
+    MILLRACE_API_PORT: String(port),
+  });
+  expect(code).toBe(1);
+  expect(of("data directory")).toMatchObject({ status: "warn", toDo: `chmod 700 ${dataDir}` });
+  expect(of("permissions")).toMatchObject({ status: "fail", toDo: `chmod 600 ${dataDir}/master.key` });
+  expect(of("lock")).toMatchObject({ status: "warn", message: "left behind by process 4194305" });
+  expect(of("disk")?.status).toBe("fail");
+  expect(of("python")?.status).toBe("fail");
+  expect(of("ports")).toMatchObject({ status: "fail", message: expect.stringContaining(String(port)) });
+});
+
+test("a newer schema, a run from the future and a damaged file are each found", async () => {
+  const dataDir = path.join(scratchDirectory(), "data");
+  const { fields } = await bootstrap(dataDir);
+  const file = path.join(dataDir, "millrace.db");
+  const database = new DatabaseSync(file);
+  const later = Date.now() + 3_600_000;
+  database.exec(`
+    insert into migrations (name, timestamp) values ('9999-from-the-future', '');
+    insert into apps (project_id, name, created_at, updated_at) values ('${fields.project_id}', 'app', 0, 0);
+    insert into runs (app_number, id, version_id, function_name, method, is_async, state, attempt, created_at,
+      updated_at, webhook_state) values (1, zeroblob(16), zeroblob(16), 'run', 'POST', 0, 2, 1, ${later}, 0, 0);
+  `);
+  database.close();
+  const newer = await doctor(dataDir);
+  expect([newer.code, newer.of("schema")?.status, newer.of("clock")?.status]).toEqual([1, "fail", "warn"]);
+
+  const bytes = readFileSync(file);
+  bytes.fill(0xaa, 4096, 40_960);
+  writeFileSync(file, bytes);
+  const damaged = await doctor(dataDir);
+  expect([damaged.code, damaged.of("database")?.status]).toEqual([1, "fail"]);
+});
+
+test("a directory that is not there, or empty, is no fault", async () => {
+  const folder = scratchDirectory();
+  mkdirSync(path.join(folder, "empty"), { mode: 0o700 });
+  for (const name of ["none", "empty"]) {
+    const { code, of } = await doctor(path.join(folder, name));
+    expect([code, of("database")?.status]).toEqual([0, "warn"]);
+  }
+});
+
+test("without --json there is a line for each check, and one below for what to do", async () => {
+  const dataDir = path.join(scratchDirectory(), "none");
+  const { stdout } = await run(MILLRACE, [
+    "doctor",
+    "--data-dir",
+    dataDir,
+    "--api-port",
+    "0",
+    "--base-port",
+    "0",
+  ]);
+  expect(stdout).toMatch(/^warn {2}data directory {2}.* does not exist\n {22}→ the first start makes it/);
+  expect(stdout).toMatch(/\nok {4}python {10}3\./);
+});

@@ -1,0 +1,140 @@
+import { DatabaseSync } from "node:sqlite";
+import path from "node:path";
+import { Client } from "pg";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Audit } from "../../../src/identity/audit.ts";
+import { systemClock } from "../../../src/kit/clock.ts";
+import { openStore } from "../../../src/store/store.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import type { TestDatabase } from "../../support/databases.ts";
+import { ManagementSite } from "../../support/management-site.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+const service = sharedService({ hello: { main: "def run():\n    return 1\n" } });
+let site: ManagementSite;
+beforeAll(async () => {
+  site = await ManagementSite.open(service());
+});
+
+verifies(
+  ["audit.list", "management.paging"],
+  "every change is written down: who, what, from where, before and after, and never a secret",
+  async () => {
+    const app_id = `${site.projectId}-hello`;
+    const { json: account } = await site.call("createServiceAccount", {}, { body: { name: "ci" } });
+    await site.call("updateServiceAccount", { id: account.id }, { body: { role: "run" } });
+    const { json: rotated } = await site.call("rotateServiceAccount", { id: account.id });
+    await site.call("deleteServiceAccount", { id: account.id });
+    await site.call("replaceProjectSecrets", {}, { body: { API_KEY: "hunter2" } });
+    await site.call("replaceAppSecrets", { app_id }, { body: { TOKEN: "hunter3" } });
+    const { json: secret } = await site.call("createWebhookSecret");
+    await site.call("deleteWebhookSecret", { id: secret.id });
+    const file_path = "a/empty";
+    await site.call("beginUpload", {}, { body: { file_path, part_count: 0 } });
+    await site.call("removeFile", { file_path });
+    const span = { from: "2020-01-01T00:00:00Z", to: "2020-01-02T00:00:00Z" };
+    await site.call("redeliverMany", {}, { body: span });
+    const { json: member } = await site.call(
+      "setMember",
+      {},
+      { as: "owner", body: { email: "eve@example.com" } },
+    );
+    const removed = await site.call("removeMember", { person_id: member.personId }, { as: "owner" });
+
+    const { json, text } = await site.call("listAudit", { pageSize: "13" });
+    const actions = json.items.map(({ action, target }: Record<string, string>) => [action, target]);
+    expect(actions).toEqual([
+      ["member.delete", member.personId],
+      ["member.set", member.personId],
+      ["delivery.redeliver", site.projectId],
+      ["volume.remove", file_path],
+      ["volume.write", file_path],
+      ["webhook-secret.delete", secret.id],
+      ["webhook-secret.create", secret.id],
+      ["secrets.replace", app_id],
+      ["secrets.replace", site.projectId],
+      ["service-account.delete", account.id],
+      ["service-account.rotate", account.id],
+      ["service-account.update", account.id],
+      ["service-account.create", account.id],
+    ]);
+    expect(json.items[0]).toMatchObject({
+      actor: expect.stringMatching(/^u-/),
+      ip: "127.0.0.1",
+      requestId: removed.headers.get("x-request-id"),
+    });
+    expect(json.items[8]).toMatchObject({
+      actor: expect.stringMatching(/^sa-/),
+      before: [],
+      after: ["API_KEY"],
+    });
+    expect(json.items[11]).toMatchObject({ before: { role: "admin" }, after: { role: "run" } });
+    for (const hidden of [account.token, rotated.token, secret.secret, "hunter", member.inviteUrl]) {
+      expect(text).not.toContain(hidden);
+    }
+
+    // In pages: all of it, once each, in order.
+    const paged: string[] = [];
+    for (let nextToken = ""; ;) {
+      const page = await site.call("listAudit", { pageSize: "4", ...(nextToken !== "" && { nextToken }) });
+      paged.push(...page.json.items.map(({ id }: { id: string }) => id));
+      nextToken = page.json.nextToken;
+      if (nextToken === "") break;
+    }
+    const whole = (await site.call("listAudit", { pageSize: "1000" })).json.items;
+    expect(paged).toEqual(whole.map(({ id }: { id: string }) => id));
+    expect((await site.ask("GET", "audit", { as: "stranger" })).status).toBe(403);
+    expect(await new Audit(site.test.service.store, systemClock).firstBreak()).toBeNull();
+  },
+);
+
+/** Runs a statement as somebody who has got at the database itself. */
+async function tamper({ databaseUrl, dataDir }: TestDatabase, statement: string): Promise<void> {
+  if (databaseUrl === null) {
+    const database = new DatabaseSync(path.join(dataDir, "millrace.db"));
+    database.exec(statement);
+    database.close();
+    return;
+  }
+  const client = new Client({ connectionString: databaseUrl });
+  await client.connect();
+  await client.query(statement);
+  await client.end();
+}
+
+/** What somebody may do to an entry, and the number of the first one that then does not fit; each before the last. */
+const TAMPERED = [
+  ["another text", "update audit_entries set entry = '{}' where number = 55", 55],
+  ["another time", "update audit_entries set created_at = created_at + 1 where number = 50", 50],
+  ["another project", "update audit_entries set project_id = 'p-two' where number = 45", 45],
+  ["no project", "update audit_entries set project_id = null where number = 40", 40],
+  ["an entry taken out", "delete from audit_entries where number = 35", 35],
+  ["an entry in another's place", "update audit_entries set number = 35 where number = 30", 30],
+  ["the first taken out", "delete from audit_entries where number = 1", 1],
+] as const;
+
+describe.each(DATABASE_KINDS)("on %s", (kind) => {
+  test("the chain is whole however many write at once, and whatever is changed later breaks it", async () => {
+    const database = await databases.fresh(kind);
+    const store = await openStore(database);
+    onTestFinished(() => store.close());
+    // Two processes that write at the same time.
+    const audits = [new Audit(store, systemClock), new Audit(store, systemClock)];
+    const change = { projectId: "p-one", action: "x.change", before: null, after: { a: 1 }, principal: null };
+    await Promise.all(
+      Array.from({ length: 60 }, async (_, place) => {
+        await audits[place % 2]?.record({ ...change, target: String(place), ip: "::1", requestId: "r" });
+      }),
+    );
+    const [audit] = audits;
+    expect(await audit?.list({ projectId: "p-one", limit: 100 })).toHaveLength(60);
+    expect(await audit?.list({ projectId: "p-two", limit: 100 })).toEqual([]);
+    expect(await audit?.firstBreak()).toBeNull();
+    for (const [what, statement, number] of TAMPERED) {
+      await tamper(database, statement);
+      expect([what, await audit?.firstBreak()]).toEqual([what, number]);
+    }
+  });
+});

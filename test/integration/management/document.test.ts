@@ -1,0 +1,98 @@
+import { createContext, runInContext } from "node:vm";
+import { beforeAll, expect, test } from "vitest";
+import { ManagementSite } from "../../support/management-site.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
+
+const service = sharedService();
+let site: ManagementSite;
+beforeAll(async () => {
+  site = await ManagementSite.open(service());
+});
+
+verifies(
+  ["management.openapi", "management.openapi.version"],
+  "the document is OpenAPI 3.1, of version 1.0.0, and needs no token",
+  async () => {
+    const { status, headers, json } = await site.ask("GET", "/openapi.json", { as: "nobody" });
+    expect([status, headers.get("content-type")]).toEqual([200, expect.stringContaining("application/json")]);
+    expect(json.openapi).toMatch(/^3\.1\./);
+    expect(json.info.version).toBe("1.0.0");
+    const ids = site.operations.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const { id, path, parameters, responses } of site.operations) {
+      const inPath = parameters.filter((parameter) => parameter.in === "path").map(({ name }) => name);
+      expect([id, inPath]).toEqual([id, [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)]);
+      expect([id, Object.keys(responses)]).toEqual([id, expect.arrayContaining(["200", "500", "503"])]);
+    }
+  },
+);
+
+verifies("management.openapi.seed", "creating a service account is described as the seed has it", () => {
+  const { post } = site.document.paths["/v2/projects/{project_id}/service-accounts"];
+  expect(post.summary).toBe("Create a new service account for the project");
+  expect(post.parameters).toMatchObject([
+    { name: "project_id", in: "path", required: true, schema: { type: "string" } },
+  ]);
+  expect(post.security).toEqual([{ bearerAuth: [] }]);
+  expect(post.responses["200"].description).toBe("OK");
+  expect(site.document.components.securitySchemes.bearerAuth).toMatchObject({
+    type: "http",
+    scheme: "bearer",
+  });
+  const projectPaths = Object.keys(site.document.paths).filter((path) => path.startsWith("/v2/projects/"));
+  expect(projectPaths.filter((path) => !path.startsWith("/v2/projects/{project_id}/"))).toEqual([]);
+});
+
+/** As much of a browser's document as the page uses: elements with texts and children. */
+class FakeElement {
+  readonly tag: string;
+  className = "";
+  #children: unknown[] = [];
+
+  constructor(tag: string) {
+    this.tag = tag;
+  }
+
+  set textContent(text: string) {
+    this.#children = [text];
+  }
+
+  get textContent(): string {
+    return this.#children
+      .map((child) => (child instanceof FakeElement ? child.textContent : child))
+      .join(" ");
+  }
+
+  append(...children: unknown[]): void {
+    this.#children.push(...children);
+  }
+}
+
+test("the page at /docs shows every operation, loads nothing from elsewhere, and may not be framed", async () => {
+  const headers = { accept: "text/html,application/xhtml+xml", "sec-fetch-dest": "document" };
+  const page = await site.ask("GET", "/docs", { as: "nobody", headers });
+  expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+  const policy = page.headers.get("content-security-policy") ?? "";
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).toContain("frame-ancestors 'none'");
+  expect(policy).toContain("connect-src 'self'");
+  expect(page.headers.get("x-frame-options")).toBe("DENY");
+  expect(page.text).not.toMatch(/(?:src|href)="(?:https?:)?\/\//);
+
+  const byId = new Map<string, FakeElement>();
+  const document = {
+    createElement: (tag: string) => new FakeElement(tag),
+    getElementById: (id: string) => byId.get(id) ?? byId.set(id, new FakeElement(id)).get(id),
+  };
+  const load = async (url: string): Promise<Response> => await fetch(new URL(url, site.url("/docs")));
+  const script = /<script type="module">(.*)<\/script>/s.exec(page.text)?.[1] ?? "";
+  await runInContext(`(async () => {${script}})()`, createContext({ document, fetch: load, Map }));
+  expect(byId.get("version")?.textContent).toBe("1.0.0");
+  const shown = byId.get("operations")?.textContent ?? "";
+  for (const { method, path, summary } of site.operations) {
+    expect(shown).toContain(method);
+    expect(shown).toContain(path);
+    expect(shown).toContain(summary);
+  }
+});
