@@ -16,7 +16,7 @@ export type DeliveryParts = {
   readonly store: Store;
   readonly audit: Pick<Audit, "record">;
   /** The clock that deliveries are written with. */
-  readonly clock: Clock;
+  readonly steadyClock: Clock;
   /** Says that something is due. */
   readonly wake: () => void;
 };
@@ -36,7 +36,7 @@ const RANGE = z.object({ from: TIME, to: TIME });
 const REDELIVERED = z.object({ redelivered: z.int() });
 
 /** A project's deliveries and their attempts; sending one or many again. */
-export function deliveryOperations({ store, audit, clock, wake }: DeliveryParts): AnyOperation[] {
+export function deliveryOperations({ store, audit, steadyClock, wake }: DeliveryParts): AnyOperation[] {
   const appNames = async (projectId: string): Promise<Map<number, string>> =>
     new Map((await store.apps.list(projectId)).map(({ number, name }) => [number, name]));
 
@@ -102,7 +102,11 @@ export function deliveryOperations({ store, audit, clock, wake }: DeliveryParts)
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
         const { body, state } = await find(call.params);
-        const redelivered = await store.deliveries.redeliver({ projectId, ids: [id], now: clock.now() });
+        const redelivered = await store.deliveries.redeliver({
+          projectId,
+          ids: [id],
+          now: steadyClock.now(),
+        });
         if (redelivered === 0 && body === null) {
           throw new AppError("not_found", { message: "The delivery's body is no longer kept." });
         }
@@ -125,7 +129,7 @@ export function deliveryOperations({ store, audit, clock, wake }: DeliveryParts)
       handle: async (call) => {
         const { project_id: projectId } = call.params;
         const { from, to } = call.body;
-        const redelivered = await store.deliveries.redeliver({ projectId, from, to, now: clock.now() });
+        const redelivered = await store.deliveries.redeliver({ projectId, from, to, now: steadyClock.now() });
         const after = { from, to, redelivered };
         await record(audit, call, { action: "delivery.redeliver", target: projectId, before: null, after });
         wake();

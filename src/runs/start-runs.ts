@@ -126,6 +126,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     submitter,
     dispatcher,
     deliverer,
+    steadyClock,
     secrets,
     sweeper,
     reserve,

@@ -34,7 +34,7 @@ class Routes {
       store,
       signingSecrets,
       audit: this.audit,
-      clock: systemClock,
+      steadyClock: systemClock,
       wake: () => {
         this.wakes += 1;
         wake();
