@@ -8,7 +8,7 @@ export type DispatchResult = {
   readonly runs: number;
   /** Since the request was written: more than the delay, for the commit is in it. */
   readonly sinceRequest: Delay;
-  /** Since the 202 was read: less than the delay, and below zero where the function was faster. */
+  /** Since the 202 was read: less than the delay by the way of the 202, and below zero where that was longer. */
   readonly sinceAccepted: Delay;
 };
 

@@ -22,7 +22,7 @@ export function asyncText(
 ): string {
   const { database, problem, floor, held, draining, dispatch } = result;
   const bare = medianBy(floor, ({ perSecond }) => perSecond);
-  const dispatched = medianBy(dispatch, ({ sinceRequest }) => sinceRequest.p50Us);
+  const dispatched = medianBy(dispatch, ({ sinceAccepted }) => sinceAccepted.p50Us);
   const lines = [
     ...machineLines(machine),
     `${database}; the median of ${settings.rounds} round(s) of ${settings.measureMs / 1000} s, ${CONNECTIONS} in flight`,

@@ -13,7 +13,7 @@ const NOTHING: Pick<AsyncResult, "held" | "dispatch"> = { held: [], dispatch: []
 export function judgeAsync(kind: DatabaseKind, result: AsyncResult): Verdict[] {
   const { held, dispatch } = result.problem === null ? result : NOTHING;
   const accepted = medianBy(held, ({ callsPerSecond }) => callsPerSecond);
-  const dispatched = medianBy(dispatch, ({ sinceRequest }) => sinceRequest.p50Us);
+  const dispatched = medianBy(dispatch, ({ sinceAccepted }) => sinceAccepted.p50Us);
   return [
     judge({
       what: "durable 202s per second at 64 connections",
@@ -32,12 +32,12 @@ export function judgeAsync(kind: DatabaseKind, result: AsyncResult): Verdict[] {
       spread: rangeOf(held.map(({ p99Us }) => p99Us / 1000)),
     }),
     judge({
-      what: "p50 from the request to the function, commit included",
+      what: "p50 from the 202 to the function, one at a time",
       bound: "at most",
       target: 5,
       unit: "ms",
-      value: dispatched === null ? null : dispatched.sinceRequest.p50Us / 1000,
-      spread: rangeOf(dispatch.map(({ sinceRequest }) => sinceRequest.p50Us / 1000)),
+      value: dispatched === null ? null : dispatched.sinceAccepted.p50Us / 1000,
+      spread: rangeOf(dispatch.map(({ sinceAccepted }) => sinceAccepted.p50Us / 1000)),
     }),
   ];
 }

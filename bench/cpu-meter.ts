@@ -15,12 +15,15 @@ export type CpuUse = {
 export function startCpuMeter(roles: Roles): () => CpuUse {
   const below = roles.service.flatMap(descendantsOf);
   const groups = [roles.service, roles.database, roles.load, below, [process.pid]];
-  const read = () => groups.map((pids) => pids.reduce((sum, pid) => sum + cpuMsOf(pid), 0));
+  const read = () => groups.map((pids) => pids.map(cpuMsOf));
   const startedAt = performance.now();
   const machineBefore = machineCpuMs();
   const before = read();
   return () => {
-    const used = read().map((ms, group) => ms - before[group]!);
+    const used = read().map((now, group) =>
+      // A process that has ended meanwhile counts for nothing, not for less.
+      now.reduce((sum, ms, i) => sum + Math.max(0, ms - before[group]![i]!), 0),
+    );
     const ours = used.reduce((sum, ms) => sum + ms, 0);
     const othersMs = Math.max(0, machineCpuMs() - machineBefore - ours);
     const [serviceMs = 0, databaseMs = 0] = used;

@@ -19,6 +19,7 @@ import { KeyRing } from "./identity/key-ring.ts";
 import { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/address-ranges.ts";
 import { systemClock } from "./kit/clock.ts";
+import { steady } from "./kit/steady-clock.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
@@ -79,7 +80,8 @@ export async function openInstallation(
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
   const keys = await KeyRing.open(store, seal, clock);
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
-  const tokens = new Tokens(store, keys, instanceId, clock);
+  // By a clock that cannot be set: a wrong date must not void every token, nor bring an old one back.
+  const tokens = new Tokens(store, keys, instanceId, steady(clock));
   const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
   return { store, seal, keys, tokens, owner };
 }

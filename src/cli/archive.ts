@@ -44,16 +44,7 @@ export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Odd
       await tar.addDirectory(name, found.mode, modifiedAt);
       await addAll(name);
     } else if (found.isFile()) {
-      // Never through a link that has just taken the file's place.
-      const file = await open(place, constants.O_RDONLY | constants.O_NOFOLLOW);
-      await tar
-        .addFile(name, file)
-        .then(
-          (isWhole) => isWhole || odd.changed.push(name),
-          // Half an entry spoils the archive, whatever the reason.
-          (error: unknown) => Promise.reject(new SpoiltArchive(name, error)),
-        )
-        .finally(() => file.close());
+      if (!(await addFile(tar, name, place))) odd.changed.push(name);
     } else if (found.isSymbolicLink()) {
       const target = await readlink(place);
       if (!staysInside(name, target)) {
@@ -81,6 +72,20 @@ export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Odd
   return count;
 }
 
+/** Adds one file; false when it changed while it was read. */
+export async function addFile(tar: TarWriter, name: string, place: string): Promise<boolean> {
+  // Never through a link that has just taken the file's place.
+  const file = await open(place, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    return await tar.addFile(name, file);
+  } catch (error) {
+    throw new SpoiltArchive(name, error);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Half an entry spoils the archive, whatever the reason. */
 class SpoiltArchive extends Error {
   constructor(name: string, cause: unknown) {
     super(`${name} could not be read: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });

@@ -4,11 +4,11 @@ import { controlSocketPath } from "../management/control-socket.ts";
 import type { ControlRequests } from "../management/control-socket.ts";
 
 /** Asks the service that runs on a data directory; null when none does. */
-export async function askService<Result extends object>(
+export async function askService(
   dataDir: string,
   name: keyof ControlRequests,
   input: object = {},
-): Promise<{ readonly result: Result } | null> {
+): Promise<{ readonly result: unknown } | null> {
   const socketPath = controlSocketPath(runtimeDir(dataDir));
   return await new Promise((resolve, reject) => {
     const asked = request({ socketPath, path: `/${name}`, method: "POST" }, (response) => {
@@ -17,9 +17,9 @@ export async function askService<Result extends object>(
       response.on("data", (part: string) => (text += part));
       response.on("error", reject);
       response.on("end", () => {
-        const result = JSON.parse(text) as Result & { message?: string };
+        const result: unknown = JSON.parse(text);
         if (response.statusCode === 200) resolve({ result });
-        else reject(new Error(`the service could not do it: ${result.message}`));
+        else reject(new Error(`the service could not do it: ${(result as { message: string }).message}`));
       });
     });
     asked.on("error", (error: NodeJS.ErrnoException) => {

@@ -7,7 +7,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { TarWriter } from "../kit/tar/write.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import { DATABASE_FILE, copyDatabase } from "../store/upkeep.ts";
-import { FORMAT, MANIFEST_NAME, addDataDirectory } from "./archive.ts";
+import { FORMAT, MANIFEST_NAME, addDataDirectory, addFile } from "./archive.ts";
 import type { Manifest, Oddities } from "./archive.ts";
 import { askService } from "./ask-service.ts";
 import type { ServeFlags } from "./serve.ts";
@@ -67,8 +67,7 @@ async function write(
     };
     await tar.addBytes(MANIFEST_NAME, Buffer.from(JSON.stringify(manifest)), now.getTime() / 1000);
     if (copy !== null) {
-      const database = await open(copy, "r");
-      await tar.addFile(DATABASE_FILE, database).finally(() => database.close());
+      await addFile(tar, DATABASE_FILE, copy);
     }
     const entries = await addDataDirectory(tar, dataDir, odd);
     await tar.finish();
@@ -81,7 +80,11 @@ async function write(
 
 async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, "r");
-  await handle.sync().finally(() => handle.close());
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }
 
 async function report(

@@ -15,8 +15,10 @@ type Bootstrap = {
 /** `millrace bootstrap`: makes the default project and the owner's token once, and prints them every time. */
 export async function bootstrap(flags: ServeFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
-  const asked = await askService<Bootstrap>(settings.dataDir, "bootstrap");
-  const { projectId, token, apiUrl, baseUrl } = asked?.result ?? (await openDirectly(settings));
+  const asked = await askService(settings.dataDir, "bootstrap");
+  const { projectId, token, apiUrl, baseUrl } = asked
+    ? (asked.result as Bootstrap)
+    : await openDirectly(settings);
   const fields = { project_id: projectId, token, api_url: apiUrl, base_url: baseUrl };
   if (flags["json"]) process.stdout.write(`${JSON.stringify(fields)}\n`);
   else

@@ -6,7 +6,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { findInterpreter } from "../replicas/process/interpreter.ts";
 import { schemaState } from "../store/schema-state.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
-import type { DatabaseReport } from "../store/upkeep.ts";
+import type { DatabaseReport } from "../store/database-report.ts";
 
 /** What a check found; `toDo` says how to mend what is not well. */
 export type Finding = {

@@ -5,7 +5,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { DirectoryInUseError, lockDirectory, lockHolder } from "../store/directory-lock.ts";
 import type { DirectoryLock } from "../store/directory-lock.ts";
 import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
-import type { DatabaseReport } from "../store/upkeep.ts";
+import type { DatabaseReport } from "../store/database-report.ts";
 import { askService } from "./ask-service.ts";
 import {
   checkClock,
@@ -55,8 +55,8 @@ async function look(
 ): Promise<{ holder: Holder; report: DatabaseReport | Error | null; lock: DirectoryLock | null }> {
   const { dataDir, databaseUrl } = settings;
   try {
-    const asked = await askService<DatabaseReport>(dataDir, "inspectDatabase");
-    if (asked) return { holder: "service", report: asked.result, lock: null };
+    const asked = await askService(dataDir, "inspectDatabase");
+    if (asked) return { holder: "service", report: asked.result as DatabaseReport, lock: null };
   } catch (error) {
     return { holder: "service", report: error as Error, lock: null };
   }

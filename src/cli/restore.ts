@@ -119,9 +119,11 @@ async function settle(manifest: Manifest, staging: string, settings: Settings): 
     );
   }
   const store = await openStore({ databaseUrl, dataDir: staging });
-  await store.versions
-    .moveBundles({ from: manifest.data_dir, to: settings.dataDir })
-    .finally(() => store.close());
+  try {
+    await store.versions.moveBundles({ from: manifest.data_dir, to: settings.dataDir });
+  } finally {
+    await store.close();
+  }
   const { problems } = await inspectDatabase({ databaseUrl, dataDir: staging }, true);
   if (problems.length > 0) throw new Error(`the database in the archive is damaged: ${problems[0]}`);
 }

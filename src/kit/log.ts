@@ -28,6 +28,8 @@ const FIELDS: ReadonlySet<string> = new Set([
   "replicaId",
   "requestId",
   "runId",
+  // Meant to be read there: it makes the first account, and nothing after that.
+  "setupLink",
   "status",
   "store",
   "stream",

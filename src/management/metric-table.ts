@@ -37,7 +37,7 @@ export const METRICS = {
   millrace_async_queued: {
     kind: "gauge",
     labels: OF_APP,
-    help: "Accepted async runs that wait in the store.",
+    help: "Accepted async runs that wait in the store, at most 100,000.",
   },
   millrace_async_oldest_seconds: {
     kind: "gauge",

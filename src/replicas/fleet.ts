@@ -46,13 +46,7 @@ export class Fleet {
   #isStopping = false;
   readonly #emptied = Promise.withResolvers<void>();
 
-  constructor(
-    config: AppConfig,
-    launcher: Launcher,
-    home: Home,
-    events: FleetEvents,
-    counts: FleetCounts,
-  ) {
+  constructor(config: AppConfig, launcher: Launcher, home: Home, events: FleetEvents, counts: FleetCounts) {
     this.#scaling = config.scaling;
     this.#initSeconds = config.deployment.deploymentInitializationTimeoutSeconds;
     this.#launcher = launcher;

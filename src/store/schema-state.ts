@@ -1,5 +1,5 @@
 import { KNOWN_MIGRATIONS } from "./migrate.ts";
-import type { DatabaseReport } from "./upkeep.ts";
+import type { DatabaseReport } from "./database-report.ts";
 
 /** How the database's schema stands to this release's. */
 export function schemaState({ migrations }: DatabaseReport): "current" | "older" | "newer" {

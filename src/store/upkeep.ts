@@ -1,14 +1,5 @@
 import path from "node:path";
-
-/** What a look at the whole database gave. */
-export type DatabaseReport = {
-  /** Faults of the file, in SQLite's words. */
-  readonly problems: readonly string[];
-  /** The names of those it has been through. */
-  readonly migrations: readonly string[];
-  /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
-  readonly newestAt: number | null;
-};
+import type { DatabaseReport } from "./database-report.ts";
 
 type Place = { readonly databaseUrl: string | null; readonly dataDir: string };
 

@@ -58,10 +58,10 @@ export const versions = {
   /** Bundles that lay below one directory lie below another one now. */
   moveBundles: write(
     async ({ db, sql }, { from, to }: { readonly from: string; readonly to: string }): Promise<void> => {
-      const prefix = `${from}/`;
+      const prefix = sql<string>`cast(${`${from}/`} as text)`;
       await sql`
-        update versions set bundle_dir = ${`${to}/`} || substr(bundle_dir, ${[...prefix].length + 1})
-        where substr(bundle_dir, 1, ${[...prefix].length}) = ${prefix}
+        update versions set bundle_dir = ${`${to}/`} || substr(bundle_dir, length(${prefix}) + 1)
+        where substr(bundle_dir, 1, length(${prefix})) = ${prefix}
       `.execute(db);
     },
   ),

@@ -1,5 +1,5 @@
 import { Client } from "pg";
-import type { DatabaseReport } from "../upkeep.ts";
+import type { DatabaseReport } from "../database-report.ts";
 import { UnreachableError } from "./open.ts";
 
 /** Says what is to be known of the database; its server looks after the rest. */

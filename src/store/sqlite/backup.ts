@@ -1,13 +1,8 @@
 import { closeSync, openSync } from "node:fs";
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
-import type { DatabaseReport } from "../upkeep.ts";
-
-/** Work on a whole database; `isAlone` says that no service has it open. */
-export type UpkeepTask = { readonly path: string; readonly isAlone: boolean } & (
-  | { readonly kind: "copy"; readonly to: string }
-  | { readonly kind: "inspect" }
-);
+import type { DatabaseReport } from "../database-report.ts";
+import type { UpkeepTask } from "./upkeep-task.ts";
 
 /** Copies the database as it is at one moment into a new file that only its owner reads. */
 export async function copySqlite(path: string, to: string, isAlone: boolean): Promise<void> {

@@ -2,8 +2,8 @@
 import { closeSync, fsyncSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
-import type { DatabaseReport } from "../upkeep.ts";
-import type { UpkeepTask } from "./backup.ts";
+import type { DatabaseReport } from "../database-report.ts";
+import type { UpkeepTask } from "./upkeep-task.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.
 

@@ -22,7 +22,8 @@ describe.each(DATABASE_KINDS)("an upgrade on %s", (kind) => {
       const { dataDir, databaseUrl } = database;
       const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl }) };
       const { settings } = readSettings({ flags, env: {} });
-      const { apiUrl, owner, stop } = await startService(settings, { log: createLog("silent") });
+      const service = await startService(settings, { log: createLog("silent") });
+      const { apiUrl, owner } = service;
       try {
         expect(owner.projectId).toBe(old.projectId);
         const ask = async (place: string, method = "GET") => {
@@ -41,7 +42,7 @@ describe.each(DATABASE_KINDS)("an upgrade on %s", (kind) => {
         }
         expect(await ask("run", "POST")).toMatchObject({ result: 0 });
       } finally {
-        await stop();
+        await service.stop();
         await assertNothingLeft(dataDir);
       }
     });
