@@ -4,6 +4,7 @@ import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started } from "./engine.ts";
+import { CallTable } from "./call-table.ts";
 import { BadFrame, FRAME, FrameReader, HEAD_BYTES, carriesBody, packCall, packFrame } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
 import { readLogLines } from "./log-lines.ts";
@@ -37,7 +38,7 @@ export class Replica implements CallHolder {
   readonly id: string;
   readonly startedAt: number;
   /** Calls in its hands by wire id, oldest first. */
-  readonly calls = new Map<number, Call>();
+  readonly calls = new CallTable();
   state: "starting" | "ready" | "draining" | "gone" = "starting";
   readyAt = 0;
   pid = 0;

@@ -3,10 +3,13 @@ import type { Log } from "../kit/log.ts";
 import { RunTally } from "../model/run-tally.ts";
 import type { EndedRun } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
-import type { LiveRun } from "./live-run.ts";
+import type { Transcript } from "./transcript.ts";
 
-/** What is to be stored of a run that has ended, and the run itself for who asks until then. */
-export type JournalEntry = EndedRun & { readonly live: LiveRun };
+/**
+ * What is to be stored of a run that has ended, and a stream's transcript for who asks until then. Not the run
+ * itself: it holds the caller's request and answer, and keeping those for even 50 ms doubled the cost of a call.
+ */
+export type JournalEntry = EndedRun & { readonly transcript: Transcript | null };
 
 /** A record is on its way to the disk at most this long after its run has ended. */
 const FLUSH_MS = 50;

@@ -39,7 +39,8 @@ export class LightKeeper implements RunKeeper {
 
   #add(run: LiveRun, end: RunEnd, delivery: NewDelivery | null): void {
     const { lastPart: part } = run;
-    this.#journal.add({ run: run.record(), payload: payloadOf(run, end), part, delivery, live: run });
+    const transcript = run.isStream ? run.transcript() : null;
+    this.#journal.add({ run: run.record(), payload: payloadOf(run, end), part, delivery, transcript });
     run.settle();
   }
 }

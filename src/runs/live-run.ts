@@ -103,6 +103,8 @@ export class LiveRun implements CallReader {
   #owedBytes = 0;
   #settled: Bell | null = null;
   #isSettled = false;
+  /** Among those under way. */
+  place = 0;
   isStream = false;
   /** Null while its record is nowhere but here. */
   claim: Claim | null;
@@ -201,6 +203,7 @@ export class LiveRun implements CallReader {
 
   /** Its end is written down. */
   settle(): void {
+    if (this.#isSettled) return;
     this.#isSettled = true;
     this.#onSettled(this);
     this.#settled?.ring();

@@ -34,6 +34,8 @@ const NOT_ENDED = {
   responseMs: null,
 } as const;
 
+const NO_CHUNKS = new PlainTranscript(null);
+
 /** How soon a run that waits in the store is looked at again. */
 const POLL_MS = 100;
 
@@ -55,8 +57,8 @@ export class RunLookup {
     // Nothing is waited for between these two and the store, so that a run on its way there is not missed.
     const entry = this.#journal.find(key.appNumber, key.id);
     if (entry) {
-      const { run, payload, live: ended } = entry;
-      return { ...fromRecord(run, payload, () => ended.transcript()), live: null };
+      const { run, payload, transcript } = entry;
+      return { ...fromRecord(run, payload, () => transcript ?? NO_CHUNKS), live: null };
     }
     const run = await this.#store.runs.find(key);
     if (!run) return null;

@@ -116,7 +116,7 @@ function cancelSometime(random: () => number, act: () => void): void {
 
 function isAhead(test: TestPool, wireId: number): boolean {
   for (const { calls } of test.pool.replicas) {
-    const place = [...calls.keys()].indexOf(wireId);
+    const place = [...calls.values()].findIndex((call) => call.wireId === wireId);
     if (place >= test.scaling.replicaConcurrency) return true;
   }
   return false;

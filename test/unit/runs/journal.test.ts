@@ -2,16 +2,12 @@ import { expect, test } from "vitest";
 import { createLog } from "../../../src/kit/log.ts";
 import { Journal } from "../../../src/runs/journal.ts";
 import type { JournalEntry } from "../../../src/runs/journal.ts";
-import type { LiveRun } from "../../../src/runs/live-run.ts";
 import type { EndedRun } from "../../../src/store/runs.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 
-/** The run itself is only handed on. */
-const LIVE = {} as LiveRun;
-
 function entry(fields: Partial<EndedRun> = {}): JournalEntry {
-  return { ...sampleEnd(sampleRun(), fields), live: LIVE };
+  return { ...sampleEnd(sampleRun(), fields), transcript: null };
 }
 
 /** Takes batches, or refuses them while told to: a disk that fails cannot be had on demand. */
