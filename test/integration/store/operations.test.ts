@@ -119,7 +119,9 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
       functions: null,
       createdAt: NOW,
     });
-    const functions = [{ name: "run", parameters: [], isAsync: false, isGenerator: true, wantsRunId: false, doc: null }];
+    const functions = [
+      { name: "run", parameters: [], isAsync: false, isGenerator: true, wantsRunId: false, doc: null },
+    ];
     expect(await store.versions.setFunctions({ id: version.id, functions })).toBe(true);
     expect((await store.versions.find(version.id))?.functions).toEqual(functions);
     expect(await store.versions.setFunctions({ id: uuidv7(NOW), functions })).toBe(false);
