@@ -8,12 +8,12 @@ import { schemaState } from "../store/schema-state.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 
-/** What a check found; `toDo` says how to mend what is not well. */
+/** What a check found; `remedy` says how to mend what is not well. */
 export type Finding = {
   readonly check: string;
   readonly status: "ok" | "warn" | "fail";
   readonly message: string;
-  readonly toDo: string | null;
+  readonly remedy: string | null;
 };
 
 /** Whose turn it is with the data directory. */
@@ -24,18 +24,18 @@ const PRIVATE = ["master.key", "owner-token", DATABASE_FILE];
 const FIRST_RELEASE = Date.UTC(2026, 0, 1);
 const MAX_SKEW_MS = 60_000;
 
-const ok = (check: string, message: string): Finding => ({ check, status: "ok", message, toDo: null });
-const warn = (check: string, message: string, toDo: string): Finding => ({
+const ok = (check: string, message: string): Finding => ({ check, status: "ok", message, remedy: null });
+const warn = (check: string, message: string, remedy: string): Finding => ({
   check,
   status: "warn",
   message,
-  toDo,
+  remedy,
 });
-const fail = (check: string, message: string, toDo: string): Finding => ({
+const fail = (check: string, message: string, remedy: string): Finding => ({
   check,
   status: "fail",
   message,
-  toDo,
+  remedy,
 });
 
 /** The directory is there, ours, and nobody else's business. */
@@ -131,8 +131,8 @@ export async function checkPorts({ host, apiPort, basePort }: Settings, holder: 
   const taken: number[] = [];
   for (const port of [apiPort, basePort]) if (!(await isFree(host, port))) taken.push(port);
   if (taken.length === 0) return ok("ports", `${apiPort} and ${basePort} are free on ${host}`);
-  const toDo = "stop what listens there, or set MILLRACE_API_PORT and MILLRACE_BASE_PORT";
-  return fail("ports", `${taken.join(" and ")} cannot be had on ${host}`, toDo);
+  const remedy = "stop what listens there, or set MILLRACE_API_PORT and MILLRACE_BASE_PORT";
+  return fail("ports", `${taken.join(" and ")} cannot be had on ${host}`, remedy);
 }
 
 async function isFree(host: string, port: number): Promise<boolean> {
@@ -145,12 +145,12 @@ async function isFree(host: string, port: number): Promise<boolean> {
 
 /** Tokens expire and runs are sorted by it. */
 export function checkClock(report: DatabaseReport | Error | null, now: number): Finding {
-  const toDo = "set the clock, and keep it right with NTP";
-  if (now < FIRST_RELEASE) return fail("clock", `it says ${new Date(now).toISOString()}`, toDo);
+  const remedy = "set the clock, and keep it right with NTP";
+  if (now < FIRST_RELEASE) return fail("clock", `it says ${new Date(now).toISOString()}`, remedy);
   const newestAt = report instanceof Error ? null : (report?.newestAt ?? null);
   if (newestAt !== null && newestAt > now + MAX_SKEW_MS) {
     const seconds = Math.round((newestAt - now) / 1000);
-    return warn("clock", `it is ${seconds} s behind what the database says`, toDo);
+    return warn("clock", `it is ${seconds} s behind what the database says`, remedy);
   }
   return ok("clock", new Date(now).toISOString());
 }

@@ -73,6 +73,6 @@ async function look(
   return { holder: "nobody", report, lock };
 }
 
-function line({ check, status, message, toDo }: Finding): string {
-  return `${status.padEnd(6)}${check.padEnd(16)}${message}\n${toDo === null ? "" : `${"".padEnd(22)}→ ${toDo}\n`}`;
+function line({ check, status, message, remedy }: Finding): string {
+  return `${status.padEnd(6)}${check.padEnd(16)}${message}\n${remedy === null ? "" : `${"".padEnd(22)}→ ${remedy}\n`}`;
 }

@@ -19,7 +19,7 @@ async function doctor(dataDir: string, env: Record<string, string> = {}) {
   if (stdout === "") throw new Error(stderr);
   const findings = JSON.parse(stdout) as Finding[];
   // Whatever is not well has something to do about it.
-  expect(findings.filter(({ status, toDo }) => (status === "ok") !== (toDo === null))).toEqual([]);
+  expect(findings.filter(({ status, remedy }) => (status === "ok") !== (remedy === null))).toEqual([]);
   const of = (check: string): Finding | undefined => findings.find((finding) => finding.check === check);
   return { code, findings, of };
 }
@@ -78,8 +78,8 @@ verifies("operations.doctor", "each planted fault is found, and says what to do"
     MILLRACE_API_PORT: String(port),
   });
   expect(code).toBe(1);
-  expect(of("data directory")).toMatchObject({ status: "warn", toDo: `chmod 700 ${dataDir}` });
-  expect(of("permissions")).toMatchObject({ status: "fail", toDo: `chmod 600 ${dataDir}/master.key` });
+  expect(of("data directory")).toMatchObject({ status: "warn", remedy: `chmod 700 ${dataDir}` });
+  expect(of("permissions")).toMatchObject({ status: "fail", remedy: `chmod 600 ${dataDir}/master.key` });
   expect(of("lock")).toMatchObject({ status: "warn", message: "left behind by process 4194305" });
   expect(of("disk")?.status).toBe("fail");
   expect(of("python")?.status).toBe("fail");
