@@ -1,6 +1,7 @@
 import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
 import { CONFIG } from "./requirements/config.ts";
+import { DEPLOY } from "./requirements/deploy.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { IDENTITY } from "./requirements/identity.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
@@ -8,6 +9,7 @@ import { RUN } from "./requirements/run.ts";
 import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
 import { STREAMING } from "./requirements/streaming.ts";
+import { TOOLS } from "./requirements/tools.ts";
 
 /** The tables one by one, so that a test can see an id that stands in two of them. */
 export const TABLES = [
@@ -17,10 +19,12 @@ export const TABLES = [
   STREAMING,
   ERRORS,
   APPS,
+  DEPLOY,
   CONFIG,
   IDENTITY,
   MANAGEMENT,
   SHOW,
+  TOOLS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -31,10 +35,12 @@ export const REQUIREMENTS = {
   ...STREAMING,
   ...ERRORS,
   ...APPS,
+  ...DEPLOY,
   ...CONFIG,
   ...IDENTITY,
   ...MANAGEMENT,
   ...SHOW,
+  ...TOOLS,
 };
 
 /** The id of a promise that exists. */

@@ -1,4 +1,4 @@
-import type { AppConfig } from "./app-config.ts";
+import type { AppConfig, ScalingConfig } from "./app-config.ts";
 
 export type Project = {
   readonly id: string;
@@ -38,15 +38,32 @@ export type FunctionSignature = {
   readonly doc: string | null;
 };
 
+/** What of a version's scaling can be changed while it serves. */
+export type ScalingOverrides = Partial<
+  Pick<
+    ScalingConfig,
+    "minReplicas" | "maxReplicas" | "cooldownSeconds" | "responseGracePeriodSeconds" | "replicaConcurrency"
+  >
+>;
+
 /** An immutable deploy of an app. Its id is the build id of the management API. */
 export type Version = {
   readonly id: string;
   readonly appNumber: number;
   /** 1, 2, 3… within the app. */
   readonly number: number;
+  /** As it was deployed, with the overrides over it. */
   readonly config: AppConfig;
+  /** What was changed since it was deployed. */
+  readonly overrides: ScalingOverrides | null;
   /** The folder that holds `main.py`. */
   readonly bundleDir: string;
+  /** Of the bundle's files, where it came from a folder. */
+  readonly bundleHash: string | null;
+  /** The folder of its installed packages; null when it has none. */
+  readonly environment: string | null;
+  /** The interpreter that runs it; null for the service's own. */
+  readonly python: string | null;
   /** Known once a replica has said hello. */
   readonly functions: readonly FunctionSignature[] | null;
   readonly createdAt: number;

@@ -5,12 +5,14 @@
 export const ERRORS = {
   bad_request: { status: 400, type: "invalid_request_error", message: "The request is malformed." },
   invalid_json: { status: 400, type: "invalid_request_error", message: "The body is not valid JSON." },
+  upload_invalid: { status: 400, type: "invalid_request_error", message: "The upload cannot be used." },
   unauthorized: { status: 401, type: "authentication_error", message: "A valid bearer token is required." },
   forbidden: { status: 403, type: "permission_error", message: "This token has no right to do that." },
   not_found: { status: 404, type: "not_found_error", message: "There is nothing here." },
   app_not_found: { status: 404, type: "not_found_error", message: "The project has no such app." },
   function_not_found: { status: 404, type: "not_found_error", message: "The app has no such function." },
   run_not_found: { status: 404, type: "not_found_error", message: "The app has no such run." },
+  build_not_found: { status: 404, type: "not_found_error", message: "The app has no such build." },
   method_not_allowed: {
     status: 405,
     type: "invalid_request_error",
@@ -22,6 +24,7 @@ export const ERRORS = {
     message: "The request took too long to arrive.",
   },
   run_finished: { status: 409, type: "invalid_request_error", message: "The run has ended already." },
+  build_finished: { status: 409, type: "invalid_request_error", message: "The build has ended already." },
   run_unfinished: {
     status: 409,
     type: "invalid_request_error",
@@ -62,6 +65,11 @@ export const ERRORS = {
     status: 422,
     type: "invalid_request_error",
     message: "The webhookEndpoint is not an address that webhooks may reach.",
+  },
+  deploy_invalid: {
+    status: 422,
+    type: "invalid_request_error",
+    message: "The deploy's configuration cannot be used.",
   },
   idempotency_mismatch: {
     status: 422,

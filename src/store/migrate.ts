@@ -7,6 +7,7 @@ import { people } from "./migrations/0003-people.ts";
 import { logs } from "./migrations/0004-logs.ts";
 import { auditAndSecrets } from "./migrations/0005-audit-and-secrets.ts";
 import { runFilters } from "./migrations/0006-run-filters.ts";
+import { builds } from "./migrations/0007-builds.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -18,6 +19,7 @@ const MIGRATIONS = {
   "0004-logs": logs,
   "0005-audit-and-secrets": auditAndSecrets,
   "0006-run-filters": runFilters,
+  "0007-builds": builds,
 } as const;
 
 /** The names of all migrations of this release, in order. */

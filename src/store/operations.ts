@@ -1,6 +1,8 @@
 import { accounts } from "./accounts.ts";
 import { apps } from "./apps.ts";
 import { auditEntries } from "./audit-entries.ts";
+import { buildLines } from "./build-lines.ts";
+import { builds } from "./builds.ts";
 import { claims } from "./claims.ts";
 import { deliveries } from "./deliveries.ts";
 import { deviceCodes } from "./device-codes.ts";
@@ -27,6 +29,8 @@ const OPERATIONS = {
   accounts,
   apps,
   auditEntries,
+  buildLines,
+  builds,
   claims,
   deliveries,
   deviceCodes,

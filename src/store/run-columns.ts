@@ -24,6 +24,9 @@ export function stateCode(state: RunState): number {
   return STATE_CODES[state];
 }
 
+/** The states of runs that have not ended. */
+export const UNFINISHED = ["queued", "running"] as const;
+
 /** The number a webhook's state is stored as. */
 export function webhookStateCode(state: WebhookState): number {
   return WEBHOOK_CODES[state];

@@ -3,7 +3,7 @@ import type { Run, RunState } from "../model/run.ts";
 import { acceptKeyed, insertAccepted, packAccepted, packKeyed } from "./accepted-runs.ts";
 import { insertEnded, packEnded } from "./ended-runs.ts";
 import { packedWrite, read } from "./operation.ts";
-import { RUN_COLUMNS, runFromRow, stateCode } from "./run-columns.ts";
+import { RUN_COLUMNS, UNFINISHED, runFromRow, stateCode } from "./run-columns.ts";
 import type { RunKey } from "./run-columns.ts";
 
 type RunFilter = {
@@ -14,8 +14,6 @@ type RunFilter = {
   /** Only runs older than this one: the last id of the page before. */
   readonly before?: string;
 };
-
-const UNFINISHED = ["queued", "running"] as const;
 
 export type { AcceptedRun } from "./accepted-runs.ts";
 export type { EndedRun } from "./ended-runs.ts";

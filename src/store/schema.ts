@@ -9,6 +9,8 @@ export type Schema = {
   projects: ProjectsTable;
   apps: AppsTable;
   versions: VersionsTable;
+  builds: BuildsTable;
+  buildLines: BuildLinesTable;
   runs: RunsTable;
   payloads: PayloadsTable;
   transcripts: TranscriptsTable;
@@ -57,6 +59,31 @@ export type VersionsTable = {
   /** A list of `FunctionSignature` as JSON. */
   functions: string | null;
   createdAt: number;
+  environment: string | null;
+  python: string | null;
+  bundleHash: string | null;
+  /** `ScalingOverrides` as JSON. */
+  overrides: string | null;
+};
+
+export type BuildsTable = {
+  id: Uint8Array;
+  appNumber: number;
+  status: number;
+  message: string | null;
+  /** What the deploy was asked for with, as JSON. */
+  payload: string;
+  createdAt: number;
+  updatedAt: number;
+};
+
+export type BuildLinesTable = {
+  buildId: Uint8Array;
+  number: number;
+  createdAt: number;
+  stream: number;
+  stage: number;
+  text: string;
 };
 
 export type RunsTable = {

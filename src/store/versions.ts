@@ -1,11 +1,13 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
-import type { FunctionSignature, Version } from "../model/app.ts";
+import type { FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
 import { read, write } from "./operation.ts";
+import { UNFINISHED, stateCode } from "./run-columns.ts";
 import type { VersionsTable } from "./schema.ts";
 
-type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundleDir" | "createdAt">;
+type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundleDir" | "createdAt"> &
+  Partial<Pick<Version, "environment" | "python" | "bundleHash" | "functions">>;
 
 /** Versions: the immutable deploys of apps. */
 export const versions = {
@@ -24,12 +26,17 @@ export const versions = {
       .select((eb) => eb.fn.max("number").as("last"))
       .where("appNumber", "=", version.appNumber)
       .executeTakeFirstOrThrow();
+    const { environment = null, python = null, bundleHash = null, functions = null } = version;
     const row = {
       ...version,
       id: uuidBytes(version.id),
       number: (last ?? 0) + 1,
       config: JSON.stringify(version.config),
-      functions: null,
+      environment,
+      python,
+      bundleHash,
+      functions: functions && JSON.stringify(functions),
+      overrides: null,
     };
     await db.insertInto("versions").values(row).execute();
     return fromRow(row);
@@ -53,6 +60,70 @@ export const versions = {
       .orderBy("number", "desc")
       .execute();
     return rows.map(fromRow);
+  }),
+
+  /** The versions of every app that is not deleted. */
+  listAll: read(async ({ db }): Promise<Version[]> => {
+    const rows = await db
+      .selectFrom("versions")
+      .innerJoin("apps", "apps.number", "versions.appNumber")
+      .selectAll("versions")
+      .where("apps.deletedAt", "is", null)
+      .execute();
+    return rows.map(fromRow);
+  }),
+
+  /** What is changed of it while it serves. False when there is no such version. */
+  setOverrides: write(
+    async (
+      { db },
+      { id, overrides }: { readonly id: string; readonly overrides: ScalingOverrides | null },
+    ): Promise<boolean> => {
+      const result = await db
+        .updateTable("versions")
+        .set({ overrides: overrides && JSON.stringify(overrides) })
+        .where("id", "=", uuidBytes(id))
+        .executeTakeFirst();
+      return result.numUpdatedRows === 1n;
+    },
+  ),
+
+  /** Of an app's versions, those that runs which have not ended name. */
+  inUse: read(async ({ db }, appNumber: number): Promise<string[]> => {
+    const rows = await db
+      .selectFrom("runs")
+      .select("versionId")
+      .distinct()
+      .where("appNumber", "=", appNumber)
+      .where((eb) =>
+        eb(
+          "state",
+          "in",
+          UNFINISHED.map((state) => eb.lit(stateCode(state))),
+        ),
+      )
+      .execute();
+    return rows.map(({ versionId }) => uuidText(versionId));
+  }),
+
+  /** Forgets versions, but none that its app serves. */
+  remove: write(async ({ db }, ids: readonly string[]): Promise<void> => {
+    if (ids.length === 0) return;
+    await db
+      .deleteFrom("versions")
+      .where("id", "in", ids.map(uuidBytes))
+      .where((eb) =>
+        eb.not(
+          eb.exists(
+            eb
+              .selectFrom("apps")
+              .select("apps.number")
+              .whereRef("apps.currentVersionId", "=", "versions.id")
+              .where("apps.deletedAt", "is", null),
+          ),
+        ),
+      )
+      .execute();
   }),
 
   /** Bundles that lay below one directory lie below another one now. */
@@ -83,10 +154,13 @@ export const versions = {
 };
 
 function fromRow(row: VersionsTable): Version {
+  const config = JSON.parse(row.config) as AppConfig;
+  const overrides = row.overrides === null ? null : (JSON.parse(row.overrides) as ScalingOverrides);
   return {
     ...row,
     id: uuidText(row.id),
-    config: JSON.parse(row.config) as AppConfig,
+    config: { ...config, scaling: { ...config.scaling, ...overrides } },
+    overrides,
     functions: row.functions === null ? null : (JSON.parse(row.functions) as FunctionSignature[]),
   };
 }

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { KillableService, inPostgres } from "../support/killable-service.ts";
 import { LEDGER_APP } from "../support/ledger.ts";
@@ -7,6 +7,7 @@ import { REPOSITORY } from "../support/source-files.ts";
 import { Victims } from "../support/victims.ts";
 import type { Point } from "../support/victims.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
+import { verifies } from "../verifies.ts";
 
 const MAIN = `${LEDGER_APP}
 def die_once(n, run_id):
@@ -56,35 +57,40 @@ const SCRIPT = path.join(REPOSITORY, "test", "support", "kill-point.ts");
 const databases = testDatabases();
 
 for (const kind of DATABASE_KINDS) {
-  test(`a service that dies around any write of a run's life leaves it whole, and the next one ends it, on ${kind}`, async () => {
-    const target = await WebhookTarget.open();
-    const app = { main: MAIN, toml: "[scaling]\nmax_replicas = 1\n" };
-    const env = { MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8" };
-    const service = await KillableService.deploy(await databases.fresh(kind), app, env);
-    const victims = new Victims(service, target.url);
-    for (const point of POINTS) {
-      for (const moment of MOMENTS) {
-        const program = [process.execPath, SCRIPT, point.name, moment] as const;
-        expect(await service.start(program)).toBe(true);
-        await victims.end();
-        process.kill(service.command.pid, "SIGUSR2");
-        await service.command.printed(/^armed$/m);
-        const { n, promisedId } = await victims.post(point);
-        expect(await service.command.exited).toBe("SIGKILL");
-        const left = await service.withStore((store) => victims.find(store, n));
-        // Of a sync call the answer is no promise that its record and its webhook outlive the service.
-        const isKept = point.isSync || promisedId === null || left?.id === promisedId;
-        const wanted = { before: point.before, amid: left, after: point.after }[moment];
-        const where = { moment, name: point.name };
-        expect({ ...where, isKept, left }).toMatchObject({ ...where, isKept: true, left: wanted });
-        // As if its time had passed.
-        await inPostgres(service.database, (client) => client.query("update owners set lease_until = 0"));
+  verifies(
+    ["webhook.outbox", "webhook.outbox.sync"],
+    `a service that dies around any write of a run's life leaves it whole, and the next one ends it, on ${kind}`,
+    async () => {
+      const target = await WebhookTarget.open();
+      const app = { main: MAIN, toml: "[scaling]\nmax_replicas = 1\n" };
+      const env = { MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8" };
+      const service = await KillableService.deploy(await databases.fresh(kind), app, env);
+      const victims = new Victims(service, target.url);
+      for (const point of POINTS) {
+        for (const moment of MOMENTS) {
+          const program = [process.execPath, SCRIPT, point.name, moment] as const;
+          expect(await service.start(program)).toBe(true);
+          await victims.end();
+          process.kill(service.command.pid, "SIGUSR2");
+          await service.command.printed(/^armed$/m);
+          const { n, promisedId } = await victims.post(point);
+          expect(await service.command.exited).toBe("SIGKILL");
+          const left = await service.withStore((store) => victims.find(store, n));
+          // Of a sync call the answer is no promise that its record and its webhook outlive the service.
+          const isKept = point.isSync || promisedId === null || left?.id === promisedId;
+          const wanted = { before: point.before, amid: left, after: point.after }[moment];
+          const where = { moment, name: point.name };
+          expect({ ...where, isKept, left }).toMatchObject({ ...where, isKept: true, left: wanted });
+          // As if its time had passed.
+          await inPostgres(service.database, (client) => client.query("update owners set lease_until = 0"));
+        }
       }
-    }
-    expect(await service.start()).toBe(true);
-    await victims.end();
-    await victims.postAgain();
-    await service.stop();
-    await service.withStore((store) => victims.expectDelivered(store, target));
-  }, 180_000);
+      expect(await service.start()).toBe(true);
+      await victims.end();
+      await victims.postAgain();
+      await service.stop();
+      await service.withStore((store) => victims.expectDelivered(store, target));
+    },
+    180_000,
+  );
 }

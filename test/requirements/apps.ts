@@ -8,10 +8,10 @@ export const APPS = {
     "app.working-directory": "The working directory is the bundle.",
     "app.env.names": "APP_NAME, PROJECT_ID and BUILD_ID are set.",
     "app.env.hf-home": "HF_HOME is under persistent storage.",
-    "app.env.secrets": later("deploy", "Secrets are set as environment variables, app over project."),
+    "app.env.secrets": "Secrets are set as environment variables, app over project.",
     "app.storage.env": "$PERSISTENT_STORAGE is a directory of the project that outlives replicas.",
     "app.storage.path": later(
-      "deploy",
+      "isolation",
       "Persistent storage is at /persistent-storage where the sandbox allows.",
     ),
   }),
@@ -32,9 +32,9 @@ export const APPS = {
     "lifecycle.stop.readiness": "At an orderly stop readiness goes off and no new work is taken.",
     "lifecycle.stop.grace": "At an orderly stop what runs has MILLRACE_SHUTDOWN_GRACE to finish.",
     "lifecycle.stop.sync": "At the end of that grace sync callers get 503.",
-    "deploy.new-version": later("deploy", "Every deploy is a new version."),
-    "deploy.old-replicas": later("deploy", "Old replicas finish what they hold."),
-    "deploy.failed": later("deploy", "A failed deploy leaves the old version serving."),
+    "deploy.new-version": "Every deploy is a new version.",
+    "deploy.old-replicas": "Old replicas finish what they hold.",
+    "deploy.failed": "A failed deploy leaves the old version serving.",
   }),
   ...section("seed: Asynchronous mode 4; contract 2: Lifecycle", {
     "lifecycle.idle": "When the function has returned the replica is idle, whatever threads it left behind.",
@@ -63,6 +63,6 @@ export const APPS = {
     "fork.ordinary": "A template that may not fork serves, and its siblings start the ordinary way.",
     "fork.never": 'fork = "never" starts every replica the ordinary way.',
     "fork.kept": "A template outlives scale-to-zero for template_keep.",
-    "fork.secrets": later("deploy", "A change of secrets retires the templates."),
+    "fork.secrets": "A change of secrets retires the templates.",
   }),
 };

@@ -1,6 +1,4 @@
-import { later, section } from "./row.ts";
-
-const PIECE = "async and webhooks";
+import { section } from "./row.ts";
 
 /** Asynchronous runs, idempotency keys and webhook delivery. */
 export const ASYNC = {
@@ -67,9 +65,9 @@ export const ASYNC = {
     "webhook.no-delay": "A webhook never delays the caller.",
   }),
   ...section("contract 3: Webhook delivery", {
-    "webhook.outbox": later(PIECE, "The outbox row is in the same transaction as the run's final state."),
-    "webhook.outbox.sync": later(PIECE, "A sync call's outbox row is in the next group commit."),
-    "webhook.body-kept": later(PIECE, "The body is kept until delivery ends, whatever result_retention."),
+    "webhook.outbox": "The outbox row is in the same transaction as the run's final state.",
+    "webhook.outbox.sync": "A sync call's outbox row is in the next group commit.",
+    "webhook.body-kept": "The body is kept until delivery ends, whatever result_retention.",
     "webhook.success": "A 2xx within 15 s is success.",
     "webhook.redirect": "A 3xx is failure and never followed.",
     "webhook.410": "A 410 stops the delivery.",

@@ -16,10 +16,8 @@ export const CONFIG = {
     "config.deployment.keys": "Every key of [deployment] is read and has the contract's default.",
     "config.disable-auth": "Only an explicit true for disable_auth makes an app public.",
     "config.hardware.keys": "Every key of [hardware] is read and has the contract's default.",
-    "config.hardware.absent-on-host": later(
-      "deploy",
+    "config.hardware.absent-on-host":
       "Hardware that the host does not have is accepted with a warning in the build log.",
-    ),
     "config.scaling.keys": "Every key of [scaling] is read and has the contract's default.",
     "config.min-replicas.bounds": "min_replicas is 0 to 2000.",
     "config.max-replicas.default": "max_replicas defaults to the host's CPU count, at least 2.",
@@ -28,10 +26,7 @@ export const CONFIG = {
     "config.dependencies.keys":
       "dependencies.pip, apt and conda take name = version spec, or a file by paths.",
     "config.runtime-custom.keys": "Every key of [runtime.custom] is read.",
-    "config.runtime-custom.refused": later(
-      "deploy",
-      "A deploy with [runtime.custom] ends build_failure and says so.",
-    ),
+    "config.runtime-custom.refused": "A deploy with [runtime.custom] ends build_failure and says so.",
     "config.network": later("isolation", "network = false keeps an app off the network."),
   }),
   ...section("seed: App, Limits; contract 2: scaling", {

@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** The body of an error, and which fault gets which answer. */
 export const ERRORS = {
@@ -18,7 +18,7 @@ export const ERRORS = {
     "errors.401.none": "No token is 401 + WWW-Authenticate: Bearer.",
     "errors.401.bad": "A bad, expired or revoked token is 401 + WWW-Authenticate: Bearer.",
     "errors.403.other-project": "A token of another project is 403.",
-    "errors.403.no-right": later("management API and identity", "A token without the right is 403."),
+    "errors.403.no-right": "A token without the right is 403.",
     "errors.403.no-project": "A project that does not exist gets the same answer as another's.",
     "errors.404.app": "No such app is 404.",
     "errors.404.function": "No such function is 404.",

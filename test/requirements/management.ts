@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** The management API, the health routes and the run record. */
 export const MANAGEMENT = {
@@ -13,7 +13,7 @@ export const MANAGEMENT = {
     "management.timestamps": "Timestamps are RFC 3339 UTC, absent or null rather than empty.",
     "management.paging": "Long lists take pageSize and an opaque nextToken.",
     "management.empty-body": "An empty body with a JSON content type is no body, on every route.",
-    "management.repeated-put": later("deploy", "A repeated PUT to an upload URL is again 200."),
+    "management.repeated-put": "A repeated PUT to an upload URL is again 200.",
   }),
   ...section("contract 4: health", {
     "health.livez": "/livez needs no token and answers while the process lives.",
@@ -26,13 +26,10 @@ export const MANAGEMENT = {
     "apps.list": "GET …/apps lists id, status, createdAt and updatedAt.",
     "apps.status": "An app's status is ready, cold, pending, deploying, notready or error.",
     "apps.get": "GET …/apps/{a} gives the app with its numbers as JSON strings.",
-    "apps.patch": later(
-      "deploy",
-      "PATCH …/apps/{a} changes the five scaling fields live, without a version.",
-    ),
-    "apps.delete": later("deploy", "DELETE …/apps/{a} removes the app after it drained."),
-    "apps.rollback": later("deploy", "POST …/rollback puts an earlier build back."),
-    "apps.openapi": later("deploy", "GET {api_url}/v4/{p}/{app}/openapi.json describes the app's functions."),
+    "apps.patch": "PATCH …/apps/{a} changes the five scaling fields live, without a version.",
+    "apps.delete": "DELETE …/apps/{a} removes the app after it drained.",
+    "apps.rollback": "POST …/rollback puts an earlier build back.",
+    "apps.openapi": "GET {api_url}/v4/{p}/{app}/openapi.json describes the app's functions.",
     "runs.list": 'GET …/runs filters, pages and has the shape {"items","nextToken"}.',
     "runs.item": 'GET …/runs/{id} has the shape {"item":Run}.',
     "containers.list": "GET …/containers lists replicas with the contract's fields.",
@@ -40,7 +37,7 @@ export const MANAGEMENT = {
     "logs.shape": "GET …/logs has the contract's fields, and logId is unique and stable.",
     "logs.token": "A page token that was given stays valid.",
     "logs.websocket": "/ws-logs tails an app's log, one JSON object per frame, replay from after.",
-    "logs.websocket.build": later("deploy", "/ws-build-logs tails a build and closes 1000 when it ends."),
+    "logs.websocket.build": "/ws-build-logs tails a build and closes 1000 when it ends.",
     "logs.websocket.times": "Timestamps of log frames are unique per line, in nanoseconds.",
     "logs.websocket.pings": "The WebSocket routes answer pings.",
     "logs.websocket.query-token": "Only the WebSocket routes take a token in the query.",
@@ -48,7 +45,7 @@ export const MANAGEMENT = {
     "secrets.map": "Secrets are a map of strings per project and app; PATCH replaces the map.",
     "secrets.keys": "Secret keys are [A-Za-z0-9_.-]{1,253}.",
     "secrets.encrypted": "Secrets are encrypted at rest.",
-    "secrets.next-start": later("deploy", "Changed secrets take effect at the next replica start."),
+    "secrets.next-start": "Changed secrets take effect at the next replica start.",
     "volumes.ls": "volumes/default/ls lists name, is_folder, size_bytes and last_modified.",
     "volumes.upload": "A file is uploaded in parts: initialize, PUT (200 + ETag), complete.",
     "volumes.download": "download gives a URL that GET and HEAD read without auth.",
@@ -60,35 +57,24 @@ export const MANAGEMENT = {
     "audit.list": "GET /v2/projects/{p}/audit lists every change.",
   }),
   ...section("contract 4: deploy", {
-    "deploy.start": later("deploy", "POST …/apps starts a deploy and takes the config fields in camelCase."),
-    "deploy.unknown-members": later("deploy", "Unknown members of the deploy payload are ignored."),
-    "deploy.docker-auth": later("deploy", "dockerAuth is never logged."),
-    "deploy.answer": later(
-      "deploy",
-      "The answer is buildId, status, uploadUrl, keyName, internalEndpoint and dashboardUrl.",
-    ),
-    "deploy.upload-url": later("deploy", "uploadUrl is absolute, carries its own right and is valid 1 h."),
-    "deploy.internal-endpoint": later("deploy", "internalEndpoint is {api_url}/v4/{p}/{app}."),
-    "deploy.upload": later(
-      "deploy",
-      "PUT uploadUrl takes the zip without a token, answers 200, starts the build.",
-    ),
-    "deploy.generated-files": later(
-      "deploy",
-      "A second zip entry of a generated file's name loses to the first.",
-    ),
-    "builds.get": later("deploy", "GET …/builds/{b} gives id, status, createdAt and updatedAt."),
-    "builds.status": later(
-      "deploy",
+    "deploy.start": "POST …/apps starts a deploy and takes the config fields in camelCase.",
+    "deploy.unknown-members": "Unknown members of the deploy payload are ignored.",
+    "deploy.docker-auth": "dockerAuth is never logged.",
+    "deploy.answer": "The answer is buildId, status, uploadUrl, keyName, internalEndpoint and dashboardUrl.",
+    "deploy.upload-url": "uploadUrl is absolute, carries its own right and is valid 1 h.",
+    "deploy.internal-endpoint": "internalEndpoint is {api_url}/v4/{p}/{app}.",
+    "deploy.upload": "PUT uploadUrl takes the zip without a token, answers 200, starts the build.",
+    "deploy.generated-files": "A second zip entry of a generated file's name loses to the first.",
+    "builds.get": "GET …/builds/{b} gives id, status, createdAt and updatedAt.",
+    "builds.status":
       "A build is pending, building, initializing, then success, a failure by name, or cancelled.",
-    ),
-    "builds.list": later("deploy", "GET …/builds lists the builds."),
-    "builds.logs": later("deploy", "GET …/builds/{b}/logs gives the log rows and the status."),
-    "builds.cancel": later("deploy", "DELETE …/builds/{b} cancels a build."),
-    "run-once.app": later("deploy", "create-run-app makes an app for running a file once."),
-    "run-once.base-image": later("deploy", 'base-image answers {"status":"ready","digest"}.'),
-    "run-once.run": later("deploy", 'The multipart run answers exactly 200 {"runId"} and runs the file.'),
-    "run-once.status": later("deploy", "On the runs route such a run is success or failed."),
+    "builds.list": "GET …/builds lists the builds.",
+    "builds.logs": "GET …/builds/{b}/logs gives the log rows and the status.",
+    "builds.cancel": "DELETE …/builds/{b} cancels a build.",
+    "run-once.app": "create-run-app makes an app for running a file once.",
+    "run-once.base-image": 'base-image answers {"status":"ready","digest"}.',
+    "run-once.run": 'The multipart run answers exactly 200 {"runId"} and runs the file.',
+    "run-once.status": "On the runs route such a run is success or failed.",
   }),
   ...section("seed: States; contract 4: Run", {
     "run-record.fields": "A run record has exactly the contract's fields.",

@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** The run endpoint: routing, request, what every response carries, and the synchronous answer. */
 export const RUN = {
@@ -13,7 +13,7 @@ export const RUN = {
     "run.callable.class": "A class in main.py is 404.",
     "run.callable.underscore": "A name that starts with _ is 404.",
     "run.reserved": "runs/{uuid} and openapi.json after the app name never reach a function.",
-    "run.reserved.at-deploy": later("deploy", "A function named `runs` is refused at deploy."),
+    "run.reserved.at-deploy": "A function named `runs` is refused at deploy.",
     "run.sub-path": "A sub-path after the function reaches the same function.",
     "run.sub-path.bare": "A call with a sub-path answers with the bare result.",
     "run.sub-path.openai": "An OpenAI SDK works with {api_url}/v4/{p}/{app}/run as its base URL.",

@@ -36,10 +36,7 @@ export const START = {
     "settings.database.postgres": "MILLRACE_DATABASE_URL=postgres://… makes the service use Postgres.",
     "settings.public-urls":
       "MILLRACE_PUBLIC_API_URL and MILLRACE_PUBLIC_BASE_URL are the addresses given out.",
-    "settings.public-urls.unset": later(
-      "async and webhooks",
-      "Without public URLs, links are made from the request's Host.",
-    ),
+    "settings.public-urls.unset": "Without public URLs, links are made from the request's Host.",
     "settings.webhook-allow": "MILLRACE_WEBHOOK_ALLOW takes a list of CIDRs and refuses anything else.",
     "settings.webhook-allow.effect":
       "Webhooks reach private addresses inside MILLRACE_WEBHOOK_ALLOW and no others.",

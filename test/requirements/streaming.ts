@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** Server-sent events, and runs that can be read again, re-attached to and cancelled. */
 export const STREAMING = {
@@ -37,10 +37,7 @@ export const STREAMING = {
     "stream.leave": "The generator is closed and the run cancelled when the last reader left.",
     "stream.leave.1s": "Closing takes at most 1 s for async functions and at replica_concurrency = 1.",
     "stream.leave.continue": "X-Disconnect: continue makes the generator run on.",
-    "stream.clients": later(
-      "command line",
-      "Our client libraries send X-Disconnect: continue and cancel explicitly.",
-    ),
+    "stream.clients": "Our client libraries send X-Disconnect: continue and cancel explicitly.",
     "stream.async-body": "An async generator run's stored and forwarded body is the whole SSE text.",
   }),
   ...section("contract 2: limits", {

@@ -1,3 +1,4 @@
+import { request } from "node:http";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { describe, expect } from "vitest";
@@ -64,6 +65,25 @@ describe("the 202", () => {
     const { run_id: id } = (await answer.json()) as { run_id: string };
     expect(answer.headers.get("location")).toBe(`${publicApiUrl}/${path}/runs/${id}`);
   });
+
+  verifies(
+    "settings.public-urls.unset",
+    "names the host that was asked where no address is set",
+    async () => {
+      const { hostname, port } = new URL(service().service.apiUrl);
+      const { owner } = service().service;
+      const path = `/v4/${owner.projectId}/app`;
+      const headers = { host: "apps.example:8443", authorization: `Bearer ${owner.token}` };
+      const location = await new Promise<string | undefined>((resolve, reject) => {
+        request({ hostname, port, path: `${path}/run?async=true`, method: "POST", headers })
+          .on("response", (answer) => resolve(answer.resume().headers.location))
+          .on("error", reject)
+          .end();
+      });
+      expect(location).toMatch(`http://apps.example:8443${path}/runs/`);
+      await ended(service(), "app", location?.split("/").at(-1) ?? "");
+    },
+  );
 
   verifies(
     ["async.background", "async.no-response"],

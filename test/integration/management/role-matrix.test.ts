@@ -55,7 +55,7 @@ test("every operation is in the table once, and its own entry says the same", ()
 });
 
 verifies(
-  ["token.roles", "management.bearer"],
+  ["token.roles", "management.bearer", "errors.403.no-right"],
   "every role is let into exactly the operations that are its own",
   async () => {
     const wrong: unknown[] = [];

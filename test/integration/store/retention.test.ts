@@ -6,6 +6,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);
@@ -115,24 +116,30 @@ describe.each(DATABASE_KINDS)("retention on %s", (kind) => {
   }
   const bodyOf = async ({ id }: Run) => (await store.deliveries.find({ projectId: "p-test", id }))?.body;
 
-  test("a pending delivery keeps its body and its run, an ended one does not", async () => {
-    const delivered = await forwarded(NOW, "delivered");
-    const pending = await forwarded(NOW + 1, "pending");
-    const { appNumber } = pending;
-    // Two payloads and a body.
-    expect(await store.retention.expire({ appNumber, cutoff: NOW + 1_000, limit: 100 })).toBe(3);
-    expect(await bodyOf(delivered)).toBeNull();
-    expect(await bodyOf(pending)).not.toBeNull();
-    expect(await store.deliveries.redeliver({ projectId: "p-test", ids: [delivered.id], now: NOW })).toBe(0);
+  verifies(
+    "webhook.body-kept",
+    "a pending delivery keeps its body and its run, an ended one does not",
+    async () => {
+      const delivered = await forwarded(NOW, "delivered");
+      const pending = await forwarded(NOW + 1, "pending");
+      const { appNumber } = pending;
+      // Two payloads and a body.
+      expect(await store.retention.expire({ appNumber, cutoff: NOW + 1_000, limit: 100 })).toBe(3);
+      expect(await bodyOf(delivered)).toBeNull();
+      expect(await bodyOf(pending)).not.toBeNull();
+      expect(await store.deliveries.redeliver({ projectId: "p-test", ids: [delivered.id], now: NOW })).toBe(
+        0,
+      );
 
-    expect(await store.retention.removeDeliveries({ before: NOW, limit: 100 })).toBe(0);
-    expect(await store.retention.removeRuns({ cutoff: NOW + 1_000, limit: 100 })).toBe(1);
-    expect(await store.retention.removeOldest({ limit: 100, keep: "nothing" })).toBe(0);
-    expect(await contents(pending)).toBe("record");
-    expect(await contents(delivered)).toBe("");
-    expect(await store.deliveries.attempts(delivered.id)).toEqual([]);
-    expect(await store.deliveries.list({ projectId: "p-test", limit: 9 })).toHaveLength(1);
-  });
+      expect(await store.retention.removeDeliveries({ before: NOW, limit: 100 })).toBe(0);
+      expect(await store.retention.removeRuns({ cutoff: NOW + 1_000, limit: 100 })).toBe(1);
+      expect(await store.retention.removeOldest({ limit: 100, keep: "nothing" })).toBe(0);
+      expect(await contents(pending)).toBe("record");
+      expect(await contents(delivered)).toBe("");
+      expect(await store.deliveries.attempts(delivered.id)).toEqual([]);
+      expect(await store.deliveries.list({ projectId: "p-test", limit: 9 })).toHaveLength(1);
+    },
+  );
 
   test("ended deliveries are removed with their attempts, pending ones stay", async () => {
     const delivered = await forwarded(NOW, "delivered");

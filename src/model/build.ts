@@ -1,0 +1,64 @@
+export const BUILD_STATUSES = [
+  "pending",
+  "building",
+  "initializing",
+  "success",
+  "build_failure",
+  "init_failure",
+  "init_timeout",
+  "cancelled",
+] as const;
+export type BuildStatus = (typeof BUILD_STATUSES)[number];
+
+/** Every legal move: waiting for its upload, being built, being checked by a first replica, ended once. */
+const NEXT: Record<BuildStatus, readonly BuildStatus[]> = {
+  pending: ["building", "build_failure", "cancelled"],
+  building: ["initializing", "build_failure", "cancelled"],
+  initializing: ["success", "build_failure", "init_failure", "init_timeout", "cancelled"],
+  success: [],
+  build_failure: [],
+  init_failure: [],
+  init_timeout: [],
+  cancelled: [],
+};
+
+export function canBuildMove(from: BuildStatus, to: BuildStatus): boolean {
+  return NEXT[from].includes(to);
+}
+
+/** The statuses from which a build may come to that one. */
+export function buildStatusesBefore(to: BuildStatus): BuildStatus[] {
+  return BUILD_STATUSES.filter((from) => canBuildMove(from, to));
+}
+
+export function isFinalBuild(status: BuildStatus): boolean {
+  return NEXT[status].length === 0;
+}
+
+/** One deploy on its way from an upload to a version. Its id is the version's too. */
+export type Build = {
+  readonly id: string;
+  readonly appNumber: number;
+  readonly status: BuildStatus;
+  /** The line a person needs when it failed. */
+  readonly message: string | null;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+};
+
+/** What a deploy is doing. */
+export const BUILD_STAGES = ["upload", "extract", "build", "check", "switch"] as const;
+export type BuildStage = (typeof BUILD_STAGES)[number];
+
+export const BUILD_STREAMS = ["stdout", "stderr"] as const;
+export type BuildStream = (typeof BUILD_STREAMS)[number];
+
+/** A line of a build's log. */
+export type BuildLine = {
+  /** From 1, without a gap. */
+  readonly number: number;
+  readonly createdAt: number;
+  readonly stream: BuildStream;
+  readonly stage: BuildStage;
+  readonly text: string;
+};

@@ -1,0 +1,29 @@
+import { section } from "./row.ts";
+
+/** The command line and the client libraries. */
+export const TOOLS = {
+  ...section("issue: The command line", {
+    "cli.call": "`millrace call` runs a function in every mode.",
+    "cli.apps": "`millrace apps` lists, shows, scales, rolls back and deletes.",
+    "cli.runs": "`millrace runs` lists, shows, cancels and follows runs.",
+    "cli.logs": "`millrace logs` shows, searches and follows an app's lines.",
+    "cli.secrets": "`millrace secrets` lists, sets and unsets.",
+    "cli.files": "`millrace files` lists, copies, downloads and removes.",
+    "cli.accounts": "`millrace service-accounts` creates, lists, rotates and deletes.",
+    "cli.login": "Signing in keeps a profile in a file that only its owner reads.",
+    "cli.init": "`millrace init` makes an app that deploys as it is, and overwrites nothing.",
+    "cli.deploy": "`millrace deploy` brings a folder to a running version.",
+    "cli.dev": "`millrace dev` serves a folder and follows its changes.",
+    "cli.completion": "Shells can complete every command.",
+    "cli.errors": "An error says what happened and what helps, with the documented exit code and no stack.",
+    "cli.json": "`--json` prints one document and nothing else.",
+    "cli.start-time": "A command that asks nobody loads none of the service.",
+    "cli.docs": "docs/cli.md names every command and option.",
+  }),
+  ...section("issue: Client libraries", {
+    "client.typescript": "The TypeScript client runs, submits, streams and cancels.",
+    "client.python": "The Python client has the same verbs.",
+    "client.reattach": "A stream that is cut is taken up again without loss or repetition.",
+    "client.webhook": "Both clients verify webhooks.",
+  }),
+};
