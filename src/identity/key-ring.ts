@@ -1,4 +1,5 @@
 import type { KeyObject } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
@@ -54,7 +55,7 @@ export class KeyRing {
     if (id === undefined || !KEY_ID.test(id)) return null;
     const ageMs = this.#clock.monotonic() - this.#readAt;
     const known = this.#find(id);
-    if (!known && ageMs >= MIN_GAP_MS) await this.#readOnce();
+    if (!known) await this.#readOnce(MIN_GAP_MS - ageMs);
     else if (ageMs >= READ_AGAIN_MS) void this.#readOnce().catch(() => {}); // The next one tries again.
     return known ?? this.#find(id);
   }
@@ -76,9 +77,15 @@ export class KeyRing {
     return this.#keys.find((key) => key.id === id)?.publicKey ?? null;
   }
 
-  #readOnce(): Promise<void> {
-    this.#reading ??= this.#read().finally(() => (this.#reading = null));
+  /** All who ask meanwhile wait for the same reading: a new key is found, and many unknown ones cost one. */
+  #readOnce(inMs = 0): Promise<void> {
+    this.#reading ??= this.#readIn(inMs).finally(() => (this.#reading = null));
     return this.#reading;
+  }
+
+  async #readIn(ms: number): Promise<void> {
+    if (ms > 0) await sleep(ms, undefined, { ref: false });
+    await this.#read();
   }
 
   async #read(): Promise<void> {
