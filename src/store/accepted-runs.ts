@@ -5,10 +5,9 @@ import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { renewLease } from "./leases.ts";
 import type { Lease } from "./leases.ts";
-import type { Session } from "./operation.ts";
+import type { ColumnInsert, Session } from "./operation.ts";
 import { PAYLOAD_BLOBS, packPayloads } from "./payloads.ts";
 import { recordSources } from "./run-columns.ts";
-import { addUsage } from "./usage.ts";
 
 /** A run that has begun; null for an owner when it is queued, so that anyone may claim it. */
 export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
@@ -27,11 +26,12 @@ export function packAccepted(accepted: readonly AcceptedRun[]): PackedAccepts {
   return { runs: packColumns(accepted, SOURCES), payloads: packPayloads(accepted) };
 }
 
-/** Stores them, and counts what was not there before. */
-export async function insertAccepted(session: Session, { runs, payloads }: PackedAccepts): Promise<void> {
-  const { rows } = await session.insertColumns("runs", runs);
-  const { bytes } = await session.insertColumns("payloads", payloads, PAYLOAD_BLOBS);
-  await addUsage(session, { runs: rows, bytes });
+/** The rows of accepted runs. */
+export function acceptedRows({ runs, payloads }: PackedAccepts): ColumnInsert[] {
+  return [
+    { table: "runs", batch: runs },
+    { table: "payloads", batch: payloads, counted: PAYLOAD_BLOBS },
+  ];
 }
 
 type Keyed = {
@@ -79,7 +79,7 @@ export async function acceptKeyed(session: Session, packed: PackedKeyed): Promis
   for (;;) {
     if (await takeKey(session, packed)) {
       if (packed.lease) await renewLease(session, packed.lease);
-      await insertAccepted(session, packed);
+      await session.insertCounted(acceptedRows(packed));
       return { kind: "accepted" };
     }
     const holder = await session.db

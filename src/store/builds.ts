@@ -67,11 +67,13 @@ export const builds = {
       },
     ): Promise<boolean> => {
       const { id, to, message = null, now } = input;
+      const before = buildStatusesBefore(to).map(statusCode);
+      if (before.length === 0) return false;
       const result = await db
         .updateTable("builds")
         .set({ status: statusCode(to), message, updatedAt: now })
         .where("id", "=", uuidBytes(id))
-        .where("status", "in", buildStatusesBefore(to).map(statusCode))
+        .where("status", "in", before)
         .executeTakeFirst();
       return result.numUpdatedRows === 1n;
     },

@@ -4,12 +4,11 @@ import type { Run } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { packDeliveries } from "./delivery-columns.ts";
-import type { Session } from "./operation.ts";
+import type { ColumnInsert } from "./operation.ts";
 import { PAYLOAD_BLOBS, packPayloads } from "./payloads.ts";
 import { packRuns } from "./run-columns.ts";
 import type { RunKey } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
-import { addUsage } from "./usage.ts";
 
 /** A run that ended before anything of it was stored. */
 export type EndedRun = {
@@ -47,13 +46,12 @@ export function packEnded(ended: readonly EndedRun[]): PackedEnds {
   };
 }
 
-/** Stores all of it, and counts what was not there before. */
-export async function insertEnded(session: Session, packed: PackedEnds): Promise<void> {
-  const { rows } = await session.insertColumns("runs", packed.runs);
-  let bytes = 0;
-  if (packed.payloads)
-    bytes += (await session.insertColumns("payloads", packed.payloads, PAYLOAD_BLOBS)).bytes;
-  if (packed.parts) bytes += (await session.insertColumns("transcripts", packed.parts, ["bytes"])).bytes;
-  if (packed.deliveries) await session.insertColumns("deliveries", packed.deliveries);
-  await addUsage(session, { runs: rows, bytes });
+/** The rows of ended runs, and of all that is kept of them. */
+export function endedRows({ runs, payloads, parts, deliveries }: PackedEnds): ColumnInsert[] {
+  return [
+    { table: "runs", batch: runs },
+    ...(payloads ? [{ table: "payloads", batch: payloads, counted: PAYLOAD_BLOBS } as const] : []),
+    ...(parts ? [{ table: "transcripts", batch: parts, counted: ["bytes"] } as const] : []),
+    ...(deliveries ? [{ table: "deliveries", batch: deliveries } as const] : []),
+  ];
 }

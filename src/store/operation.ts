@@ -19,11 +19,20 @@ export type Session = {
    * were written, and how many bytes those hold in the counted columns.
    */
   insertColumns(table: keyof Schema, batch: ColumnBatch, counted?: readonly string[]): Promise<Written>;
+  /** Writes rows of several tables at once, as `insertColumns` does, and adds to `usage` what is new of runs. */
+  insertCounted(inserts: readonly ColumnInsert[]): Promise<void>;
   /** Changes many rows of one table at once. Returns the places in the batch of those that were changed. */
   updateColumns(table: keyof Schema, batch: ColumnBatch, change: ColumnChange): Promise<number[]>;
 };
 
 export type Written = { readonly rows: number; readonly bytes: number };
+
+/** Rows of one table, and its columns whose bytes count as stored. */
+export type ColumnInsert = {
+  readonly table: keyof Schema;
+  readonly batch: ColumnBatch;
+  readonly counted?: readonly string[];
+};
 
 /** Which rows a batch changes, and how beside its own columns. */
 export type ColumnChange = {
@@ -36,10 +45,10 @@ export type ColumnChange = {
 
 /**
  * One named thing the service asks of its storage, run whole where the database is. A write is one
- * transaction; a read is one statement. `pack` runs on the caller's thread, before the arguments travel.
+ * transaction; a read is one statement, and so is an insert where the database can: it needs no transaction then. `pack` runs on the caller's thread, before the arguments travel.
  */
 export type Operation<Input, Result, Packed> = {
-  readonly mode: "read" | "write";
+  readonly mode: "read" | "write" | "insert";
   readonly pack: (input: Input) => Packed;
   /** What of the packed input moves to the database's thread; nobody else may use it again. */
   readonly movedWith: (packed: Packed) => ArrayBuffer[];
@@ -75,4 +84,13 @@ export function packedWrite<Input, Packed, Result>(
   run: (session: Session, packed: Packed) => Promise<Result>,
 ): Operation<Input, Result, Packed> {
   return { mode: "write", pack, movedWith: buffersOf, run };
+}
+
+/** A packed write that does nothing but one `insertCounted`. */
+export function packedInsert<Input, Packed>(
+  pack: (input: Input) => Packed,
+  insertsOf: (packed: Packed) => readonly ColumnInsert[],
+): Operation<Input, void, Packed> {
+  const run = async (session: Session, packed: Packed) => await session.insertCounted(insertsOf(packed));
+  return { mode: "insert", pack, movedWith: buffersOf, run };
 }

@@ -1,8 +1,8 @@
 import { uuidBytes } from "../kit/ids.ts";
 import type { Run, RunState } from "../model/run.ts";
-import { acceptKeyed, insertAccepted, packAccepted, packKeyed } from "./accepted-runs.ts";
-import { insertEnded, packEnded } from "./ended-runs.ts";
-import { packedWrite, read } from "./operation.ts";
+import { acceptKeyed, acceptedRows, packAccepted, packKeyed } from "./accepted-runs.ts";
+import { endedRows, packEnded } from "./ended-runs.ts";
+import { packedInsert, packedWrite, read } from "./operation.ts";
 import { RUN_COLUMNS, UNFINISHED, runFromRow, stateCode } from "./run-columns.ts";
 import type { RunKey } from "./run-columns.ts";
 
@@ -21,10 +21,10 @@ export type { EndedRun } from "./ended-runs.ts";
 /** Records of runs. */
 export const runs = {
   /** Stores runs that have ended, with all that is kept of them; what is stored already stays as it is. */
-  insertFinished: packedWrite(packEnded, insertEnded),
+  insertFinished: packedInsert(packEnded, endedRows),
 
   /** Stores runs that have been accepted: queued, or running where they have an owner. */
-  accept: packedWrite(packAccepted, insertAccepted),
+  accept: packedInsert(packAccepted, acceptedRows),
 
   /** The same of one run that came with an idempotency key, unless the key is in use. */
   acceptKeyed: packedWrite(packKeyed, acceptKeyed),

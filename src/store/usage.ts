@@ -5,7 +5,10 @@ import type { Session } from "./operation.ts";
 export type Usage = { readonly runs: number; readonly bytes: number };
 
 /** Counts what a write adds, or with negative numbers what it removes: the last step of its transaction. */
-export async function addUsage({ db, usageSlot }: Session, { runs, bytes }: Usage): Promise<void> {
+export async function addUsage(
+  { db, usageSlot }: Pick<Session, "db" | "usageSlot">,
+  { runs, bytes }: Usage,
+): Promise<void> {
   if (runs === 0 && bytes === 0) return;
   await db
     .updateTable("usage")

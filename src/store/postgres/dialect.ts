@@ -20,7 +20,7 @@ export function createKysely(pool: pg.Pool): Kysely<Schema> {
 /** Statements that Postgres keeps parsed, per connection; a bound, in case one is made from its input. */
 const PREPARED_STATEMENTS = 256;
 /** A statement with a list of ids has a text of its own for each length, and is not worth keeping. */
-const MAX_PARAMETERS = 32;
+const MAX_PARAMETERS = 64;
 const statementNames = new Map<string, string>();
 
 /**

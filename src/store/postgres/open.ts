@@ -8,7 +8,7 @@ import type { Schema } from "../schema.ts";
 import { createPool } from "./connection.ts";
 import { createKysely } from "./dialect.ts";
 import { isOfStorage, translateError } from "./errors.ts";
-import { columnWriter } from "./write-columns.ts";
+import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
 /** Postgres could not be used at the start; the message names the server, never the password. */
 export class UnreachableError extends Error {
@@ -51,7 +51,7 @@ export async function openPostgres(databaseUrl: string): Promise<Backend> {
 async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<unknown> {
   const { mode, run } = operationNamed(name);
   try {
-    if (mode === "read") return await run(sessionOn(db), packed as never);
+    if (mode !== "write") return await run(sessionOn(db), packed as never);
     return await db.transaction().execute((transaction) => run(sessionOn(transaction), packed as never));
   } catch (error) {
     throw translateError(error);
@@ -63,7 +63,7 @@ function sessionOn(db: Kysely<Schema>): Session {
     db,
     sql,
     databaseNow: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
-    usageSlot: sql<number>`pg_backend_pid() % 16`,
+    usageSlot: USAGE_SLOT,
     skipLocked: (table) => sql`for update of ${sql.table(table)} skip locked`,
     ...columnWriter(db),
   };

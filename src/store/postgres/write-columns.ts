@@ -1,27 +1,37 @@
 import { sql } from "kysely";
-import type { Kysely } from "kysely";
+import type { Kysely, RawBuilder } from "kysely";
 import { columnNames } from "../column-batch.ts";
-import type { Session, Written } from "../operation.ts";
+import type { ColumnInsert, Session, Written } from "../operation.ts";
 import type { Schema } from "../schema.ts";
 import { columnTable } from "./column-arrays.ts";
 
+type ColumnWriter = Pick<Session, "insertColumns" | "insertCounted" | "updateColumns">;
+
+/** The row of `usage` that a connection adds to. */
+export const USAGE_SLOT = sql<number>`pg_backend_pid() % 16`;
+
 /** Writes column batches in one statement each, however many rows there are. */
-export function columnWriter(db: Kysely<Schema>): Pick<Session, "insertColumns" | "updateColumns"> {
+export function columnWriter(db: Kysely<Schema>): ColumnWriter {
   return {
     insertColumns: async (table, batch, counted = []) => {
-      const { source, valueOf } = columnTable(batch);
-      const names = columnNames(batch);
-      const sizes = counted.map((name) => sql`coalesce(length(${sql.ref(name)}), 0)`);
       const { rows } = await sql<Written>`
-        with written as (
-          insert into ${sql.table(table)} (${sql.join(names.map((name) => sql.ref(name)))})
-          select ${sql.join(names.map(valueOf))} from ${source}
-          on conflict do nothing
-          returning ${sizes.length === 0 ? sql`0` : sql.join(sizes, sql` + `)} as size
-        )
+        with written as (${insertSql({ table, batch, counted })})
         select count(*) as rows, coalesce(sum(size), 0)::bigint as bytes from written
       `.execute(db);
       return rows[0]!;
+    },
+    insertCounted: async (inserts) => {
+      const written = (i: number) => sql.table(`written${i}`);
+      const counts = inserts.map(({ table }, i) => {
+        const runs = table === "runs" ? sql`count(*)` : sql`0`;
+        return sql`select ${runs} as runs, coalesce(sum(size), 0) as bytes from ${written(i)}`;
+      });
+      await sql`
+        with ${sql.join(inserts.map((insert, i) => sql`${written(i)} as (${insertSql(insert)})`))},
+          added as (select sum(runs) as runs, sum(bytes) as bytes from (${sql.join(counts, sql` union all `)}) as each)
+        update usage set runs = usage.runs + added.runs, bytes = usage.bytes + added.bytes
+        from added where slot = ${USAGE_SLOT}
+      `.execute(db);
     },
     updateColumns: async (table, batch, { match, where = {}, set = {} }) => {
       const { source, valueOf } = columnTable(batch);
@@ -48,4 +58,17 @@ export function columnWriter(db: Kysely<Schema>): Pick<Session, "insertColumns" 
       return rows.map(({ place }) => place).toSorted((a, b) => a - b);
     },
   };
+}
+
+/** Gives a row for each that was written, with the bytes of its counted columns. */
+function insertSql({ table, batch, counted = [] }: ColumnInsert): RawBuilder<unknown> {
+  const { source, valueOf } = columnTable(batch);
+  const names = columnNames(batch);
+  const sizes = counted.map((name) => sql`coalesce(length(${sql.ref(name)}), 0)`);
+  return sql`
+    insert into ${sql.table(table)} (${sql.join(names.map((name) => sql.ref(name)))})
+    select ${sql.join(names.map(valueOf))} from ${source}
+    on conflict do nothing
+    returning ${sizes.length === 0 ? sql`0` : sql.join(sizes, sql` + `)} as size
+  `;
 }

@@ -23,7 +23,7 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
   return {
     run: (name, packed) => {
       const { mode, movedWith } = operationNamed(name);
-      return (mode === "write" ? writer : reader).call(name, packed, movedWith(packed as never));
+      return (mode === "read" ? reader : writer).call(name, packed, movedWith(packed as never));
     },
     close: async () => {
       await reader.close();

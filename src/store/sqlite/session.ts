@@ -5,7 +5,7 @@ import { SQLITE_TYPES } from "../migrations/column-types.ts";
 import type { Session } from "../operation.ts";
 import { openForReading, openForWriting } from "./connection.ts";
 import { createKysely } from "./dialect.ts";
-import { columnWriter } from "./write-columns.ts";
+import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
 /** A session with the connection it works on. */
 export type SqliteSession = Session & { readonly database: DatabaseSync };
@@ -25,7 +25,7 @@ export async function openSession(mode: "read" | "write", path: string): Promise
     db,
     sql,
     databaseNow: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
-    usageSlot: sql<number>`0`,
+    usageSlot: USAGE_SLOT,
     // The writer is alone.
     skipLocked: () => sql``,
     ...columnWriter(database, db),

@@ -2,15 +2,19 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { sql } from "kysely";
 import type { Kysely } from "kysely";
 import { columnNames } from "../column-batch.ts";
-import type { ColumnChange, Session } from "../operation.ts";
+import type { ColumnChange, ColumnInsert, Session, Written } from "../operation.ts";
+import { addUsage } from "../usage.ts";
 import type { Schema } from "../schema.ts";
 import { columnRows } from "./column-rows.ts";
+
+/** The one row of `usage`. */
+export const USAGE_SLOT = sql<number>`0`;
 
 /** Writes column batches with one prepared statement for each table and set of columns, run once a row. */
 export function columnWriter(
   database: DatabaseSync,
   db: Kysely<Schema>,
-): Pick<Session, "insertColumns" | "updateColumns"> {
+): Pick<Session, "insertColumns" | "insertCounted" | "updateColumns"> {
   const statements = new Map<string, StatementSync>();
   const prepared = (key: string, compile: () => string): StatementSync => {
     let statement = statements.get(key);
@@ -20,24 +24,31 @@ export function columnWriter(
     }
     return statement;
   };
-  return {
-    insertColumns: async (table, batch, counted = []) => {
-      const names = columnNames(batch);
-      const statement = prepared(`${table} ${names.join()}`, () => insertSql(db, table, names));
-      const countedAt = counted.map((name) => batch.blobs.names.indexOf(name));
-      let rows = 0;
-      let bytes = 0;
-      let row = 0;
-      for (const values of columnRows(batch)) {
-        const { changes } = statement.run(...values);
-        if (changes === 1) {
-          rows += 1;
-          for (const at of countedAt)
-            bytes += Math.max(0, batch.blobs.lengths[row * batch.blobs.names.length + at]!);
-        }
-        row += 1;
+  const insert = ({ table, batch, counted = [] }: ColumnInsert): Written => {
+    const names = columnNames(batch);
+    const statement = prepared(`${table} ${names.join()}`, () => insertSql(db, table, names));
+    const countedAt = counted.map((name) => batch.blobs.names.indexOf(name));
+    let rows = 0;
+    let bytes = 0;
+    let row = 0;
+    for (const values of columnRows(batch)) {
+      const { changes } = statement.run(...values);
+      if (changes === 1) {
+        rows += 1;
+        for (const at of countedAt)
+          bytes += Math.max(0, batch.blobs.lengths[row * batch.blobs.names.length + at]!);
       }
-      return { rows, bytes };
+      row += 1;
+    }
+    return { rows, bytes };
+  };
+  return {
+    insertColumns: async (table, batch, counted = []) => insert({ table, batch, counted }),
+    insertCounted: async (inserts) => {
+      const written = inserts.map((one) => ({ ...insert(one), isRuns: one.table === "runs" }));
+      const runs = written.reduce((sum, { rows, isRuns }) => sum + (isRuns ? rows : 0), 0);
+      const bytes = written.reduce((sum, one) => sum + one.bytes, 0);
+      await addUsage({ db, usageSlot: USAGE_SLOT }, { runs, bytes });
     },
     updateColumns: async (table, batch, change) => {
       const names = columnNames(batch);

@@ -6,7 +6,7 @@ import { RUN_STATES } from "../../../src/model/run.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
+import { queuedRun, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -116,6 +116,10 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
       number: 1,
       config: CONFIG,
       bundleDir: "/b",
+      bundleHash: null,
+      environment: null,
+      python: null,
+      overrides: null,
       functions: null,
       createdAt: NOW,
     });
@@ -126,6 +130,35 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
     expect((await store.versions.find(version.id))?.functions).toEqual(functions);
     expect(await store.versions.setFunctions({ id: uuidv7(NOW), functions })).toBe(false);
     expect(await store.versions.find(uuidv7(NOW))).toBeNull();
+  });
+
+  test("what is changed of a version's scaling stands over its configuration, and can be taken back", async () => {
+    const { number } = await newApp();
+    const { id } = await newVersion(number);
+    expect(await store.versions.setOverrides({ id, overrides: { maxReplicas: 9 } })).toBe(true);
+    expect(await store.versions.find(id)).toMatchObject({
+      config: { deployment: { name: "hello" }, scaling: { maxReplicas: 9 } },
+      overrides: { maxReplicas: 9 },
+    });
+    await store.versions.setOverrides({ id, overrides: null });
+    expect(await store.versions.find(id)).toMatchObject({ config: CONFIG, overrides: null });
+    expect(await store.versions.setOverrides({ id: uuidv7(NOW), overrides: null })).toBe(false);
+  });
+
+  test("versions are forgotten, but none that is served, and those that unfinished runs name are known", async () => {
+    const { number } = await newApp();
+    const [old, used, current] = [
+      await newVersion(number),
+      await newVersion(number),
+      await newVersion(number),
+    ];
+    await store.apps.setCurrentVersion({ appNumber: number, versionId: current.id, now: NOW });
+    const run = queuedRun({ appNumber: number, versionId: used.id });
+    await store.runs.accept([{ run, payload: samplePayload(), owner: null }]);
+    expect(await store.versions.inUse(number)).toEqual([used.id]);
+    await store.versions.remove([]);
+    await store.versions.remove([old.id, current.id]);
+    expect((await store.versions.list(number)).map(({ id }) => id)).toEqual([current.id, used.id]);
   });
 
   test("a version needs an app that is there", async () => {
