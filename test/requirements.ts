@@ -1,6 +1,7 @@
 import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
 import { CONFIG } from "./requirements/config.ts";
+import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { IDENTITY } from "./requirements/identity.ts";
@@ -25,6 +26,7 @@ export const TABLES = [
   MANAGEMENT,
   SHOW,
   TOOLS,
+  DASHBOARD,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -41,6 +43,7 @@ export const REQUIREMENTS = {
   ...MANAGEMENT,
   ...SHOW,
   ...TOOLS,
+  ...DASHBOARD,
 };
 
 /** The id of a promise that exists. */

@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** Service accounts, tokens, people, and what the dashboard shows of them. */
 export const IDENTITY = {
@@ -47,12 +47,10 @@ export const IDENTITY = {
     "people.device.refresh": 'POST /token takes a refresh_token form and gives {"access_token"}.',
   }),
   ...section("seed: Service account, Authentication 3, States", {
-    "dashboard.api-keys.create": later(
-      "dashboard",
+    "dashboard.api-keys.create":
       "The API keys page creates a service account with a name and an expiry date.",
-    ),
-    "dashboard.api-keys.copy": later("dashboard", "The generated token is shown once, to be copied."),
-    "dashboard.run-state": later("dashboard", "An async run's state is visible in the dashboard."),
-    "dashboard.async-mark": later("dashboard", "The dashboard marks an async run as async."),
+    "dashboard.api-keys.copy": "The generated token is shown once, to be copied.",
+    "dashboard.run-state": "An async run's state is visible in the dashboard.",
+    "dashboard.async-mark": "The dashboard marks an async run as async.",
   }),
 };

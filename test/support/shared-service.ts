@@ -15,7 +15,7 @@ import type { TestApp } from "./service.ts";
 export function sharedService(
   apps: Record<string, TestApp> = {},
   flags: Record<string, unknown> = {},
-  options: Pick<ServiceOptions, "arrival"> = {},
+  options: Pick<ServiceOptions, "arrival" | "webDir"> = {},
 ): () => TestService {
   let shared: TestService | undefined;
   beforeAll(async () => {

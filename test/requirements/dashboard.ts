@@ -1,0 +1,30 @@
+import { section } from "./row.ts";
+
+/** What people look at. */
+export const DASHBOARD = {
+  ...section("issue: The dashboard, pages", {
+    "dashboard.set-up": "The one-time link makes the first person, and an invitation lets the next one in.",
+    "dashboard.sign-in": "Who is not signed in comes back to where they wanted to go after signing in.",
+    "dashboard.overview": "The overview shows runs by state, errors, latencies, replicas and the last failures.",
+    "dashboard.apps": "The list of apps shows what each is doing.",
+    "dashboard.app-tabs": "An app's pages have addresses of their own, and its scaling can be changed.",
+    "dashboard.builds": "A build's log is followed while it runs, and an earlier version put back.",
+    "dashboard.secrets": "An app's secrets are shown, added and removed.",
+    "dashboard.logs": "An app's log is followed, searched and narrowed to a run.",
+    "dashboard.playground": "A function is called from a form made of its signature, streams as they arrive.",
+    "dashboard.runs": "Runs are filtered by state, mode, function and time.",
+    "dashboard.run-page": "A run's page shows its timeline, input, output, logs and deliveries.",
+    "dashboard.webhooks": "Deliveries are shown with every attempt, and sent again.",
+    "dashboard.files": "Files of the persistent storage are listed, uploaded, downloaded and removed.",
+    "dashboard.audit": "Every change in a project can be read.",
+    "dashboard.settings": "Members and projects are managed.",
+    "dashboard.palette": "Every page is reached by keyboard alone.",
+  }),
+  ...section("issue: The dashboard, manners", {
+    "dashboard.security": "No inline script, no request to another site, no token within reach of scripts.",
+    "dashboard.hostile": "Whatever names and outputs hold is shown as text, and breaks nothing.",
+    "dashboard.axe": "No page has a serious accessibility fault.",
+    "dashboard.bundle": "The first page loads at most 250 KB.",
+    "dashboard.scale": "With 100,000 runs and 1,000 apps each page is usable within a second.",
+  }),
+};

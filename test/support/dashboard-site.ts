@@ -1,0 +1,81 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, readdir, rename, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
+import { onTestFinished } from "vitest";
+import { Links } from "../../src/identity/links.ts";
+import { systemClock } from "../../src/kit/clock.ts";
+import { Seal, loadMasterKey } from "../../src/kit/seal.ts";
+import { REPOSITORY } from "./source-files.ts";
+import type { TestService } from "./service.ts";
+
+const VITE = path.join(REPOSITORY, "node_modules", "vite", "bin", "vite.js");
+
+export const OWNER = { email: "owner@example.test", password: "a long enough password" } as const;
+
+/** The folder of a dashboard built from the sources as they are now; built once for each state of them. */
+export async function builtDashboard(): Promise<string> {
+  const web = path.join(REPOSITORY, "web");
+  const hash = createHash("sha256").update(await readFile(path.join(REPOSITORY, "package-lock.json")));
+  for (const entry of (await readdir(web, { recursive: true, withFileTypes: true })).toSorted((a, b) =>
+    path.join(a.parentPath, a.name).localeCompare(path.join(b.parentPath, b.name)),
+  )) {
+    if (!entry.isFile()) continue;
+    const file = path.join(entry.parentPath, entry.name);
+    hash.update(`${path.relative(web, file)}\0`).update(await readFile(file));
+  }
+  const outDir = path.join(tmpdir(), `millrace-web-${hash.digest("hex").slice(0, 16)}`);
+  if (existsSync(outDir)) return outDir;
+  const aside = await mkdtemp(`${outDir}-`);
+  // A process of its own: in this one, React would be built for tests.
+  await promisify(execFile)(
+    process.execPath,
+    [VITE, "build", web, "--outDir", aside, "--emptyOutDir", "--logLevel", "error"],
+    { env: { PATH: process.env["PATH"], NODE_ENV: "production" } },
+  );
+  // Another test may have been faster.
+  await rename(aside, outDir).catch(() => rm(aside, { recursive: true, force: true }));
+  return outDir;
+}
+
+/** Makes the first person of a service, as the set-up link would. */
+export async function makeOwner({ service, settings }: TestService): Promise<void> {
+  const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
+  const link = new Links(seal, systemClock).setup();
+  const response = await fetch(`${service.baseUrl}/v2/setup`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ link, ...OWNER }),
+  });
+  if (!response.ok) throw new Error(`no owner: ${await response.text()}`);
+}
+
+/** A page of its own, with what the browser complained about; a test looks at that when it is over. */
+export async function openPage(
+  browser: Browser,
+  options: BrowserContextOptions = {},
+): Promise<{ page: Page; context: BrowserContext; complaints: string[] }> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  onTestFinished(() => context.close());
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("console", (message) => {
+    if (message.type() === "error") complaints.push(message.text());
+  });
+  return { page, context, complaints };
+}
+
+/** Signs the owner in, and waits for the dashboard. */
+export async function signIn(page: Page, baseUrl: string, to = "/"): Promise<void> {
+  await page.goto(`${baseUrl}/sign-in?to=${encodeURIComponent(to)}`);
+  await page.getByLabel("E-mail").fill(OWNER.email);
+  await page.getByLabel("Password").fill(OWNER.password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("navigation", { name: "Project" }).waitFor();
+}

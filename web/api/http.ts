@@ -1,0 +1,51 @@
+import { ApiError, readAnswer } from "./answer.ts";
+import { installation } from "./installation.ts";
+import { session } from "./session.ts";
+
+type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+export type RequestOptions = {
+  readonly method?: string;
+  readonly query?: Query;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+};
+
+/** Asks the management API as whoever is signed in. */
+export async function ask<T>(path: string, options: RequestOptions = {}): Promise<T> {
+  return await readAnswer<T>(await send(path, options));
+}
+
+/** Asks where apps are called, as whoever is signed in; the caller reads the answer, whatever it is. */
+export async function askApps(path: string, options: RequestOptions = {}): Promise<Response> {
+  return await send(`${installation.apiUrl}${path}`, options);
+}
+
+async function send(url: string, options: RequestOptions): Promise<Response> {
+  const first = await attempt(url, options, await session.token());
+  if (first.status !== 401) return first;
+  // Revoked, or the clock of this machine is wrong: the cookie decides.
+  const token = await session.renew();
+  if (token === null) throw await ApiError.of(first);
+  return await attempt(url, options, token);
+}
+
+async function attempt(url: string, options: RequestOptions, token: string | null): Promise<Response> {
+  const { method = "GET", query = {}, body, headers = {}, signal } = options;
+  const given = Object.entries(query).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
+  const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return await fetch(search ? `${url}?${search}` : url, {
+    method,
+    headers: {
+      ...(token !== null && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+  });
+}

@@ -1,0 +1,102 @@
+import { useSyncExternalStore } from "react";
+import { ApiError, readAnswer } from "./answer.ts";
+
+type SignedIn = { readonly personId: string; readonly accessToken: string; readonly expiresAt: string };
+
+/** Unknown until the cookie has been tried. */
+export type SessionState = "unknown" | "out" | "in";
+
+/** A token that ends this soon is replaced before it is used. */
+const MARGIN_MS = 30_000;
+
+/**
+ * Who is signed in. The access token is in this page's memory and nowhere else; the cookie that renews it is out of
+ * reach of scripts.
+ */
+class Session {
+  #token: SignedIn | null = null;
+  #state: SessionState = "unknown";
+  #renewing: Promise<string | null> | null = null;
+  readonly #listeners = new Set<() => void>();
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  readonly state = (): SessionState => this.#state;
+
+  /** A token that is good now; null when nobody is signed in. */
+  async token(): Promise<string | null> {
+    if (this.#token && Date.parse(this.#token.expiresAt) - Date.now() > MARGIN_MS)
+      return this.#token.accessToken;
+    if (this.#state === "out") return null;
+    return await this.renew();
+  }
+
+  /** Asks for a new token with the cookie. */
+  async renew(): Promise<string | null> {
+    this.#renewing ??= this.#ask().finally(() => (this.#renewing = null));
+    return await this.#renewing;
+  }
+
+  /** Takes the answer of any way in. */
+  enter(signedIn: SignedIn): void {
+    this.#token = signedIn;
+    this.#change("in");
+  }
+
+  async signIn(email: string, password: string): Promise<void> {
+    this.enter(await post("/v2/session", { email, password }));
+  }
+
+  async setUp(link: string, email: string, password: string): Promise<void> {
+    this.enter(await post("/v2/setup", { link, email, password }));
+  }
+
+  async setPassword(link: string, password: string): Promise<void> {
+    this.enter(await post("/v2/password", { link, password }));
+  }
+
+  async signOut(): Promise<void> {
+    await fetch("/v2/session", { method: "DELETE" });
+    this.leave();
+  }
+
+  leave(): void {
+    this.#token = null;
+    this.#change("out");
+  }
+
+  async #ask(): Promise<string | null> {
+    // The cookie is replaced at each use, and used twice at once it would look stolen: pages take turns.
+    return await navigator.locks.request("millrace-session", async () => {
+      const response = await fetch("/v2/session/refresh", { method: "POST" });
+      if (response.ok) {
+        this.enter((await response.json()) as SignedIn);
+        return this.#token?.accessToken ?? null;
+      }
+      if (response.status >= 500) throw await ApiError.of(response);
+      this.leave();
+      return null;
+    });
+  }
+
+  #change(state: SessionState): void {
+    this.#state = state;
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+export const session = new Session();
+
+export function useSessionState(): SessionState {
+  return useSyncExternalStore(session.subscribe, session.state);
+}
+
+async function post(path: string, body: object): Promise<SignedIn> {
+  const headers = { "content-type": "application/json" };
+  return await readAnswer<SignedIn>(
+    await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }),
+  );
+}

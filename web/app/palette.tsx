@@ -1,0 +1,155 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useDeferredValue, useEffect, useRef, useState } from "react";
+import type { KeyboardEvent } from "react";
+import { appsQuery, nameOf } from "../api/apps.ts";
+import { meQuery } from "../api/me.ts";
+import { session } from "../api/session.ts";
+import { classes } from "../parts/classes.ts";
+import { toggleTheme } from "./theme.ts";
+
+type Entry = { readonly title: string; readonly kind: string; readonly go: () => unknown };
+
+const MAX_SHOWN = 12;
+const RUN_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const PAGES = [
+  ["Overview", "/projects/$projectId"],
+  ["Apps", "/projects/$projectId/apps"],
+  ["Runs", "/projects/$projectId/runs"],
+  ["API keys", "/projects/$projectId/keys"],
+  ["Webhooks", "/projects/$projectId/webhooks"],
+  ["Files", "/projects/$projectId/files"],
+  ["Audit", "/projects/$projectId/audit"],
+  ["Settings", "/projects/$projectId/settings"],
+] as const;
+const APP_PAGES = ["runs", "logs", "builds", "playground", "settings", "secrets"] as const;
+
+/** Every place and some deeds by name, for hands that stay on the keyboard. */
+export function Palette({
+  projectId,
+  isOpen,
+  onClose,
+}: {
+  readonly projectId: string;
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [text, setText] = useState("");
+  const [chosen, setChosen] = useState(0);
+  const entries = useEntries(projectId, useDeferredValue(text));
+  useEffect(() => {
+    const element = dialog.current;
+    if (isOpen && !element?.open) {
+      setText("");
+      setChosen(0);
+      element?.showModal();
+    }
+    if (!isOpen && element?.open) element.close();
+  }, [isOpen]);
+  const take = (entry: Entry | undefined): void => {
+    onClose();
+    entry?.go();
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
+    if (step !== 0) {
+      event.preventDefault();
+      setChosen((place) => (place + step + entries.length) % Math.max(1, entries.length));
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      take(entries[chosen]);
+    }
+  };
+  return (
+    <dialog
+      ref={dialog}
+      aria-label="Go to"
+      onClose={onClose}
+      onClick={(event) => event.target === dialog.current && onClose()}
+      className="mx-auto mt-[12vh] w-[calc(100vw-2rem)] max-w-xl overflow-hidden rounded-xl border border-line bg-raised p-0 text-ink shadow-xl backdrop:bg-black/45"
+    >
+      {isOpen && (
+        <>
+          <input
+            autoFocus
+            role="combobox"
+            aria-expanded="true"
+            aria-controls="palette-list"
+            aria-activedescendant={entries[chosen] ? `palette-${chosen}` : undefined}
+            aria-label="Page, app or run id"
+            placeholder="Page, app or run id…"
+            value={text}
+            onChange={({ target }) => {
+              setText(target.value);
+              setChosen(0);
+            }}
+            onKeyDown={onKey}
+            className="h-12 w-full border-b border-line bg-transparent px-4 outline-none"
+          />
+          <ul id="palette-list" role="listbox" aria-label="Places" className="max-h-96 overflow-y-auto p-2">
+            {entries.map((entry, place) => (
+              <li
+                key={`${entry.kind} ${entry.title}`}
+                id={`palette-${place}`}
+                role="option"
+                aria-selected={place === chosen}
+                onMouseMove={() => setChosen(place)}
+                onClick={() => take(entry)}
+                className={classes(
+                  "flex h-9 cursor-pointer items-center gap-3 rounded-md px-3",
+                  place === chosen && "bg-accent-soft text-accent",
+                )}
+              >
+                <span className="min-w-0 flex-1 truncate">{entry.title}</span>
+                <span className="text-[0.86rem] text-ink-faint">{entry.kind}</span>
+              </li>
+            ))}
+            {entries.length === 0 && <li className="px-3 py-4 text-ink-faint">Nothing has that name.</li>}
+          </ul>
+        </>
+      )}
+    </dialog>
+  );
+}
+
+function useEntries(projectId: string, text: string): Entry[] {
+  const navigate = useNavigate();
+  const { data: apps = [] } = useQuery({ ...appsQuery(projectId), refetchInterval: false });
+  const { data: me } = useQuery(meQuery);
+  const wanted = text.trim().toLowerCase();
+  const entries: Entry[] = PAGES.map(([title, to]) => ({
+    title,
+    kind: "page",
+    go: () => navigate({ to, params: { projectId } }),
+  }));
+  for (const { id } of apps) {
+    const appName = nameOf(projectId, id);
+    const params = { projectId, appName };
+    entries.push({
+      title: appName,
+      kind: "app",
+      go: () => navigate({ to: "/projects/$projectId/apps/$appName", params }),
+    });
+    // An app's own pages only for somebody who names the app: they are many.
+    if (wanted === "" || !wanted.startsWith(appName.slice(0, wanted.length))) continue;
+    for (const page of APP_PAGES) {
+      const to = `/projects/$projectId/apps/$appName/${page}` as const;
+      entries.push({ title: `${appName} ${page}`, kind: "app", go: () => navigate({ to, params }) });
+    }
+    if (RUN_ID.test(wanted)) {
+      const to = "/projects/$projectId/apps/$appName/runs/$runId" as const;
+      const go = () => navigate({ to, params: { ...params, runId: wanted } });
+      entries.unshift({ title: wanted, kind: `run of ${appName}`, go });
+    }
+  }
+  for (const { id, name } of me?.projects ?? []) {
+    const to = "/projects/$projectId" as const;
+    entries.push({ title: name, kind: "project", go: () => navigate({ to, params: { projectId: id } }) });
+  }
+  entries.push({ title: "Change colours", kind: "deed", go: toggleTheme });
+  entries.push({ title: "Sign out", kind: "deed", go: () => session.signOut() });
+  return entries
+    .filter(({ title, kind }) => kind.startsWith("run of") || title.toLowerCase().includes(wanted))
+    .slice(0, MAX_SHOWN);
+}

@@ -1,0 +1,5 @@
+import { Page } from "../../parts/page.tsx";
+
+export function AppPlayground() {
+  return <Page title="AppPlayground">NOT WRITTEN</Page>;
+}

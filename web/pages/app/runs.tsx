@@ -1,0 +1,5 @@
+import { Page } from "../../parts/page.tsx";
+
+export function AppRuns() {
+  return <Page title="AppRuns">NOT WRITTEN</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "../parts/page.tsx";
+
+export function Overview() {
+  return <Page title="Overview">NOT WRITTEN</Page>;
+}
