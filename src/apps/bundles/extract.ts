@@ -1,0 +1,126 @@
+import { open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import path from "node:path";
+import { pipeline } from "node:stream/promises";
+import { crc32, createInflateRaw } from "node:zlib";
+import { showName } from "./entry-names.ts";
+import { BUNDLE_LIMITS } from "./limits.ts";
+import type { BundleLimits } from "./limits.ts";
+import { makeFolder, placeFolder } from "./place-folder.ts";
+import { planExtraction } from "./plan-extraction.ts";
+import type { PlannedFile } from "./plan-extraction.ts";
+import { Problems } from "./problems.ts";
+import { sideBySide } from "./side-by-side.ts";
+
+export type ExtractOptions = {
+  readonly signal?: AbortSignal;
+  readonly limits?: Partial<BundleLimits>;
+  /** Whether the bundle must have a `main.py` at its root; it must unless told otherwise. */
+  readonly needsMain?: boolean;
+};
+
+const READ_BYTES = 64 * 1024;
+const FILES_AT_ONCE = 8;
+
+/**
+ * Unpacks an uploaded zip into a folder that must not exist: whole and safely on the disk, or nothing is left.
+ * Throws `BundleError` with every reason when the zip is refused, and the signal's reason when it was aborted.
+ */
+export async function extractBundle(
+  zip: string,
+  into: string,
+  { signal, limits, needsMain = true }: ExtractOptions = {},
+): Promise<{ files: number; bytes: number }> {
+  signal?.throwIfAborted();
+  const source = await open(zip, "r");
+  try {
+    const plan = await planExtraction(source, { limits: { ...BUNDLE_LIMITS, ...limits }, needsMain, signal });
+    await placeFolder(into, async (aside) => {
+      for (const folder of plan.folders) await makeFolder(path.join(aside, folder));
+      const problems = new Problems();
+      await sideBySide(plan.files, FILES_AT_ONCE, async (file) => {
+        signal?.throwIfAborted();
+        const problem = await unpack(source, file, path.join(aside, file.name), signal);
+        if (problem !== null) problems.add(`${showName(file.name)} ${problem}.`);
+      });
+      problems.throwIfAny();
+      signal?.throwIfAborted();
+      return plan;
+    });
+    return { files: plan.files.length, bytes: plan.files.reduce((sum, { bytes }) => sum + bytes, 0) };
+  } finally {
+    await source.close();
+  }
+}
+
+/** What is wrong with the bytes of an entry: the rest of a sentence that begins with its name. */
+class BadContent extends Error {}
+
+async function unpack(
+  source: FileHandle,
+  file: PlannedFile,
+  to: string,
+  signal: AbortSignal | undefined,
+): Promise<string | null> {
+  // Never through a link or into a file that is there.
+  const target = await open(to, "wx", file.mode);
+  try {
+    const packed = readPacked(source, file, signal);
+    const write = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
+      await target.writeFile(checked(chunks, file));
+    };
+    if (file.isDeflated && file.packedBytes > 0) {
+      const inflate = createInflateRaw({ chunkSize: READ_BYTES });
+      await pipeline(packed, inflate, write);
+      if (inflate.bytesWritten !== file.packedBytes) throw new BadContent("has bytes behind its end");
+    } else {
+      await write(packed);
+    }
+    await target.chmod(file.mode);
+    await target.sync();
+    return null;
+  } catch (error) {
+    if (error instanceof BadContent) return error.message;
+    if (isInflateError(error)) return "is damaged: its bytes cannot be unpacked";
+    throw error;
+  } finally {
+    await target.close();
+  }
+}
+
+async function* readPacked(
+  source: FileHandle,
+  { dataStart, packedBytes }: PlannedFile,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Buffer, void, void> {
+  for (let done = 0; done < packedBytes;) {
+    signal?.throwIfAborted();
+    const chunk = Buffer.allocUnsafe(Math.min(READ_BYTES, packedBytes - done));
+    const { bytesRead } = await source.read(chunk, 0, chunk.length, dataStart + done);
+    if (bytesRead === 0) throw new BadContent("is cut off");
+    done += bytesRead;
+    yield chunk.subarray(0, bytesRead);
+  }
+}
+
+/** Lets through what comes to the size and checksum that were given, and not a byte more. */
+async function* checked(
+  chunks: AsyncIterable<Buffer>,
+  file: PlannedFile,
+): AsyncGenerator<Buffer, void, void> {
+  let bytes = 0;
+  let sum = 0;
+  for await (const chunk of chunks) {
+    bytes += chunk.length;
+    // The sizes given keep the limits, so this bounds a bomb whose sizes lie.
+    if (bytes > file.bytes) throw new BadContent("unpacks to more than the size it gives");
+    sum = crc32(chunk, sum);
+    yield chunk;
+  }
+  if (bytes < file.bytes) throw new BadContent("unpacks to less than the size it gives");
+  if (sum !== file.crc32) throw new BadContent("is damaged: its checksum is another");
+}
+
+function isInflateError(error: unknown): boolean {
+  return String((error as NodeJS.ErrnoException).code).startsWith("Z_");
+}

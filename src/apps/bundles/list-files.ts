@@ -1,0 +1,50 @@
+import { readdir, realpath, stat } from "node:fs/promises";
+import path from "node:path";
+import { readFilePatterns } from "./file-patterns.ts";
+import type { FileMatcher } from "./file-patterns.ts";
+
+/** A file of a bundle: its name from the root, with slashes, and where it is. */
+export type BundleFile = { readonly name: string; readonly path: string; readonly bytes: number };
+
+/** Which files of a folder belong to the bundle. */
+export type BundlePatterns = { readonly include: readonly string[]; readonly exclude: readonly string[] };
+
+/** The default of `include` and `exclude`. */
+export const DEFAULT_PATTERNS: BundlePatterns = { include: ["*"], exclude: [".*"] };
+
+const CONFIG_FILES: ReadonlySet<string> = new Set(["millrace.toml", "cerebrium.toml"]);
+
+/**
+ * The files of a folder that `include` takes and `exclude` leaves, in the order of their names. The configuration
+ * at the root is always one of them, `__pycache__` never. Links are followed, but not in a circle.
+ */
+export async function listBundleFiles(folder: string, patterns: BundlePatterns): Promise<BundleFile[]> {
+  const include = readFilePatterns(patterns.include);
+  const exclude = readFilePatterns([...patterns.exclude, "__pycache__"]);
+  const files: BundleFile[] = [];
+  await walk({ folder, below: "", above: [await realpath(folder)] }, { include, exclude }, files);
+  return files.toSorted((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
+}
+
+type Place = { readonly folder: string; readonly below: string; readonly above: readonly string[] };
+
+async function walk(
+  { folder, below, above }: Place,
+  patterns: { readonly include: FileMatcher; readonly exclude: FileMatcher },
+  files: BundleFile[],
+): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const name = `${below}${entry.name}`;
+    if (!CONFIG_FILES.has(name) && patterns.exclude(name)) continue;
+    const place = path.join(folder, entry.name);
+    // Null for a link that leads nowhere.
+    const facts = await stat(place).catch(() => null);
+    if (facts?.isDirectory()) {
+      const real = entry.isSymbolicLink() ? await realpath(place) : path.join(above.at(-1) ?? "", entry.name);
+      if (above.includes(real)) continue;
+      await walk({ folder: place, below: `${name}/`, above: [...above, real] }, patterns, files);
+    } else if (facts?.isFile() && (CONFIG_FILES.has(name) || patterns.include(name))) {
+      files.push({ name, path: place, bytes: facts.size });
+    }
+  }
+}

@@ -1,0 +1,135 @@
+import type { FileHandle } from "node:fs/promises";
+import type { Entry } from "yauzl";
+import { judgeEntryName, showName } from "./entry-names.ts";
+import { entryProblems, isDeflated, localProblem, modeOf } from "./judge-entry.ts";
+import type { BundleLimits } from "./limits.ts";
+import { NameTree } from "./name-tree.ts";
+import { BundleError, Problems } from "./problems.ts";
+import { ZipDirectory, nameOf } from "./zip-directory.ts";
+import { hasSecondDirectory, overlapProblems } from "./zip-layout.ts";
+import type { EntrySpan } from "./zip-layout.ts";
+
+/** A file to be written, and where its bytes are in the zip. */
+export type PlannedFile = {
+  /** Below the bundle's root, with slashes; judged. */
+  readonly name: string;
+  readonly mode: number;
+  readonly isDeflated: boolean;
+  readonly dataStart: number;
+  readonly packedBytes: number;
+  /** What it must come to, exactly. */
+  readonly bytes: number;
+  readonly crc32: number;
+};
+
+/** What is to be written; folders with parents first. */
+export type ExtractionPlan = { readonly folders: readonly string[]; readonly files: readonly PlannedFile[] };
+
+export type PlanOptions = {
+  readonly limits: BundleLimits;
+  /** Whether the bundle must have a `main.py`. */
+  readonly needsMain: boolean;
+  readonly signal?: AbortSignal | undefined;
+};
+
+/** Judges a whole zip before a byte of it is written; throws one `BundleError` with every problem. */
+export async function planExtraction(file: FileHandle, options: PlanOptions): Promise<ExtractionPlan> {
+  const directory = await ZipDirectory.open(file);
+  const { entryCount } = directory;
+  if (entryCount === 0) throw new BundleError(["The zip holds no files."]);
+  if (entryCount > options.limits.maxFiles) {
+    throw new BundleError([`The zip holds ${entryCount} entries, more than ${options.limits.maxFiles}.`]);
+  }
+  return await new Planner(file, directory, options).plan();
+}
+
+class Planner {
+  readonly #file: FileHandle;
+  readonly #directory: ZipDirectory;
+  readonly #options: PlanOptions;
+  readonly #problems = new Problems();
+  readonly #tree = new NameTree();
+  readonly #spans: EntrySpan[] = [];
+  readonly #files: PlannedFile[] = [];
+  #totalBytes = 0;
+
+  constructor(file: FileHandle, directory: ZipDirectory, options: PlanOptions) {
+    this.#file = file;
+    this.#directory = directory;
+    this.#options = options;
+  }
+
+  async plan(): Promise<ExtractionPlan> {
+    for await (const entry of this.#directory.entries()) {
+      this.#options.signal?.throwIfAborted();
+      await this.#take(entry);
+      // What is past a limit is not looked at further.
+      if (this.#isTooMuch()) this.#problems.throwIfAny();
+    }
+    for (const problem of overlapProblems(this.#spans, this.#directory.span)) this.#problems.add(problem);
+    if (this.#options.needsMain && !this.#tree.hasFile("main.py")) this.#problems.add(this.#noMain());
+    this.#problems.throwIfAny();
+    if (await hasSecondDirectory(this.#file, this.#spans, this.#directory.span)) {
+      throw new BundleError(["The zip holds directory entries outside its directory."]);
+    }
+    return { folders: this.#tree.folders, files: this.#files };
+  }
+
+  async #take(entry: Entry): Promise<void> {
+    const raw = nameOf(entry);
+    const judged = judgeEntryName(raw);
+    const isFolder = raw.at(-1) === 0x2f;
+    const problems = entryProblems(entry, isFolder, this.#options.limits);
+    if (judged.kind === "refused") problems.unshift(judged.problem);
+    const dataStart = await this.#locate(entry, problems, raw);
+    for (const problem of problems) this.#problems.add(`${showName(raw)} ${problem}.`);
+    if (judged.kind === "refused") return;
+
+    const added = this.#tree.add(judged.name);
+    if (added.kind === "refused") this.#problems.add(added.problem);
+    if (added.kind !== "new" || isFolder || dataStart === null) return;
+    this.#totalBytes += entry.uncompressedSize;
+    this.#files.push({
+      name: judged.name.names.join("/"),
+      mode: modeOf(entry),
+      isDeflated: isDeflated(entry),
+      dataStart,
+      packedBytes: entry.compressedSize,
+      bytes: entry.uncompressedSize,
+      crc32: entry.crc32,
+    });
+  }
+
+  async #locate(entry: Entry, problems: string[], raw: Uint8Array): Promise<number | null> {
+    try {
+      const local = await this.#directory.localHeader(entry);
+      const problem = localProblem(entry, local);
+      if (problem !== null) problems.push(problem);
+      const { fileDataStart } = local;
+      const end = fileDataStart + entry.compressedSize;
+      this.#spans.push({ shownName: showName(raw), start: entry.relativeOffsetOfLocalHeader, end });
+      return fileDataStart;
+    } catch (error) {
+      if (!(error instanceof Error) || "errno" in error) throw error;
+      problems.push("is not where the zip's directory says");
+      return null;
+    }
+  }
+
+  #isTooMuch(): boolean {
+    const { maxFiles, maxTotalBytes } = this.#options.limits;
+    const isTooMany = this.#tree.size > maxFiles;
+    const isTooLarge = this.#totalBytes > maxTotalBytes;
+    if (isTooMany) this.#problems.add(`The zip holds more than ${maxFiles} files and folders.`);
+    if (isTooLarge) this.#problems.add(`The zip unpacks to more than ${maxTotalBytes} bytes.`);
+    return isTooMany || isTooLarge;
+  }
+
+  #noMain(): string {
+    const folder = this.#tree.onlyFolder;
+    if (folder === null || !this.#tree.hasFile(folder, "main.py")) {
+      return "The zip has no main.py at its root.";
+    }
+    return `main.py lies in ${showName(`${folder}/`)}: zip the folder's contents, not the folder.`;
+  }
+}

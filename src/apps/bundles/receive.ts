@@ -1,0 +1,78 @@
+import { mkdir, open, rename, rm } from "node:fs/promises";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import { AppError } from "../../model/errors.ts";
+import { syncFolder } from "./place-folder.ts";
+
+export type ReceiveLimits = {
+  readonly maxBytes: number;
+  /** Whether the disk is to take no more. */
+  readonly isDiskLow?: () => boolean;
+};
+
+const FULL: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT", "EROFS"]);
+
+/**
+ * Stores what arrives as a file that is nobody else's, safely on the disk. Throws `AppError`, and leaves nothing,
+ * when it is too large, ends early or cannot be written. The stream is not destroyed then, so that a request can
+ * still be answered.
+ */
+export async function receiveFile(
+  from: Readable,
+  to: string,
+  limits: ReceiveLimits,
+): Promise<{ bytes: number }> {
+  const arriving = `${to}.part`;
+  const tally = { bytes: 0 };
+  try {
+    await mkdir(path.dirname(to), { recursive: true, mode: 0o700 });
+    const file = await open(arriving, "w", 0o600);
+    try {
+      await file.writeFile(counted(from, limits, tally));
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(arriving, to);
+    await syncFolder(path.dirname(to));
+    return tally;
+  } catch (error) {
+    await rm(arriving, { force: true });
+    throw told(error);
+  }
+}
+
+/** An error of the stream itself, not of the disk. */
+class EndedEarly extends Error {}
+
+async function* counted(
+  from: Readable,
+  { maxBytes, isDiskLow }: ReceiveLimits,
+  tally: { bytes: number },
+): AsyncGenerator<Buffer, void, void> {
+  const chunks: AsyncIterator<Buffer> = from.iterator({ destroyOnReturn: false });
+  try {
+    for (;;) {
+      const next = await chunks.next().catch((error: unknown) => {
+        throw new EndedEarly("the stream ended early", { cause: error });
+      });
+      if (next.done) return;
+      tally.bytes += next.value.length;
+      if (tally.bytes > maxBytes) {
+        throw new AppError("body_too_large", { message: `The upload is larger than ${maxBytes} bytes.` });
+      }
+      if (isDiskLow?.()) throw new AppError("storage_unavailable");
+      yield next.value;
+    }
+  } finally {
+    await chunks.return?.();
+  }
+}
+
+function told(error: unknown): unknown {
+  if (error instanceof EndedEarly) {
+    return new AppError("bad_request", { message: "The upload ended early; send it again." }, error.cause);
+  }
+  const { code } = error as NodeJS.ErrnoException;
+  return FULL.has(code) ? new AppError("storage_unavailable", {}, error) : error;
+}

@@ -1,0 +1,87 @@
+import type { FileHandle } from "node:fs/promises";
+import { crc32 } from "node:zlib";
+import { fromRandomAccessReaderPromise } from "yauzl";
+import type { Entry, LocalFileHeader, ZipFile } from "yauzl";
+import { BundleError } from "./problems.ts";
+import { ZipBytes } from "./zip-bytes.ts";
+
+const END_BYTES = 22;
+const UNICODE_NAME = 0x7075;
+
+/** A zip's central directory: what its writer says is in it. Nothing of it is to be believed unchecked. */
+export class ZipDirectory {
+  readonly #zip: ZipFile;
+  readonly #start: number;
+
+  private constructor(zip: ZipFile) {
+    this.#zip = zip;
+    this.#start = Number(zip.readEntryCursor);
+  }
+
+  /** The file stays the caller's to close. Throws `BundleError` for what is no zip, or not whole. */
+  static async open(file: FileHandle): Promise<ZipDirectory> {
+    try {
+      // Names stay bytes, and sizes are judged here, entry by entry: else the first fault would be the only one.
+      const options = { autoClose: false, decodeStrings: false, validateEntrySizes: false };
+      const { size } = await file.stat();
+      return new ZipDirectory(await fromRandomAccessReaderPromise(new ZipBytes(file, size), size, options));
+    } catch (error) {
+      throw await whyUnreadable(file, error);
+    }
+  }
+
+  get entryCount(): number {
+    return this.#zip.entryCount;
+  }
+
+  /** Every entry in the directory's order. Throws `BundleError` when the directory is damaged. */
+  async *entries(): AsyncGenerator<Entry, void, void> {
+    try {
+      for await (const entry of this.#zip.eachEntry()) yield entry;
+    } catch (error) {
+      throw damaged(error);
+    }
+  }
+
+  /** What stands in front of an entry's bytes. Throws when there is nothing of the kind. */
+  async localHeader(entry: Entry): Promise<LocalFileHeader> {
+    return await this.#zip.readLocalFileHeaderPromise(entry);
+  }
+
+  /** Where the directory lies, once all of it has been read, and where the record after it begins. */
+  get span(): { readonly start: number; readonly end: number; readonly recordStart: number } {
+    const { readEntryCursor, fileSize, comment } = this.#zip;
+    return {
+      start: this.#start,
+      end: Number(readEntryCursor),
+      recordStart: fileSize - END_BYTES - comment.length,
+    };
+  }
+}
+
+/** An entry's name in UTF-8: the one beside the header's if there is one that belongs to it. */
+export function nameOf({ fileNameRaw, extraFields }: Entry): Buffer {
+  const beside = extraFields.find(({ id, data }) => id === UNICODE_NAME && data.length > 5 && data[0] === 1);
+  if (beside && beside.data.readUInt32LE(1) === crc32(fileNameRaw)) return beside.data.subarray(5);
+  return fileNameRaw;
+}
+
+async function whyUnreadable(file: FileHandle, error: unknown): Promise<unknown> {
+  if (!(error instanceof Error) || "code" in error) return error;
+  const head = Buffer.alloc(4);
+  const { bytesRead } = await file.read(head, 0, 4, 0);
+  if (bytesRead === 0) return new BundleError(["The upload is empty."], error);
+  if (error.message.startsWith("multi-disk")) {
+    return new BundleError(["The zip is one of several parts; send it as one."], error);
+  }
+  if (!head.toString("latin1").startsWith("PK")) return new BundleError(["The upload is not a zip."], error);
+  return new BundleError(["The zip is cut off, or something was added behind its end."], error);
+}
+
+function damaged(error: unknown): unknown {
+  if (!(error instanceof Error) || "code" in error) return error;
+  if (error.message.startsWith("strong encryption")) {
+    return new BundleError(["The zip is encrypted."], error);
+  }
+  return new BundleError(["The zip's directory is damaged or cut off."], error);
+}

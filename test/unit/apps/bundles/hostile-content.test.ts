@@ -1,0 +1,99 @@
+import { randomBytes } from "node:crypto";
+import { deflateRawSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { MAIN, refusal } from "../../../support/refused-zip.ts";
+import type { RefusedZips } from "../../../support/refused-zip.ts";
+import { bytes, extraField, makeZip } from "../../../support/zip-maker.ts";
+import type { ZipItem } from "../../../support/zip-maker.ts";
+import { verifies } from "../../../verifies.ts";
+
+const zeros = Buffer.alloc(3_000_000);
+const noise = randomBytes(200_000);
+
+const CASES: RefusedZips = {
+  "a stored file of two sizes": [
+    makeZip([MAIN, { name: "a", content: "abc", method: 0, bytes: 2 }]),
+    /gives two sizes/,
+  ],
+  "a size that is too small": [
+    makeZip([MAIN, { name: "a", content: "abcdef", bytes: 3 }]),
+    /^`a` unpacks to more than the size it gives\.$/,
+  ],
+  "a size that is too large": [
+    makeZip([MAIN, { name: "a", content: "abcdef", bytes: 7 }]),
+    /unpacks to less than the size it gives/,
+  ],
+  "a wrong checksum": [
+    makeZip([MAIN, { name: "a", content: "abcdef", crc32: 1 }]),
+    /`a` is damaged: its checksum is another/,
+  ],
+  "a stored file with a wrong checksum": [
+    makeZip([MAIN, { name: "a", content: "abcdef", method: 0, crc32: 1 }]),
+    /checksum is another/,
+  ],
+  "content that cannot be unpacked": [
+    makeZip([MAIN, { name: "a", content: "abcdef", packed: Buffer.alloc(20, 0xff) }]),
+    /bytes cannot be unpacked/,
+  ],
+  "content that ends too early": [
+    makeZip([MAIN, { name: "a", content: noise, packed: deflateRawSync(noise).subarray(0, -20) }]),
+    /`a` is damaged: its bytes cannot be unpacked/,
+  ],
+  "bytes behind the packed content": [
+    makeZip([
+      MAIN,
+      { name: "a", content: "abc", packed: Buffer.concat([deflateRawSync("abc"), Buffer.alloc(99)]) },
+    ]),
+    /`a` has bytes behind its end/,
+  ],
+  "content of no bytes that should be some": [
+    makeZip([MAIN, { name: "a", content: "abc", packed: Buffer.alloc(0) }]),
+    /less than the size/,
+  ],
+
+  "a bomb": [makeZip([MAIN, { name: "a", content: zeros }]), /`a` unpacks to more than 100 times its size/],
+  "a bomb whose size lies": [
+    makeZip([MAIN, { name: "a", content: zeros, bytes: 1000 }]),
+    /`a` unpacks to more than the size it gives/,
+  ],
+  "too large a file": [
+    makeZip([MAIN, { name: "a", content: "x".repeat(101) }]),
+    /`a` is larger than 100 bytes/,
+    { limits: { maxFileBytes: 100 } },
+  ],
+  "too much together": [
+    makeZip([MAIN, { name: "a", content: "abcdef" }, { name: "b", content: "abcdef" }]),
+    /The zip unpacks to more than 30 bytes/,
+    { limits: { maxTotalBytes: 30 } },
+  ],
+  "5 GiB by what it says": [
+    makeZip([MAIN, { name: "a", bytes: 0xffffffff, extra: extraField(1, bytes("", [[5 * 1024 ** 3, 8]])) }]),
+    /`a` is larger than 4294967296 bytes/,
+  ],
+  "too many entries": [
+    makeZip([MAIN, { name: "a" }, { name: "b" }]),
+    /The zip holds 3 entries, more than 2/,
+    { limits: { maxFiles: 2 } },
+  ],
+  "too many folders": [
+    makeZip([MAIN, { name: "a/b/c/d/e" }]),
+    /The zip holds more than 4 files and folders/,
+    { limits: { maxFiles: 4 } },
+  ],
+};
+
+for (const [title, [zip, problem, options]] of Object.entries(CASES)) {
+  verifies("deploy.bundle", `${title}: refused, and nothing is left`, async () => {
+    const problems = await refusal(zip, options);
+    expect(problems.join("\n")).toMatch(problem);
+    expect(problems.every((line) => /^[^\n]+\.$/.test(line))).toBe(true);
+  });
+}
+
+test("faults found in the bytes are told together too", async () => {
+  const bad = (name: string): ZipItem => ({ name, content: name, crc32: 7 });
+  const problems = await refusal(makeZip([MAIN, bad("a"), bad("b"), { name: "c" }, bad("d")]));
+  expect(problems.toSorted()).toEqual(
+    ["a", "b", "d"].map((name) => `\`${name}\` is damaged: its checksum is another.`),
+  );
+});
