@@ -5,7 +5,8 @@ export const DASHBOARD = {
   ...section("issue: The dashboard, pages", {
     "dashboard.set-up": "The one-time link makes the first person, and an invitation lets the next one in.",
     "dashboard.sign-in": "Who is not signed in comes back to where they wanted to go after signing in.",
-    "dashboard.overview": "The overview shows runs by state, errors, latencies, replicas and the last failures.",
+    "dashboard.overview":
+      "The overview shows runs by state, errors, latencies, replicas and the last failures.",
     "dashboard.apps": "The list of apps shows what each is doing.",
     "dashboard.app-tabs": "An app's pages have addresses of their own, and its scaling can be changed.",
     "dashboard.builds": "A build's log is followed while it runs, and an earlier version put back.",

@@ -20,6 +20,10 @@ export const TOOLS = {
     "cli.start-time": "A command that asks nobody loads none of the service.",
     "cli.docs": "docs/cli.md names every command and option.",
   }),
+  ...section("issue: Examples", {
+    "examples.readme": "Each example has a README and a configuration of its own.",
+    "examples.work": "Each example deploys as it is, and does what its README says.",
+  }),
   ...section("issue: Client libraries", {
     "client.typescript": "The TypeScript client runs, submits, streams and cancels.",
     "client.python": "The Python client has the same verbs.",

@@ -4,7 +4,7 @@ import { classes } from "./classes.ts";
 export type Tone = "neutral" | "good" | "bad" | "warn" | "busy" | "accent";
 
 const TONES: Record<Tone, string> = {
-  neutral: "bg-sunken text-ink-soft",
+  neutral: "bg-line/70 text-ink-soft",
   good: "bg-good-soft text-good",
   bad: "bg-bad-soft text-bad",
   warn: "bg-warn-soft text-warn",
