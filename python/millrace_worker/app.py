@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Dict
 
 from .bind import Entry, find_entries
+from .signature import SignatureReader
 
 
 class App:
@@ -17,13 +18,14 @@ class App:
         self.module = module
         self.entries = entries
         self.has_async = any(entry.is_async for entry in entries.values())
+        reader = SignatureReader()
+        # Read once, at the import: replicas that are forked have it, and what a hint's code does counts as
+        # the import's doing.
+        self._functions = [reader.read(entry) for entry in entries.values()]
 
     def describe(self) -> Dict[str, Any]:
         """The part of HELLO that is the same for every replica of a version."""
-        return {
-            "python": "%d.%d.%d" % sys.version_info[:3],
-            "functions": [entry.describe() for entry in self.entries.values()],
-        }
+        return {"python": "%d.%d.%d" % sys.version_info[:3], "functions": self._functions}
 
 
 def load(ignore_extra: bool) -> App:

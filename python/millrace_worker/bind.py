@@ -14,24 +14,23 @@ class Entry:
 
     __slots__ = (
         "name", "function", "required", "accepted", "positional", "wants_run_id", "ignore_extra",
-        "is_async", "is_generator", "takes_rest", "plain",
+        "is_async", "is_generator", "rest_name", "plain", "defaults",
     )  # fmt: skip
 
     def __init__(self, name: str, function: Callable[..., Any], ignore_extra: bool) -> None:
         plain = _unwrap(function)
         code = plain.__code__
         names = _named_parameters(code)
-        defaults = plain.__defaults__ or ()
-        optional = set(names[code.co_argcount - len(defaults) : code.co_argcount]) | set(plain.__kwdefaults__ or ())
         self.name = name
         self.function = function
         self.plain = plain
+        self.defaults = _defaults(plain)
         self.wants_run_id = "run_id" in names
         asked = [name for name in names if name != "run_id"]
-        self.required: FrozenSet[str] = frozenset(name for name in asked if name not in optional)
+        self.required: FrozenSet[str] = frozenset(name for name in asked if name not in self.defaults)
         self.accepted: FrozenSet[str] = frozenset(asked)
         self.positional = names[: code.co_posonlyargcount]
-        self.takes_rest = bool(code.co_flags & _VARKEYWORDS)
+        self.rest_name = _rest_name(code)
         self.ignore_extra = ignore_extra
         self.is_async = bool(code.co_flags & (_COROUTINE | _ASYNC_GENERATOR))
         self.is_generator = bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
@@ -40,7 +39,7 @@ class Entry:
         """Each member that is missing or unknown; drops unknown ones where the app says so."""
         given = arguments.keys()
         found = [{"field": name, "problem": "missing"} for name in sorted(self.required - given)]
-        if not self.takes_rest:
+        if self.rest_name is None:
             extra = sorted(given - self.accepted)
             if self.ignore_extra:
                 for name in extra:
@@ -55,32 +54,33 @@ class Entry:
         """Calls the function; positional-only parameters are taken out of the members by name."""
         if not self.positional:
             return self.function(**arguments)
-        args = [arguments.pop(name) for name in self.positional if name in arguments]
+        last = max((place for place, name in enumerate(self.positional) if name in arguments), default=-1)
+        # One that is left out before one that is given takes its default: places cannot be skipped.
+        args = [arguments.pop(name, self.defaults.get(name)) for name in self.positional[: last + 1]]
         return self.function(*args, **arguments)
 
     def describe(self) -> Dict[str, Any]:
         """The signature as the service keeps it."""
-        parameters = [self._describe_parameter(name) for name in _named_parameters(self.plain.__code__)]
-        if self.takes_rest:
-            parameters.append(
-                {"name": "kwargs", "kind": "rest", "required": False, "annotation": None, "default": None}
-            )
+        names = [name for name in _named_parameters(self.plain.__code__) if name != "run_id"]
+        parameters = [self._describe_parameter(name, "named") for name in names]
+        if self.rest_name is not None:
+            parameters.append(self._describe_parameter(self.rest_name, "rest"))
         return {
             "name": self.name,
-            "parameters": [parameter for parameter in parameters if parameter["name"] != "run_id"],
+            "parameters": parameters,
             "is_async": self.is_async,
             "is_generator": self.is_generator,
             "wants_run_id": self.wants_run_id,
             "doc": _text(self.function.__doc__),
         }
 
-    def _describe_parameter(self, name: str) -> Dict[str, Any]:
+    def _describe_parameter(self, name: str, kind: str) -> Dict[str, Any]:
         return {
             "name": name,
-            "kind": "named",
-            "required": name in self.required,
+            "kind": kind,
+            "required": kind == "named" and name in self.required,
             "annotation": _annotation(self.plain, name),
-            "default": _default(self.plain, name),
+            "default": _shown(self.defaults[name]) if name in self.defaults else None,
         }
 
 
@@ -123,26 +123,35 @@ def _named_parameters(code: CodeType) -> Tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+def _rest_name(code: CodeType) -> Optional[str]:
+    if not code.co_flags & _VARKEYWORDS:
+        return None
+    place = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS)
+    return code.co_varnames[place]
+
+
+def _defaults(function: FunctionType) -> Dict[str, Any]:
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    values = function.__defaults__ or ()
+    return {**dict(zip(names[len(names) - len(values) :], values)), **(function.__kwdefaults__ or {})}
+
+
 def _annotation(function: FunctionType, name: str) -> Optional[str]:
     try:
         annotation = function.__annotations__.get(name)
-    except Exception:  # noqa: BLE001 - lazy annotations run the user's code, which may fail
+        if annotation is None or isinstance(annotation, str):
+            return _text(annotation)
+        # Before Python 3.11 list[int] is an instance of type as well.
+        is_class = isinstance(annotation, type) and not hasattr(annotation, "__args__")
+        return _text(annotation.__name__ if is_class else str(annotation))
+    except BaseException:  # noqa: BLE001 - lazy annotations and a user's __str__ may raise anything
         return None
-    if annotation is None or isinstance(annotation, str):
-        return annotation
-    return annotation.__name__ if isinstance(annotation, type) else _text(str(annotation))
 
 
-def _default(function: FunctionType, name: str) -> Optional[str]:
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    defaults = function.__defaults__ or ()
-    values = dict(zip(names[len(names) - len(defaults) :], defaults))
-    values.update(function.__kwdefaults__ or {})
-    if name not in values:
-        return None
+def _shown(value: Any) -> Optional[str]:
     try:
-        return _text(repr(values[name]))
-    except Exception:  # noqa: BLE001 - a user's __repr__ may fail
+        return _text(repr(value))
+    except BaseException:  # noqa: BLE001 - a user's __repr__ may raise anything
         return None
 
 

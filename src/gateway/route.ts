@@ -1,6 +1,7 @@
 import { APP_NAME, FUNCTION_NAME, PROJECT_ID, RUN_ID } from "../model/names.ts";
 
-type AppRoute = { readonly projectId: string; readonly appName: string };
+/** What every address of an app begins with. */
+export type AppRoute = { readonly projectId: string; readonly appName: string };
 
 /** A call of an app's function. */
 export type CallRoute = AppRoute & {
@@ -19,11 +20,14 @@ export type RunRoute = AppRoute & {
   readonly action: RunAction;
 };
 
+/** The app's own OpenAPI document. */
+export type DocumentRoute = AppRoute & { readonly kind: "document" };
+
 const RUN_ACTIONS = ["input", "result", "events", "cancel"] as const;
 /** The run itself, or one of these after its id. */
 export type RunAction = "record" | (typeof RUN_ACTIONS)[number];
 
-export type Route = CallRoute | RunRoute;
+export type Route = CallRoute | RunRoute | DocumentRoute;
 
 const MAX_CACHED = 4096;
 const MAX_CACHED_CHARS = 512;
@@ -40,6 +44,7 @@ export function parseRoute(target: string): Route | null {
   if (before !== "" || version !== "v4" || !PROJECT_ID.test(projectId) || !APP_NAME.test(appName))
     return null;
   if (name === "runs") return parseRun({ projectId, appName }, rest);
+  if (name === "openapi.json") return rest.length === 0 ? { kind: "document", projectId, appName } : null;
   if (!FUNCTION_NAME.test(name) || !rest.every((segment) => SUB_PATH.test(segment))) return null;
   const query = mark === -1 ? "" : target.slice(mark + 1);
   return { kind: "call", projectId, appName, functionName: name, isBare: rest.length > 0, query };

@@ -8,6 +8,7 @@ import { uuidv7 } from "../kit/ids.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
+import { DocumentHandler } from "./app-document.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
 import { CallHandler } from "./call-route.ts";
@@ -49,6 +50,7 @@ export class Gateway {
   readonly #connections = new Connections();
   readonly #calls: CallHandler;
   readonly #runs: RunHandler;
+  readonly #documents: DocumentHandler;
   #isDraining = false;
 
   private constructor(options: GatewayOptions) {
@@ -56,6 +58,7 @@ export class Gateway {
     this.#cors = new Cors(options.corsOrigins);
     this.#calls = new CallHandler({ ...options, starter: new RunStarter(options) });
     this.#runs = new RunHandler(options);
+    this.#documents = new DocumentHandler(options);
     const { headersMs, requestMs } = options.arrival ?? ARRIVAL;
     this.#server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -134,8 +137,16 @@ export class Gateway {
       throw new AppError("draining", { headers: { "retry-after": "1" } });
     }
     const connection = this.#connections.of(exchange.request.socket);
-    if (route.kind === "run") return this.#runs.handle({ connection, exchange, head, route });
-    return this.#calls.handle({ connection, exchange, head, route });
+    switch (route.kind) {
+      case "call":
+        return this.#calls.handle({ connection, exchange, head, route });
+      case "run":
+        return this.#runs.handle({ connection, exchange, head, route });
+      case "document":
+        return this.#documents.handle({ connection, exchange, head, route });
+      default:
+        return route satisfies never;
+    }
   }
 
   /** Bytes came that are no request. Answers leave in the order of the requests, the refusal as the last. */

@@ -11,6 +11,7 @@ import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
 import { parseWebhookUrl } from "../runs/webhooks/target.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
+import { appUrl } from "./app-url.ts";
 import type { Exchange } from "./exchange.ts";
 import { memberNames } from "./json/member-names.ts";
 import { preferredWait } from "./prefer.ts";
@@ -138,9 +139,8 @@ export class RunStarter {
   }
 
   #accepted({ exchange, route }: CheckedCall, runId: string, headers = NO_HEADERS): void {
-    const { host = "" } = exchange.request.headers;
-    const apiUrl = this.#parts.publicApiUrl ?? `http://${host}`;
-    const location = `${apiUrl}/v4/${route.projectId}/${route.appName}/runs/${runId}`;
+    const { host } = exchange.request.headers;
+    const location = `${appUrl(route, this.#parts.publicApiUrl, host)}/runs/${runId}`;
     exchange.answerJson(202, { run_id: runId }, { location, ...headers });
   }
 

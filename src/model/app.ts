@@ -18,13 +18,18 @@ export type App = {
   readonly updatedAt: number;
 };
 
-/** One parameter of a callable function, as Python's `inspect` tells it. */
+/** A JSON Schema, whole in itself: what it refers to is in its own `$defs`. */
+export type JsonSchema = { readonly [keyword: string]: unknown };
+
+/** One parameter of a callable function. */
 export type Parameter = {
   readonly name: string;
   readonly kind: "named" | "rest";
   readonly required: boolean;
   readonly annotation: string | null;
   readonly default: string | null;
+  /** As far as its type hint and its default tell; absent where nobody looked. */
+  readonly schema?: JsonSchema;
 };
 
 /** A function of `main.py` that may be called from outside. */
@@ -36,6 +41,10 @@ export type FunctionSignature = {
   /** It has a parameter `run_id`, which the service fills in. */
   readonly wantsRunId: boolean;
   readonly doc: string | null;
+  /** It gives one thing after another: a generator, or hinted to return an iterator. */
+  readonly streams?: boolean;
+  /** What it returns or, if it streams, each thing that it gives. */
+  readonly returns?: JsonSchema;
 };
 
 /** What of a version's scaling can be changed while it serves. */

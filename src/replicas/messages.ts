@@ -3,6 +3,9 @@ import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome, Returned } from "../model/outcome.ts";
 import type { InitFailure } from "./engine.ts";
 
+/** Made of the app's own code: whatever is wrong with one, it says nothing. */
+const jsonSchema = z.record(z.string(), z.unknown()).catch({});
+
 const functionSignature = z
   .object({
     name: z.string(),
@@ -13,12 +16,15 @@ const functionSignature = z
         required: z.boolean(),
         annotation: z.string().nullable(),
         default: z.string().nullable(),
+        schema: jsonSchema,
       }),
     ),
     is_async: z.boolean(),
     is_generator: z.boolean(),
     wants_run_id: z.boolean(),
     doc: z.string().nullable(),
+    streams: z.boolean().optional(),
+    returns: jsonSchema,
   })
   .transform((f): FunctionSignature => ({
     name: f.name,
@@ -27,6 +33,8 @@ const functionSignature = z
     isGenerator: f.is_generator,
     wantsRunId: f.wants_run_id,
     doc: f.doc,
+    streams: f.streams ?? f.is_generator,
+    returns: f.returns,
   }));
 
 const hello = z.object({ pid: z.number(), python: z.string(), functions: z.array(functionSignature) });

@@ -24,6 +24,11 @@ export const TOOLS = {
     "examples.readme": "Each example has a README and a configuration of its own.",
     "examples.work": "Each example deploys as it is, and does what its README says.",
   }),
+  ...section("issue: Packaging", {
+    "packaging.pack":
+      "The packed release serves apps, the dashboard and the client library without its sources.",
+    "packaging.true": "The image, the compose file and the systemd unit name what there is.",
+  }),
   ...section("issue: Client libraries", {
     "client.typescript": "The TypeScript client runs, submits, streams and cancels.",
     "client.python": "The Python client has the same verbs.",

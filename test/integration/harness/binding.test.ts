@@ -18,6 +18,9 @@ def positional(a, b, /, c):
 def positional_default(a, b=5, /, c=6):
     return [a, b, c]
 
+def all_optional(a=1, b=2, c=3, /, d=4):
+    return [a, b, c, d]
+
 def anything(**kwargs):
     return kwargs
 
@@ -59,6 +62,8 @@ verifies("run.body.keywords", "members become keyword arguments, in any order", 
   expect(await result("pair", { second: 20, first: 10 })).toEqual([10, 20, 3]);
   expect(await result("positional", { c: 3, b: 2, a: 1 })).toEqual([1, 2, 3]);
   expect(await result("positional_default", { a: 1, c: 3 })).toEqual([1, 5, 3]);
+  expect(await result("all_optional", { b: 20, d: 40 })).toEqual([1, 20, 3, 40]);
+  expect(await result("all_optional", { c: 30 })).toEqual([1, 2, 30, 4]);
   expect(await result("varargs", { key: 2 })).toEqual([[], 2]);
   expect(await result("later", { a: 1 })).toEqual([1, 2]);
 });
@@ -143,6 +148,33 @@ verifies(
     expect((await service().call("bind", { x: 1 }, { functionName: "nothing" })).status).toBe(422);
     // *args takes no member: a JSON object has no positions.
     expect((await service().call("bind", { args: [1] }, { functionName: "varargs" })).status).toBe(422);
+  },
+);
+
+verifies(
+  ["run.body.missing", "run.body.unknown", "run.body.async-422"],
+  "a sync call and an async one are told the same, whatever the parameters",
+  async () => {
+    const bodies = [{}, { a: 1 }, { x: 1, é: 2, "": 3 }, { run_id: "mine" }, { run_id: "mine", a: 1, zz: 2 }];
+    const names = [...MAIN.matchAll(/def (\w+)/g)].map(([, name = ""]) => name);
+    let refused = 0;
+    for (const app of ["bind", "lenient"]) {
+      for (const functionName of names) {
+        for (const body of bodies) {
+          const [sync, async] = await Promise.all(
+            ["", "?async=true"].map((suffix) => service().call(app, body, { functionName, suffix })),
+          );
+          if (sync?.status !== 422) {
+            expect([functionName, body, async?.status]).toEqual([functionName, body, 202]);
+            continue;
+          }
+          const { message, code, details } = sync.json;
+          expect(async?.json).toMatchObject({ message, code, details });
+          refused += 1;
+        }
+      }
+    }
+    expect(refused).toBeGreaterThan(40);
   },
 );
 

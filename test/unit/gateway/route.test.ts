@@ -18,6 +18,12 @@ describe("the route of a target", () => {
     expect(parseRoute("/v4/p-1/app/run/v1/x")).toMatchObject({ isBare: true });
   });
 
+  test("of an app's document is its own", () => {
+    const route = { kind: "document", projectId: "p-1", appName: "app" };
+    expect(parseRoute("/v4/p-1/app/openapi.json")).toEqual(route);
+    expect(parseRoute("/v4/p-1/app/openapi.json?x=1")).toEqual(route);
+  });
+
   test("of a run has its id and what is to be done", () => {
     const runId = "0197c3a0-7e1b-7abc-8def-0123456789ab";
     const route = { kind: "run", projectId: "p-1", appName: "app", runId };
@@ -74,7 +80,9 @@ describe("the route of a target", () => {
       "/v4/p-1/app/%72un",
       "/v4/p-1/../p-1/app/run",
       "/v4/p-1/app/runs",
-      "/v4/p-1/app/openapi.json",
+      "/v4/p-1/app/openapi.json/",
+      "/v4/p-1/app/openapi.json/x",
+      "/v4/p-1/app/openapi.JSON",
       "/v4/p-1/app/run/a b",
       '/v4/p-1/app/run/"',
       "http://x/v4/p-1/app/run",

@@ -19,6 +19,10 @@ const SIGNATURES = [
   "run_id=None, *, z",
   "run_id, **others",
   "a, **run_id",
+  "a=1, b=2, /, c=3",
+  "run_id, /, a, **others",
+  "a, *rest, b, z=1, **others",
+  "rest, **others",
 ];
 const NAMES = ["a", "b", "c", "z", "other", "run_id", "others", "rest", "\u{1F600}", "\uFF5E", "é", ""];
 

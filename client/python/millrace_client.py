@@ -1,0 +1,534 @@
+"""Calls the apps of a Millrace service, on the standard library alone. Python 3.9 and newer."""
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import math
+import random
+import time
+import uuid
+from typing import Any, NamedTuple, Optional
+from urllib.parse import quote, urlencode, urlsplit
+
+_LONG_WAIT_SECONDS = 50  # Shorter than most proxies keep a silent connection.
+_GRACE_SECONDS = 30.0  # Beyond the time that was asked for: then the connection is as good as broken.
+_RETRIES = 8  # Asking again does no harm, so it is done without being told to.
+_MAX_BACKOFF_SECONDS = 10.0
+_MAX_RETRY_AFTER_SECONDS = 60
+_BROKEN = (OSError, http.client.HTTPException)
+
+
+class MillraceError(Exception):
+    """Everything this module raises. Branch on the class or on `code`."""
+
+    def __init__(self, code, message, status=None, request_id=None, details=(), retry_after_seconds=None):
+        super().__init__(message)
+        self.code, self.status, self.request_id = code, status, request_id
+        self.details, self.retry_after_seconds = details, retry_after_seconds
+
+
+# fmt: off
+class Unauthorized(MillraceError): """The token is missing, void, or has no right to do that."""
+class NotFound(MillraceError): """There is no such app, function or run, or what it gave is not kept."""
+class InvalidArguments(MillraceError): """The arguments do not fit the function; `details` names each one."""
+class AppFailed(MillraceError): """The function raised, died, or gave what cannot be sent."""
+class NotReady(MillraceError): """The app's own code failed when it was loaded."""
+class Busy(MillraceError): """The service cannot take the call now; see `retry_after_seconds`."""
+class TimedOut(MillraceError): """The run passed its `response_grace_period`."""
+class Cancelled(MillraceError): """The run was cancelled."""
+class ConnectionLost(MillraceError): """It broke: `connection_lost`; a stream's rest is gone: `stream_lost`."""
+class InvalidWebhook(MillraceError): """Not sent by a holder of the secret, or an old request sent again."""
+# fmt: on
+
+
+class StillRunning(MillraceError):
+    """The wait is over, the run is not: it goes on, and `run` is the way back to it."""
+
+    def __init__(self, run):
+        super().__init__("still_running", f"The run {run.id} is not over yet.", request_id=run.id)
+        self.run = run
+
+
+class RunResult(NamedTuple):
+    """What a function returned; of one that streams the list of texts that it yielded."""
+
+    run_id: str
+    result: Any
+    run_time_ms: Optional[float]  # None where the answer does not say.
+    status: int  # 200, or what the function set by `status_code`: that is no error here.
+
+
+_CODES = {
+    Unauthorized: "unauthorized forbidden",
+    NotFound: "not_found app_not_found function_not_found run_not_found payload_not_kept",
+    InvalidArguments: "invalid_arguments",
+    AppFailed: "app_error result_not_json result_too_large app_crashed out_of_memory",
+    NotReady: "app_not_ready",
+    Busy: "too_many_requests queue_full queue_timeout draining interrupted storage_unavailable",
+    TimedOut: "timed_out",
+    Cancelled: "cancelled",
+}
+_KINDS = {code: kind for kind, codes in _CODES.items() for code in codes.split()}
+
+
+class Millrace:
+    """The apps of one project. Any thread may use it: each request has a connection of its own."""
+
+    def __init__(self, url, project, token=None, *, head_seconds=900.0, backoff_seconds=0.2):
+        self._url = urlsplit(url)
+        self._base = f"{self._url.path.rstrip('/')}/v4/{quote(project, safe='')}"
+        self._token, self._head_seconds, self._backoff_seconds = token, head_seconds, backoff_seconds
+
+    def run(self, app, args=None, *, timeout=math.inf, **options):
+        """Calls a function and waits for what it returns; past `timeout` seconds raises `StillRunning`."""
+        deadline = time.monotonic() + timeout
+        wait = math.ceil(min(max(timeout, 0), _LONG_WAIT_SECONDS))
+        prefer = None if self._token is None else f"wait={wait}"
+        limit = self._head_seconds if prefer is None else wait + _GRACE_SECONDS
+        answer = self._call(app, args, {"Prefer": prefer}, limit, **options)
+        if isinstance(answer, http.client.HTTPResponse):
+            answer.close()
+            raise MillraceError("is_stream", "The function streams: call it with stream().")
+        return answer.wait(deadline - time.monotonic()) if isinstance(answer, Run) else answer
+
+    def run_async(self, app, args=None, **options):
+        """Has a function run in the background: when this returns, the service has it on disk."""
+        return self._call(app, args, {}, _GRACE_SECONDS, query={"async": "true"}, **options)
+
+    def stream(self, app, args=None, *, reattach_tries=10, idle_seconds=45.0, **options):
+        """What a function yields, as it comes. Nothing is sent before the stream is read."""
+        headers = {"Accept": "text/event-stream", "X-Disconnect": self._token and "continue"}
+        def begin():
+            return self._call(app, args, headers, self._head_seconds, **options)
+        return Stream(self, app, begin, reattach_tries, idle_seconds, is_owner=True)
+
+    def find(self, app, run_id):
+        """A run by its id."""
+        return Run(self, app, run_id)
+
+    def _call(self, app, args, headers, limit, *, function="run", webhook=None, webhook_secret=None,
+              idempotency_key=None, retries=0, query=None):  # fmt: skip
+        """A stream's response, a RunResult, or the Run that goes on; sent again so often, executed once."""
+        query = {**(query or {}), **({"webhookEndpoint": webhook} if webhook else {})}
+        path = f"{quote(app, safe='')}/{quote(function, safe='')}{'?' if query else ''}{urlencode(query)}"
+        body = json.dumps({} if args is None else args).encode()
+        retries = retries if self._token or idempotency_key else 0
+        key = idempotency_key or (uuid.uuid4().hex if retries else None)
+
+        def send():
+            nonlocal key
+            sent = {**headers, "X-Webhook-Secret": webhook_secret, "Idempotency-Key": key}
+            try:
+                return self._answer(app, self._send("POST", path, sent, body, limit))
+            except MillraceError as error:
+                if error.code == "run_unfinished":  # An earlier try reached the service.
+                    return Run(self, app, error.request_id)
+                if not isinstance(error, Cancelled) or idempotency_key or not key:
+                    raise
+                # A run that waited when its connection broke was dropped, and holds the key.
+                if Run(self, app, error.request_id).record()["startedAt"] is not None:
+                    raise
+                key = uuid.uuid4().hex
+                raise _lost("The connection broke while the call waited.", error.request_id) from error
+
+        return self._retrying(retries, send)
+
+    def _answer(self, app, response, *, is_stored=False):
+        run_id = response.getheader("x-request-id")
+        if _is_events(response) and not is_stored:
+            return response
+        if _is_events(response) or response.status in (204, 205, 304):
+            with response:
+                result = [data for _, _, data in _messages(response)] if _is_events(response) else None
+            return RunResult(run_id, result, None, response.status)
+        body = _json(response)
+        if "run_id" not in body:
+            raise _foreign(response, json.dumps(body))
+        if "result" not in body:
+            return Run(self, app, body["run_id"])
+        return RunResult(body["run_id"], body["result"], body["run_time_ms"], response.status)
+
+    def _send(self, method, path, headers, body=None, timeout=_GRACE_SECONDS):
+        """The answer when its head is there; to close it is to close its connection."""
+        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
+        connection = kind(self._url.hostname, self._url.port, timeout=min(timeout, _GRACE_SECONDS))
+        headers = {name: value for name, value in headers.items() if value is not None}
+        headers.update({"Connection": "close", "Content-Type": "application/json"})
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            connection.connect()
+            connection.sock.settimeout(timeout)
+            connection.request(method, f"{self._base}/{path}", body, headers)
+            sock, response = connection.sock, connection.getresponse()
+            sock.close()  # The response holds it open until it is closed itself.
+            response.sock = sock
+            # http.client takes a head that breaks off for a whole one.
+            if response.version == 11 and response.length is None and not response.chunked:
+                response.close()
+                raise http.client.IncompleteRead(b"")
+            return response
+        except _BROKEN as error:
+            connection.close()
+            raise _lost(f"The connection broke: {error!r}") from error
+
+    def _pause(self, tries, error=None):
+        limit = min(self._backoff_seconds * 2 ** (tries - 1), _MAX_BACKOFF_SECONDS)
+        asked = min((error and error.retry_after_seconds) or 0, _MAX_RETRY_AFTER_SECONDS)
+        time.sleep(asked + random.random() * limit)
+
+    def _retrying(self, retries, work):
+        for tries in range(1, retries + 2):
+            try:
+                return work()
+            except MillraceError as error:
+                if tries > retries or not _is_passing(error):
+                    raise
+                self._pause(tries, error)
+
+
+class Run:
+    """A run of an app, under way or over."""
+
+    def __init__(self, client, app, run_id):
+        self.id, self.app, self._client = run_id, app, client
+        self._path = f"{quote(app, safe='')}/runs/{quote(run_id, safe='')}"
+
+    def wait(self, timeout=math.inf):
+        """What the function returned, when it has; raises what it ended with, or `StillRunning`."""
+        deadline = time.monotonic() + timeout
+        while True:
+            asked = time.monotonic()
+            result = self._ask(math.ceil(min(max(deadline - asked, 0), _LONG_WAIT_SECONDS)))
+            if result:
+                return result
+            if time.monotonic() >= deadline:
+                raise StillRunning(self)
+            if time.monotonic() - asked < 1:  # A proxy keeps `Prefer` from the service.
+                self._client._pause(1)
+
+    def result(self):
+        """The same without waiting; None while the run is not over."""
+        return self._ask(0)
+
+    def record(self):
+        """How it stands, as a dict."""
+        return self._client._retrying(_RETRIES, lambda: _json(self._client._send("GET", self._path, {})))
+
+    def cancel(self):
+        """Stops it; False if it was over already."""
+        try:
+            _json(self._client._send("POST", f"{self._path}/cancel", {}, timeout=5.0))
+            return True
+        except MillraceError as error:
+            if error.code == "run_finished":
+                return False
+            raise
+
+    def stream(self, *, reattach_tries=10, idle_seconds=45.0):
+        """All it yielded and will yield, from the beginning. To leave this stream does not cancel the run."""
+        return Stream(self._client, self.app, lambda: self, reattach_tries, idle_seconds, is_owner=False)
+
+    def _ask(self, wait):
+        headers = {"Prefer": f"wait={wait}" if wait else None}
+        def ask():
+            response = self._client._send("GET", f"{self._path}/result", headers, None, wait + _GRACE_SECONDS)
+            return self._client._answer(self.app, response, is_stored=True)
+        answer = self._client._retrying(_RETRIES, ask)
+        return None if isinstance(answer, Run) else answer
+
+
+class Stream:
+    """What a function yields, as texts, in order, each once. A connection that breaks is taken up again where it
+    broke. To close it, or to leave a loop over it, cancels the run."""
+
+    def __init__(self, client, app, begin, tries, idle_seconds, is_owner):
+        self.run = None  # Known from the first text on.
+        self._client, self._app, self._begin, self._tries = client, app, begin, tries
+        self._idle_seconds, self._is_owner, self._is_over = idle_seconds, is_owner, False
+        # `…/events` numbers what was yielded, and a live stream does not; one yield may be several messages. So a
+        # place is the number of the last yield that was had whole, and the messages had since.
+        self._event, self._had = 0, 0
+        self._messages = self._read()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._messages)[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Cancels the run, unless it is over."""
+        self._messages.close()
+
+    def json(self):
+        """The same, each text read as JSON."""
+        return (json.loads(text) for text in self)
+
+    def messages(self):
+        """The same as pairs: the name that the app gave the event, or None, and the text."""
+        return self._messages
+
+    def _read(self):
+        try:
+            answer = self._begin()
+            if isinstance(answer, RunResult):
+                self._is_over = True
+                yield None, json.dumps(answer.result)
+                return
+            run_id = answer.id if isinstance(answer, Run) else answer.getheader("x-request-id")
+            self.run = Run(self._client, self._app, run_id) if run_id else None
+            if isinstance(answer, Run) or not (yield from self._live(answer)):
+                yield from self._attached()
+            self._is_over = True
+        finally:
+            if not self._is_over and self._is_owner and self.run and self._client._token:
+                self._is_over = True
+                try:
+                    self.run.cancel()
+                except MillraceError:
+                    pass
+
+    def _live(self, response):
+        """The answer to the call itself; whether it is known to be whole."""
+        last, broken = None, None
+        with response:
+            try:
+                for _, event, data in _messages(response, self._idle_seconds):
+                    if last:
+                        self._had += 1
+                        yield last
+                        last = None
+                    # An app may pass such a message on: the service's is the one after which nothing comes.
+                    error = _error(_parsed(data)) if event == "error" else None
+                    if error and self.run and error.request_id == self.run.id:
+                        last = (event, data)
+                        continue
+                    self._had += 1
+                    yield event, data
+            except ConnectionLost as error:
+                broken = error
+        if last:
+            self._is_over = True
+            raise _error(_parsed(last[1]))
+        if self.run and self._client._token:
+            return not broken and self._is_whole()
+        if broken:
+            raise broken
+        return True
+
+    def _is_whole(self):
+        """A proxy may make a proper end of a broken connection: the run is asked what came after the last."""
+        message = self._client._retrying(self._tries, self._next)
+        return message is None or self._is_end(message)
+
+    def _next(self):
+        with self._attach(self._had) as response:
+            if response.status == 204:
+                return None
+            for message in _messages(response, self._idle_seconds):
+                if not _is_truncation(message):
+                    return message
+        raise _lost("The stream of events ended without its end.", self.run.id)
+
+    def _attached(self):
+        """The rest, from where it was had, however often the connection breaks."""
+        failures = 0
+        while True:
+            place = (self._event, self._had)
+            try:
+                if (yield from self._events()):
+                    return
+                broken = _lost("The stream of events ended without its end.", self.run.id)
+            except MillraceError as error:
+                if self._is_over or not _is_passing(error):
+                    raise
+                broken = error
+            failures = failures + 1 if place == (self._event, self._had) else 1
+            if failures > self._tries:
+                raise broken
+            self._client._pause(failures, broken)
+
+    def _events(self):
+        """One connection to `…/events`; whether it came to the end of the run."""
+        with self._attach(self._event) as response:
+            to_skip = self._had
+            for message in _messages(response, self._idle_seconds):
+                event_id, event, data = message
+                if self._is_end(message):
+                    return True
+                if _is_truncation(message):
+                    break
+                is_new = to_skip == 0
+                to_skip -= not is_new
+                if event_id is not None:
+                    self._event, self._had = int(event_id), to_skip
+                else:
+                    self._had += is_new
+                if is_new:
+                    yield event, data
+            else:
+                if response.status == 200:
+                    return False
+        raise _lost("What the stream held after the break is not kept any more.", self.run.id, "stream_lost")
+
+    def _attach(self, after):
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after) if after else None}
+        path = f"{self.run._path}/events"
+        response = self._client._send("GET", path, headers, timeout=self._idle_seconds)
+        if response.status in (200, 204):
+            return response
+        try:
+            raise _foreign(response, json.dumps(_json(response)))
+        except NotFound as error:
+            raise _lost("The service has lost the run.", self.run.id, "stream_lost") from error
+
+    def _is_end(self, message):
+        """Whether this is the end that the service tells; raises what the run ended with."""
+        end = _parsed(message[2]) if message[1] == "end" else None
+        if not isinstance(end, dict) or end.get("id") != self.run.id:
+            return False
+        self._is_over = True
+        error = end["error"]
+        if end["status"] == "cancelled":
+            raise Cancelled("cancelled", "The run was cancelled.", 499, self.run.id)
+        if error:
+            kind = _KINDS.get(error["code"], MillraceError)
+            raise kind(error["code"], error["message"], end["statusCode"], self.run.id)
+        return True
+
+
+def verify_webhook(secret, headers, body, *, tolerance_seconds=300, now=None):
+    """The run's id, if one of the secrets (`whsec_…`, or the X-Webhook-Secret of your call; one or a list) has
+    signed the body's bytes, and lately; else raises `InvalidWebhook`."""
+    secrets = [secret] if isinstance(secret, str) else list(secret)
+    if not secrets or "" in secrets:
+        raise ValueError("A secret is needed, and none is empty.")
+    headers = {name.lower(): value for name, value in headers.items()}
+    run_id = headers.get("webhook-id") or headers.get("x-request-id") or ""
+    body = body.encode() if isinstance(body, str) else bytes(body)
+    fault = "It has no signature of this secret."
+    for form in ("", "x-cerebrium-"):
+        timestamp = headers.get(f"{form}webhook-timestamp", "")
+        given = headers.get(f"{form}webhook-signature", "").split(" ")[:32]
+        if not timestamp.isdecimal():
+            continue
+        signed = f"{run_id}.{timestamp}.".encode() + body
+        expected = [_signature(one, signed, bool(form)) for one in secrets]
+        pairs = [(entry.encode(), own) for entry in given for own in expected if own]
+        # Each pair is compared, and each in full: how long it takes tells nothing.
+        if not any([hmac.compare_digest(*pair) for pair in pairs]):
+            continue
+        if abs((time.time() if now is None else now) - int(timestamp)) <= tolerance_seconds:
+            return run_id
+        fault = "Its time is too far from now."
+    raise InvalidWebhook("invalid_webhook", f"The webhook is not genuine: {fault}")
+
+
+def _signature(secret, signed, is_hex):
+    if is_hex:
+        return b"v1," + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest().encode()
+    if not secret.startswith("whsec_"):
+        return None
+    key = base64.b64decode(secret[len("whsec_") :])
+    return b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
+
+
+def _messages(response, idle_seconds=_GRACE_SECONDS):
+    """(id, event, data) of each message of one connection; returns only at its proper end."""
+    rest, fields = b"", {}
+    while True:
+        try:
+            if not rest and response.fp:
+                response.sock.settimeout(idle_seconds)
+            piece = response.read1(65536)
+        except _BROKEN as error:
+            raise _lost(f"The connection broke: {error!r}", response.getheader("x-request-id")) from error
+        if not piece:
+            if response.length:
+                raise _lost("The connection broke.", response.getheader("x-request-id"))
+            return
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            name, _, value = line.decode("utf-8", "replace").rstrip("\r").partition(":")
+            value = value[1:] if value.startswith(" ") else value
+            if name == "data" and "data" in fields:
+                fields["data"] += "\n" + value
+            elif name:
+                fields[name] = value
+            elif line.strip(b"\r") == b"":
+                if "data" in fields:
+                    yield fields.get("id"), fields.get("event") or None, fields["data"]
+                fields = {}
+
+
+def _json(response):
+    """The body, a JSON object; raises the error that it holds, or for one that is not JSON."""
+    with response:
+        try:
+            text = response.read()
+        except _BROKEN as error:
+            raise _lost(f"The connection broke: {error!r}", response.getheader("x-request-id")) from error
+    body = _parsed(text)
+    if not isinstance(body, dict):
+        raise _foreign(response, text.decode("utf-8", "replace"))
+    error = _error(body, response)
+    if error:
+        raise error
+    return body
+
+
+def _error(body, response=None):
+    """The error that a body holds; None if it is not one of the service's."""
+    if not isinstance(body, dict) or not isinstance(body.get("error"), dict) or "code" not in body:
+        return None
+    kind = _KINDS.get(body["code"], MillraceError)
+    status, details = response.status if response else None, tuple(body.get("details", ()))
+    return kind(body["code"], body["message"], status, body["request_id"], details, _retry_after(response))
+
+
+def _foreign(response, text):
+    message = f"The answer is not one of the service's: {response.status} {text[:200]}"
+    request_id, later = response.getheader("x-request-id"), _retry_after(response)
+    return MillraceError("unexpected_answer", message, response.status, request_id, (), later)
+
+
+def _retry_after(response):
+    text = (response.getheader("retry-after") if response else None) or ""
+    return int(text) if text.isdecimal() else None
+
+
+def _is_passing(error):
+    """Whether the same request may do better a little later."""
+    if error.code == "unexpected_answer":
+        return error.status in (429, 502, 503, 504)
+    return isinstance(error, Busy) or error.code == "connection_lost"
+
+
+def _is_events(response):
+    return (response.getheader("content-type") or "").startswith("text/event-stream")
+
+
+def _is_truncation(message):
+    event_id, event, data = message
+    body = _parsed(data) if event == "truncated" and event_id is None else None
+    return isinstance(body, dict) and "firstEvent" in body
+
+
+def _lost(message, request_id=None, code="connection_lost"):
+    return ConnectionLost(code, message, request_id=request_id)
+
+
+def _parsed(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

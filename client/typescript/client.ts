@@ -1,0 +1,133 @@
+import type { RunResult } from "./answer.ts";
+import { Call } from "./call.ts";
+import type { Arguments, CallOptions } from "./call.ts";
+import { MillraceError } from "./errors.ts";
+import { LONG_WAIT_SECONDS, Run, patient } from "./run.ts";
+import type { WaitOptions } from "./run.ts";
+import { RunStream } from "./stream.ts";
+import type { ReadOptions } from "./stream.ts";
+import { Transport } from "./transport.ts";
+import type { TransportOptions } from "./transport.ts";
+
+export type { RunResult } from "./answer.ts";
+export type { Arguments, CallOptions } from "./call.ts";
+export {
+  AppFailed,
+  Busy,
+  Cancelled,
+  ConnectionLost,
+  InvalidArguments,
+  MillraceError,
+  NotFound,
+  NotReady,
+  TimedOut,
+  Unauthorized,
+} from "./errors.ts";
+export { Run, StillRunning } from "./run.ts";
+export type { RunRecord, WaitOptions } from "./run.ts";
+export { RunStream } from "./stream.ts";
+export type { ReadOptions } from "./stream.ts";
+export type { TransportOptions } from "./transport.ts";
+export { InvalidWebhook, verifyWebhook } from "./webhook.ts";
+export type { Delivery, ReceivedWebhook } from "./webhook.ts";
+
+/** The apps of one project of a Millrace service. */
+export class Millrace {
+  readonly #transport: Transport;
+
+  constructor(options: TransportOptions) {
+    this.#transport = new Transport(options);
+  }
+
+  /** One app, whether or not it is there. */
+  app(name: string): App {
+    return new App(this.#transport, name);
+  }
+
+  /** Calls a function and waits for what it returns. */
+  async run<T = unknown>(
+    app: string,
+    args: Arguments = {},
+    options: CallOptions & WaitOptions = {},
+  ): Promise<RunResult<T>> {
+    return await this.app(app).run<T>(args, options);
+  }
+
+  /** Has a function run in the background. */
+  async runAsync<T = unknown>(app: string, args: Arguments = {}, options: CallOptions = {}): Promise<Run<T>> {
+    return await this.app(app).runAsync<T>(args, options);
+  }
+
+  /** Calls a function and gives what it yields as it comes. Nothing is sent before the stream is read. */
+  stream(app: string, args: Arguments = {}, options: CallOptions & ReadOptions = {}): RunStream {
+    return this.app(app).stream(args, options);
+  }
+}
+
+/** One app of a project. */
+export class App {
+  readonly name: string;
+  readonly #transport: Transport;
+
+  constructor(transport: Transport, name: string) {
+    this.#transport = transport;
+    this.name = name;
+  }
+
+  /** Calls a function and waits for what it returns. */
+  async run<T = unknown>(
+    args: Arguments = {},
+    options: CallOptions & WaitOptions = {},
+  ): Promise<RunResult<T>> {
+    const { signal, timeoutSeconds = Infinity, retries = 0, idempotencyKey } = options;
+    const deadline = performance.now() + timeoutSeconds * 1000;
+    const waitSeconds = Math.ceil(Math.min(Math.max(timeoutSeconds, 0), LONG_WAIT_SECONDS));
+    const { hasToken } = this.#transport;
+    const isRepeatable = retries > 0 || idempotencyKey !== undefined;
+    const headers = {
+      prefer: hasToken ? `wait=${waitSeconds}` : null,
+      "x-disconnect": signal && !isRepeatable ? "cancel" : null,
+    };
+    const call = new Call(this.#transport, this.name, args, options, { headers });
+    const answer = await call.perform<T>(() => (hasToken ? patient(waitSeconds, signal) : signal), signal);
+    if (answer.kind === "result") return answer.result;
+    if (answer.kind === "stream") {
+      await answer.response.body?.cancel();
+      throw new MillraceError({
+        code: "is_stream",
+        message: "The function streams: call it with stream().",
+        requestId: answer.runId,
+      });
+    }
+    const run = this.find<T>(answer.runId);
+    try {
+      return await run.wait({ ...options, timeoutSeconds: (deadline - performance.now()) / 1000 });
+    } catch (error) {
+      if (signal?.aborted) await run.cancel().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Has a function run in the background: when this resolves, the service has it on disk. */
+  async runAsync<T = unknown>(args: Arguments = {}, options: CallOptions = {}): Promise<Run<T>> {
+    const { signal } = options;
+    const call = new Call(this.#transport, this.name, args, options, { isAsync: true, headers: {} });
+    const answer = await call.perform(() => patient(0, signal), signal);
+    if (answer.kind !== "run") throw new Error("the service did not answer an async call with 202");
+    return this.find<T>(answer.runId);
+  }
+
+  /** Calls a function and gives what it yields as it comes. Nothing is sent before the stream is read. */
+  stream(args: Arguments = {}, options: CallOptions & ReadOptions = {}): RunStream {
+    const { hasToken } = this.#transport;
+    const headers = { accept: "text/event-stream", "x-disconnect": hasToken ? "continue" : null };
+    const call = new Call(this.#transport, this.name, args, options, { headers });
+    const open = (signal: AbortSignal) => call.perform(() => signal, options.signal);
+    return new RunStream(this.#transport, this.name, open, { ...options, isOwner: true });
+  }
+
+  /** A run of this app by its id. */
+  find<T = unknown>(runId: string): Run<T> {
+    return new Run<T>(this.#transport, this.name, runId);
+  }
+}

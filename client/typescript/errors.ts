@@ -1,0 +1,133 @@
+/** What is known of a failure. */
+export type ErrorFacts = {
+  readonly code: string;
+  readonly message: string;
+  /** The HTTP status; null where there was none, as for an error inside a stream. */
+  readonly status?: number | null;
+  /** The request's id, of a run call the run's. */
+  readonly requestId?: string | null;
+  readonly details?: readonly unknown[];
+  readonly retryAfterSeconds?: number | null;
+  readonly cause?: unknown;
+};
+
+/** Everything this library throws, except what an `AbortSignal` gives as its reason. Branch on class or `code`. */
+export class MillraceError extends Error {
+  readonly code: string;
+  readonly status: number | null;
+  readonly requestId: string | null;
+  readonly details: readonly unknown[];
+  readonly retryAfterSeconds: number | null;
+
+  constructor(facts: ErrorFacts) {
+    super(facts.message, facts.cause === undefined ? {} : { cause: facts.cause });
+    this.name = new.target.name;
+    this.code = facts.code;
+    this.status = facts.status ?? null;
+    this.requestId = facts.requestId ?? null;
+    this.details = facts.details ?? [];
+    this.retryAfterSeconds = facts.retryAfterSeconds ?? null;
+  }
+}
+
+/** The token is missing, void, or has no right to do that. */
+export class Unauthorized extends MillraceError {}
+
+/** There is no such app, function or run, or what it gave is not kept. */
+export class NotFound extends MillraceError {}
+
+/** The arguments do not fit the function; `details` names each one. */
+export class InvalidArguments extends MillraceError {}
+
+/** The function raised, died, or gave what cannot be sent. */
+export class AppFailed extends MillraceError {}
+
+/** The app's own code failed when it was loaded. */
+export class NotReady extends MillraceError {}
+
+/** The service cannot take the call now; `retryAfterSeconds` says when to come again. */
+export class Busy extends MillraceError {}
+
+/** The run passed its `response_grace_period`. */
+export class TimedOut extends MillraceError {}
+
+/** The run was cancelled. */
+export class Cancelled extends MillraceError {}
+
+/**
+ * The connection broke before the whole answer was there. Code `connection_lost`: what became of the call is not
+ * known; `stream_lost`: the rest of a stream is not to be had any more.
+ */
+export class ConnectionLost extends MillraceError {}
+
+const KINDS: Readonly<Record<string, typeof MillraceError>> = {
+  unauthorized: Unauthorized,
+  forbidden: Unauthorized,
+  not_found: NotFound,
+  app_not_found: NotFound,
+  function_not_found: NotFound,
+  run_not_found: NotFound,
+  payload_not_kept: NotFound,
+  invalid_arguments: InvalidArguments,
+  app_error: AppFailed,
+  result_not_json: AppFailed,
+  result_too_large: AppFailed,
+  app_crashed: AppFailed,
+  out_of_memory: AppFailed,
+  app_not_ready: NotReady,
+  too_many_requests: Busy,
+  queue_full: Busy,
+  queue_timeout: Busy,
+  draining: Busy,
+  interrupted: Busy,
+  storage_unavailable: Busy,
+  timed_out: TimedOut,
+  cancelled: Cancelled,
+};
+
+/** The codes that have a class of their own. */
+export const CLASSED_CODES: readonly string[] = Object.keys(KINDS);
+
+/** The error of the class that stands for its code. */
+export function errorOf(facts: ErrorFacts): MillraceError {
+  const Kind = KINDS[facts.code] ?? MillraceError;
+  return new Kind(facts);
+}
+
+/** The error that a body holds; null if it is not one of the service's. */
+export function errorIn(body: unknown, response: Response | null): MillraceError | null {
+  if (typeof body !== "object" || body === null) return null;
+  const { code, message, request_id: requestId, error, details } = body as Record<string, unknown>;
+  if (typeof code !== "string" || typeof message !== "string" || typeof error !== "object") return null;
+  return errorOf({
+    code,
+    message,
+    status: response?.status ?? null,
+    requestId: typeof requestId === "string" ? requestId : null,
+    details: Array.isArray(details) ? details : [],
+    retryAfterSeconds: retryAfter(response),
+  });
+}
+
+/** The error for an answer that is not the service's own, as a proxy before it gives. */
+export function foreignError(response: Response, text: string): MillraceError {
+  return new MillraceError({
+    code: "unexpected_answer",
+    message: `The answer is not one of the service's: ${response.status} ${text.slice(0, 200)}`.trimEnd(),
+    status: response.status,
+    requestId: response.headers.get("x-request-id"),
+    retryAfterSeconds: retryAfter(response),
+  });
+}
+
+/** Whether the same request may do better a little later. */
+export function isPassing(error: unknown): error is MillraceError {
+  if (!(error instanceof MillraceError)) return false;
+  if (error.code === "unexpected_answer") return [429, 502, 503, 504].includes(error.status ?? 0);
+  return error instanceof Busy || error.code === "connection_lost";
+}
+
+function retryAfter(response: Response | null): number | null {
+  const text = response?.headers.get("retry-after") ?? "";
+  return /^\d{1,9}$/.test(text) ? Number(text) : null;
+}

@@ -1,0 +1,120 @@
+import { storedAnswerOf } from "./answer.ts";
+import type { RunResult } from "./answer.ts";
+import { MillraceError } from "./errors.ts";
+import { RunStream } from "./stream.ts";
+import type { ReadOptions } from "./stream.ts";
+import { jsonOf } from "./transport.ts";
+import type { Transport } from "./transport.ts";
+
+export type WaitOptions = {
+  readonly signal?: AbortSignal;
+  /** Then `StillRunning` is thrown; without it the wait has no end of its own. */
+  readonly timeoutSeconds?: number;
+};
+
+/** A run's record, in part: docs/management.md has all of it. */
+export type RunRecord = {
+  readonly id: string;
+  readonly functionName: string;
+  readonly async: boolean;
+  readonly status: "queued" | "running" | "success" | "failure" | "cancelled";
+  readonly statusCode: number | null;
+  readonly attempt: number;
+  readonly createdAt: string;
+  readonly startedAt: string | null;
+  readonly completedAt: string | null;
+  readonly webhookStatus: "none" | "pending" | "delivered" | "failed";
+  readonly error: { readonly code: string; readonly message: string } | null;
+  /** Once it is over. */
+  readonly result?: unknown;
+};
+
+/** Shorter than most proxies keep a silent connection. */
+export const LONG_WAIT_SECONDS = 50;
+/** Beyond the time that was asked for: then the connection is as good as broken. */
+const GRACE_SECONDS = 30;
+/** Asking again does no harm, so it is done without being told to. */
+const RETRIES = 8;
+
+/** A run of an app, under way or over. */
+export class Run<T = unknown> {
+  readonly id: string;
+  readonly app: string;
+  readonly #transport: Transport;
+
+  constructor(transport: Transport, app: string, id: string) {
+    this.#transport = transport;
+    this.app = app;
+    this.id = id;
+  }
+
+  /** What the function returned, when it has; throws what it ended with, or `StillRunning`. */
+  async wait({ signal, timeoutSeconds = Infinity }: WaitOptions = {}): Promise<RunResult<T>> {
+    const deadline = performance.now() + timeoutSeconds * 1000;
+    for (;;) {
+      const askedAt = performance.now();
+      const waitSeconds = Math.ceil(Math.min(Math.max(deadline - askedAt, 0) / 1000, LONG_WAIT_SECONDS));
+      const result = await this.#ask(waitSeconds, signal);
+      if (result) return result;
+      if (performance.now() >= deadline) throw new StillRunning(this);
+      // Where a proxy keeps `Prefer` from the service, asking again at once would be a busy loop.
+      if (performance.now() - askedAt < 1000) await this.#transport.pause(1, null, signal);
+    }
+  }
+
+  /** The same without waiting; null while the run is not over. */
+  async result(options: Pick<WaitOptions, "signal"> = {}): Promise<RunResult<T> | null> {
+    return await this.#ask(0, options.signal);
+  }
+
+  /** How it stands. */
+  async record(options: Pick<WaitOptions, "signal"> = {}): Promise<RunRecord> {
+    const { signal } = options;
+    return await this.#transport.retrying(RETRIES, signal, async () => {
+      return (await jsonOf(await this.#get("", {}, signal), signal)) as RunRecord;
+    });
+  }
+
+  /** Stops it; false if it was over already. */
+  async cancel(): Promise<boolean> {
+    return await this.#transport.cancel(this.app, this.id);
+  }
+
+  /** All it yielded and will yield, from the beginning. To leave this stream does not cancel the run. */
+  stream(options: ReadOptions = {}): RunStream {
+    const open = async () => await Promise.resolve({ kind: "run" as const, runId: this.id });
+    return new RunStream(this.#transport, this.app, open, { ...options, isOwner: false });
+  }
+
+  async #ask(waitSeconds: number, signal?: AbortSignal): Promise<RunResult<T> | null> {
+    const headers = { prefer: waitSeconds > 0 ? `wait=${waitSeconds}` : null };
+    return await this.#transport.retrying(RETRIES, signal, async () => {
+      const response = await this.#get("/result", headers, patient(waitSeconds, signal));
+      const answer = await storedAnswerOf<T>(response, signal);
+      return answer.kind === "result" ? answer.result : null;
+    });
+  }
+
+  async #get(what: string, headers: Record<string, string | null>, signal?: AbortSignal): Promise<Response> {
+    return await this.#transport.send(this.app, `runs/${encodeURIComponent(this.id)}${what}`, {
+      headers,
+      signal,
+    });
+  }
+}
+
+/** The wait is over, the run is not: it goes on, and `run` is the way back to it. */
+export class StillRunning<T = unknown> extends MillraceError {
+  readonly run: Run<T>;
+
+  constructor(run: Run<T>) {
+    super({ code: "still_running", message: `The run ${run.id} is not over yet.`, requestId: run.id });
+    this.run = run;
+  }
+}
+
+/** Aborts when the reader does, or when an answer that may take so long has not come. */
+export function patient(waitSeconds: number, signal?: AbortSignal): AbortSignal {
+  const limit = AbortSignal.timeout((waitSeconds + GRACE_SECONDS) * 1000);
+  return signal ? AbortSignal.any([signal, limit]) : limit;
+}

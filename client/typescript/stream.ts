@@ -1,0 +1,305 @@
+import type { Answer } from "./answer.ts";
+import { ConnectionLost, NotFound, errorIn, errorOf, foreignError, isPassing } from "./errors.ts";
+import type { MillraceError } from "./errors.ts";
+import { Position } from "./position.ts";
+import { SseParser } from "./sse.ts";
+import type { Message } from "./sse.ts";
+import { jsonOf, lost } from "./transport.ts";
+import type { Transport } from "./transport.ts";
+
+export type ReadOptions = {
+  /** To abort is to leave: the run that the stream began is cancelled. */
+  readonly signal?: AbortSignal;
+  /** How often in a row a broken stream is taken up again without any progress. */
+  readonly reattachTries?: number;
+  /** A connection that is silent for longer counts as broken; the service says something every 15 s. */
+  readonly idleSeconds?: number;
+};
+
+type StreamOptions = ReadOptions & {
+  /** Whether to leave the stream is to cancel the run. */
+  readonly isOwner: boolean;
+};
+
+/** The end of a run, as `…/events` tells it. */
+type End = {
+  readonly id: string;
+  readonly status: string;
+  readonly statusCode: number | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+};
+
+/**
+ * What a function yields, as texts, in order, each once. A connection that breaks is taken up again where it
+ * broke. The loop ends when the run has; it throws what the run ended with, or `ConnectionLost`.
+ */
+export class RunStream implements AsyncIterable<string> {
+  /** Known from the first message on. */
+  runId: string | null = null;
+  readonly #transport: Transport;
+  readonly #app: string;
+  readonly #open: (signal: AbortSignal) => Promise<Answer>;
+  readonly #signal: AbortSignal | undefined;
+  readonly #tries: number;
+  readonly #idleMs: number;
+  readonly #isOwner: boolean;
+  readonly #position = new Position();
+  #connection = new AbortController();
+  #isBegun = false;
+  #isOver = false;
+
+  constructor(
+    transport: Transport,
+    app: string,
+    open: (signal: AbortSignal) => Promise<Answer>,
+    { signal, reattachTries = 10, idleSeconds = 45, isOwner }: StreamOptions,
+  ) {
+    this.#transport = transport;
+    this.#app = app;
+    this.#open = open;
+    this.#signal = signal;
+    this.#tries = reattachTries;
+    this.#idleMs = idleSeconds * 1000;
+    this.#isOwner = isOwner;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<string, void, void> {
+    for await (const { data } of this.messages()) yield data;
+  }
+
+  /** The same, each text read as JSON. */
+  async *json<T = unknown>(): AsyncGenerator<T, void, void> {
+    for await (const { data } of this.messages()) yield JSON.parse(data) as T;
+  }
+
+  /** The same with the names that the app gave its events. */
+  async *messages(): AsyncGenerator<Pick<Message, "event" | "data">, void, void> {
+    if (this.#isBegun) throw new Error("A stream is read once.");
+    this.#isBegun = true;
+    const signal = this.#signal;
+    const leave = (): void => this.#connection.abort(signal?.reason);
+    try {
+      const answer = await this.#begin();
+      signal?.addEventListener("abort", leave);
+      signal?.throwIfAborted();
+      for await (const batch of this.#batches(answer)) yield* batch;
+    } finally {
+      signal?.removeEventListener("abort", leave);
+      await this.#leave();
+    }
+  }
+
+  /** Until the head is there nobody knows which run to cancel: who leaves before leaves that behind. */
+  async #begin(): Promise<Answer> {
+    const signal = this.#signal;
+    signal?.throwIfAborted();
+    const opening = this.#open(this.#connection.signal).then((answer) => {
+      this.runId = answer.kind === "result" ? answer.result.runId : answer.runId;
+      return answer;
+    });
+    if (!signal) return await opening;
+    return await new Promise<Answer>((resolve, reject) => {
+      const onAbort = (): void => {
+        void opening.then(() => this.#leave()).catch(() => undefined);
+        reject(signal.reason as Error);
+      };
+      signal.addEventListener("abort", onAbort, { once: true });
+      void opening.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+    });
+  }
+
+  async #leave(): Promise<void> {
+    if (this.runId === null) return;
+    this.#connection.abort();
+    if (this.#isOver || !this.#isOwner || !this.#transport.hasToken) return;
+    this.#isOver = true;
+    await this.#transport.cancel(this.#app, this.runId).catch(() => undefined);
+  }
+
+  async *#batches(answer: Answer): AsyncGenerator<Message[], void, void> {
+    if (answer.kind === "result") {
+      this.#isOver = true;
+      yield [{ id: null, event: null, data: JSON.stringify(answer.result.result) }];
+      return;
+    }
+    if (answer.kind === "stream") {
+      const broken = yield* this.#live(answer.response);
+      const isFinal = !this.#transport.hasToken || this.runId === null;
+      if (broken && isFinal) throw broken;
+      if (!broken && isFinal) this.#isOver = true;
+      if (!broken && (isFinal || (await this.#isWhole()))) return;
+    }
+    yield* this.#attached();
+  }
+
+  /** The answer to the call itself; gives how it broke off, null if it came to its end. */
+  async *#live(response: Response): AsyncGenerator<Message[], ConnectionLost | null, void> {
+    // An app may pass such a message on from elsewhere: the service's is the one after which nothing comes.
+    let last: Message | null = null;
+    let broken: ConnectionLost | null = null;
+    try {
+      for await (const batch of this.#read(response)) {
+        if (last) batch.unshift(last);
+        last = this.#errorIn(batch.at(-1)) ? (batch.pop() ?? null) : null;
+        for (let i = 0; i < batch.length; i++) this.#position.takeLive();
+        if (batch.length > 0) yield batch;
+      }
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) throw error;
+      broken = error;
+    }
+    const error = this.#errorIn(last);
+    if (!error) return broken;
+    this.#isOver = true;
+    throw error;
+  }
+
+  /** The error of this run that a message tells. */
+  #errorIn(message: Message | null | undefined): MillraceError | null {
+    const error = message?.event === "error" ? errorIn(parsed(message.data), null) : null;
+    return error?.requestId === this.runId ? error : null;
+  }
+
+  /**
+   * Whether nothing is missing of an answer that came to an end. A proxy may make a proper end of a broken
+   * connection, so the run itself is asked what came after the last message.
+   */
+  async #isWhole(): Promise<boolean> {
+    const { messages } = this.#position;
+    const next = await this.#transport.retrying(this.#tries, this.#signal, async () => {
+      const response = await this.#attach(messages);
+      if (response.status === 204) return null;
+      for await (const batch of this.#read(response)) {
+        const message = batch.find((one) => !isTruncation(one));
+        if (message) return message;
+      }
+      throw this.#lost("connection_lost", "The stream of events ended without its end.");
+    });
+    const end = next && this.#endIn(next);
+    if (end) this.#finish(end);
+    else if (!next) this.#isOver = true;
+    return this.#isOver;
+  }
+
+  /** The rest, from where it was had, however often the connection breaks. */
+  async *#attached(): AsyncGenerator<Message[], void, void> {
+    let failures = 0;
+    for (;;) {
+      const place = this.#place;
+      let broken = this.#lost("connection_lost", "The stream of events ended without its end.");
+      try {
+        const response = await this.#attach(this.#position.event);
+        // It has no end to tell: what comes after this place is not kept.
+        if (response.status === 204) throw this.#notKept();
+        this.#position.goOn();
+        for await (const batch of this.#read(response)) {
+          const { fresh, end } = this.#sift(batch);
+          if (fresh.length > 0) yield fresh;
+          if (end) return this.#finish(end);
+        }
+      } catch (error) {
+        if (this.#isOver || !isPassing(error)) throw error;
+        broken = error;
+      }
+      failures = this.#place === place ? failures + 1 : 1;
+      if (failures > this.#tries) throw broken;
+      await this.#transport.pause(failures, broken, this.#signal);
+    }
+  }
+
+  get #place(): string {
+    return `${this.#position.event}+${this.#position.messages}`;
+  }
+
+  /** The messages that are new, up to the end. */
+  #sift(batch: readonly Message[]): { fresh: Message[]; end: End | null } {
+    const fresh: Message[] = [];
+    for (const message of batch) {
+      const end = this.#endIn(message);
+      if (end) return { fresh, end };
+      if (isTruncation(message)) throw this.#notKept();
+      if (this.#position.take(message.id === null ? null : Number(message.id))) fresh.push(message);
+    }
+    return { fresh, end: null };
+  }
+
+  /** The end of this run, if that is what the message tells. */
+  #endIn({ event, data }: Message): End | null {
+    const end = event === "end" ? (parsed(data) as End | null | undefined) : null;
+    return end && end.id === this.runId ? end : null;
+  }
+
+  /** Throws what the run ended with, if that was an error. */
+  #finish({ id: requestId, status: state, statusCode: status, error }: End): void {
+    this.#isOver = true;
+    if (state === "cancelled") {
+      throw errorOf({ code: "cancelled", message: "The run was cancelled.", status: 499, requestId });
+    }
+    if (error) throw errorOf({ ...error, status, requestId });
+  }
+
+  async #attach(after: number): Promise<Response> {
+    const signal = this.#signal;
+    signal?.throwIfAborted();
+    this.#connection.abort();
+    this.#connection = new AbortController();
+    const idle = setTimeout(() => this.#connection.abort(), this.#idleMs);
+    try {
+      const response = await this.#transport.send(this.#app, `runs/${this.runId}/events`, {
+        headers: { accept: "text/event-stream", "last-event-id": after > 0 ? String(after) : null },
+        signal: this.#connection.signal,
+      });
+      if (response.status === 200 || response.status === 204) return response;
+      throw foreignError(response, JSON.stringify(await jsonOf(response)));
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      if (error instanceof NotFound) throw this.#lost("stream_lost", "The service has lost the run.", error);
+      throw lost(error, signal, this.runId);
+    } finally {
+      clearTimeout(idle);
+    }
+  }
+
+  /** The messages of one connection as they come; returns only at its proper end. */
+  async *#read(response: Response): AsyncGenerator<Message[], void, void> {
+    const connection = this.#connection;
+    const parser = new SseParser();
+    const reader = response.body?.getReader();
+    try {
+      for (;;) {
+        const idle = setTimeout(() => connection.abort(), this.#idleMs);
+        const read = await reader?.read().finally(() => clearTimeout(idle));
+        if (!read || read.done) return;
+        const messages = parser.feed(read.value);
+        if (messages.length > 0) yield messages;
+      }
+    } catch (error) {
+      throw lost(error, this.#signal, this.runId);
+    } finally {
+      // What the service has sent since is not wanted any more.
+      connection.abort();
+    }
+  }
+
+  #notKept(): ConnectionLost {
+    return this.#lost("stream_lost", "What the stream held after the break is not kept any more.");
+  }
+
+  #lost(code: string, message: string, cause?: unknown): ConnectionLost {
+    return new ConnectionLost({ code, message, requestId: this.runId, cause });
+  }
+}
+
+/** Whether the service says that something before the next message is not kept. */
+function isTruncation({ id, event, data }: Message): boolean {
+  const body = event === "truncated" && id === null ? parsed(data) : undefined;
+  return typeof body === "object" && body !== null && "firstEvent" in body;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

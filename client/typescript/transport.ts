@@ -1,0 +1,141 @@
+import { ConnectionLost, MillraceError, errorIn, foreignError, isPassing } from "./errors.ts";
+
+/** Where a service is, and how to speak to it. */
+export type TransportOptions = {
+  /** The address of the app endpoints, such as `http://127.0.0.1:4000`. */
+  readonly url: string;
+  /** The project's id, `p-…`. */
+  readonly project: string;
+  /** Without one only public apps can be called, and a stream that breaks cannot be taken up again. */
+  readonly token?: string;
+  /** In place of the global `fetch`. */
+  readonly fetch?: typeof fetch;
+  /** The first wait before a request is tried again is up to this, the next up to twice that, and so on. */
+  readonly backoffMs?: number;
+};
+
+export type Sending = {
+  readonly method?: "GET" | "POST";
+  readonly headers?: Readonly<Record<string, string | null>>;
+  readonly body?: string;
+  readonly signal?: AbortSignal | undefined;
+};
+
+const MAX_BACKOFF_MS = 10_000;
+const CANCEL_MS = 5_000;
+/** A service that says "later" is believed up to here. */
+const MAX_RETRY_AFTER_SECONDS = 60;
+
+/** Requests to one project's apps. What fails below HTTP is `ConnectionLost`, or the reason of the signal. */
+export class Transport {
+  readonly hasToken: boolean;
+  readonly #base: string;
+  readonly #token: string | undefined;
+  readonly #fetch: typeof fetch;
+  readonly #backoffMs: number;
+
+  constructor({ url, project, token, fetch: own, backoffMs = 200 }: TransportOptions) {
+    this.#base = `${url.replace(/\/+$/, "")}/v4/${encodeURIComponent(project)}`;
+    this.#token = token;
+    this.hasToken = token !== undefined;
+    // Called without an object: browsers refuse it with another than their own.
+    this.#fetch = own ?? ((input, init) => fetch(input, init));
+    this.#backoffMs = backoffMs;
+  }
+
+  /** Sends a request to an app; `path` follows the app's name. */
+  async send(app: string, path: string, sending: Sending = {}): Promise<Response> {
+    const { method = "GET", headers = {}, body, signal } = sending;
+    const all = new Headers();
+    for (const [name, value] of Object.entries(headers)) if (value !== null) all.set(name, value);
+    if (this.#token !== undefined) all.set("authorization", `Bearer ${this.#token}`);
+    if (body !== undefined) all.set("content-type", "application/json");
+    const init: RequestInit = { method, headers: all };
+    if (body !== undefined) init.body = body;
+    if (signal) init.signal = signal;
+    try {
+      return await this.#fetch(`${this.#base}/${encodeURIComponent(app)}/${path}`, init);
+    } catch (error) {
+      throw lost(error, signal, null);
+    }
+  }
+
+  /** Waits before try number `tries`, from 1, after an error. */
+  async pause(tries: number, error: MillraceError | null, signal?: AbortSignal): Promise<void> {
+    const limitMs = Math.min(this.#backoffMs * 2 ** (tries - 1), MAX_BACKOFF_MS);
+    const askedMs = Math.min(error?.retryAfterSeconds ?? 0, MAX_RETRY_AFTER_SECONDS) * 1000;
+    await sleep(askedMs + Math.random() * limitMs, signal);
+  }
+
+  /** Has a run cancelled; false if it has ended already. */
+  async cancel(app: string, runId: string): Promise<boolean> {
+    const signal = AbortSignal.timeout(CANCEL_MS);
+    try {
+      await jsonOf(
+        await this.send(app, `runs/${encodeURIComponent(runId)}/cancel`, { method: "POST", signal }),
+      );
+      return true;
+    } catch (error) {
+      if (error instanceof MillraceError && error.code === "run_finished") return false;
+      throw error;
+    }
+  }
+
+  /** Tries again what failed in a way that passes, so often more. */
+  async retrying<T>(retries: number, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work();
+      } catch (error) {
+        if (tries > retries || !isPassing(error)) throw error;
+        await this.pause(tries, error, signal);
+      }
+    }
+  }
+}
+
+/** The whole body as text. */
+export async function textOf(response: Response, signal?: AbortSignal): Promise<string> {
+  try {
+    return await response.text();
+  } catch (error) {
+    throw lost(error, signal, response.headers.get("x-request-id"));
+  }
+}
+
+/** The whole body as JSON; throws the error that it holds, or for one that is not JSON. */
+export async function jsonOf(response: Response, signal?: AbortSignal): Promise<unknown> {
+  const text = await textOf(response, signal);
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw foreignError(response, text);
+  }
+  const error = errorIn(body, response);
+  if (error) throw error;
+  return body;
+}
+
+/** What a broken connection is thrown as: the reader's own reason, if it was the reader who broke it. */
+export function lost(error: unknown, signal: AbortSignal | undefined, requestId: string | null): unknown {
+  if (signal?.aborted) return signal.reason;
+  if (error instanceof MillraceError) return error;
+  const message = `The connection broke: ${String(error)}`;
+  return new ConnectionLost({ code: "connection_lost", message, requestId, cause: error });
+}
+
+async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted();
+  await new Promise<void>((resolve, reject) => {
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

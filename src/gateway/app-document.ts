@@ -1,0 +1,59 @@
+import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { FunctionSignature } from "../model/app.ts";
+import { appDocument } from "../model/app-document.ts";
+import { AppError } from "../model/errors.ts";
+import { appUrl } from "./app-url.ts";
+import type { Authenticator } from "./authenticate.ts";
+import type { Connection } from "./connection.ts";
+import type { Exchange } from "./exchange.ts";
+import type { RequestHead } from "./request-head.ts";
+import type { DocumentRoute } from "./route.ts";
+
+export type DocumentParts = {
+  readonly catalog: Catalog;
+  readonly authenticator: Authenticator;
+  /** Null: the app's address is made from the request's Host. */
+  readonly publicApiUrl: string | null;
+};
+
+type DocumentRequest = {
+  readonly connection: Connection;
+  readonly exchange: Exchange;
+  readonly head: RequestHead;
+  readonly route: DocumentRoute;
+};
+
+/** `GET /v4/{project}/{app}/openapi.json`: what the app's functions take and give, to whoever may call them. */
+export class DocumentHandler {
+  readonly #parts: DocumentParts;
+
+  constructor(parts: DocumentParts) {
+    this.#parts = parts;
+  }
+
+  async handle({ connection, exchange, head, route }: DocumentRequest): Promise<void> {
+    const { catalog, authenticator, publicApiUrl } = this.#parts;
+    const live = catalog.find(route.projectId, route.appName);
+    const isPublic = live?.version.config.deployment.disableAuth ?? false;
+    if (!isPublic) await authenticator.admit(connection, head.authorization, route.projectId);
+    if (!live) throw new AppError("app_not_found");
+    if (exchange.request.method !== "GET") {
+      throw new AppError("method_not_allowed", { headers: { allow: "GET" } });
+    }
+    const document = appDocument({
+      appName: live.app.name,
+      version: live.version.number,
+      functions: await this.#functions(live),
+      url: appUrl(route, publicApiUrl, exchange.request.headers.host),
+      isPublic,
+      ignoresExtra: live.version.config.deployment.extraParams === "ignore",
+    });
+    exchange.answerJson(200, document);
+  }
+
+  /** Whichever function is asked for, an app that never ran is started and tells all of them. */
+  async #functions(live: LiveApp): Promise<FunctionSignature[]> {
+    await this.#parts.catalog.signature(live, "");
+    return [...(live.pool.functions?.values() ?? live.version.functions ?? [])];
+  }
+}
