@@ -1,0 +1,77 @@
+import path from "node:path";
+import type { AppConfig } from "../../model/app-config.ts";
+import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import { buildEnvironment } from "./build-environment.ts";
+import { choosePython } from "./choose-python.ts";
+import { readCommands, runCommands } from "./commands.ts";
+import { compileBundle } from "./compile-bundle.ts";
+import { ownEnvironment, removeEnvironment, sharedEnvironment } from "./environments.ts";
+import { checkHost } from "./host-fit.ts";
+import { installInto } from "./make-environment.ts";
+import { readRequirements } from "./requirements.ts";
+import type { BuildSite } from "./site.ts";
+
+export type BuildInput = {
+  readonly buildId: string;
+  /** The extracted bundle; the build may change it. */
+  readonly bundleDir: string;
+  readonly config: AppConfig;
+  readonly dataDir: string;
+  /** The service's own. */
+  readonly python: Interpreter;
+  /** Takes a line for those who follow the build. */
+  readonly say: BuildSite["say"];
+  readonly signal: AbortSignal;
+  /** The environment of the service's process. */
+  readonly host?: NodeJS.ProcessEnv;
+};
+
+/** What a version's replicas are started with. */
+export type PreparedBuild = {
+  /** The folder of its packages; null when it has none. */
+  readonly environment: string | null;
+  /** The interpreter that runs it; null for the service's own. */
+  readonly python: string | null;
+};
+
+/**
+ * Makes a bundle ready for its first replica: commands before, packages, commands after, bytecode. Throws a
+ * `BuildError` for what its author has to mend, and the signal's reason when cancelled; nothing it started
+ * outlives it.
+ */
+export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
+  const { config, bundleDir, signal } = input;
+  const site: BuildSite = {
+    ...input,
+    keeperPython: input.python.path,
+    host: input.host ?? process.env,
+    wantsUv: config.deployment.useUv,
+  };
+  signal.throwIfAborted();
+  await checkHost(config, site);
+  const python = await choosePython(config.deployment.pythonVersion, input.python, site);
+  const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
+  const after = await readCommands("shell_commands", config.deployment, bundleDir);
+  // Commands that install something shall not change packages that other versions share.
+  const own = [...before, ...after].some(({ installs }) => installs)
+    ? await ownEnvironment(python, site)
+    : null;
+  try {
+    const env = (runBy: string) => buildEnvironment(site.host, path.dirname(runBy), own);
+    await runCommands("pre_build_commands", before, env(own === null ? python.path : pythonOf(own)), site);
+    const requirements = await readRequirements(config.dependencies, site);
+    if (own !== null && requirements) await installInto(own, requirements, python, site);
+    const environment = own ?? (requirements && (await sharedEnvironment(requirements, python, site)));
+    const runsOn = environment === null ? python.path : pythonOf(environment);
+    await runCommands("shell_commands", after, env(runsOn), site);
+    await compileBundle(python.path, before.length + after.length > 0, site);
+    return { environment, python: runsOn === input.python.path ? null : runsOn };
+  } catch (error) {
+    if (own !== null) await removeEnvironment(own);
+    throw error;
+  }
+}
+
+function pythonOf(environment: string): string {
+  return path.join(environment, "bin", "python");
+}

@@ -1,0 +1,47 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { readFile, readdir, realpath, stat } from "node:fs/promises";
+import path from "node:path";
+import { pipeline } from "node:stream/promises";
+import { BuildError } from "./build-error.ts";
+
+/** A list of packages or commands is shorter. */
+const MAX_TEXT_BYTES = 1024 * 1024;
+
+/** The real place of a file or folder of the bundle; null if there is none, or a link leads out of the bundle. */
+export async function insideBundle(bundleDir: string, name: string): Promise<string | null> {
+  try {
+    const root = await realpath(bundleDir);
+    const place = await realpath(path.resolve(root, name));
+    return place === root || place.startsWith(root + path.sep) ? place : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The text of a file of the bundle; null if there is none. */
+export async function readBundleText(bundleDir: string, name: string): Promise<string | null> {
+  const place = await insideBundle(bundleDir, name);
+  if (place === null) return null;
+  const stats = await stat(place);
+  if (!stats.isFile()) return null;
+  if (stats.size > MAX_TEXT_BYTES) throw new BuildError(`${name} is larger than 1 MiB`);
+  return (await readFile(place, "utf8")).replace(/^\uFEFF/, "");
+}
+
+/** A hash over a file's content, or over the names and contents of all a folder holds. */
+export async function hashPath(place: string): Promise<string> {
+  const hash = createHash("sha256");
+  if ((await stat(place)).isFile()) {
+    await pipeline(createReadStream(place), hash);
+    return hash.digest("hex");
+  }
+  const entries = await readdir(place, { withFileTypes: true, recursive: true });
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name));
+  for (const file of files.toSorted()) {
+    hash.update(`${path.relative(place, file)}\0${await hashPath(file)}\0`);
+  }
+  return hash.digest("hex");
+}

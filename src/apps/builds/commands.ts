@@ -1,0 +1,67 @@
+import type { DeploymentConfig } from "../../model/app-config.ts";
+import { BuildError } from "./build-error.ts";
+import { readBundleText } from "./bundle-files.ts";
+import { runKept } from "./run-kept.ts";
+import type { BuildSite } from "./site.ts";
+
+/** A command of a build. */
+export type BuildCommand = {
+  /** What `/bin/sh` is given. */
+  readonly text: string;
+  /** It installs packages, as far as its words tell. */
+  readonly installs: boolean;
+};
+
+/** The keys that hold commands, and the file that clients make of each. */
+const SOURCES = {
+  pre_build_commands: { key: "preBuildCommands", file: "pre_build_commands.sh" },
+  shell_commands: { key: "shellCommands", file: "shell_commands.sh" },
+} as const;
+export type CommandKind = keyof typeof SOURCES;
+
+const INSTALLERS = /\b(pip[\d.]*|uv)\b/;
+
+/**
+ * The commands of one kind: those of the configuration, and only if it has none those of the file that clients
+ * make of the same key, so that nothing runs twice.
+ */
+export async function readCommands(
+  kind: CommandKind,
+  config: DeploymentConfig,
+  bundleDir: string,
+): Promise<readonly BuildCommand[]> {
+  const { key, file } = SOURCES[kind];
+  const texts = config[key];
+  if (texts.length > 0) return texts.map((text) => ({ text, installs: INSTALLERS.test(text) }));
+  const script = await readBundleText(bundleDir, file);
+  if (script === null || !script.split("\n").some((line) => /^\s*[^#\s]/.test(line))) return [];
+  return [{ text: `/bin/sh -e ./${file}`, installs: INSTALLERS.test(script) }];
+}
+
+/** Runs commands one after the other in the bundle's folder; throws a `BuildError` at the first that fails. */
+export async function runCommands(
+  kind: CommandKind,
+  commands: readonly BuildCommand[],
+  env: Readonly<Record<string, string>>,
+  site: BuildSite,
+): Promise<void> {
+  for (const { text } of commands) {
+    site.say(`$ ${text}`);
+    const order = {
+      program: "/bin/sh",
+      args: ["-c", text],
+      cwd: site.bundleDir,
+      env,
+      onLine: site.say,
+    };
+    const end = await runKept(site.keeperPython, order, site.signal);
+    if (end.code === 0) continue;
+    const words = end.lastWords === "" ? "" : `: ${end.lastWords}`;
+    throw new BuildError(`${kind}: "${firstLine(text)}" ended with ${end.detail}${words}`);
+  }
+}
+
+function firstLine(text: string): string {
+  const [first = ""] = text.trim().split("\n");
+  return first === text.trim() ? first : `${first} …`;
+}

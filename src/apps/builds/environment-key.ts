@@ -1,0 +1,30 @@
+import { createHash } from "node:crypto";
+import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import { hashPath } from "./bundle-files.ts";
+import type { BundlePath, Requirements } from "./requirements.ts";
+
+/** Changes when environments are made in another way. */
+const MAKING = 1;
+
+/**
+ * The name of the environment that holds these packages: equal for the same Python, the same lines in any order
+ * and the same contents of the files they name, whichever installer is at hand.
+ */
+export async function environmentKey(requirements: Requirements, python: Interpreter): Promise<string> {
+  const { packages, constraints, locals, links, flags } = requirements;
+  const inputs = [
+    MAKING,
+    [process.platform, process.arch, python.version, python.path],
+    packages,
+    constraints,
+    await Promise.all(locals.map(async (local) => [...(await named(local)), local.after])),
+    await Promise.all(links.map(named)),
+    flags,
+  ];
+  // Half of it is plenty, and keeps the first line of scripts short enough for every kernel.
+  return createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, 32);
+}
+
+async function named({ name, place }: BundlePath): Promise<string[]> {
+  return [name, await hashPath(place)];
+}

@@ -1,0 +1,142 @@
+import { existsSync, statSync, unlinkSync, utimesSync } from "node:fs";
+import { open, readdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import { environmentKey } from "./environment-key.ts";
+import { createEnvironment, installInto } from "./make-environment.ts";
+import type { Requirements } from "./requirements.ts";
+import type { BuildSite } from "./site.ts";
+
+/**
+ * An environment is made where it stays, because scripts in it name its path. It counts only with this file in
+ * it, which is written last; the file's time is that of the last build that wanted the environment.
+ */
+const READY = "ready";
+/** Before the name of one that a single build has to itself. */
+const OWN = "own-";
+/** What no version uses may be just what the next deploy wants. */
+const KEEP_SHARED_MS = 24 * 60 * 60 * 1000;
+/** Longer than a first replica may take to become ready. */
+const KEEP_OWN_MS = 3 * 60 * 60 * 1000;
+
+/** Environments that are being made or removed in this process, by folder. */
+const busy = new Map<string, Promise<void>>();
+
+/** The environment that holds these packages: one that exists, or a new one. */
+export async function sharedEnvironment(
+  requirements: Requirements,
+  python: Interpreter,
+  site: BuildSite,
+): Promise<string> {
+  const folder = path.join(environmentsDir(site.dataDir), await environmentKey(requirements, python));
+  for (;;) {
+    if (isReady(folder)) {
+      site.say("dependencies unchanged, reusing the environment");
+      return folder;
+    }
+    const other = busy.get(folder);
+    if (!other) break;
+    site.say("another build is at work on the same environment: waiting for it");
+    await settled(other, site.signal);
+  }
+  await alone(folder, async () => {
+    await createEnvironment(folder, false, python, site);
+    await installInto(folder, requirements, python, site);
+    await markReady(folder);
+  });
+  return folder;
+}
+
+/** A new environment, empty, that one build has to itself, so that its commands may change it. */
+export async function ownEnvironment(python: Interpreter, site: BuildSite): Promise<string> {
+  const folder = path.join(environmentsDir(site.dataDir), OWN + site.buildId);
+  await alone(folder, async () => {
+    await createEnvironment(folder, true, python, site);
+    await markReady(folder);
+  });
+  return folder;
+}
+
+/**
+ * Removes environments that were never finished, and those that nobody names in `inUse` (their folders) and no
+ * build has wanted for a while.
+ */
+export async function sweepEnvironments(
+  dataDir: string,
+  inUse: ReadonlySet<string>,
+  now = Date.now(),
+): Promise<void> {
+  const root = environmentsDir(dataDir);
+  for (const name of await readdir(root).catch(() => [])) {
+    const folder = path.join(root, name);
+    if (inUse.has(folder) || busy.has(folder)) continue;
+    const marker = path.join(folder, READY);
+    const wantedAt = statSync(marker, { throwIfNoEntry: false })?.mtimeMs;
+    if (wantedAt !== undefined) {
+      if (now - wantedAt < (name.startsWith(OWN) ? KEEP_OWN_MS : KEEP_SHARED_MS)) continue;
+      // In the same turn as the look: from here on no build takes it for one that counts.
+      unlinkSync(marker);
+    }
+    await alone(folder, async () => await removeEnvironment(folder));
+  }
+}
+
+/** Removes one environment; one that is gone is fine. */
+export async function removeEnvironment(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+}
+
+function environmentsDir(dataDir: string): string {
+  return path.join(dataDir, "environments");
+}
+
+/** Whether it counts; a yes keeps it from being swept for a while. */
+function isReady(folder: string): boolean {
+  // Its Python is a link to the host's, which may have been removed.
+  if (busy.has(folder) || !existsSync(path.join(folder, "bin", "python"))) return false;
+  try {
+    const now = new Date();
+    utimesSync(path.join(folder, READY), now, now);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function markReady(folder: string): Promise<void> {
+  const marker = path.join(folder, READY);
+  await writeFile(marker, "");
+  for (const place of [marker, folder, path.dirname(folder)]) {
+    const handle = await open(place);
+    await handle.sync();
+    await handle.close();
+  }
+}
+
+/** Has a folder to itself; what fails leaves nothing behind. */
+async function alone(folder: string, work: () => Promise<void>): Promise<void> {
+  const working = (async () => {
+    try {
+      await work();
+    } catch (error) {
+      await removeEnvironment(folder);
+      throw error;
+    } finally {
+      busy.delete(folder);
+    }
+  })();
+  busy.set(folder, working);
+  await working;
+}
+
+/** Resolves when the promise has ended, in whichever way; throws the signal's reason when cancelled. */
+async function settled(promise: Promise<void>, signal: AbortSignal): Promise<void> {
+  let onAbort = (): void => {};
+  const aborted = new Promise<void>((resolve) => {
+    onAbort = resolve;
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+  await Promise.race([promise.catch(() => {}), aborted]);
+  signal.removeEventListener("abort", onAbort);
+  signal.throwIfAborted();
+}

@@ -1,0 +1,139 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { promisify } from "node:util";
+import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import { BuildError } from "./build-error.ts";
+import { readPipSettings } from "./pip-settings.ts";
+import type { PipSettings } from "./pip-settings.ts";
+import { fetchPipWheel, pythonDownload } from "./pip-wheel.ts";
+import type { BuildSite } from "./site.ts";
+
+/** A program that installs packages into an environment. */
+export type Installer = {
+  readonly name: "uv" | "pip";
+  readonly program: string;
+  /** Before its options and the requirements. */
+  readonly args: readonly string[];
+  /** Beyond what every process of a build finds: addresses may hold passwords, which `ps` would show. */
+  readonly env: Readonly<Record<string, string>>;
+  /** A file that was fetched for it and is of no use afterwards. */
+  readonly fetched: string | null;
+};
+
+type Probe = { readonly pip: string | null; readonly bundled: string | null };
+
+/** Which pip the interpreter has, and which wheel of it comes with ensurepip. */
+const PROBE = `import glob, json, os, sys, sysconfig
+pip = bundled = None
+try:
+    import importlib.metadata
+    pip = importlib.metadata.version("pip")
+except Exception:
+    pass
+try:
+    import ensurepip
+    folders = [os.path.join(os.path.dirname(ensurepip.__file__), "_bundled"), sysconfig.get_config_var("WHEEL_PKG_DIR")]
+    bundled = [wheel for folder in folders if folder for wheel in glob.glob(os.path.join(folder, "pip-*.whl"))]
+except Exception:
+    pass
+print(json.dumps({"pip": pip, "bundled": bundled[0] if bundled else None}))`;
+/** How long a program may take to tell what it is. */
+const ASK_MS = 20_000;
+const UV_OWN_SOURCES = /^UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|CONFIG_FILE)$/;
+/** The first pip that installs for another interpreter than its own. */
+const REACHING_PIP = [22, 3] as const;
+
+/**
+ * Finds what can install packages: uv where it is on the path, else the interpreter's own pip, else the pip that
+ * comes with Python's ensurepip, else one from the index, which is put into `environment`.
+ */
+export async function findInstaller(
+  python: Interpreter,
+  environment: string,
+  env: Readonly<Record<string, string>>,
+  site: BuildSite,
+): Promise<Installer> {
+  const settings = await readPipSettings(site.host);
+  const inside = path.join(environment, "bin", "python");
+  const uv = await findUv(site.host["PATH"] ?? "", env);
+  if (uv !== null) {
+    const args = ["pip", "install", "--python", inside, "--no-progress", "--color", "never"];
+    const sources = uvSources(settings, site.host);
+    return { name: "uv", program: uv, args: [...args, ...sources.args], env: sources.env, fetched: null };
+  }
+  if (site.wantsUv) site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
+  const install = ["install", "--progress-bar", "off", "--no-compile"];
+  const { pip, bundled } = await probe(python.path, env);
+  if (pip !== null && isReaching(pip)) {
+    const args = ["-m", "pip", "--python", inside, ...install];
+    return { name: "pip", program: python.path, args, env: {}, fetched: null };
+  }
+  const fetched = bundled === null ? await fetchWheel(python, environment, settings, env, site) : null;
+  const args = [path.join(bundled ?? fetched ?? "", "pip"), ...install];
+  return { name: "pip", program: inside, args, env: {}, fetched };
+}
+
+async function findUv(searchPath: string, env: Readonly<Record<string, string>>): Promise<string | null> {
+  for (const folder of searchPath.split(path.delimiter)) {
+    const command = path.join(folder, "uv");
+    if (!path.isAbsolute(command) || !existsSync(command)) continue;
+    // What stands on the path may be a shim for a uv that is not there.
+    const runs = await promisify(execFile)(command, ["--version"], { env: { ...env }, timeout: ASK_MS }).then(
+      () => true,
+      () => false,
+    );
+    if (runs) return command;
+  }
+  return null;
+}
+
+/** uv does not read pip's settings: without them it would ask the public index for a private package. */
+function uvSources(settings: PipSettings, host: NodeJS.ProcessEnv): Pick<Installer, "args" | "env"> {
+  if (Object.keys(host).some((name) => UV_OWN_SOURCES.test(name))) return { args: [], env: {} };
+  const { indexUrl, isChosen, extraIndexUrls, findLinks, noIndex } = settings;
+  return {
+    args: [...findLinks.flatMap((place) => ["--find-links", place]), ...(noIndex ? ["--no-index"] : [])],
+    env: {
+      ...(isChosen && { UV_INDEX_URL: indexUrl }),
+      ...(extraIndexUrls.length > 0 && { UV_EXTRA_INDEX_URL: extraIndexUrls.join(" ") }),
+    },
+  };
+}
+
+async function probe(python: string, env: Readonly<Record<string, string>>): Promise<Probe> {
+  try {
+    // oxlint-disable-next-line no-unsafe-type-assertion
+    return JSON.parse(
+      (await promisify(execFile)(python, ["-c", PROBE], { env: { ...env }, timeout: ASK_MS })).stdout,
+    ) as Probe;
+  } catch {
+    return { pip: null, bundled: null };
+  }
+}
+
+function isReaching(version: string): boolean {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  return major > REACHING_PIP[0] || (major === REACHING_PIP[0] && minor >= REACHING_PIP[1]);
+}
+
+async function fetchWheel(
+  python: Interpreter,
+  environment: string,
+  settings: PipSettings,
+  env: Readonly<Record<string, string>>,
+  site: BuildSite,
+): Promise<string> {
+  site.say(`Python ${python.version} of this host has no pip: fetching one from the package index`);
+  const download = pythonDownload(python.path, env, site.signal);
+  try {
+    return await fetchPipWheel(settings.indexUrl, python.version, environment, download);
+  } catch (error) {
+    if (!(error instanceof BuildError)) throw error;
+    throw new BuildError(
+      `nothing on this host installs Python packages: ${error.message}. ` +
+        "Install uv, or pip for its Python (on Debian: apt-get install python3-pip python3-venv)",
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,100 @@
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import { BuildError } from "./build-error.ts";
+import { buildEnvironment } from "./build-environment.ts";
+import { findInstaller } from "./installer.ts";
+import type { Installer } from "./installer.ts";
+import { PYTHON_SYNC } from "./python-sync.ts";
+import type { Requirements } from "./requirements.ts";
+import { runKept } from "./run-kept.ts";
+import type { KeptEnd } from "./run-kept.ts";
+import type { BuildSite } from "./site.ts";
+
+/** Compiles all that was installed, then waits until the disk holds it. */
+const FINISH = `${PYTHON_SYNC}
+import compileall, os, sys
+compileall.compile_dir(os.path.join(sys.prefix, "lib"), quiet=2, workers=0)
+sync(sys.prefix)`;
+
+/** Makes an empty environment, in place of whatever is there. `withPip` gives it a pip if the host can. */
+export async function createEnvironment(
+  folder: string,
+  withPip: boolean,
+  python: Interpreter,
+  site: BuildSite,
+): Promise<void> {
+  const make = async (option: readonly string[]): Promise<KeptEnd> => {
+    await rm(folder, { recursive: true, force: true });
+    const env = buildEnvironment(site.host, path.dirname(python.path), null);
+    const order = { program: python.path, cwd: path.dirname(folder), env, onLine: () => {} };
+    return await runKept(
+      site.keeperPython,
+      { ...order, args: ["-I", "-m", "venv", ...option, folder] },
+      site.signal,
+    );
+  };
+  await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
+  if (withPip && (await make([])).code === 0) return;
+  const end = await make(["--without-pip"]);
+  if (end.code === 0) return;
+  throw new BuildError(
+    `Python ${python.version} of this host cannot make an environment: ${end.lastWords || end.detail}. ` +
+      "Install its venv module (on Debian: apt-get install python3-venv)",
+  );
+}
+
+/** Installs packages into an environment, for good: bytecode compiled, everything on the disk. */
+export async function installInto(
+  folder: string,
+  requirements: Requirements,
+  python: Interpreter,
+  site: BuildSite,
+): Promise<void> {
+  const startedAt = performance.now();
+  const inside = path.join(folder, "bin", "python");
+  const env = buildEnvironment(site.host, path.dirname(inside), null);
+  const installer = await findInstaller(python, folder, env, site);
+  const { source, packages, locals } = requirements;
+  const count = packages.length + locals.length;
+  site.say(
+    `installing ${count} ${count === 1 ? "package" : "packages"} from ${source} with ${installer.name}…`,
+  );
+  const what = await writeRequirements(folder, requirements, installer);
+  const order = { cwd: site.bundleDir, env, onLine: site.say };
+  const install = {
+    ...order,
+    env: { ...env, ...installer.env },
+    program: installer.program,
+    args: [...installer.args, ...what],
+  };
+  const end = await runKept(site.keeperPython, install, site.signal);
+  if (end.code !== 0) {
+    const why = end.lastWords || end.detail;
+    throw new BuildError(`${installer.name} could not install the packages of ${source}: ${why}`);
+  }
+  if (installer.fetched !== null) await rm(installer.fetched);
+  await runKept(site.keeperPython, { ...order, program: inside, args: ["-I", "-c", FINISH] }, site.signal);
+  site.say(`environment ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+}
+
+/** Writes what was checked, and nothing else, for the installer to read; returns the options that name it. */
+async function writeRequirements(
+  folder: string,
+  { packages, constraints, locals, links, flags }: Requirements,
+  installer: Installer,
+): Promise<string[]> {
+  const file = path.join(folder, "requirements.txt");
+  const limits = path.join(folder, "constraints.txt");
+  const files = locals.map(({ place, after }) => pathToFileURL(place).href + after);
+  await writeFile(file, [...packages, ...files, ""].join("\n"));
+  if (constraints.length > 0) await writeFile(limits, [...constraints, ""].join("\n"));
+  return [
+    ...flags.map((flag) => (flag === "--pre" && installer.name === "uv" ? "--prerelease=allow" : flag)),
+    ...links.flatMap(({ place }) => ["--find-links", place]),
+    ...(constraints.length > 0 ? ["--constraint", limits] : []),
+    "--requirement",
+    file,
+  ];
+}

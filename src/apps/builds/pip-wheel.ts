@@ -1,0 +1,133 @@
+import { createHash } from "node:crypto";
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { BuildError } from "./build-error.ts";
+
+/** By Python, which uses the proxies and certificates that pip will use. The address may hold a password. */
+const DOWNLOAD = `import base64, shutil, sys, urllib.parse, urllib.request
+address = urllib.parse.urlsplit(sys.stdin.read())
+request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl())
+if address.username:
+    pair = urllib.parse.unquote(address.username) + ":" + urllib.parse.unquote(address.password or "")
+    request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
+request.add_header("Accept", "text/html, */*;q=0.1")
+with urllib.request.urlopen(request, timeout=60) as answer:
+    shutil.copyfileobj(answer, sys.stdout.buffer)`;
+const WHEEL = /\/pip-(\d+(?:\.\d+)*)-(?:py2\.)?py3-none-any\.whl$/;
+const LINK = /<a\s((?:[^>"']|"[^"]*"|'[^']*')*)>/gi;
+const MAX_BYTES = 64 * 1024 * 1024;
+
+type Wheel = { readonly url: string; readonly version: readonly number[]; readonly sha256: string };
+
+/** Reads files from an index. */
+export type Download = (url: string) => Promise<Buffer>;
+
+/**
+ * Fetches the newest pip that runs on that Python from a PEP 503 index into a folder; returns its path. For hosts
+ * whose Python has neither pip nor ensurepip.
+ */
+export async function fetchPipWheel(
+  indexUrl: string,
+  pythonVersion: string,
+  folder: string,
+  download: Download,
+): Promise<string> {
+  const page = `${indexUrl.replace(/\/+$/, "")}/pip/`;
+  const wheel = newestWheel((await download(page)).toString("utf8"), page, pythonVersion);
+  if (!wheel)
+    throw new BuildError(`the index ${withoutPassword(indexUrl)} has no pip for Python ${pythonVersion}`);
+  const bytes = await download(wheel.url);
+  if (createHash("sha256").update(bytes).digest("hex") !== wheel.sha256) {
+    throw new BuildError(
+      `${withoutPassword(wheel.url)} is not what the index says it is: its sha256 differs`,
+    );
+  }
+  const place = path.join(folder, path.basename(new URL(wheel.url).pathname));
+  await writeFile(place, bytes);
+  return place;
+}
+
+/** Downloads with the given Python. */
+export function pythonDownload(
+  python: string,
+  env: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Download {
+  const options = { env: { ...env }, encoding: "buffer" as const, maxBuffer: MAX_BYTES, signal };
+  return async (url) =>
+    await new Promise((resolve, reject) => {
+      const child = execFile(python, ["-I", "-c", DOWNLOAD], options, (error, stdout, stderr) => {
+        if (!error) return resolve(stdout);
+        if (signal.aborted) return reject(signal.reason as Error);
+        const why = stderr.toString("utf8").trim().split("\n").at(-1) ?? error.message;
+        reject(new BuildError(`cannot fetch ${withoutPassword(url)}: ${why}`));
+      });
+      child.stdin?.on("error", () => {}); // It died before it read: its exit tells.
+      child.stdin?.end(url);
+    });
+}
+
+/** The newest wheel of an index page that runs on that Python, is not withdrawn, and whose hash is known. */
+export function newestWheel(html: string, page: string, pythonVersion: string): Wheel | null {
+  let newest: Wheel | null = null;
+  for (const [, attributes = ""] of html.matchAll(LINK)) {
+    const href = attribute(attributes, "href");
+    if (href === null || /\bdata-yanked\b/i.test(attributes)) continue;
+    if (!runsOn(attribute(attributes, "data-requires-python") ?? "", pythonVersion)) continue;
+    if (!URL.canParse(href, page)) continue;
+    const url = absolute(href, page);
+    const [, version] = WHEEL.exec(url.pathname) ?? [];
+    const [, sha256] = /^#(?:.*&)?sha256=([0-9a-f]{64})\b/.exec(url.hash) ?? [];
+    if (version === undefined || sha256 === undefined) continue;
+    url.hash = "";
+    const wheel = { url: url.href, version: version.split(".").map(Number), sha256 };
+    if (!newest || compare(wheel.version, newest.version) > 0) newest = wheel;
+  }
+  return newest;
+}
+
+/** An index's own password goes to that index alone. */
+function absolute(href: string, page: string): URL {
+  const base = new URL(page);
+  const url = new URL(href, page);
+  if (url.origin === base.origin) [url.username, url.password] = [base.username, base.password];
+  return url;
+}
+
+function attribute(attributes: string, name: string): string | null {
+  const [, quoted, single] =
+    new RegExp(`\\b${name}\\s*=\\s*(?:"([^"]*)"|'([^']*)')`, "i").exec(attributes) ?? [];
+  const value = quoted ?? single;
+  return value === undefined
+    ? null
+    : value.replaceAll("&gt;", ">").replaceAll("&lt;", "<").replaceAll("&amp;", "&");
+}
+
+/** Whether a version fits clauses such as `>=3.8,!=3.9.*`; a clause of another form is taken to fit. */
+function runsOn(clauses: string, pythonVersion: string): boolean {
+  const python = pythonVersion.split(".").map(Number);
+  return clauses.split(",").every((clause) => {
+    const [, operator, text = ""] = /^\s*(>=|<=|>|<|!=|==)\s*(\d+(?:\.\d+)*)(?:\.\*)?\s*$/.exec(clause) ?? [];
+    const version = text.split(".").map(Number);
+    const order = compare(python.slice(0, clause.includes("*") ? version.length : undefined), version);
+    if (operator === ">=") return order >= 0;
+    if (operator === "<=") return order <= 0;
+    if (operator === ">") return order > 0;
+    if (operator === "<") return order < 0;
+    if (operator === "!=") return order !== 0;
+    return operator !== "==" || order === 0;
+  });
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  for (let i = 0; i < Math.max(a.length, b.length); i++) {
+    const difference = (a[i] ?? 0) - (b[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+function withoutPassword(url: string): string {
+  return url.replace(/\/\/[^/@]+@/, "//");
+}

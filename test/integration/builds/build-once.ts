@@ -1,0 +1,15 @@
+import { prepareBuild } from "../../../src/apps/builds/build.ts";
+import { readAppConfig } from "../../../src/config/app-config.ts";
+import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
+
+/** A process of its own that builds one bundle and tells what the build says: something to kill. */
+const [, , bundleDir = "", dataDir = "", python = ""] = process.argv;
+await prepareBuild({
+  buildId: "killed",
+  bundleDir,
+  dataDir,
+  config: readAppConfig({ host: { cpuCount: 2 } }).config,
+  python: await findInterpreter(python),
+  say: (text) => void process.stdout.write(`${text}\n`),
+  signal: new AbortController().signal,
+});

@@ -1,0 +1,90 @@
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import path from "node:path";
+import { describe, expect, test } from "vitest";
+import { buildPlace } from "./site.ts";
+
+describe("a bundle", () => {
+  test("is compiled", async () => {
+    const place = await buildPlace();
+    const { bundleDir } = await place.build({ "main.py": "x = 1", "lib/deep/other.py": "y = 2" });
+    expect(await readdir(path.join(bundleDir, "__pycache__"))).toHaveLength(1);
+    expect(await readdir(path.join(bundleDir, "lib/deep/__pycache__"))).toHaveLength(1);
+  });
+
+  test("with a mistake in main.py fails with the line; elsewhere it is a warning", async () => {
+    const place = await buildPlace();
+    const { message, lines } = await place.failure({
+      "main.py": "def run():\n    return (1 +\n",
+      "tests/old.py": "print 'hello'\n",
+      "bytes.py": "x = '\0'\n",
+    });
+    expect(message).toMatch(/^main\.py, line 2: SyntaxError: .*: return \(1 \+$/);
+    expect(lines.toSorted()).toEqual([
+      expect.stringMatching(/^warning: bytes\.py.*: (SyntaxError|ValueError): .*null/),
+      expect.stringMatching(/^warning: tests\/old\.py, line 1: SyntaxError: .*: print 'hello'$/),
+    ]);
+  });
+
+  test("without main.py, or with one that cannot be read as text, is told so", async () => {
+    const place = await buildPlace();
+    const { message } = await place.failure({}, { toml: '[deployment]\nshell_commands = ["rm main.py"]\n' });
+    expect(message).toBe("there is no main.py at the root of the bundle");
+    const odd = await place.failure({ "main.py": "# coding: no-such-code\n" });
+    expect(odd.message).toMatch(/^main\.py.*no-such-code/);
+  });
+
+  test("that breaks the compiler is left to its first replica", async () => {
+    const place = await buildPlace();
+    const { result } = await place.build({ "main.py": "x = 1", "deep.py": `x = ${"(".repeat(100_000)}` });
+    expect(result.python).toBeNull();
+  });
+
+  test("with links to nowhere and folders named like files is compiled past them", async () => {
+    const place = await buildPlace();
+    const toml = '[deployment]\nshell_commands = ["ln -s /nowhere gone.py; mkdir folder.py"]\n';
+    const { bundleDir } = await place.build({}, { toml });
+    expect(existsSync(path.join(bundleDir, "__pycache__"))).toBe(true);
+  });
+});
+
+describe("what this host cannot give", () => {
+  test("a custom runtime is refused", async () => {
+    const place = await buildPlace();
+    const { message } = await place.failure({}, { toml: '[runtime.custom]\nentrypoint = ["serve"]\n' });
+    expect(message).toMatch(/^\[runtime\.custom\] is not run yet: /);
+  });
+
+  test("system and Conda packages are named, with what would install them", async () => {
+    const place = await buildPlace();
+    const apt = await place.failure({}, { toml: '[dependencies.apt]\n"no-such-thing" = "latest"\n' });
+    expect(apt.message).toMatch(
+      /process engine installs none: no-such-thing\..*apt-get install no-such-thing$/,
+    );
+    const generated = await place.failure({ "pkglist.txt": "no-such-thing\n", "conda_pkglist.txt": "\n" });
+    expect(generated.message).toBe(apt.message);
+    const conda = await place.failure({}, { toml: '[dependencies.conda]\ncuda = "12"\n' });
+    expect(conda.message).toMatch(/^Conda packages are not installed here \(cuda\)/);
+  });
+
+  test("hardware and an image it has not are warnings", async () => {
+    const place = await buildPlace();
+    const { lines } = await place.build(
+      {},
+      {
+        toml: `
+[deployment]
+docker_base_image_url = "debian:12"
+[hardware]
+cpu = 500
+memory = 16000
+`,
+      },
+    );
+    expect(lines).toEqual([
+      expect.stringMatching(/^warning: cpu = 500, but this host has \d+$/),
+      expect.stringMatching(/^warning: memory = 16000 GB, but this host has [\d.]+ GB$/),
+      expect.stringMatching(/^warning: docker_base_image_url is not used/),
+    ]);
+  });
+});

@@ -1,0 +1,183 @@
+import { execFile, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, test, vi } from "vitest";
+import { processesIn } from "../../support/leak-check.ts";
+import { isAlive } from "../../support/process-tree.ts";
+import { until } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+import { buildPlace, evaluate, servicePython } from "./site.ts";
+import { testIndex, writeWheels } from "./wheels.ts";
+
+// Real installers on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
+/** Starts a child and a daemon of its own session, tells their pids, and stays. */
+const LINGER = [
+  "sleep 300 & echo $! >> pids",
+  `python3 -c "import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open('pids', 'a').write('%d\\\\n' % os.getpid())
+        os.close(1); os.close(2); time.sleep(300)
+    os._exit(0)
+"`,
+  "echo lingering",
+  "sleep 300",
+].join("\n");
+
+describe("commands", () => {
+  verifies("deploy.commands", "commands run in order, around the packages, in the bundle", async () => {
+    const place = await buildPlace();
+    const { result, bundleDir, lines } = await place.build(
+      { "data.txt": "from the bundle\n" },
+      {
+        wheels: {
+          made: [{ name: "one", version: "1.0", module: "def main(): print('one')", command: "one" }],
+        },
+        toml: `
+[deployment]
+pre_build_commands = ["cp data.txt before", "echo ./made/one-1.0-py3-none-any.whl > deps.txt; echo warned >&2"]
+shell_commands = ["one > after", "python -c 'import one, sys; print(sys.prefix)' >> after"]
+[dependencies.paths]
+pip = "deps.txt"
+`,
+      },
+    );
+    expect(await readFile(path.join(bundleDir, "before"), "utf8")).toBe("from the bundle\n");
+    expect(await readFile(path.join(bundleDir, "after"), "utf8")).toBe(`one\n${result.environment}\n`);
+    expect(lines.slice(0, 3)).toEqual(["$ cp data.txt before", expect.stringMatching(/^\$ echo/), "warned"]);
+    expect(lines.slice(-2)).toEqual(["$ one > after", expect.stringMatching(/^\$ python/)]);
+  });
+
+  verifies("deploy.commands", "nothing of the service's environment reaches a command", async () => {
+    const place = await buildPlace();
+    const { lines } = await place.build(
+      {},
+      {
+        toml: '[deployment]\nshell_commands = ["env"]\n',
+        host: { ...place.host, MILLRACE_DATABASE_URL: "postgres://secret", HTTPS_PROXY: "http://proxy.test" },
+      },
+    );
+    expect(lines.join("\n")).not.toMatch(/secret/);
+    expect(lines).toContain("HTTPS_PROXY=http://proxy.test");
+  });
+
+  verifies(
+    "deploy.commands",
+    "the files that clients make of the keys run once, and only without the keys",
+    async () => {
+      const place = await buildPlace();
+      const files = {
+        "pre_build_commands.sh": "echo first >> ran\nfalse || true\necho second >> ran\n",
+        "shell_commands.sh": "#!/bin/sh\n# nothing\n",
+      };
+      const alone = await place.build(files);
+      expect(alone.lines).toEqual(["$ /bin/sh -e ./pre_build_commands.sh"]);
+      expect(await readFile(path.join(alone.bundleDir, "ran"), "utf8")).toBe("first\nsecond\n");
+      const both = await place.build(files, {
+        toml: '[deployment]\npre_build_commands = ["echo key >> ran"]\n',
+      });
+      expect(await readFile(path.join(both.bundleDir, "ran"), "utf8")).toBe("key\n");
+      const failing = await place.failure({ "shell_commands.sh": "echo so far\nfalse\necho never\n" });
+      expect(failing.message).toBe(
+        'shell_commands: "/bin/sh -e ./shell_commands.sh" ended with exit code 1: so far',
+      );
+    },
+  );
+
+  verifies("deploy.commands", "a command that fails ends the build with what it said last", async () => {
+    const place = await buildPlace();
+    const { message, bundleDir } = await place.failure(
+      {},
+      { toml: `[deployment]\nshell_commands = ["echo one; echo no luck >&2; exit 7", "touch never"]\n` },
+    );
+    expect(message).toBe(
+      'shell_commands: "echo one; echo no luck >&2; exit 7" ended with exit code 7: no luck',
+    );
+    expect(existsSync(path.join(bundleDir, "never"))).toBe(false);
+  });
+
+  verifies("deploy.commands", "cancelling kills all that a command started, daemons too", async () => {
+    const place = await buildPlace();
+    const cancelling = new AbortController();
+    const build = await place.begin({ "pre_build_commands.sh": LINGER }, { signal: cancelling.signal });
+    await until("it lingers", () => build.lines.includes("lingering"), 20_000);
+    const pids = await writtenPids(path.join(build.bundleDir, "pids"));
+    expect(pids.map(isAlive)).toEqual([true, true]);
+    cancelling.abort();
+    await expect(build.done).rejects.toBe(cancelling.signal.reason);
+    expect(processesIn(build.bundleDir)).toEqual([]);
+    expect(pids.map(isAlive)).toEqual([false, false]);
+  });
+
+  verifies("deploy.commands", "what a command leaves running ends with it", async () => {
+    const place = await buildPlace();
+    const build = await place.build({ "shell_commands.sh": "sleep 300 &\necho $! >> pids\n" });
+    const [pid = 0] = await writtenPids(path.join(build.bundleDir, "pids"));
+    expect(isAlive(pid)).toBe(false);
+  });
+
+  verifies("deploy.commands", "all of it ends with the service, by kill -9 too", async () => {
+    const place = await buildPlace();
+    const bundleDir = path.join(place.directory, "bundle");
+    await mkdir(bundleDir);
+    await writeFile(path.join(bundleDir, "main.py"), "");
+    await writeFile(path.join(bundleDir, "shell_commands.sh"), LINGER);
+    const script = new URL("build-once.ts", import.meta.url).pathname;
+    const service = spawn(process.execPath, [script, bundleDir, place.dataDir, (await servicePython()).path]);
+    let said = "";
+    service.stdout.on("data", (data) => (said += String(data)));
+    await until("it lingers", () => said.includes("lingering"), 20_000);
+    const pids = await writtenPids(path.join(bundleDir, "pids"));
+    service.kill("SIGKILL");
+    await until("nothing is left", () => processesIn(bundleDir).length === 0 && !pids.some(isAlive));
+  });
+
+  verifies("deploy.commands", "commands that install have an environment of their own", async () => {
+    const place = await buildPlace();
+    const wheels = await writeWheels(path.join(place.directory, "wheels"), [
+      { name: "one", version: "1.0", module: "x = 1" },
+      { name: "two", version: "1.0", module: "x = 2" },
+    ]);
+    const { result } = await place.build(
+      {},
+      {
+        host: place.withIndex((await testIndex(wheels)).url),
+        toml: '[deployment]\nshell_commands = ["pip install two"]\n[dependencies.pip]\none = "latest"\n',
+      },
+    );
+    expect(path.basename(result.environment!)).toMatch(/^own-/);
+    expect(await evaluate(result.python!, "import one, two; print(one.x, two.x)")).toBe("1 2");
+  });
+
+  verifies("deploy.commands", "an environment of one build goes with its failure", async () => {
+    const place = await buildPlace();
+    const toml = '[deployment]\npre_build_commands = ["uv-less || exit 3"]\n';
+    const { message } = await place.failure({}, { toml });
+    expect(message).toMatch(/ended with exit code 3/);
+    expect(await place.environments()).toEqual([]);
+  });
+
+  test("a pip that is called by a roundabout way does not change the host", async () => {
+    const place = await buildPlace();
+    const { path: python } = await servicePython();
+    const has = await promisify(execFile)(python, ["-m", "pip", "--version"]).then(
+      () => true,
+      () => false,
+    );
+    if (!has) return;
+    const { message } = await place.failure(
+      { "install.sh": "python3 -m pip install --no-index nothing-there\n" },
+      { toml: '[deployment]\nshell_commands = ["sh install.sh"]\n' },
+    );
+    expect(message).toMatch(/virtualenv/);
+  });
+});
+
+async function writtenPids(file: string): Promise<number[]> {
+  return (await readFile(file, "utf8")).trim().split("\n").map(Number);
+}

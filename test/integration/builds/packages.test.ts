@@ -1,0 +1,207 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, test, vi } from "vitest";
+import type { Interpreter } from "../../../src/replicas/process/interpreter.ts";
+import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
+import { verifies } from "../../verifies.ts";
+import { SEARCH_PATH, buildPlace, evaluate, servicePython } from "./site.ts";
+import type { BuildPlace } from "./site.ts";
+import { testIndex, writeWheels } from "./wheels.ts";
+
+// Real installers on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
+const WHEELS = [
+  {
+    name: "greeting",
+    version: "1.2",
+    module: "import polite\ndef main(): print(polite.word)",
+    requires: ["polite>=1"],
+    command: "greet",
+  },
+  { name: "polite", version: "1.0", module: "word = 'please'" },
+  { name: "polite", version: "2.0", module: "word = 'thanks'" },
+];
+
+describe("packages", () => {
+  verifies(
+    "deploy.pip",
+    "packages of the table come from the host's index, with what they need",
+    async () => {
+      const place = await buildPlace();
+      const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+      const { result, lines } = await place.build(
+        {},
+        {
+          toml: '[dependencies.pip]\nGreeting = "1.2"\npolite = "latest"\n',
+          host: place.withIndex(index.url),
+        },
+      );
+      const { environment, python } = result;
+      expect(python).toBe(path.join(environment!, "bin", "python"));
+      expect(await evaluate(python!, "import greeting; greeting.main()")).toBe("thanks");
+      // A script names the interpreter by its final path.
+      const greet = await promisify(execFile)(path.join(environment!, "bin", "greet"), []);
+      expect(greet.stdout).toBe("thanks\n");
+      expect(lines[0]).toMatch(/^installing 2 packages from \[dependencies\.pip\] with pip…$/);
+      expect(lines.at(-1)).toMatch(/^environment ready in \d+\.\d s$/);
+      expect(lines.join("\n")).toMatch(/greeting/i);
+      const compiled = await evaluate(
+        python!,
+        "import importlib.util, os; print(os.path.exists(importlib.util.find_spec('polite').cached))",
+      );
+      expect(compiled).toBe("True");
+    },
+  );
+
+  verifies("deploy.pip", "a file with wheels of the bundle needs no index", async () => {
+    const place = await buildPlace();
+    const files = {
+      "requirements.txt": [
+        "# what we need",
+        "--find-links ./wheels  # beside this file",
+        "-r more/others.txt",
+        'nothing-at-all ; python_version < "3"',
+      ].join("\n"),
+      "more/others.txt": "greeting \\\n  >= 1\n-c limits.txt\n",
+      "more/limits.txt": "polite<2\n",
+    };
+    const { result } = await place.build(files, { wheels: { wheels: WHEELS } });
+    expect(await evaluate(result.python!, "import greeting; greeting.main()")).toBe("please");
+  });
+
+  verifies("deploy.pip", "paths.pip names the file, and a wheel in the bundle is a requirement", async () => {
+    const place = await buildPlace();
+    const { result } = await place.build(
+      { "deps.txt": "./polite-1.0-py3-none-any.whl\n", "requirements.txt": "never-asked-for\n" },
+      {
+        toml: '[dependencies.pip]\nnot_this = "1"\n[dependencies.paths]\npip = "deps.txt"\n',
+        wheels: { "": WHEELS.slice(1, 2) },
+      },
+    );
+    expect(await evaluate(result.python!, "import polite; print(polite.word)")).toBe("please");
+  });
+
+  verifies("deploy.pip", "a package that does not exist ends the build with its name", async () => {
+    const place = await buildPlace();
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const { message } = await place.failure(
+      { "requirements.txt": "polite\nno-such-package==3\n" },
+      { host: place.withIndex(index.url) },
+    );
+    expect(message).toMatch(/could not install the packages of requirements\.txt: .*no-such-package/);
+    expect(await place.environments()).toEqual([]);
+  });
+
+  verifies(
+    "deploy.pip",
+    "lines that would do more than install are refused before anything runs",
+    async () => {
+      const place = await buildPlace();
+      const { message, lines } = await place.failure({
+        "requirements.txt": "--index-url https://elsewhere.test/\npolite\ngit+ssh://git@host.test/x\n",
+      });
+      expect(message).toMatch(/^requirements\.txt line 1: "--index-url .*" names an index.* \(and 1 more\)$/);
+      expect(lines).toEqual([
+        expect.stringMatching(/^requirements\.txt line 1: /),
+        expect.stringMatching(/^requirements\.txt line 3: /),
+      ]);
+      const missing = await place.failure({}, { toml: '[dependencies.paths]\npip = "none.txt"\n' });
+      expect(missing.message).toBe("none.txt: there is no such file in the bundle");
+      expect(await place.environments()).toEqual([]);
+    },
+  );
+
+  test("uv installs them where it is on the path, from the index that pip is told of", async (context) => {
+    const place = await buildPlace();
+    const folder = SEARCH_PATH.find((some) => existsSync(path.join(some, "uv")));
+    context.skip(folder === undefined, "NOT TESTED: this host has no uv");
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const known = place.withIndex(index.url);
+    const host = { ...known, PATH: `${known["PATH"]}:${folder}` };
+    const { result, lines } = await place.build({ "requirements.txt": "greeting\n" }, { host });
+    expect(await evaluate(result.python!, "import greeting; greeting.main()")).toBe("thanks");
+    expect(lines[0]).toBe("installing 1 package from requirements.txt with uv…");
+    const { message } = await place.failure({ "requirements.txt": "no-such-package\n" }, { host });
+    expect(message).toMatch(/^uv could not install .*no-such-package/);
+  });
+
+  test("no dependencies: no environment", async () => {
+    const place = await buildPlace();
+    const { result, lines } = await place.build({ "requirements.txt": "# nothing yet\n" });
+    expect(result).toEqual({ environment: null, python: null });
+    expect(lines).toEqual([]);
+    expect(await place.environments()).toEqual([]);
+  });
+});
+
+describe("a Python without pip and ensurepip", () => {
+  verifies("deploy.pip", "gets a pip from the index, checked by its hash", async (context) => {
+    const place = await buildPlace();
+    const wheels = await writeWheels(path.join(place.directory, "wheels"), WHEELS);
+    const pip = await bundledPip();
+    context.skip(pip === "", "NOT TESTED: this host has no wheel of pip to serve");
+    await copyFile(pip, path.join(wheels, path.basename(pip)));
+    const index = await testIndex(wheels);
+    const python = await barePython(place);
+    const options = { python, host: place.withIndex(index.url) };
+    const { result, lines } = await place.build({ "requirements.txt": "polite==1.0\n" }, options);
+    expect(await evaluate(result.python!, "import polite; print(polite.word)")).toBe("please");
+    expect(lines.join("\n")).toMatch(/has no pip: fetching one from the package index/);
+    expect(index.asked.slice(0, 2)).toEqual(["/simple/pip/", `/files/${path.basename(pip)}`]);
+
+    const liar = await testIndex(wheels, { wrongHashes: true });
+    const refused = await place.failure(
+      { "requirements.txt": "polite==2.0\n" },
+      { python, host: place.withIndex(liar.url) },
+    );
+    expect(refused.message).toMatch(/its sha256 differs/);
+  });
+
+  verifies("deploy.pip", "is told what to install where the index has none either", async () => {
+    const place = await buildPlace();
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const { message } = await place.failure(
+      { "requirements.txt": "polite\n" },
+      { python: await barePython(place), host: place.withIndex(index.url) },
+    );
+    expect(message).toMatch(/^nothing on this host installs Python packages: cannot fetch .*404/);
+    expect(message).toMatch(/Install uv, or pip for its Python/);
+    expect(await place.environments()).toEqual([]);
+  });
+
+  test("uses the pip that ensurepip has, where that is there", async (context) => {
+    const place = await buildPlace();
+    context.skip((await bundledPip()) === "", "NOT TESTED: this host has no ensurepip");
+    const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+    const options = { python: await barePython(place, true), host: place.withIndex(index.url) };
+    const { result } = await place.build({ "requirements.txt": "polite==1.0\n" }, options);
+    expect(await evaluate(result.python!, "import polite; print(polite.word)")).toBe("please");
+    expect(index.asked).not.toContain("/simple/pip/");
+  });
+});
+
+/** An interpreter as some systems ship it: no pip, and no ensurepip unless asked for. */
+async function barePython(place: BuildPlace, withEnsurepip = false): Promise<Interpreter> {
+  const folder = path.join(place.directory, "bare");
+  const { path: python } = await servicePython();
+  await promisify(execFile)(python, ["-m", "venv", "--without-pip", folder]);
+  const bare = await findInterpreter(path.join(folder, "bin", "python3"));
+  const packages = await evaluate(bare.path, "import sysconfig; print(sysconfig.get_path('purelib'))");
+  await mkdir(packages, { recursive: true });
+  if (!withEnsurepip) {
+    await writeFile(path.join(packages, "sitecustomize.py"), "import sys; sys.modules['ensurepip'] = None\n");
+  }
+  return bare;
+}
+
+/** The wheel of pip that comes with ensurepip; empty where there is none. */
+async function bundledPip(): Promise<string> {
+  const { path: python } = await servicePython();
+  const code =
+    "import ensurepip, glob, os; print(*glob.glob(os.path.dirname(ensurepip.__file__) + '/_bundled/pip-*'))";
+  return (await evaluate(python, code).catch(() => "")).split(" ")[0] ?? "";
+}
