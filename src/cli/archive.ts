@@ -21,10 +21,13 @@ export const MANIFEST_NAME = "manifest.json";
 
 /** Entries of the data directory that are not in an archive, or not in this form. */
 const LEFT_OUT = new RegExp(
-  `^(?:${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|storage/\\.staging)$`,
+  `^(?:${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|storage/\\.staging|uploads|work)$`,
 );
 /** A link may lead to anything of its project, which lies two levels down. */
 const ROOT_DEPTH = 2;
+
+/** An app's packages come with a link to the interpreter they are for, which is the machine's. */
+const INTERPRETER = /^environments\/[\w-]+\/bin\/python[\d.]*$/;
 
 /** What could not be put into the archive as it is. */
 export type Oddities = {
@@ -47,7 +50,7 @@ export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Odd
       if (!(await addFile(tar, name, place))) odd.changed.push(name);
     } else if (found.isSymbolicLink()) {
       const target = await readlink(place);
-      if (!staysInside(name, target)) {
+      if (!mayLead(name, target)) {
         odd.leftOut.push(name);
         return;
       }
@@ -93,11 +96,16 @@ class SpoiltArchive extends Error {
   }
 }
 
+/** Whether an archive may hold that link. */
+export function mayLead(name: string, target: string): boolean {
+  return INTERPRETER.test(name) || staysInside(name, target);
+}
+
 /**
  * Whether a link leads to something of the same project, whatever else is a link there: it goes up first, through
  * directories that are no links, and never up again.
  */
-export function staysInside(name: string, target: string): boolean {
+function staysInside(name: string, target: string): boolean {
   const depth = name.split("/").length - 1;
   const steps = target.split("/");
   if (target === "" || target.startsWith("/") || target.includes("\0")) return false;

@@ -9,7 +9,7 @@ import { TarReader } from "../kit/tar/read.ts";
 import type { TarEntry } from "../kit/tar/read.ts";
 import { openStore } from "../store/store.ts";
 import { inspectDatabase } from "../store/upkeep.ts";
-import { FORMAT, MANIFEST_NAME, staysInside } from "./archive.ts";
+import { FORMAT, MANIFEST_NAME, mayLead } from "./archive.ts";
 import type { Manifest } from "./archive.ts";
 import type { ServeFlags } from "./serve.ts";
 
@@ -67,7 +67,7 @@ async function unpack(file: string, staging: string): Promise<Manifest> {
   }
   if (!manifest) throw new BadTar("it holds nothing");
   for (const { name, target } of links) {
-    if (!staysInside(name, target)) throw new BadTar(`the link ${name} leads out of its project`);
+    if (!mayLead(name, target)) throw new BadTar(`the link ${name} leads out of its project`);
     await symlink(target, path.join(staging, name));
   }
   for (const { name, kind, mode } of directories.toReversed()) {

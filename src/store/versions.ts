@@ -126,14 +126,17 @@ export const versions = {
       .execute();
   }),
 
-  /** Bundles that lay below one directory lie below another one now. */
+  /** Bundles and environments that lay below one directory lie below another one now. */
   moveBundles: write(
     async ({ db, sql }, { from, to }: { readonly from: string; readonly to: string }): Promise<void> => {
       const prefix = sql<string>`cast(${`${from}/`} as text)`;
-      await sql`
-        update versions set bundle_dir = ${`${to}/`} || substr(bundle_dir, length(${prefix}) + 1)
-        where substr(bundle_dir, 1, length(${prefix})) = ${prefix}
-      `.execute(db);
+      for (const name of ["bundleDir", "environment", "python"]) {
+        const column = sql.ref(name);
+        await sql`
+          update versions set ${column} = ${`${to}/`} || substr(${column}, length(${prefix}) + 1)
+          where substr(${column}, 1, length(${prefix})) = ${prefix}
+        `.execute(db);
+      }
     },
   ),
 

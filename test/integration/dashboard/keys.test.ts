@@ -27,7 +27,7 @@ verifies(
     const copied = async (): Promise<string> => {
       await page.getByRole("dialog").getByRole("button", { name: "Copy", exact: true }).click();
       await page.getByRole("dialog").getByText("Copied", { exact: true }).waitFor();
-      return await page.evaluate(() => navigator.clipboard.readText());
+      return await page.evaluate<string>("navigator.clipboard.readText()");
     };
 
     await page.getByRole("button", { name: "Create key" }).first().click();

@@ -1,13 +1,15 @@
 import { expect, test } from "vitest";
-import { staysInside } from "../../../src/cli/archive.ts";
+import { mayLead } from "../../../src/cli/archive.ts";
 
 test.each([
   ["storage/p/link", "file"],
   ["storage/p/link", "folder/file"],
   ["storage/p/folder/link", "../file"],
   ["storage/p/hub/snapshots/main/model", "../../blobs/abc"],
-])("the link %s → %s stays in its project", (name, target) => {
-  expect(staysInside(name, target)).toBe(true);
+  ["environments/0a1b/lib64", "lib"],
+  ["environments/0a1b/bin/python3.11", "/usr/bin/python3.11"],
+])("the link %s → %s stays in its project, or is an interpreter", (name, target) => {
+  expect(mayLead(name, target)).toBe(true);
 });
 
 test.each([
@@ -21,6 +23,9 @@ test.each([
   ["link", "master.key"],
   ["storage/p/link", ""],
   ["storage/p/link", "a\0b"],
+  ["storage/0a1b/bin/python3", "/usr/bin/python3"],
+  ["environments/0a1b/bin/other", "/usr/bin/python3"],
+  ["environments/0a1b/lib/bin/python", "/usr/bin/python3"],
 ])("the link %s → %s may lead out of it", (name, target) => {
-  expect(staysInside(name, target)).toBe(false);
+  expect(mayLead(name, target)).toBe(false);
 });
