@@ -4,6 +4,9 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Catalog } from "./apps/catalog.ts";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
+import { Deployer } from "./apps/deploys/deployer.ts";
+import { BaseImages } from "./apps/once/base-images.ts";
+import { FileRuns } from "./apps/once/file-runs.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
@@ -43,7 +46,7 @@ export type Service = {
   readonly owner: Owner;
   readonly store: Store;
   readonly tokens: Tokens;
-  /** Deploys a folder into the default project. */
+  /** Deploys a folder into the default project, as it is: its first call starts it. */
   install(folder: string): Promise<LiveApp>;
   /** Resolves when every record of an ended run is stored. */
   settle(): Promise<void>;
@@ -56,6 +59,8 @@ export type ServiceOptions = {
   /** Lines that apps print. */
   readonly onAppLog?: (line: AppLogLine) => void;
   readonly arrival?: ArrivalLimits;
+  /** Where the dashboard was built, if not beside the code. */
+  readonly webDir?: string;
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
   readonly aroundStore?: (store: Store) => Store;
 };
@@ -99,7 +104,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog, arrival, aroundStore }: ServiceOptions,
+  { log, onAppLog, arrival, webDir, aroundStore }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
   const clock = systemClock;
@@ -124,6 +129,11 @@ async function start(
     () => LogBook.open({ store, clock, log }),
     (opened) => opened.stop(),
   );
+  const onLog = (line: AppLogLine): void => {
+    logBook.add(line);
+    onAppLog?.(line);
+  };
+  const secrets = new Secrets(store, seal, clock);
   const catalog = await life.start(
     "apps",
     () =>
@@ -131,20 +141,19 @@ async function start(
         store,
         engine,
         home,
+        secrets,
         dataDir: settings.dataDir,
         clock,
         log,
-        onLog: (line) => {
-          logBook.add(line);
-          onAppLog?.(line);
-        },
+        onLog,
       }),
     (opened) => opened.close({ kind: "refused", code: "draining" }),
   );
   const webhookAllow = new AddressRanges(settings.webhookAllow);
-  const target = (appNumber: number) => catalog.byNumber(appNumber)?.target ?? null;
+  const target = (appNumber: number) => catalog.target(appNumber);
+  const versionTarget = (appNumber: number, id: string) => catalog.versionTarget(appNumber, id);
   const retentions = () => catalog.retentions();
-  const parts = { ...settings, store, seal, log, clock, webhookAllow, target, retentions };
+  const parts = { ...settings, store, seal, log, clock, webhookAllow, target, versionTarget, retentions };
   const runs = await startRuns(parts, life);
   const volumes = await life.start(
     "volumes",
@@ -152,8 +161,41 @@ async function start(
     (started) => started.stop(),
   );
   volumes.start();
+  const deployer = new Deployer({
+    ...settings,
+    store,
+    catalog,
+    python,
+    seal,
+    clock,
+    log,
+    isDiskLow: () => runs.reserve.isLow,
+  });
+  await deployer.start();
+  const baseImages = await life.start(
+    "packages for files",
+    () => new BaseImages({ dataDir: settings.dataDir, python, onLog }),
+    (started) => started.stop(),
+  );
+  const fileRuns = await life.start(
+    "runs of files",
+    () =>
+      new FileRuns({
+        store,
+        secrets,
+        clock,
+        log,
+        onLog,
+        dataDir: settings.dataDir,
+        python: python.path,
+        ownerId: runs.ownerId,
+        configOf: (appNumber) => catalog.byNumber(appNumber)?.version.config,
+      }),
+    (started) => started.stop(),
+  );
+  await fileRuns.start();
   const identity = identityParts(installation, clock);
-  const management = await life.start(
+  const management: Management = await life.start(
     "management API",
     () =>
       Management.listen({
@@ -170,7 +212,12 @@ async function start(
         catalog,
         logBook,
         volumes,
-        secrets: new Secrets(store, seal, clock),
+        secrets,
+        deployer,
+        baseImages,
+        fileRuns,
+        apiPort: () => gateway.port,
+        ...(webDir !== undefined && { webDir }),
         signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
         clock,
@@ -178,7 +225,7 @@ async function start(
       }),
     (server) => server.close(),
   );
-  const gateway = await life.start(
+  const gateway: Gateway = await life.start(
     "gateway",
     () =>
       Gateway.listen({
@@ -197,10 +244,17 @@ async function start(
       management.setReady(false);
       server.startDraining();
       runs.dispatcher.stop();
-      await Promise.race([catalog.drain(), sleep(settings.shutdownGraceMs, undefined, { ref: false })]);
+      const drained = Promise.all([catalog.drain(), fileRuns.drain()]);
+      await Promise.race([drained, sleep(settings.shutdownGraceMs, undefined, { ref: false })]);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },
+  );
+  // Stopped before the apps are: a replica that is being tried would seem to have failed.
+  await life.start(
+    "builds",
+    () => deployer,
+    (started) => started.stop(),
   );
   const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
   const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, management.port);
@@ -225,7 +279,7 @@ async function start(
     owner,
     store,
     tokens,
-    install: (folder) => catalog.install(owner.projectId, folder),
+    install: (folder) => deployer.deployFolder(owner.projectId, folder),
     settle: async () => {
       await runs.lightKeeper.settle();
       await runs.journal.settle();

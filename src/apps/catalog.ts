@@ -1,109 +1,91 @@
-import { randomUUID } from "node:crypto";
-import { mkdirSync } from "node:fs";
-import { availableParallelism } from "node:os";
-import path from "node:path";
-import { loadAppConfig } from "../config/app-config.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
-import type { AppConfig } from "../model/app-config.ts";
-import type { App, FunctionSignature, Version } from "../model/app.ts";
-import { APP_NAME } from "../model/names.ts";
+import type { App, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
-import { Call } from "../replicas/call.ts";
-import type { Engine } from "../replicas/engine.ts";
-import type { Home } from "../replicas/home.ts";
 import { newFleetCounts } from "../replicas/fleet-counts.ts";
-import { Pool } from "../replicas/pool.ts";
-import type { PoolEvents, PoolLogLine } from "../replicas/pool.ts";
-import type { Store } from "../store/store.ts";
-import { copyFolder, hashFolder } from "./bundle.ts";
-import { launchSpec } from "./launch-spec.ts";
+import { WHOLE_PROJECT } from "./secrets.ts";
+import type { Secrets } from "./secrets.ts";
+import { AppSecrets } from "./versions/app-secrets.ts";
+import { Candidate } from "./versions/candidate.ts";
+import { Housekeeper } from "./versions/housekeeper.ts";
+import { learnFunctions } from "./versions/learn-functions.ts";
+import type { LiveApp, VersionTarget } from "./versions/live-app.ts";
+import { OpenVersion } from "./versions/open-version.ts";
+import type { OpenParts } from "./versions/open-version.ts";
+import { Registry } from "./versions/registry.ts";
+import { Switcher } from "./versions/switcher.ts";
+import type { Traffic } from "./versions/traffic.ts";
+import { Turns } from "./versions/turns.ts";
 
-/** An app that takes calls: its current version and the replicas of that version. */
-export type LiveApp = {
-  readonly app: App;
-  readonly version: Version;
-  readonly pool: Pool;
-  /** Where its runs go. */
-  readonly target: RunTarget;
-};
+export type { Candidate, Check } from "./versions/candidate.ts";
+export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
 
-type RunTarget = {
-  readonly appNumber: number;
-  readonly versionId: string;
-  readonly pool: Pool;
-  readonly config: AppConfig;
-};
-
-/** A line an app printed, with where it came from. */
-export type AppLogLine = PoolLogLine & {
-  readonly projectId: string;
-  readonly appName: string;
-  readonly appNumber: number;
-};
-
-export type CatalogParts = {
-  readonly store: Store;
-  readonly engine: Engine;
-  readonly home: Home;
-  readonly dataDir: string;
+export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
+  readonly secrets: Pick<Secrets, "read" | "replace">;
   readonly clock: Clock;
-  readonly log: Log;
-  readonly onLog: (line: AppLogLine) => void;
 };
 
 /** Every app that takes calls, found by project and name without touching the database. */
 export class Catalog {
-  readonly #parts: CatalogParts;
-  /** By project, then by name: a key made of both would be put together anew for every call. */
-  readonly #live = new Map<string, Map<string, LiveApp>>();
-  /** By number, for those who know no more of it. */
-  readonly #byNumber = new Map<number, LiveApp>();
-  /** Pools of earlier versions that still finish what they hold. */
-  readonly #retiring = new Map<Pool, Promise<void>>();
+  readonly #parts: CatalogParts & OpenParts;
+  readonly #registry = new Registry();
+  readonly #turns = new Turns<number>();
+  readonly #switcher: Switcher;
+  readonly #housekeeper: Housekeeper;
+  readonly #candidates = new Map<Candidate, App>();
+  /** Versions of queued runs that are on their way from the store. */
+  readonly #opening = new Map<string, Promise<OpenVersion | null>>();
+  #isClosing = false;
 
   private constructor(parts: CatalogParts) {
-    this.#parts = parts;
+    this.#parts = { ...parts, appSecrets: new AppSecrets(parts.secrets) };
+    const shared = { ...this.#parts, registry: this.#registry, turns: this.#turns };
+    this.#switcher = new Switcher(shared);
+    this.#housekeeper = new Housekeeper(shared);
   }
 
-  /** Opens the catalogue with what the store holds. */
+  /** Opens the catalogue with what the store holds. No process is started but for `min_replicas`. */
   static async open(parts: CatalogParts): Promise<Catalog> {
     const catalog = new Catalog(parts);
+    const versions = await parts.store.versions.listAll();
+    const byId = new Map(versions.map((version) => [version.id, version]));
     for (const app of await parts.store.apps.listAll()) {
-      if (app.currentVersionId === null) continue;
-      const version = await parts.store.versions.find(app.currentVersionId);
-      if (version) catalog.#serve(app, version);
+      const version = app.currentVersionId !== null && byId.get(app.currentVersionId);
+      if (version) await catalog.#switcher.restore(app, version);
     }
+    await catalog.#housekeeper.start(versions);
     return catalog;
   }
 
+  /** What the next call of the app goes to. */
   find(projectId: string, appName: string): LiveApp | undefined {
-    return this.#live.get(projectId)?.get(appName);
+    return this.#registry.find(projectId, appName)?.pick();
+  }
+
+  /** What the app with that number serves, or is on its way to. */
+  byNumber(appNumber: number): LiveApp | undefined {
+    return this.#registry.byNumber(appNumber)?.current.live;
+  }
+
+  /** Every app, in no order. */
+  all(): LiveApp[] {
+    return Array.from(this.#registry.all(), ({ current }) => current.live);
+  }
+
+  /** Every version of the app that may have replicas, the current one first. */
+  versions(appNumber: number): LiveApp[] {
+    return (
+      this.#registry
+        .byNumber(appNumber)
+        ?.all()
+        .map(({ live }) => live) ?? []
+    );
   }
 
   /** Whether the app has the function, as far as is known: null before its first replica has said hello. */
   hasFunction({ pool, version }: LiveApp, name: string): boolean | null {
     if (pool.functions) return pool.functions.has(name);
     return version.functions && version.functions.some((signature) => signature.name === name);
-  }
-
-  /** The app with that number. */
-  byNumber(appNumber: number): LiveApp | undefined {
-    return this.#byNumber.get(appNumber);
-  }
-
-  /** Every app, in no order. */
-  all(): LiveApp[] {
-    return [...this.#byNumber.values()];
-  }
-
-  /** How long each app wants its results kept. */
-  retentions(): { readonly appNumber: number; readonly retentionMs: number }[] {
-    return this.all().map(({ app, version }) => ({
-      appNumber: app.number,
-      retentionMs: version.config.limits.resultRetentionSeconds * 1000,
-    }));
   }
 
   /**
@@ -116,104 +98,128 @@ export class Catalog {
     return pool.functions?.get(name);
   }
 
-  /** Makes a folder the app's current version; a folder that is so already changes nothing. */
-  async install(projectId: string, folder: string): Promise<LiveApp> {
-    const { store, clock, dataDir, log } = this.#parts;
-    const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
-    for (const warning of warnings) log.warn({ folder, warning }, "app configuration");
-    const name = config.deployment.name ?? path.basename(folder).toLowerCase();
-    if (!APP_NAME.test(name)) throw new Error(`"${name}" cannot be an app's name; set deployment.name`);
-    const bundleDir = path.join(dataDir, "bundles", projectId, name, await hashFolder(folder));
-    const current = this.find(projectId, name);
-    if (current?.version.bundleDir === bundleDir) return current;
-    const createdAt = clock.now();
-    await copyFolder(folder, bundleDir);
-    const app = await store.apps.insertOrFind({ projectId, name, createdAt });
-    const version = await store.versions.insert({
-      id: randomUUID(),
+  /** How long each app wants its results kept. */
+  retentions(): { readonly appNumber: number; readonly retentionMs: number }[] {
+    return this.all().map(({ app, version }) => ({
       appNumber: app.number,
-      config,
-      bundleDir,
-      createdAt,
-    });
-    await store.apps.setCurrentVersion({ appNumber: app.number, versionId: version.id, now: createdAt });
-    const live = this.#serve({ ...app, currentVersionId: version.id }, version);
-    if (current) this.#retire(current.pool);
+      retentionMs: version.config.limits.resultRetentionSeconds * 1000,
+    }));
+  }
+
+  /** Where runs of an app go now; null for an app that takes none. */
+  target(appNumber: number): VersionTarget | null {
+    return this.byNumber(appNumber)?.target ?? null;
+  }
+
+  /**
+   * Where a run goes that this version accepted: to its own replicas while it exists and can start, else to
+   * those of the current version.
+   */
+  async versionTarget(appNumber: number, versionId: string): Promise<VersionTarget | null> {
+    const traffic = this.#registry.byNumber(appNumber);
+    if (!traffic) return null;
+    const open = traffic.find(versionId) ?? (await this.#reopen(traffic, versionId));
+    if (!open || open.pool.hasFailedToStart) return traffic.current.live.target;
+    open.usedAt = performance.now();
+    return open.live.target;
+  }
+
+  /** A stored version with its own replicas, beside those that take calls; nobody finds it yet. */
+  prepare(app: App, version: Version): Candidate {
+    if (this.#isClosing) throw new AppError("draining");
+    const open = async (): Promise<OpenVersion> => {
+      await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber: app.number });
+      const counts = this.#registry.byNumber(app.number)?.counts ?? newFleetCounts();
+      return new OpenVersion(app, version, counts, this.#parts);
+    };
+    const candidate: Candidate = new Candidate(version, open, () => this.#candidates.delete(candidate));
+    this.#candidates.set(candidate, app);
+    return candidate;
+  }
+
+  /** Makes a candidate what its app serves: calls move to it, those under way end where they are. */
+  async activate(candidate: Candidate): Promise<LiveApp> {
+    const app = this.#candidates.get(candidate);
+    if (!app) throw new Error(`the version ${candidate.version.id} was discarded`);
+    const live = await this.#switcher.activate(app, candidate);
+    this.#housekeeper.note(app.number);
     return live;
+  }
+
+  /** Has an earlier version serve again; throws when it is gone or cannot start. */
+  async rollBack(app: App, versionId: string): Promise<LiveApp> {
+    return await this.#switcher.rollBack(app, versionId);
+  }
+
+  /** Changes the scaling of what the app serves, until its next deploy. */
+  async changeScaling(app: App, overrides: ScalingOverrides): Promise<LiveApp> {
+    return await this.#switcher.changeScaling(app, overrides);
+  }
+
+  /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
+  async remove(app: App): Promise<void> {
+    const { store, clock, secrets, appSecrets } = this.#parts;
+    const place = { projectId: app.projectId, appNumber: app.number };
+    await this.#turns.take(app.number, async () => {
+      const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now() });
+      if (!isDeleted) throw new AppError("app_not_found");
+      this.#housekeeper.bury(app, this.#registry.remove(app));
+      appSecrets.forget(place);
+      await secrets.replace(place, {});
+    });
+  }
+
+  /** The secrets of an app, or with null of a whole project, have changed: later replicas get the new ones. */
+  async refreshSecrets(projectId: string, appNumber: number | null): Promise<void> {
+    await this.#parts.appSecrets.refresh({ projectId, appNumber: appNumber ?? WHOLE_PROJECT });
+    for (const traffic of this.#registry.all()) {
+      const { app } = traffic.current.live;
+      if (app.projectId !== projectId || (appNumber !== null && app.number !== appNumber)) continue;
+      for (const open of traffic.all()) open.renew();
+    }
   }
 
   /** No new calls; resolves when those taken have ended. */
   async drain(): Promise<void> {
-    await Promise.all(this.all().map(({ pool }) => pool.drain()));
-    await Promise.all(this.#retiring.values());
+    this.#stop();
+    await Promise.all(this.#everyVersion().map(({ pool }) => pool.drain()));
   }
 
   /** Ends every process; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
-    const pools = [...this.all().map(({ pool }) => pool), ...this.#retiring.keys()];
-    await Promise.all(pools.map((pool) => pool.close(outcome)));
-    await Promise.all(this.#retiring.values());
+    this.#stop();
+    await Promise.all(Array.from(this.#candidates.keys(), (candidate) => candidate.discard()));
+    await Promise.all(this.#everyVersion().map(({ pool }) => pool.close(outcome)));
+    await this.#housekeeper.settle();
   }
 
-  #serve(app: App, version: Version): LiveApp {
-    const { engine, home, log, dataDir, onLog } = this.#parts;
-    const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
-    const storageDir = path.join(dataDir, "storage", app.projectId);
-    mkdirSync(storageDir, { recursive: true, mode: 0o700 });
-    const spec = launchSpec(app, version, storageDir);
-    // What a template prints at its import belongs to no replica.
-    const launcher = engine.launcher(spec, home, (line) =>
-      onLog({ ...line, ...where, replicaId: "template" }),
-    );
-    const events: PoolEvents = {
-      onLog: (line) => onLog({ ...line, ...where }),
-      onFunctions: (functions) => this.#keepFunctions(version, functions),
-      onReplicaGone: (replicaId, exit) => {
-        log.debug({ ...where, replicaId, detail: exit.detail }, "replica ended");
-        if (!exit.initFailure) return;
-        const { traceback } = exit.initFailure;
-        log.warn({ ...where, traceback }, "app failed to start");
-        for (const text of traceback.trimEnd().split("\n")) {
-          onLog({ ...where, replicaId, runId: null, stream: "stderr", text });
-        }
-      },
-    };
-    const counts = this.#byNumber.get(app.number)?.pool.counts ?? newFleetCounts();
-    const pool = new Pool(version.config, launcher, home, events, counts);
-    if (version.config.deployment.disableAuth)
-      log.warn(where, "APP WITHOUT AUTHENTICATION: anybody who reaches the listener can call it");
-    const target = { appNumber: app.number, versionId: version.id, pool, config: version.config };
-    const live = { app, version, pool, target };
-    const project = this.#live.get(app.projectId) ?? new Map<string, LiveApp>();
-    this.#live.set(app.projectId, project.set(app.name, live));
-    this.#byNumber.set(app.number, live);
-    return live;
+  #stop(): void {
+    this.#isClosing = true;
+    this.#housekeeper.stop();
+    for (const traffic of this.#registry.all()) traffic.stop();
   }
 
-  #keepFunctions(version: Version, functions: readonly FunctionSignature[]): void {
-    if (version.functions) return;
-    const { store, log } = this.#parts;
-    store.versions
-      .setFunctions({ id: version.id, functions })
-      .catch((error: unknown) => log.error({ err: error }, "signatures could not be stored"));
+  #everyVersion(): OpenVersion[] {
+    const open = Array.from(this.#registry.all(), (traffic) => traffic.all()).flat();
+    return [...open, ...this.#housekeeper.leaving()];
   }
 
-  #retire(pool: Pool): void {
-    const gone = pool
-      .drain()
-      .then(() => pool.close({ kind: "refused", code: "draining" }))
-      .finally(() => this.#retiring.delete(pool));
-    this.#retiring.set(pool, gone);
+  async #reopen(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {
+    const known = this.#opening.get(versionId);
+    if (known) return await known;
+    const opening = this.#openStored(traffic, versionId).finally(() => this.#opening.delete(versionId));
+    this.#opening.set(versionId, opening);
+    return await opening;
   }
-}
 
-/** A call of no function: when it is answered, some replica has said what there is. */
-async function learnFunctions(pool: Pool): Promise<void> {
-  const outcome = await new Promise<Outcome>((resolve) => {
-    pool.submit(new Call(randomUUID(), "", Buffer.alloc(0), { onEnd: resolve }));
-  });
-  if (outcome.kind !== "refused") return;
-  const { code, message, retryAfterSeconds = 1 } = outcome;
-  const headers = { "retry-after": String(retryAfterSeconds) };
-  throw new AppError(code, message === undefined ? { headers } : { message, headers });
+  async #openStored(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {
+    const { app } = traffic.current.live;
+    const version = await this.#parts.store.versions.find(versionId);
+    // A switch may have opened it meanwhile.
+    const open = traffic.find(versionId);
+    if (open || version?.appNumber !== app.number || this.#isClosing) return open ?? null;
+    const reopened = new OpenVersion(app, version, traffic.counts, this.#parts);
+    traffic.addRetired(reopened);
+    return reopened;
+  }
 }

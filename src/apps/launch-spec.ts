@@ -1,25 +1,32 @@
-import path from "node:path";
 import type { App, Version } from "../model/app.ts";
 import type { LaunchSpec } from "../replicas/engine.ts";
+import { appVariables } from "./app-variables.ts";
+import type { SecretMap } from "./secrets.ts";
 
-/** What a version's processes are started with. `storageDir` is the project's persistent storage. */
-export function launchSpec(app: App, version: Version, storageDir: string): LaunchSpec {
-  const { deployment, scaling, limits } = version.config;
+/** Where a version's processes are. */
+export type Surroundings = {
+  /** The project's persistent storage. */
+  readonly storageDir: string;
+  readonly secrets: SecretMap;
+  /** How long a template is kept without a replica. */
+  readonly templateKeepMs: number;
+};
+
+/** What a version's processes are started with. */
+export function launchSpec(app: App, version: Version, around: Surroundings): LaunchSpec {
+  const { environment, config } = version;
+  const { deployment, scaling, limits } = config;
+  const { storageDir, secrets, templateKeepMs } = around;
   return {
     versionId: version.id,
     bundleDir: version.bundleDir,
-    environment: {
-      APP_NAME: app.name,
-      PROJECT_ID: app.projectId,
-      BUILD_ID: version.id,
-      PERSISTENT_STORAGE: storageDir,
-      HF_HOME: path.join(storageDir, ".cache", "huggingface"),
-    },
+    python: version.python,
+    environment: appVariables(app, { storageDir, secrets, environment, own: { BUILD_ID: version.id } }),
     concurrency: scaling.replicaConcurrency,
     ignoreExtra: deployment.extraParams === "ignore",
     maxResultBytes: limits.maxResultBytes,
     maxChunkBytes: limits.maxChunkBytes,
     mayFork: deployment.fork === "auto",
-    templateKeepMs: scaling.templateKeepSeconds * 1000,
+    templateKeepMs,
   };
 }

@@ -25,6 +25,7 @@ export type Settings = {
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly diskReserveBytes: number;
+  readonly maxUploadBytes: number;
   readonly logLevel: LogLevel;
   readonly python: string;
   readonly corsOrigins: readonly string[];
@@ -151,6 +152,12 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: size("0B", "1000TB"),
     default: "256MB",
     meaning: "Room left on the data directory's disk below which no async run is accepted.",
+  },
+  maxUploadBytes: {
+    name: "max_upload",
+    reader: size("1MB", "1000TB"),
+    default: "2GiB",
+    meaning: "The largest bundle that can be deployed, as it is sent.",
   },
   logLevel: {
     name: "log_level",

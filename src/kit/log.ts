@@ -10,6 +10,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "appNumber",
   "attempt",
   "baseUrl",
+  "buildId",
   "count",
   "delivery",
   "detail",
@@ -35,6 +36,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "stream",
   "traceback",
   "url",
+  "versionId",
   "waiting",
   "warning",
 ]);

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { App } from "../model/app.ts";
+import { isFinalBuild } from "../model/build.ts";
+import type { Build } from "../model/build.ts";
 import { appId } from "../model/names.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
@@ -18,7 +20,8 @@ type Status = z.infer<typeof STATUS>;
 /** A number as existing clients read it: a JSON string. */
 const NUMERAL = z.string();
 
-const APP = z.object({
+/** An app as the API shows it. */
+export const APP = z.object({
   id: z.string(),
   createdAt: TIMESTAMP,
   updatedAt: TIMESTAMP,
@@ -67,10 +70,12 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       response: z.array(APP.pick({ id: true, status: true, createdAt: true, updatedAt: true })),
       handle: async ({ params }) => {
         const apps = await store.apps.list(params.project_id);
-        return apps.map((app) => {
-          const { id, status, createdAt, updatedAt } = brief(app, catalog.find(app.projectId, app.name));
-          return { id, status, createdAt, updatedAt };
-        });
+        return await Promise.all(
+          apps.map(async (app) => {
+            const live = catalog.byNumber(app.number);
+            return brief(app, live, live ? null : await store.builds.latest(app.number));
+          }),
+        );
       },
     }),
     operation({
@@ -83,24 +88,7 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       params: APP_PATH,
       response: APP,
       errors: ["app_not_found"],
-      handle: async ({ params }) => {
-        const app = await findApp(store, params);
-        const live = catalog.find(app.projectId, app.name);
-        const config = live?.version.config;
-        return {
-          ...brief(app, live),
-          hardware: config?.hardware.compute.join(",") ?? "CPU",
-          cpu: String(config?.hardware.cpu ?? 0),
-          memory: String(config?.hardware.memoryGb ?? 0),
-          gpuCount: String(config?.hardware.gpuCount ?? 0),
-          cooldownPeriodSeconds: String(config?.scaling.cooldownSeconds ?? 0),
-          minReplicaCount: String(config?.scaling.minReplicas ?? 0),
-          maxReplicaCount: String(config?.scaling.maxReplicas ?? 0),
-          responseGracePeriodSeconds: String(config?.scaling.responseGracePeriodSeconds ?? 0),
-          lastBuildStatus: app.currentVersionId === null ? null : "success",
-          latestBuildId: app.currentVersionId,
-        };
-      },
+      handle: async ({ params }) => await appRecord({ store, catalog }, await findApp(store, params)),
     }),
     operation({
       method: "GET",
@@ -113,25 +101,50 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       response: z.array(CONTAINER),
       errors: ["app_not_found"],
       handle: async ({ params }) => {
-        const { projectId, name } = await findApp(store, params);
-        const live = catalog.find(projectId, name);
-        return live ? containersOf(live, params.app_id) : [];
+        const { number } = await findApp(store, params);
+        return catalog.versions(number).flatMap((live) => containersOf(live, params.app_id));
       },
     }),
   ];
 }
 
-function brief(app: App, live: LiveApp | undefined) {
+/** An app with the settings of the version that serves, and how its last deploy went. */
+export async function appRecord({ store, catalog }: AppParts, app: App): Promise<z.input<typeof APP>> {
+  const live = catalog.byNumber(app.number);
+  const latest = await store.builds.latest(app.number);
+  const { hardware, scaling } = live?.version.config ?? {};
+  return {
+    ...brief(app, live, latest),
+    hardware: hardware?.compute.join(",") ?? "CPU",
+    cpu: String(hardware?.cpu ?? 0),
+    memory: String(hardware?.memoryGb ?? 0),
+    gpuCount: String(hardware?.gpuCount ?? 0),
+    cooldownPeriodSeconds: String(scaling?.cooldownSeconds ?? 0),
+    minReplicaCount: String(scaling?.minReplicas ?? 0),
+    maxReplicaCount: String(scaling?.maxReplicas ?? 0),
+    responseGracePeriodSeconds: String(scaling?.responseGracePeriodSeconds ?? 0),
+    // What an earlier release deployed has no build.
+    lastBuildStatus: latest?.status ?? (app.currentVersionId === null ? null : "success"),
+    latestBuildId: latest?.id ?? app.currentVersionId,
+  };
+}
+
+function brief(app: App, live: LiveApp | undefined, latest: Build | null) {
   return {
     id: appId(app.projectId, app.name),
-    status: statusOf(live),
+    status: live ? statusOf(live) : statusBefore(latest),
     createdAt: timestamp(app.createdAt),
     updatedAt: timestamp(app.updatedAt),
   };
 }
 
-function statusOf(live: LiveApp | undefined): Status {
-  if (!live) return "pending";
+/** Of an app that has no version yet. */
+function statusBefore(latest: Build | null): Status {
+  if (!latest || latest.status === "pending" || latest.status === "cancelled") return "pending";
+  return isFinalBuild(latest.status) ? "error" : "deploying";
+}
+
+function statusOf(live: LiveApp): Status {
   const states = [...live.pool.replicas].map(({ state }) => state);
   if (states.includes("ready")) return "ready";
   if (live.pool.hasFailedToStart) return "error";

@@ -1,24 +1,30 @@
 import type { Server } from "node:http";
 import type { LogBook, TailQuery } from "../apps/logs/log-book.ts";
-import { AppError } from "../model/errors.ts";
-import { FIRST_TAG, logIdAt, parseTimestamp, timestampOf } from "../model/log-line.ts";
+import { FIRST_TAG, logIdAt, timestampOf } from "../model/log-line.ts";
 import type { LogLine } from "../model/log-line.ts";
 import { RUN_ID, appId } from "../model/names.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
-import { REPLICA_ID, placeAfter } from "./logs.ts";
+import { buildLogSocket } from "./build-log-socket.ts";
+import type { BuildLogSocketParts } from "./build-log-socket.ts";
+import { badQuery, readAfter } from "./log-place.ts";
+import { REPLICA_ID } from "./logs.ts";
 import { attachSockets } from "./sockets.ts";
 import type { SocketParts, SocketRoute, Sockets } from "./sockets.ts";
 
-export type LogSocketParts = SocketParts & { readonly store: Store; readonly logBook: LogBook };
+export type LogSocketParts = { readonly store: Store; readonly logBook: LogBook };
 
-/** Serves `/ws-logs` on the management API's listener. */
-export function attachLogSockets(server: Server, parts: LogSocketParts): Sockets {
-  return attachSockets(server, { "/ws-logs": logSocket(parts) }, parts);
+/** Serves `/ws-logs` and `/ws-build-logs` on the management API's listener. */
+export function attachLogSockets(
+  server: Server,
+  parts: LogSocketParts & BuildLogSocketParts & SocketParts,
+): Sockets {
+  const routes = { "/ws-logs": logSocket(parts), "/ws-build-logs": buildLogSocket(parts) };
+  return attachSockets(server, routes, parts);
 }
 
 /** The tail of an app's log, one JSON object a frame. */
-export function logSocket({ store, logBook }: Pick<LogSocketParts, "store" | "logBook">): SocketRoute {
+export function logSocket({ store, logBook }: LogSocketParts): SocketRoute {
   return {
     access: "deploy",
     open: async (query) => {
@@ -37,27 +43,15 @@ export function logSocket({ store, logBook }: Pick<LogSocketParts, "store" | "lo
 function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
   const runId = query.get("runID")?.toLowerCase() ?? "";
   const replicaId = query.get("containerID") ?? "";
-  const after = query.get("after") ?? "";
   if (runId !== "" && !RUN_ID.test(runId)) throw badQuery("runID", "is not a run's id");
   if (!REPLICA_ID.test(replicaId)) throw badQuery("containerID", "is not a container's id");
-  const place = after === "" ? null : readPlace(after);
+  const place = readAfter(query);
   const start = runId === "" ? null : logIdAt(0n, FIRST_TAG);
   return {
     ...(runId !== "" && { runId }),
     ...(replicaId !== "" && { replicaId }),
     ...((place ?? start) !== null && { after: place ?? start! }),
   };
-}
-
-/** A line's id, or a time. */
-function readPlace(after: string): string {
-  if (RUN_ID.test(after)) return after;
-  if (parseTimestamp(after) === null) throw badQuery("after", "is not a RFC 3339 time");
-  return placeAfter(after);
-}
-
-function badQuery(field: string, problem: string): AppError {
-  return new AppError("bad_request", { message: `${field}: ${problem}`, details: [{ field, problem }] });
 }
 
 function frameOf(id: string, { runId, replicaId, text, id: lineId }: LogLine): string {

@@ -15,6 +15,7 @@ export type MeasuredParts = {
   /** Who else ends runs. */
   readonly tallies: readonly RunTally[];
   readonly deliverer: { readonly attempts: Readonly<Record<DeliveryState, number>> };
+  readonly deployer: { readonly ended: ReadonlyMap<string, number> };
   readonly clock: Clock;
   readonly build: { readonly version: string; readonly python: string };
 };
@@ -56,13 +57,16 @@ export class Meter {
 
   async measure(): Promise<Samples> {
     const samples = new Samples();
-    const { journal, build, store } = this.#parts;
+    const { journal, build, store, deployer } = this.#parts;
     const { version, python } = build;
     samples.add(
       "millrace_build_info",
       { version, node: process.versions.node, python, store: store.kind },
       1,
     );
+    for (const [status, count] of deployer.ended) {
+      samples.add("millrace_builds_total", { status }, count);
+    }
     samples.add("millrace_records_waiting", {}, journal.waiting);
     samples.add("millrace_runs_lost_total", {}, journal.lost);
     this.#measureProcess(samples);

@@ -64,6 +64,11 @@ export const METRICS = {
     labels: OF_APP,
     help: "Replicas that ended and were not told to.",
   },
+  millrace_builds_total: {
+    kind: "counter",
+    labels: ["status"],
+    help: "Builds that ended, by final status.",
+  },
   millrace_webhook_attempts_total: {
     kind: "counter",
     labels: ["result"],

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Catalog } from "../apps/catalog.ts";
 import { WHOLE_PROJECT } from "../apps/secrets.ts";
 import type { SecretMap, SecretPlace, Secrets } from "../apps/secrets.ts";
 import type { Audit } from "../identity/audit.ts";
@@ -13,6 +14,7 @@ import { APP_PATH, PROJECT_PATH } from "./api/schemas.ts";
 export type SecretParts = {
   readonly store: Store;
   readonly secrets: Secrets;
+  readonly catalog: Pick<Catalog, "refreshSecrets">;
   readonly audit: Pick<Audit, "record">;
 };
 
@@ -30,7 +32,7 @@ const SECRET_MAP = z.record(
 );
 
 /** Secrets of a project and of its apps: maps of strings that are replaced as a whole. */
-export function secretOperations({ store, secrets, audit }: SecretParts): AnyOperation[] {
+export function secretOperations({ store, secrets, catalog, audit }: SecretParts): AnyOperation[] {
   const replace = async (
     place: SecretPlace,
     call: Call<{ readonly project_id: string }, unknown, SecretMap>,
@@ -42,6 +44,8 @@ export function secretOperations({ store, secrets, audit }: SecretParts): AnyOpe
     }
     const before = Object.keys(await secrets.read(place));
     await secrets.replace(place, call.body);
+    const { projectId, appNumber } = place;
+    await catalog.refreshSecrets(projectId, appNumber === WHOLE_PROJECT ? null : appNumber);
     const after = Object.keys(call.body);
     await record(audit, call, { action: "secrets.replace", target, before, after });
     call.reply.header("cache-control", "no-store");

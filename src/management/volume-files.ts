@@ -8,14 +8,13 @@ import { readRange } from "./api/byte-range.ts";
 import type { ByteRange } from "./api/byte-range.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
+import { takeBytes } from "./api/take-bytes.ts";
 
 const TAG = "Volumes";
 /** Where a part is sent. */
 export const PART_PATH = "/v2/volumes/parts/{part_number}";
 /** Where a file is read. */
 export const DOWNLOAD_PATH = "/v2/volumes/file";
-/** A sender who sends nothing for so long is given up. */
-const STALL_MS = 60_000;
 const READ_BYTES = 256 * 1024;
 
 const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
@@ -37,18 +36,9 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
       response: z.object({ etag: z.string() }),
       errors: ["not_found"],
       handle: async ({ params, query, reply }) => {
-        const { raw } = reply.request;
-        raw.setTimeout(STALL_MS, () => raw.destroy());
-        try {
-          const etag = await volumes.put(query.grant, params.part_number, raw);
-          reply.header("etag", etag);
-          return { etag };
-        } catch (error) {
-          // The sender has gone, and nobody hears the answer.
-          throw raw.destroyed && !raw.complete ? new AppError("bad_request") : error;
-        } finally {
-          raw.setTimeout(0);
-        }
+        const etag = await takeBytes(reply, (from) => volumes.put(query.grant, params.part_number, from));
+        reply.header("etag", etag);
+        return { etag };
       },
     }),
     operation({

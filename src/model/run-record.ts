@@ -1,3 +1,4 @@
+import { isFileRun } from "./file-run.ts";
 import { appId } from "./names.ts";
 import type { Run, RunState, WebhookState } from "./run.ts";
 
@@ -10,7 +11,7 @@ export type RunRecord = {
   readonly method: string;
   readonly async: boolean;
   readonly websocket: boolean;
-  readonly status: RunState;
+  readonly status: RunState | "failed";
   readonly statusCode: number | null;
   readonly attempt: number;
   readonly createdAt: string;
@@ -45,7 +46,8 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     method: run.method,
     async: run.isAsync,
     websocket: false,
-    status: run.state,
+    // Clients of runs of files know another word for it.
+    status: run.state === "failure" && isFileRun(run) ? "failed" : run.state,
     statusCode: run.statusCode,
     attempt: run.attempt,
     createdAt: timestamp(run.createdAt),

@@ -5,6 +5,8 @@ import type { LogLine } from "./log-lines.ts";
 export type LaunchSpec = {
   readonly versionId: string;
   readonly bundleDir: string;
+  /** The interpreter; null for the engine's own. */
+  readonly python: string | null;
   /** What the app finds in its environment, beyond the engine's own allow-list. */
   readonly environment: Readonly<Record<string, string>>;
   readonly concurrency: number;
@@ -27,6 +29,8 @@ export type InitFailure = {
   /** The last line of the traceback. */
   readonly message: string;
   readonly traceback: string;
+  /** It had not ended when its time was over. */
+  readonly isTimeout?: true;
 };
 
 /** A replica that was asked for; it calls home by itself when it is up. */
@@ -39,6 +43,8 @@ export type Started = {
 /** Starts the replicas of one version. */
 export type Launcher = {
   start(replicaId: string, ticket: string): Started;
+  /** Later replicas are started so. Those there are stay as they are, and their template with them. */
+  update(spec: LaunchSpec): void;
   /** Ends what is left of the version, kept templates too. */
   close(): Promise<void>;
 };

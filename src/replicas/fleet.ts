@@ -34,7 +34,7 @@ export class Fleet {
   readonly replicas = new Set<Replica>();
   /** The ready ones, oldest first. */
   ready: readonly Replica[] = [];
-  readonly #scaling: ScalingConfig;
+  #scaling: ScalingConfig;
   readonly #initSeconds: number;
   readonly #launcher: Launcher;
   readonly #home: Home;
@@ -65,6 +65,12 @@ export class Fleet {
     const { initFailure } = this.#crashes;
     const waitMs = this.holdMs(now);
     return initFailure && waitMs > 0 ? { failure: initFailure, waitMs } : null;
+  }
+
+  /** Other limits from now on; what runs is not touched. */
+  setScaling(scaling: ScalingConfig): void {
+    this.#scaling = scaling;
+    this.scale();
   }
 
   /** Brings the number of replicas in line with the load. */

@@ -1,9 +1,10 @@
+import { Bell } from "../kit/bell.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { AppConfig, ScalingConfig } from "../model/app-config.ts";
 import type { Outcome, Refused } from "../model/outcome.ts";
 import { Balancer } from "./balance.ts";
-import type { Call } from "./call.ts";
-import type { Exit, InitFailure, Launcher } from "./engine.ts";
+import type { Call, Lane } from "./call.ts";
+import type { InitFailure, Launcher } from "./engine.ts";
 import { newFleetCounts } from "./fleet-counts.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import { Fleet } from "./fleet.ts";
@@ -11,20 +12,12 @@ import type { FleetEvents } from "./fleet.ts";
 import type { Home } from "./home.ts";
 import { Lanes } from "./lanes.ts";
 import type { LogLine } from "./log-lines.ts";
+import { overload } from "./overload.ts";
 import { Pace } from "./pace.ts";
+import type { PoolEvents } from "./pool-events.ts";
 import type { Replica } from "./replica.ts";
 import { growsEarly } from "./scale.ts";
 import { Watch } from "./watch.ts";
-
-/** A line some replica of the pool printed. */
-export type PoolLogLine = LogLine & { readonly replicaId: string };
-
-export type PoolEvents = {
-  onLog(line: PoolLogLine): void;
-  /** The first replica has said what `main.py` offers. */
-  onFunctions(functions: readonly FunctionSignature[]): void;
-  onReplicaGone(replicaId: string, exit: Exit): void;
-};
 
 /** A head that takes longer than this gives back what was handed ahead. */
 const SLOW_HEAD_MS = 5;
@@ -42,9 +35,11 @@ const DRAINING: Refused = { kind: "refused", code: "draining" };
 export class Pool {
   /** What `main.py` offers; null until a replica has said hello. */
   functions: ReadonlyMap<string, FunctionSignature> | null = null;
+  /** Another version has taken its place: if it cannot start, its backlog has somewhere else to go. */
+  isRetired = false;
   readonly counts: FleetCounts;
-  readonly #scaling: ScalingConfig;
-  readonly #growsEarly: boolean;
+  #scaling: ScalingConfig;
+  #growsEarly: boolean;
   readonly #events: PoolEvents;
   readonly #fleet: Fleet;
   readonly #lanes = new Lanes();
@@ -53,6 +48,8 @@ export class Pool {
   readonly #watch = new Watch(() => this.#look());
   /** Resolves when the last waiting call has left a pool that takes no more. */
   readonly #noneWaits = Promise.withResolvers<void>();
+  /** A replica is ready, or none can be. */
+  readonly #starts = new Bell();
   /** Backlog calls in replicas' hands. */
   #backlogInHand = 0;
   #isDraining = false;
@@ -114,6 +111,31 @@ export class Pool {
     return this.#fleet.failure(performance.now()) !== null;
   }
 
+  /** The replicas that take calls now. */
+  get readyCount(): number {
+    return this.#fleet.ready.length;
+  }
+
+  /**
+   * Other limits from now on, for calls that run too. Not how many calls a replica takes at once: that is what
+   * its process was started with.
+   */
+  setScaling(scaling: ScalingConfig): void {
+    this.#scaling = scaling;
+    this.#growsEarly = growsEarly(scaling);
+    this.#fleet.setScaling(scaling);
+  }
+
+  /** Waits until so many replicas are ready or the signal says stop; gives why there is none if it cannot start. */
+  async started(count: number, signal: AbortSignal): Promise<InitFailure | null> {
+    while (this.readyCount < count && !signal.aborted && !this.#isClosing) {
+      const doomed = this.#fleet.failure(performance.now());
+      if (doomed) return doomed.failure;
+      await this.#starts.wait(signal);
+    }
+    return null;
+  }
+
   /** Takes a call: at once to a free replica, else into its lane; a refusal is an outcome too. */
   submit(call: Call): void {
     const now = performance.now();
@@ -170,6 +192,7 @@ export class Pool {
     for (const replica of this.replicas) for (const call of replica.calls.values()) call.end(outcome);
     for (const call of this.#lanes.takeAll()) call.end(outcome);
     this.#noneWaits.resolve();
+    this.#starts.ring();
     await this.#fleet.close();
   }
 
@@ -182,22 +205,14 @@ export class Pool {
   #refusal({ lane }: Call, now: number): Refused | null {
     if (this.#isDraining) return DRAINING;
     const doomed = this.#fleet.failure(now);
-    if (doomed) {
-      const retryAfterSeconds = Math.ceil(doomed.waitMs / 1000);
-      return { kind: "refused", code: "app_not_ready", message: doomed.failure.message, retryAfterSeconds };
-    }
+    if (doomed) return this.#unready(lane, doomed.failure, Math.ceil(doomed.waitMs / 1000));
     const isFull = lane === "caller" && this.#lanes.callers.size >= this.#scaling.maxQueue;
     return isFull ? this.#overload("queue_full") : null;
   }
 
   #overload(code: "queue_full" | "queue_timeout"): Refused {
     const slots = Math.max(1, this.#fleet.ready.length) * this.#scaling.replicaConcurrency;
-    const clearsInSeconds = (this.#lanes.callers.size * this.#pace.meanMs) / slots / 1000;
-    return {
-      kind: "refused",
-      code,
-      retryAfterSeconds: Math.min(60, Math.max(1, Math.ceil(clearsInSeconds))),
-    };
+    return overload(code, { waiting: this.#lanes.callers.size, slots, meanMs: this.#pace.meanMs });
   }
 
   /** A replica with a free slot; while the app is fast and all are busy, a place ahead in one's hands. */
@@ -230,6 +245,7 @@ export class Pool {
   #onReady(functions: readonly FunctionSignature[]): void {
     if (!this.functions) this.#events.onFunctions(functions);
     this.functions = new Map(functions.map((signature) => [signature.name, signature]));
+    this.#starts.ring();
     this.#handOver();
   }
 
@@ -262,8 +278,15 @@ export class Pool {
     this.#fleet.scale();
   }
 
-  #refuseWaiting({ message }: InitFailure): void {
-    for (const call of this.#lanes.takeAll()) call.end({ kind: "refused", code: "app_not_ready", message });
+  #unready(lane: Lane, { message }: InitFailure, retryAfterSeconds?: number): Refused {
+    if (this.isRetired && lane === "backlog") return DRAINING;
+    const refusal = { kind: "refused", code: "app_not_ready", message } as const;
+    return retryAfterSeconds === undefined ? refusal : { ...refusal, retryAfterSeconds };
+  }
+
+  #refuseWaiting(failure: InitFailure): void {
+    this.#starts.ring();
+    for (const call of this.#lanes.takeAll()) call.end(this.#unready(call.lane, failure));
   }
 
   #onLog(replica: Replica, line: LogLine): void {

@@ -74,7 +74,7 @@ export class Replica implements CallHolder {
     this.#started = started;
     this.#setDeadline(initSeconds, () => {
       const message = `main.py was not ready within deployment_initialization_timeout (${initSeconds} s)`;
-      this.#initFailure = { message, traceback: message };
+      this.#initFailure = { message, traceback: message, isTimeout: true };
       this.kill();
     });
     void this.#outlive(started);

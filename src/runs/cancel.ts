@@ -12,9 +12,13 @@ import type { RunKey } from "./part-writer.ts";
 const TRIES = 20;
 const TRY_MS = 50;
 
-/** Stops runs from outside, wherever they are. */
+/** So many queued runs of a deleted app are looked at together. */
+const PAGE = 100;
+const ORPHAN = new AppError("app_not_found", { message: "The app was deleted before the run began." });
+
+/** Ends runs from outside, wherever they are. */
 export class Canceller {
-  /** Runs that were cancelled in the queue. */
+  /** Runs that ended in the queue. */
   readonly ended = new RunTally();
   readonly #lookup: RunLookup;
   readonly #store: Store;
@@ -46,15 +50,37 @@ export class Canceller {
         known.live.cancel();
         return;
       }
-      if (known.run.state === "queued" && (await this.#endQueued(known))) return;
+      const cancelled = new AppError("cancelled");
+      if (known.run.state === "queued" && (await this.#endQueued(known, cancelled, "cancelled"))) return;
       await sleep(TRY_MS);
     }
     throw new AppError("not_available", { message: "The run is under way in another service." });
   }
 
-  async #endQueued({ run, payload }: KnownRun): Promise<boolean> {
+  /** Ends the queued runs of an app, if it was deleted; their webhooks are told. */
+  async endOrphans(appNumber: number): Promise<void> {
+    const apps = await this.#store.apps.listAll();
+    if (apps.some(({ number }) => number === appNumber)) return;
+    const queued = { appNumber, state: "queued", limit: PAGE } as const;
+    let runs = await this.#store.runs.list(queued);
+    for (let last = runs.at(-1); last; last = runs.at(-1)) {
+      // At once, so that the store commits them together.
+      await Promise.all(runs.map((run) => this.#endOrphan(run)));
+      runs = await this.#store.runs.list({ ...queued, before: last.id });
+    }
+  }
+
+  async #endOrphan(key: RunKey): Promise<void> {
+    const known = await this.#lookup.find(key);
+    if (known?.run.state === "queued") await this.#endQueued(known, ORPHAN, "failure");
+  }
+
+  async #endQueued(
+    { run, payload }: KnownRun,
+    error: AppError,
+    state: "cancelled" | "failure",
+  ): Promise<boolean> {
     const { id, appNumber, createdAt, webhookEndpoint: url } = run;
-    const error = new AppError("cancelled");
     const now = this.#clock.now();
     const body = Buffer.from(errorBody(error, id));
     const contentType = "application/json";
@@ -64,7 +90,8 @@ export class Canceller {
       id,
       run: {
         ...run,
-        state: "cancelled",
+        state,
+        statusCode: state === "cancelled" ? null : error.status,
         completedAt: now,
         updatedAt: now,
         errorCode: error.code,
@@ -87,7 +114,7 @@ export class Canceller {
               createdAt: now,
             },
     });
-    if (hasEnded) this.ended.add(appNumber, "cancelled");
+    if (hasEnded) this.ended.add(appNumber, state);
     if (hasEnded && url !== null) this.#onDeliveries();
     return hasEnded;
   }

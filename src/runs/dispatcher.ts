@@ -1,5 +1,6 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
+import type { Refused } from "../model/outcome.ts";
 import type { ClaimedRun } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
@@ -19,12 +20,18 @@ export type DispatcherParts = {
   readonly owner: string;
   /** Where runs of an app go now; null for an app that takes none. */
   readonly target: (appNumber: number) => RunTarget | null;
+  /** Where a run goes that this version accepted. */
+  readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
+  /** Ends the queued runs of an app, if it was deleted. */
+  readonly endOrphans: (appNumber: number) => Promise<void>;
 };
 
 /** What is known of one app's backlog. */
 type Backlog = {
   /** Claimed and not yet ended. */
   held: number;
+  /** Of those, the ones that the current version's pool knows nothing of. */
+  elsewhere: number;
   /** Places given to runs that are being accepted. */
   reserved: number;
   /** Runs on their way into the store. */
@@ -138,18 +145,21 @@ export class Dispatcher {
 
   /** Counts a run until its end is written down. */
   async #hold(run: LiveRun): Promise<void> {
-    const { appNumber } = run.request.target;
+    const { appNumber, pool } = run.request.target;
     const backlog = this.#backlog(appNumber);
+    const place = this.#parts.target(appNumber)?.pool === pool ? 0 : 1;
     backlog.held += 1;
+    backlog.elsewhere += place;
     await run.settled();
     backlog.held -= 1;
+    backlog.elsewhere -= place;
     this.#pump(appNumber, backlog);
   }
 
   #backlog(appNumber: number): Backlog {
     let backlog = this.#backlogs.get(appNumber);
     if (!backlog) {
-      backlog = { held: 0, reserved: 0, arriving: 0, isClaiming: false, hasMore: false };
+      backlog = { held: 0, elsewhere: 0, reserved: 0, arriving: 0, isClaiming: false, hasMore: false };
       this.#backlogs.set(appNumber, backlog);
     }
     return backlog;
@@ -163,22 +173,28 @@ export class Dispatcher {
   #pump(appNumber: number, backlog: Backlog): void {
     if (this.#isStopping || backlog.isClaiming || !backlog.hasMore) return;
     const target = this.#parts.target(appNumber);
-    const room = target ? target.pool.backlogRoom : 0;
-    if (!target || room <= 0) return;
+    if (!target) {
+      void this.#work(appNumber, backlog, () => this.#parts.endOrphans(appNumber));
+      return;
+    }
+    // What waits for an earlier version takes the place of what could wait for this one: neither piles up.
+    const room = target.pool.backlogRoom - backlog.elsewhere;
+    if (room <= 0) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
     // Many at once, where many wait ahead: a claim for each of a thousand short runs would cost more than they
     // do. A slot that nothing waits for is filled at once.
     if (backlog.held > maxReplicas * replicaConcurrency && room < backlog.held) return;
-    backlog.isClaiming = true;
-    backlog.hasMore = false;
-    void this.#claimAll(target, backlog, room);
+    void this.#work(appNumber, backlog, () => this.#claim(target, backlog, room));
   }
 
-  async #claimAll(target: RunTarget, backlog: Backlog, room: number): Promise<void> {
+  /** One piece of work on a backlog at a time. */
+  async #work(appNumber: number, backlog: Backlog, work: () => Promise<void>): Promise<void> {
+    backlog.isClaiming = true;
+    backlog.hasMore = false;
     try {
-      await this.#claim(target, backlog, room);
+      await work();
       backlog.isClaiming = false;
-      this.#pump(target.appNumber, backlog);
+      this.#pump(appNumber, backlog);
     } catch (error) {
       this.#parts.log.error({ err: error }, "runs could not be claimed; trying again");
       backlog.hasMore = true;
@@ -197,11 +213,26 @@ export class Dispatcher {
       leaseMs: LEASE_MS,
     });
     if (hasMore) backlog.hasMore = true;
-    const current = this.#parts.target(appNumber) ?? target;
-    for (const claimed of runs) this.#begin(claimed, current);
+    for (const claimed of runs) {
+      const current = this.#parts.target(appNumber) ?? target;
+      if (claimed.run.versionId === current.versionId) this.#begin(claimed, current);
+      else await this.#beginEarlier(claimed, current);
+    }
   }
 
-  #begin({ run, fence, payload }: ClaimedRun, target: RunTarget): void {
+  /** A run of an earlier version; one whose version cannot be looked for now goes back into the queue. */
+  async #beginEarlier(claimed: ClaimedRun, current: RunTarget): Promise<void> {
+    const { appNumber, versionId } = claimed.run;
+    try {
+      this.#begin(claimed, (await this.#parts.versionTarget(appNumber, versionId)) ?? current);
+    } catch (error) {
+      this.#parts.log.error({ err: error, versionId }, "the version of a run could not be looked for");
+      this.#begin(claimed, current, { kind: "refused", code: "draining" });
+    }
+  }
+
+  /** Executes a claimed run, or ends it without. */
+  #begin({ run, fence, payload }: ClaimedRun, target: RunTarget, end: Refused | null = null): void {
     const { executor, keeper, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
     const { attempt, interruptions, createdAt, isAsync } = run;
@@ -211,11 +242,10 @@ export class Dispatcher {
     const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook };
     const claim: Claim = { owner, fence, isAsync, attempt, interruptions, createdAt, keyHash: null };
     // A caller who waited has gone with the service that took the call.
-    if (!isAsync || interruptions > MAX_INTERRUPTIONS) {
-      void this.#hold(executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" }));
-      return;
-    }
-    this.#run(request, claim);
+    const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;
+    const outcome: Refused | null = isOver ? { kind: "refused", code: "interrupted" } : end;
+    if (outcome) void this.#hold(executor.endClaimed(request, claim, keeper, outcome));
+    else this.#run(request, claim);
   }
 
   /** Says that we live, and looks for services that do not. */

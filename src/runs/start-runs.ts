@@ -32,6 +32,8 @@ export type RunsParts = {
   readonly webhookAllow: AddressRanges;
   /** Where runs of an app go now; null for an app that takes none. */
   readonly target: (appNumber: number) => RunTarget | null;
+  /** Where a run goes that this version accepted. */
+  readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** How long each app wants its results kept. */
   readonly retentions: () => readonly { readonly appNumber: number; readonly retentionMs: number }[];
   readonly maxRuns: number;
@@ -42,7 +44,7 @@ export type RunsParts = {
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, seal, log, clock, webhookAllow, target } = parts;
+  const { store, seal, log, clock, webhookAllow, target, versionTarget } = parts;
   // Among services that share a database, this one until it ends.
   const owner = randomUUID();
   // Deliveries are due by a clock that cannot be set: a wrong date neither delays nor repeats one.
@@ -88,7 +90,20 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     (started) => started.stop(),
   );
   const executor = new Executor({ clock, store, partWriter }, lightKeeper);
-  const dispatcher = new Dispatcher({ store, executor, keeper, partWriter, clock, log, owner, target });
+  const lookup = new RunLookup(executor, journal, store);
+  const canceller = new Canceller(lookup, store, steadyClock, onDeliveries, target);
+  const dispatcher = new Dispatcher({
+    store,
+    executor,
+    keeper,
+    partWriter,
+    clock,
+    log,
+    owner,
+    target,
+    versionTarget,
+    endOrphans: (appNumber) => canceller.endOrphans(appNumber),
+  });
   await dispatcher.start();
   deliverer.start();
   const sweeper = await life.start(
@@ -97,8 +112,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     (started) => started.stop(),
   );
   sweeper.start();
-  const lookup = new RunLookup(executor, journal, store);
-  const canceller = new Canceller(lookup, store, steadyClock, onDeliveries, target);
   const reserve = await life.start(
     "disk reserve",
     () => new DiskReserve(parts.dataDir, store.kind === "sqlite" ? parts.diskReserveBytes : 0),
@@ -117,6 +130,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     owner,
   });
   return {
+    ownerId: owner,
     executor,
     journal,
     lightKeeper,

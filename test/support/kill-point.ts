@@ -3,9 +3,10 @@ import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import type { Store } from "../../src/store/store.ts";
 
-// A service that dies at a certain write: `node kill-point.ts runs.accept after`. It does so from SIGUSR2 on.
+// A service that dies at a certain write: `node kill-point.ts runs.accept after [part of its input as JSON]`. It
+// does so from SIGUSR2 on.
 
-const [name = "", moment = ""] = process.argv.slice(2);
+const [name = "", moment = "", part = ""] = process.argv.slice(2);
 const [table = "", operation = ""] = name.split(".");
 let isArmed = false;
 
@@ -38,6 +39,7 @@ function withPoint(store: Store): Store {
 
 /** Records of ended runs are written all the time: meant are those with a delivery. */
 function isMeant(input: unknown): boolean {
+  if (part !== "" && !JSON.stringify(input).includes(part)) return false;
   if (name !== "runs.insertFinished") return true;
   return (input as readonly { readonly delivery: unknown }[]).some(({ delivery }) => delivery !== null);
 }

@@ -59,6 +59,7 @@ export class KillableService {
   readonly #env: Record<string, string>;
   #command: Command | null = null;
   #apiUrl = "";
+  #baseUrl = "";
 
   private constructor(
     database: TestDatabase,
@@ -118,6 +119,16 @@ export class KillableService {
     return path.join(this.database.dataDir, "storage", this.projectId);
   }
 
+  /** Of the service that was started last. */
+  get baseUrl(): string {
+    return this.#baseUrl;
+  }
+
+  /** Where the app is called. */
+  get appUrl(): string {
+    return `${this.#apiUrl}/v4/${this.projectId}/app`;
+  }
+
   get command(): Command {
     if (!this.#command) throw new Error("the service was never started");
     return this.#command;
@@ -137,7 +148,9 @@ export class KillableService {
       return null;
     });
     if (!line) return false;
-    this.#apiUrl = (JSON.parse(line[0]) as { apiUrl: string }).apiUrl;
+    const urls = JSON.parse(line[0]) as { apiUrl: string; baseUrl: string };
+    this.#apiUrl = urls.apiUrl;
+    this.#baseUrl = urls.baseUrl;
     return true;
   }
 
@@ -218,7 +231,7 @@ export class KillableService {
   }
 
   async #fetch(place: string, { headers = {}, ...init }: FetchOptions = {}) {
-    const response = await fetch(`${this.#apiUrl}/v4/${this.projectId}/app${place}`, {
+    const response = await fetch(`${this.appUrl}${place}`, {
       ...init,
       headers: { authorization: `Bearer ${this.token}`, ...headers },
     });

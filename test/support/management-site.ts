@@ -91,17 +91,18 @@ export class ManagementSite {
     return this.test.service.owner.projectId;
   }
 
-  /** Sends a request; a path without its slash is of the project. Text is sent as it is. */
+  /** Sends a request; a path without its slash is of the project. Text, bytes and forms are sent as they are. */
   async ask(method: string, url: string, { as = "admin", body, headers }: Asking = {}): Promise<Answered> {
     const token = this.tokens[as];
     const response = await fetch(this.url(url), {
       method,
       headers: {
         ...(token !== null && { authorization: `Bearer ${token}` }),
-        ...(body !== undefined && { "content-type": "application/json" }),
+        // A form says itself what it is.
+        ...(body !== undefined && !(body instanceof FormData) && { "content-type": "application/json" }),
         ...headers,
       },
-      ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      ...(body !== undefined && { body: isSentAsIs(body) ? body : JSON.stringify(body) }),
     });
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, json: parse(text) };
@@ -195,4 +196,8 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+function isSentAsIs(body: unknown): body is string | Uint8Array<ArrayBuffer> | FormData {
+  return typeof body === "string" || body instanceof Uint8Array || body instanceof FormData;
 }

@@ -103,6 +103,7 @@ export async function testPool(app: TestApp): Promise<TestPool> {
   const spec = {
     versionId: randomUUID(),
     bundleDir,
+    python: null,
     environment: {},
     concurrency: config.scaling.replicaConcurrency,
     ignoreExtra: false,

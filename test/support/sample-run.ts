@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { uuidv7 } from "../../src/kit/ids.ts";
 import type { NewDelivery } from "../../src/model/delivery.ts";
 import type { Payload } from "../../src/model/payload.ts";
@@ -5,6 +6,12 @@ import type { Run } from "../../src/model/run.ts";
 import type { EndedRun } from "../../src/store/runs.ts";
 
 const VERSION_ID = uuidv7(Date.now());
+
+/** The id of a run that was accepted then, also of one long ago: ids of `uuidv7` never go back. */
+export function idAt(ms: number): string {
+  const time = Math.floor(ms).toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
+}
 
 /** The record of a sync run that succeeded, with the fields that a test cares about replaced. */
 export function sampleRun(fields: Partial<Run> = {}): Run {

@@ -4,3 +4,11 @@ import type { FastifyRequest } from "fastify";
 export function baseUrlOf(request: FastifyRequest, publicBaseUrl: string | null): string {
   return publicBaseUrl?.replace(/\/+$/, "") ?? `${request.protocol}://${request.host}`;
 }
+
+/** The address of the app endpoints as whoever asks reaches it: the public one, or the gateway's port of the same host. */
+export function apiUrlOf(request: FastifyRequest, publicApiUrl: string | null, apiPort: number): string {
+  if (publicApiUrl !== null) return publicApiUrl.replace(/\/+$/, "");
+  const url = new URL(`${request.protocol}://${request.host}`);
+  url.port = String(apiPort);
+  return url.origin;
+}

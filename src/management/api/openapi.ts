@@ -39,8 +39,9 @@ export function openApiDocument(operations: readonly AnyOperation[]): object {
 }
 
 function describe(operation: AnyOperation): object {
-  const { id, tag, summary, access, params, query, response, givesBytes } = operation;
-  const content = givesBytes ? BYTES : json(schemaOf(response, "output"));
+  const { id, tag, summary, access, params, query, response, givesBytes, givesLines } = operation;
+  const schema = schemaOf(response, "output");
+  const content = givesBytes ? BYTES : givesLines ? { "application/x-ndjson": { schema } } : json(schema);
   const requestBody = bodyOf(operation);
   return {
     operationId: id,

@@ -46,6 +46,8 @@ export type Operation<
   readonly response: Response;
   /** Bytes instead of JSON, the whole file or the range that was asked for. */
   readonly givesBytes?: boolean;
+  /** Lines of JSON as they come, each of the response's form. */
+  readonly givesLines?: boolean;
   /** Of a 400 that has another form than our errors. */
   readonly refusal?: z.ZodType;
   /** What it may answer besides what every operation may. */

@@ -15,7 +15,12 @@ export function cutPage<Entry extends { readonly id: string }>(
 ): { readonly page: readonly Entry[]; readonly nextToken: string } {
   const page = found.slice(0, limit);
   const last = found.length > limit ? page.at(-1) : undefined;
-  return { page, nextToken: last ? Buffer.from(last.id).toString("base64url") : "" };
+  return { page, nextToken: tokenOf(last?.id ?? null) };
+}
+
+/** The token of a list that goes on after that id; empty at its end. */
+export function tokenOf(id: string | null): string {
+  return id === null ? "" : Buffer.from(id).toString("base64url");
 }
 
 /** A list in pages. */

@@ -29,7 +29,7 @@ export const RUN = z.object({
   method: z.string(),
   async: z.boolean(),
   websocket: z.boolean(),
-  status: z.enum(RUN_STATES),
+  status: z.enum([...RUN_STATES, "failed"]),
   statusCode: z.int().nullable(),
   attempt: z.int(),
   createdAt: TIMESTAMP,

@@ -13,8 +13,9 @@ import { startService } from "../../../src/main.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
 import { mount } from "../../../src/management/api/mount.ts";
 import type { Authenticate } from "../../../src/management/api/mount.ts";
-import { attachLogSockets } from "../../../src/management/log-sockets.ts";
+import { logSocket } from "../../../src/management/log-sockets.ts";
 import { logOperations } from "../../../src/management/logs.ts";
+import { attachSockets } from "../../../src/management/sockets.ts";
 import type { Sockets } from "../../../src/management/sockets.ts";
 import { appId } from "../../../src/model/names.ts";
 import { openStore } from "../../../src/store/store.ts";
@@ -164,13 +165,8 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
       return (await service.tokens.admit(bearerToken(authorization))).principal;
     };
     mount(listener, logOperations({ store, logBook: book }), authenticate);
-    const sockets = attachLogSockets(listener.server, {
-      store,
-      logBook: book,
-      authenticate,
-      log,
-      ...options,
-    });
+    const routes = { "/ws-logs": logSocket({ store, logBook: book }) };
+    const sockets = attachSockets(listener.server, routes, { authenticate, log, ...options });
     made.baseUrl = await listener.listen({ host: "127.0.0.1", port: 0 });
     made.book = book;
     made.logStore = logStore;

@@ -58,6 +58,15 @@ export class ByHand {
   readonly store: Store;
   readonly pool = new HandPool();
   readonly target: RunTarget;
+  /** Other versions of the app, by id. */
+  readonly earlier = new Map<string, RunTarget>();
+  /** How often one of them was looked for; a test may have that fail. */
+  looks = 0;
+  lookFor: (() => Promise<null>) | null = null;
+  /** The app is deleted. */
+  isGone = false;
+  /** Numbers of apps whose queued runs were to be ended. */
+  readonly orphaned: number[] = [];
   readonly keeper: ClaimKeeper;
   readonly dispatcher: Dispatcher;
   readonly submitter: Submitter;
@@ -82,7 +91,12 @@ export class ByHand {
     const parts = { store, executor: this.executor, keeper: this.keeper, partWriter, clock, log, owner };
     this.dispatcher = new Dispatcher({
       ...parts,
-      target: (number) => (number === appNumber ? this.target : null),
+      target: (number) => (number === appNumber && !this.isGone ? this.target : null),
+      versionTarget: async (_, versionId) => {
+        this.looks += 1;
+        return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
+      },
+      endOrphans: async (number) => void this.orphaned.push(number),
     });
     const reserve = new DiskReserve("/", 0);
     this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightKeeper, reserve });

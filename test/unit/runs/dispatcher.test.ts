@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
+import { uuidv7 } from "../../../src/kit/ids.ts";
 import { AppError } from "../../../src/model/errors.ts";
+import type { Pool } from "../../../src/replicas/pool.ts";
 import { until } from "../../support/service.ts";
-import { partsByHand } from "./by-hand.ts";
+import { HandPool, partsByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();
 
@@ -107,4 +109,55 @@ test("what a service before left under way is queued again at the start, each wi
   expect((await parts.find(request.id))?.state).toBe("success");
   next.dispatcher.stop();
   dispatcher.stop();
+});
+
+test("a run goes to the version that accepted it, and what waits there takes places of the others", async () => {
+  const parts = byHand();
+  const { submitter, pool, dispatcher, target } = parts;
+  const before = new HandPool();
+  const earlier = { ...target, versionId: uuidv7(1), pool: before as unknown as Pool };
+  pool.room = 0;
+  for (let n = 0; n < 6; n++) {
+    await submitter.submit({ ...parts.request(String(n)), target: n < 5 ? earlier : target });
+  }
+  parts.earlier.set(earlier.versionId, earlier);
+  pool.room = 2;
+  dispatcher.wake(target.appNumber);
+  await until("two came", () => before.calls.length === 2);
+  for (let n = 3; n <= 5; n++) {
+    expect(before.calls.length).toBe(n - 1);
+    before.finish();
+    await until(`${n} came`, () => before.calls.length === n);
+  }
+  before.finish();
+  await until("the last one came", () => pool.calls.length === 1);
+  expect([before.came, pool.came]).toEqual([["0", "1", "2", "3", "4"], ["5"]]);
+});
+
+test("a run whose version is gone goes to the current one; one that cannot be looked for waits again", async () => {
+  const parts = byHand();
+  const { submitter, pool, dispatcher, target } = parts;
+  pool.room = 0;
+  const request = { ...parts.request("old"), target: { ...target, versionId: uuidv7(1) } };
+  await submitter.submit(request);
+  parts.lookFor = () => Promise.reject(new AppError("storage_unavailable"));
+  pool.room = 1;
+  dispatcher.wake(target.appNumber);
+  await until("it was looked for", () => parts.looks > 0);
+  expect(pool.calls).toEqual([]);
+  parts.lookFor = null;
+  await until("it came", () => pool.calls.length === 1);
+  expect(await parts.find(request.id)).toMatchObject({ state: "running", attempt: 1, interruptions: 0 });
+});
+
+test("runs of an app that is not there are left to the one who ends them", async () => {
+  const parts = byHand();
+  const { submitter, pool, dispatcher } = parts;
+  pool.room = 0;
+  await submitter.submit(parts.request("left"));
+  pool.room = 1;
+  parts.isGone = true;
+  dispatcher.wake(parts.target.appNumber);
+  await until("they are to be ended", () => parts.orphaned.length > 0);
+  expect([parts.orphaned[0], pool.calls]).toEqual([parts.target.appNumber, []]);
 });

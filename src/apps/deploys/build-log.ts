@@ -1,0 +1,184 @@
+import { Bell } from "../../kit/bell.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { Log } from "../../kit/log.ts";
+import type { BuildLine, BuildStage, BuildStream } from "../../model/build.ts";
+import { logIdAt } from "../../model/log-line.ts";
+import type { Store } from "../../store/store.ts";
+import { fitText } from "../logs/fit-text.ts";
+
+export type BuildLogParts = { readonly store: Store; readonly clock: Clock; readonly log: Log };
+
+/** A line is on its way to the disk at most this long after it was said. */
+const FLUSH_MS = 100;
+const BATCH_LINES = 200;
+/** Of one build: all of it is in memory until the build ends. */
+const MAX_LINES = 20_000;
+const MAX_CHARS = 4 * 1024 * 1024;
+/** A reader gets so many at once. */
+const PIECE_LINES = 256;
+const NS_PER_MS = 1_000_000n;
+const TAG_CHARS = 14;
+
+/** A line's id: it sorts by time, holds the time as `timestampOf` tells it, and no other line has it. */
+export function buildLineId(buildId: string, { createdAt, number }: BuildLine): string {
+  // Numbers stay below a million: the nanoseconds that they add stay within the line's millisecond.
+  const nanoseconds = BigInt(createdAt) * NS_PER_MS + BigInt(number);
+  return logIdAt(nanoseconds, buildId.replaceAll("-", "").slice(-TAG_CHARS));
+}
+
+/** The log of a build that has not ended; lines are written behind. */
+export class BuildLog {
+  readonly buildId: string;
+  readonly #parts: BuildLogParts;
+  readonly #lines: BuildLine[];
+  readonly #bell = new Bell();
+  #storedCount: number;
+  #chars = 0;
+  #leftOut = 0;
+  #hasEnded = false;
+  #timer: NodeJS.Timeout | null = null;
+  #writing: Promise<void> | null = null;
+
+  /** Goes on after the lines that are stored already. */
+  constructor(buildId: string, stored: readonly BuildLine[], parts: BuildLogParts) {
+    this.buildId = buildId;
+    this.#parts = parts;
+    this.#lines = [...stored];
+    this.#storedCount = stored.length;
+  }
+
+  get lines(): readonly BuildLine[] {
+    return this.#lines;
+  }
+
+  /** Adds what was said, line by line. */
+  say(stage: BuildStage, text: string, stream: BuildStream = "stdout"): void {
+    for (const line of text.trimEnd().split(/\r?\n/)) this.#add(stage, line, stream);
+  }
+
+  /** Resolves when every line is stored, or could not be. */
+  async flush(): Promise<void> {
+    if (this.#leftOut > 0) this.#tellLeftOut();
+    // What a write under way does not take comes with the next.
+    if (this.#writing) await this.#writing;
+    await this.#write();
+  }
+
+  /** Nothing more will be said: who follows it is at its end. */
+  end(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#hasEnded = true;
+    this.#bell.ring();
+  }
+
+  /** Its lines from the first one on as they come, until it ends or the signal says so. */
+  async *follow(signal: AbortSignal): AsyncGenerator<readonly BuildLine[]> {
+    let place = 0;
+    while (!signal.aborted) {
+      const piece = this.#lines.slice(place, place + PIECE_LINES);
+      place += piece.length;
+      if (piece.length > 0) yield piece;
+      else if (this.#hasEnded) return;
+      else await this.#bell.wait(signal);
+    }
+  }
+
+  #add(stage: BuildStage, text: string, stream: BuildStream): void {
+    if (this.#lines.length >= MAX_LINES || this.#chars > MAX_CHARS) {
+      this.#leftOut += 1;
+      return;
+    }
+    this.#push(stage, fitText(text), stream);
+  }
+
+  #push(stage: BuildStage, text: string, stream: BuildStream): void {
+    // Times never go back, whatever the clock does: with the numbers they give each line its place.
+    const createdAt = Math.max(this.#parts.clock.now(), this.#lines.at(-1)?.createdAt ?? 0);
+    this.#lines.push({ number: this.#lines.length + 1, createdAt, stream, stage, text });
+    this.#chars += text.length;
+    this.#timer ??= setTimeout(() => void this.#write(), FLUSH_MS).unref();
+    if (this.#bell.isAwaited) this.#bell.ring();
+  }
+
+  #tellLeftOut(): void {
+    const stage = this.#lines.at(-1)?.stage ?? "build";
+    this.#push(stage, `[millrace] ${this.#leftOut} more lines are left out: the log is full`, "stderr");
+    this.#leftOut = 0;
+  }
+
+  #write(): Promise<void> {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
+    return this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    const { store, log } = this.#parts;
+    const { buildId } = this;
+    try {
+      while (this.#storedCount < this.#lines.length) {
+        const lines = this.#lines.slice(this.#storedCount, this.#storedCount + BATCH_LINES);
+        await store.buildLines.append({ buildId, lines });
+        this.#storedCount += lines.length;
+      }
+    } catch (error) {
+      log.error({ err: error, buildId }, "lines of a build could not be stored");
+    }
+  }
+}
+
+/** The logs of all builds: of those under way in memory, of the others in the store. */
+export class BuildLogs {
+  readonly #parts: BuildLogParts;
+  readonly #open = new Map<string, BuildLog>();
+
+  constructor(parts: BuildLogParts) {
+    this.#parts = parts;
+  }
+
+  /** The log of a build that has not ended. */
+  async open(buildId: string): Promise<BuildLog> {
+    const log = new BuildLog(buildId, await this.read(buildId), this.#parts);
+    this.#open.set(buildId, log);
+    return log;
+  }
+
+  /** Ends a log whose lines are stored. */
+  close(log: BuildLog): void {
+    log.end();
+    this.#open.delete(log.buildId);
+  }
+
+  /** All lines there are now. */
+  async read(buildId: string): Promise<readonly BuildLine[]> {
+    const open = this.#open.get(buildId);
+    if (open) return open.lines;
+    const lines: BuildLine[] = [];
+    for await (const piece of this.#stored(buildId)) lines.push(...piece);
+    return lines;
+  }
+
+  /** The lines after that id, or all, as they come; ends when the build has, or at the signal. */
+  async *follow(
+    buildId: string,
+    after: string | null,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly BuildLine[]> {
+    const open = this.#open.get(buildId);
+    for await (const piece of open ? open.follow(signal) : this.#stored(buildId)) {
+      if (signal.aborted) return;
+      const wanted = after === null ? piece : piece.filter((line) => buildLineId(buildId, line) > after);
+      if (wanted.length > 0) yield wanted;
+    }
+  }
+
+  async *#stored(buildId: string): AsyncGenerator<readonly BuildLine[]> {
+    for (let after = 0; ;) {
+      const lines = await this.#parts.store.buildLines.list({ buildId, after, limit: PIECE_LINES });
+      if (lines.length > 0) yield lines;
+      if (lines.length < PIECE_LINES) return;
+      after = lines.at(-1)?.number ?? after;
+    }
+  }
+}

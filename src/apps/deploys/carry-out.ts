@@ -1,0 +1,207 @@
+import { mkdir, rename, rm } from "node:fs/promises";
+import path from "node:path";
+import { loadAppConfig } from "../../config/app-config.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { Log } from "../../kit/log.ts";
+import type { App, Version } from "../../model/app.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import type { BuildStatus } from "../../model/build.ts";
+import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Store } from "../../store/store.ts";
+import { prepareBuild } from "../builds/build.ts";
+import { copyFolder } from "../bundles/copy.ts";
+import { extractBundle } from "../bundles/extract.ts";
+import type { BundlePatterns } from "../bundles/list-files.ts";
+import { syncFolder } from "../bundles/place-folder.ts";
+import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
+import type { BuildLog } from "./build-log.ts";
+import { DeployFailure } from "./deploy-failure.ts";
+import { thisHost } from "./deploy-request.ts";
+import type { DeployPlaces } from "./places.ts";
+import { sizeText } from "./size-text.ts";
+
+export type CarryOutParts = {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly places: DeployPlaces;
+  readonly dataDir: string;
+  /** The service's own. */
+  readonly python: Interpreter;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** An upload. */
+export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
+
+/** Where a bundle comes from: an upload, or a folder on this machine that is taken as it is, untried. */
+export type Source =
+  | ZipSource
+  | {
+      readonly kind: "folder";
+      readonly folder: string;
+      readonly patterns: BundlePatterns;
+      readonly hash: string;
+    };
+
+/** A deploy whose turn has come. */
+export type Deploy = {
+  readonly buildId: string;
+  readonly app: App;
+  readonly payload: unknown;
+  readonly source: Source;
+  readonly log: BuildLog;
+  readonly signal: AbortSignal;
+  /** From here on it cannot be stopped. */
+  readonly onSwitch: () => void;
+};
+
+/**
+ * Takes a deploy from its source to a version that serves: extract, build, check, switch. Each status is stored
+ * before what it names begins. When it throws, nothing of it is left but its log.
+ */
+export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<LiveApp> {
+  const { buildId, app, log, signal } = deploy;
+  await move(deploy, parts, "building");
+  const bundleDir = await unpack(deploy, parts);
+  const config = readConfig(deploy, bundleDir);
+  const built = await build(deploy, parts, bundleDir, config);
+  signal.throwIfAborted();
+  await move(deploy, parts, "initializing");
+  const version = await keep(deploy, parts, { bundleDir, config, ...built });
+  let candidate: Candidate | null = null;
+  try {
+    candidate = parts.catalog.prepare(app, version);
+    if (deploy.source.kind === "zip") await check(candidate, deploy);
+    signal.throwIfAborted();
+    deploy.onSwitch();
+    log.say("switch", `moving the calls to version ${version.number}…`);
+    const live = await parts.catalog.activate(candidate);
+    log.say("switch", `version ${version.number} serves`);
+    return live;
+  } catch (error) {
+    await candidate?.discard();
+    await forgetVersion(parts, { ...app, versionId: buildId });
+    throw error;
+  }
+}
+
+/** Removes a version that does not serve, its row and then its folder. */
+export async function forgetVersion(
+  { store, places }: Pick<CarryOutParts, "store" | "places">,
+  {
+    projectId,
+    name,
+    versionId,
+  }: { readonly projectId: string; readonly name: string; readonly versionId: string },
+): Promise<void> {
+  await store.versions.remove([versionId]);
+  // One that serves is not removed: the switch may have been stored although it was reported as failed.
+  if (await store.versions.find(versionId)) return;
+  await rm(places.bundleOf({ projectId, name }, versionId), { recursive: true, force: true });
+}
+
+async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: BuildStatus): Promise<void> {
+  if (await store.builds.move({ id: buildId, to, now: clock.now() })) return;
+  throw new DeployFailure("cancelled", "the build was ended from elsewhere");
+}
+
+async function unpack({ buildId, source, log, signal }: Deploy, { places }: CarryOutParts): Promise<string> {
+  const bundleDir = path.join(places.workOf(buildId), "bundle");
+  await mkdir(places.workOf(buildId), { recursive: true, mode: 0o700 });
+  if (source.kind === "folder") {
+    await copyFolder(source.folder, bundleDir, source.patterns);
+    return bundleDir;
+  }
+  const { files, bytes } = await extractBundle(source.file, bundleDir, { signal });
+  await rm(source.file, { force: true });
+  log.say("extract", `${files === 1 ? "1 file" : `${files} files`}, ${sizeText(bytes)}`);
+  return bundleDir;
+}
+
+function readConfig({ payload, log }: Deploy, bundleDir: string): AppConfig {
+  const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost() });
+  for (const warning of warnings) log.say("extract", `warning: ${warning}`, "stderr");
+  return config;
+}
+
+async function build(
+  { buildId, source, log, signal }: Deploy,
+  { dataDir, python }: CarryOutParts,
+  bundleDir: string,
+  config: AppConfig,
+): Promise<Pick<Version, "environment" | "python">> {
+  if (source.kind === "folder" && !hasToBeBuilt(config)) return { environment: null, python: null };
+  return await prepareBuild({
+    buildId,
+    bundleDir,
+    config,
+    dataDir,
+    python,
+    say: (text, stream) => log.say("build", text, stream),
+    signal,
+  });
+}
+
+/** Whether more is asked for than the files and the service's own Python. */
+function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): boolean {
+  const { pip, apt, conda, paths } = dependencies;
+  const { pythonVersion, preBuildCommands, shellCommands } = deployment;
+  return (
+    customRuntime !== null ||
+    pythonVersion !== null ||
+    [...preBuildCommands, ...shellCommands].length > 0 ||
+    [pip, apt, conda].some((packages) => Object.keys(packages).length > 0) ||
+    Object.values(paths).some((file) => file !== null)
+  );
+}
+
+/** The bundle in its place for good, then the version's row: a row without its folder never stands. */
+async function keep(
+  { buildId, app, source }: Deploy,
+  { store, places, clock }: CarryOutParts,
+  made: { readonly bundleDir: string; readonly config: AppConfig } & Pick<Version, "environment" | "python">,
+): Promise<Version> {
+  const bundleDir = places.bundleOf(app, buildId);
+  await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
+  await rename(made.bundleDir, bundleDir);
+  await syncFolder(path.dirname(bundleDir));
+  try {
+    return await store.versions.insert({
+      ...made,
+      id: buildId,
+      appNumber: app.number,
+      bundleDir,
+      bundleHash: source.kind === "folder" ? source.hash : null,
+      createdAt: clock.now(),
+    });
+  } catch (error) {
+    await rm(bundleDir, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** Starts one replica; throws how that failed. */
+async function check(candidate: Candidate, { log, signal }: Deploy): Promise<void> {
+  const startedAt = performance.now();
+  log.say("check", "starting one replica to see that it does…");
+  const result = await candidate.check(signal);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(2);
+  switch (result.kind) {
+    case "ready": {
+      const names = result.functions.map(({ name }) => name).join(", ");
+      log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no functions to call" : names}`);
+      return;
+    }
+    case "failed": {
+      const lines = result.traceback.trimEnd().split("\n");
+      // The last thing said is why.
+      if (lines.at(-1) !== result.message) lines.push(result.message);
+      throw new DeployFailure("init_failure", result.message, lines);
+    }
+    case "timeout": {
+      const key = "deployment_initialization_timeout";
+      throw new DeployFailure("init_timeout", `the app was not ready after ${seconds} s: see ${key}`);
+    }
+  }
+}

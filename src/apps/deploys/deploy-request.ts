@@ -1,0 +1,48 @@
+import { availableParallelism } from "node:os";
+import { readAppConfig } from "../../config/app-config.ts";
+import { APP_KEYS } from "../../config/app-shape.ts";
+import { ConfigError } from "../../config/problems.ts";
+import { AppError } from "../../model/errors.ts";
+
+/** The members of a deploy's payload that say how the app is to be; the others are the client's own affair. */
+export const PAYLOAD_MEMBERS: readonly string[] = [
+  "runtime",
+  "cerebrium_toml",
+  ...APP_KEYS.flatMap(({ payload }) => payload ?? []),
+];
+
+/** What a deploy asks for. */
+export type DeployRequest = {
+  readonly name: string;
+  /** The payload's members that count: nothing else of it is kept, no secret above all. */
+  readonly payload: Readonly<Record<string, unknown>>;
+};
+
+/** What this machine contributes to an app's configuration. */
+export function thisHost(): { readonly cpuCount: number } {
+  return { cpuCount: availableParallelism() };
+}
+
+/** Reads a deploy's payload; throws `deploy_invalid` with all that is wrong with it. */
+export function readDeployRequest(payload: Readonly<Record<string, unknown>>): DeployRequest {
+  const kept = Object.fromEntries(
+    PAYLOAD_MEMBERS.filter((member) => Object.hasOwn(payload, member)).map((member) => [
+      member,
+      payload[member],
+    ]),
+  );
+  try {
+    const { config } = readAppConfig({ payload: kept, host: thisHost() });
+    const { name } = config.deployment;
+    if (name !== null) return { name, payload: kept };
+  } catch (error) {
+    if (error instanceof ConfigError) throw invalid(error.problems);
+    throw error;
+  }
+  throw invalid(["name must be given: the app's name"]);
+}
+
+function invalid(problems: readonly string[]): AppError {
+  const details = problems.map((problem) => ({ problem }));
+  return new AppError("deploy_invalid", { message: problems.join("; "), details });
+}

@@ -1,0 +1,180 @@
+import { rm } from "node:fs/promises";
+import type { App } from "../../model/app.ts";
+import { BUILD_STATUSES, isFinalBuild } from "../../model/build.ts";
+import type { BuildStatus } from "../../model/build.ts";
+import { AppError } from "../../model/errors.ts";
+import type { LiveApp } from "../catalog.ts";
+import type { BuildLog, BuildLogs } from "./build-log.ts";
+import { BuildQueue } from "./build-queue.ts";
+import { carryOut } from "./carry-out.ts";
+import type { CarryOutParts, Source } from "./carry-out.ts";
+import { DeployFailure, failureOf } from "./deploy-failure.ts";
+import { sizeText } from "./size-text.ts";
+
+export type UnderWayParts = CarryOutParts & { readonly logs: BuildLogs };
+
+/** A build that has not ended. */
+type Open = {
+  readonly id: string;
+  readonly app: App;
+  readonly payload: unknown;
+  readonly log: BuildLog;
+  /** Aborted with how it is to end. */
+  readonly ending: AbortController;
+  /** What became of its source: null while it waits for one. */
+  work: Promise<LiveApp> | null;
+  /** It takes over the calls, which nothing stops. */
+  isSwitching: boolean;
+};
+
+const MAX_AT_ONCE = 2;
+/** Builds of each app that are remembered, apart from those whose version is. */
+const KEPT_BUILDS = 100;
+
+/** Every build that has not ended, from its birth to its one end. */
+export class BuildsUnderWay {
+  readonly #parts: UnderWayParts;
+  readonly #queue = new BuildQueue(MAX_AT_ONCE);
+  readonly #open = new Map<string, Open>();
+  readonly #ended = new Map(BUILD_STATUSES.filter(isFinalBuild).map((status) => [status, 0]));
+
+  constructor(parts: UnderWayParts) {
+    this.#parts = parts;
+  }
+
+  /** How many have ended, by how. */
+  get ended(): ReadonlyMap<BuildStatus, number> {
+    return this.#ended;
+  }
+
+  has(buildId: string): boolean {
+    return this.#open.has(buildId);
+  }
+
+  /** The ids of an app's builds. */
+  ofApp(appNumber: number): string[] {
+    return [...this.#open.values()].filter(({ app }) => app.number === appNumber).map(({ id }) => id);
+  }
+
+  /** Whether it still waits for its source. */
+  isWaiting(buildId: string): boolean {
+    const open = this.#open.get(buildId);
+    return open !== undefined && open.work === null && !open.ending.signal.aborted;
+  }
+
+  /** Takes a build in; it waits for its source. */
+  async add(id: string, app: App, payload: unknown): Promise<void> {
+    const log = await this.#parts.logs.open(id);
+    const ending = new AbortController();
+    this.#open.set(id, { id, app, payload, log, ending, work: null, isSwitching: false });
+  }
+
+  /** Forgets a build that came to nothing before it was stored. */
+  drop(buildId: string): void {
+    const open = this.#open.get(buildId);
+    if (open) this.#parts.logs.close(open.log);
+    this.#open.delete(buildId);
+  }
+
+  /** Lets a waiting build go its way; resolves with what then serves, rejects with how it ended otherwise. */
+  start(buildId: string, source: Source): Promise<LiveApp> {
+    const open = this.#open.get(buildId);
+    if (!open || !this.isWaiting(buildId)) throw new Error(`the build ${buildId} does not wait`);
+    if (source.kind === "zip") open.log.say("upload", `${sizeText(source.bytes)} received`);
+    if (this.#queue.isFull(open.app.number)) open.log.say("upload", "waiting for another build to end");
+    open.work = this.#work(open, source);
+    // Whoever wants to know asks; the build's own record tells the others.
+    open.work.catch(() => undefined);
+    return open.work;
+  }
+
+  /** Ends a build at once; resolves when nothing is left of it. Throws `build_finished` when it was too late. */
+  async cancel(buildId: string): Promise<void> {
+    const open = this.#open.get(buildId);
+    if (!open) throw new AppError("build_finished");
+    if (!open.isSwitching) await this.#stop(open, new DeployFailure("cancelled", "the build was cancelled"));
+    else await open.work;
+    const ended = await this.#parts.store.builds.find(buildId);
+    if (ended?.status !== "cancelled") throw new AppError("build_finished");
+  }
+
+  /** Ends a build that still waits for its source. */
+  async giveUp(buildId: string, message: string): Promise<void> {
+    const open = this.#open.get(buildId);
+    if (open && this.isWaiting(buildId)) await this.#stop(open, new DeployFailure("build_failure", message));
+  }
+
+  /** Ends all that have their source; those that wait for it go on waiting at the next start. */
+  async stop(message: string): Promise<void> {
+    const working = [...this.#open.values()].filter(({ work }) => work !== null);
+    await Promise.all(
+      working.map(async (open) => {
+        if (!open.isSwitching) open.ending.abort(new DeployFailure("build_failure", message));
+        await open.work?.catch(() => undefined);
+      }),
+    );
+  }
+
+  async #stop(open: Open, how: DeployFailure): Promise<void> {
+    open.ending.abort(how);
+    open.work ??= this.#end(open, how);
+    await open.work.catch(() => undefined);
+  }
+
+  async #work(open: Open, source: Source): Promise<LiveApp> {
+    const { signal } = open.ending;
+    const deploy = {
+      ...open,
+      buildId: open.id,
+      source,
+      signal,
+      onSwitch: () => {
+        open.isSwitching = true;
+      },
+    };
+    try {
+      const live = await this.#queue.run(open.app.number, () => carryOut(deploy, this.#parts), signal);
+      await this.#finish(open, source, "success", null);
+      return live;
+    } catch (error) {
+      return await this.#end(open, signal.aborted ? signal.reason : error, source);
+    }
+  }
+
+  /** Writes down why it failed, and throws it. */
+  async #end(open: Open, error: unknown, source?: Source): Promise<never> {
+    const failure = failureOf(error) ?? this.#ourFault(open, error);
+    const stage = open.log.lines.at(-1)?.stage ?? "upload";
+    for (const line of failure.lines) open.log.say(stage, line, "stderr");
+    await this.#finish(open, source ?? null, failure.status, failure.message);
+    throw failure;
+  }
+
+  #ourFault({ id }: Open, error: unknown): DeployFailure {
+    this.#parts.log.error({ err: error, buildId: id }, "a build failed on an error of ours");
+    return new DeployFailure("build_failure", "the service met an error of its own; deploy again");
+  }
+
+  /** First what is left over goes, then the end is stored, then those who follow learn of it. */
+  async #finish(
+    open: Open,
+    source: Source | null,
+    status: BuildStatus,
+    message: string | null,
+  ): Promise<void> {
+    const { store, places, clock, logs, log } = this.#parts;
+    try {
+      await rm(places.workOf(open.id), { recursive: true, force: true });
+      if (source?.kind === "zip") await rm(source.file, { force: true });
+      await open.log.flush();
+      await store.builds.move({ id: open.id, to: status, message, now: clock.now() });
+      await store.builds.prune({ appNumber: open.app.number, keep: KEPT_BUILDS });
+    } catch (error) {
+      // The sweep finds it again: it is not under way, and not ended.
+      log.error({ err: error, buildId: open.id }, "the end of a build could not be stored");
+    }
+    this.#ended.set(status, (this.#ended.get(status) ?? 0) + 1);
+    this.#open.delete(open.id);
+    logs.close(open.log);
+  }
+}

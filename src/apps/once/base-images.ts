@@ -1,0 +1,137 @@
+import { randomUUID } from "node:crypto";
+import { access, mkdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { within } from "../../kit/within.ts";
+import type { App } from "../../model/app.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import { AppError } from "../../model/errors.ts";
+import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import { BuildError } from "../builds/build-error.ts";
+import { prepareBuild } from "../builds/build.ts";
+import type { AppLogLine } from "../catalog.ts";
+import { defaultConfig } from "./default-config.ts";
+
+export type BaseImageParts = {
+  readonly dataDir: string;
+  readonly python: Interpreter;
+  readonly onLog: (line: AppLogLine) => void;
+};
+
+type Packages = Readonly<Record<string, string>>;
+
+/** What files are to find when they run. */
+export type BaseImageWish = {
+  readonly pip: Packages;
+  readonly apt: Packages;
+  readonly conda: Packages;
+  readonly preBuildCommands: readonly string[];
+  readonly shellCommands: readonly string[];
+  readonly baseImage: string | null;
+};
+
+/** The digest is empty until it is ready. */
+export type BaseImage = { readonly status: "ready" | "building"; readonly digest: string };
+
+/** Clients ask 15 times, 2 s after each answer, and give up on one that takes longer than half a minute. */
+const WAIT_MS = 20_000;
+const MAX_BEGUN = 100;
+/** The digest where nothing is to be installed. */
+const NOTHING = "none";
+const DIGEST = /^(?:own-)?[0-9a-f][0-9a-f-]{7,127}$/;
+const NO_PATHS = { pip: null, apt: null, conda: null };
+
+/** Installed packages for files that run once: the same environments as of apps, named by their hash. */
+export class BaseImages {
+  readonly #parts: BaseImageParts;
+  readonly #environments: string;
+  /** By wish; one that has ended stays until somebody was told. */
+  readonly #begun = new Map<string, Promise<string>>();
+  readonly #stopping = new AbortController();
+
+  constructor(parts: BaseImageParts) {
+    this.#parts = parts;
+    this.#environments = path.join(parts.dataDir, "environments");
+  }
+
+  /** Has the packages installed, and waits a while for it. Throws `deploy_invalid` with what is wrong. */
+  async make(app: App, wish: BaseImageWish): Promise<BaseImage> {
+    const key = `${app.number} ${JSON.stringify(wish)}`;
+    const making = this.#begun.get(key) ?? this.#begin(key, app, wish);
+    let digest: string | null;
+    try {
+      digest = await within(WAIT_MS, making);
+    } catch (error) {
+      this.#begun.delete(key);
+      throw error instanceof BuildError ? new AppError("deploy_invalid", { message: error.message }) : error;
+    }
+    if (digest === null) return { status: "building", digest: "" };
+    this.#begun.delete(key);
+    return { status: "ready", digest };
+  }
+
+  /** The folder of that digest's packages, null for none. Throws `bad_request` when it is not there. */
+  async find(digest: string): Promise<string | null> {
+    if (digest === NOTHING) return null;
+    const environment = path.join(this.#environments, digest);
+    const isThere = DIGEST.test(digest) && (await exists(path.join(environment, "bin", "python")));
+    if (!isThere)
+      throw new AppError("bad_request", { message: "There is no such imageDigest; make it again." });
+    return environment;
+  }
+
+  /** Ends what is being installed. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.allSettled(this.#begun.values());
+  }
+
+  #begin(key: string, app: App, wish: BaseImageWish): Promise<string> {
+    this.#stopping.signal.throwIfAborted();
+    if (this.#begun.size >= MAX_BEGUN) this.#begun.delete(this.#begun.keys().next().value ?? "");
+    const making = this.#make(app, wish);
+    // Whoever asks next is told.
+    making.catch(() => undefined);
+    this.#begun.set(key, making);
+    return making;
+  }
+
+  async #make(app: App, wish: BaseImageWish): Promise<string> {
+    const { dataDir, python, onLog } = this.#parts;
+    const buildId = randomUUID();
+    const bundleDir = path.join(dataDir, "work", buildId);
+    const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
+    try {
+      await mkdir(bundleDir, { recursive: true, mode: 0o700 });
+      await writeFile(path.join(bundleDir, "main.py"), "");
+      const { environment } = await prepareBuild({
+        buildId,
+        bundleDir,
+        config: configOf(wish),
+        dataDir,
+        python,
+        say: (text, stream = "stdout") =>
+          onLog({ ...where, replicaId: "base-image", runId: null, stream, text }),
+        signal: this.#stopping.signal,
+      });
+      return environment === null ? NOTHING : path.basename(environment);
+    } finally {
+      await rm(bundleDir, { recursive: true, force: true });
+    }
+  }
+}
+
+function configOf({ pip, apt, conda, preBuildCommands, shellCommands, baseImage }: BaseImageWish): AppConfig {
+  const config = defaultConfig();
+  return {
+    ...config,
+    deployment: { ...config.deployment, preBuildCommands, shellCommands, dockerBaseImageUrl: baseImage },
+    dependencies: { pip, apt, conda, paths: NO_PATHS },
+  };
+}
+
+async function exists(file: string): Promise<boolean> {
+  return await access(file).then(
+    () => true,
+    () => false,
+  );
+}

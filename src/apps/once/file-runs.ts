@@ -1,0 +1,246 @@
+import { mkdir, rm, stat } from "node:fs/promises";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../../kit/clock.ts";
+import { uuidv7 } from "../../kit/ids.ts";
+import type { Log } from "../../kit/log.ts";
+import type { App } from "../../model/app.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import { AppError } from "../../model/errors.ts";
+import { isFileRun } from "../../model/file-run.ts";
+import type { Run } from "../../model/run.ts";
+import type { Store } from "../../store/store.ts";
+import { appEnvironment } from "../../replicas/process/environment.ts";
+import { runKept } from "../builds/run-kept.ts";
+import { appVariables } from "../app-variables.ts";
+import type { AppLogLine } from "../catalog.ts";
+import { WHOLE_PROJECT } from "../secrets.ts";
+import type { Secrets } from "../secrets.ts";
+import { abandonedRun, endedRun, startedRun } from "./file-run.ts";
+import type { FileRunEnd, FileRunRequest } from "./file-run.ts";
+import { defaultConfig } from "./default-config.ts";
+import { unpackTar } from "./unpack-tar.ts";
+
+export type FileRunsParts = {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly dataDir: string;
+  /** The service's own interpreter. */
+  readonly python: string;
+  /** This process, among those that share the database. */
+  readonly ownerId: string;
+  readonly onLog: (line: AppLogLine) => void;
+  readonly secrets: Pick<Secrets, "read">;
+  /** The configuration of what the app serves; undefined when it serves nothing. */
+  readonly configOf: (appNumber: number) => AppConfig | undefined;
+};
+
+export type FileToRun = FileRunRequest & {
+  /** The folder of its packages; null when it has none. */
+  readonly environment: string | null;
+  /**
+   * Has the archive unpacked as it arrives, and resolves with the JSON for `--data`, or null for none.
+   */
+  readonly receive: (unpack: (tar: AsyncIterable<Buffer>) => Promise<void>) => Promise<string | null>;
+};
+
+/** Each is processes and a folder: more at once would take the machine from the apps. */
+const MAX_AT_ONCE = 32;
+/** Of one argument of a process Linux takes 128 KiB, its end included. */
+const MAX_DATA_BYTES = 128_000;
+const LOOK_MS = 30_000;
+const LOOK_RUNS = 1_000;
+const RETRY_MS = 1_000;
+
+/** A run whose file and folder are there. */
+type ReadyRun = {
+  readonly run: Run;
+  readonly app: App;
+  readonly file: FileToRun;
+  readonly data: string | null;
+  readonly folder: string;
+};
+
+/** Runs of files that are sent, run once and gone: each has a folder of its own, a record, and lines in its app's log. */
+export class FileRuns {
+  readonly #parts: FileRunsParts;
+  readonly #dir: string;
+  readonly #running = new Set<Promise<void>>();
+  readonly #stopping = new AbortController();
+  /** With those that are still arriving. */
+  #count = 0;
+  #isClosed = false;
+  #looking: NodeJS.Timeout | null = null;
+
+  constructor(parts: FileRunsParts) {
+    this.#parts = parts;
+    this.#dir = path.join(parts.dataDir, "once");
+  }
+
+  /** Clears up what a service that is gone has left. */
+  async start(): Promise<void> {
+    await rm(this.#dir, { recursive: true, force: true });
+    await this.#endAbandoned();
+    this.#looking = setInterval(() => {
+      this.#endAbandoned().catch((error: unknown) =>
+        this.#parts.log.error({ err: error }, "runs of files could not be looked for"),
+      );
+    }, LOOK_MS).unref();
+  }
+
+  /** Receives a file with what is around it and starts it; resolves with the run's id. */
+  async run(app: App, file: FileToRun): Promise<string> {
+    if (this.#isClosed) throw new AppError("draining");
+    if (this.#count >= MAX_AT_ONCE) {
+      throw new AppError("queue_full", { message: `${MAX_AT_ONCE} files run already; try again shortly.` });
+    }
+    const { clock } = this.#parts;
+    const createdAt = clock.now();
+    const id = uuidv7(createdAt);
+    const folder = path.join(this.#dir, id);
+    this.#count += 1;
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      const data = await file.receive((tar) => unpackTar(tar, folder));
+      if (data !== null && Buffer.byteLength(data) > MAX_DATA_BYTES) {
+        const message = `The data may have ${MAX_DATA_BYTES} bytes: it is an argument of a process.`;
+        throw new AppError("body_too_large", { message });
+      }
+      await requireFile(folder, file.fileName);
+      const run = startedRun(file, { id, appNumber: app.number, createdAt, startedAt: clock.now() });
+      await this.#accept(run);
+      const running = this.#run({ run, app, file, data, folder }).finally(() => {
+        this.#running.delete(running);
+        this.#count -= 1;
+      });
+      this.#running.add(running);
+      return id;
+    } catch (error) {
+      this.#count -= 1;
+      await this.#remove(folder);
+      throw error;
+    }
+  }
+
+  /** No new ones; resolves when those under way have ended. */
+  async drain(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(this.#running);
+  }
+
+  /** Ends those under way, and resolves when that is written down. */
+  async stop(): Promise<void> {
+    if (this.#looking) clearInterval(this.#looking);
+    this.#stopping.abort();
+    await this.drain();
+  }
+
+  async #accept(run: Run): Promise<void> {
+    const { store, ownerId: owner } = this.#parts;
+    const payload = { input: null, result: null, contentType: null, isBare: false, sealedSecret: null };
+    await store.runs.accept([{ run, payload, owner }]);
+  }
+
+  /** To its end, written down; never rejects. */
+  async #run(ready: ReadyRun): Promise<void> {
+    const { run, folder } = ready;
+    const end = await this.#execute(ready).catch((error: unknown): FileRunEnd => {
+      this.#parts.log.error({ err: error, runId: run.id }, "a file could not be run");
+      return "interrupted";
+    });
+    await this.#remove(folder);
+    await this.#keepEnd(endedRun(run, end, this.#parts.clock.now()));
+  }
+
+  async #execute({ run, app, file, data, folder }: ReadyRun): Promise<FileRunEnd> {
+    const { python, configOf, onLog } = this.#parts;
+    const { scaling } = configOf(app.number) ?? defaultConfig();
+    const { environment } = file;
+    const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
+    const variables = await this.#variables(app, environment, {
+      RUN_ID: run.id,
+      // Where the main block that clients append to a file without one looks for it.
+      ...(data !== null && { CEREBRIUM_INPUT_DATA: data }),
+    });
+    const late = AbortSignal.timeout(scaling.responseGracePeriodSeconds * 1000);
+    const kept = {
+      program: environment === null ? python : path.join(environment, "bin", "python"),
+      args: argumentsOf(file, data),
+      cwd: folder,
+      env: appEnvironment(process.env, variables),
+      onLine: (text: string, stream: "stdout" | "stderr") =>
+        onLog({ ...where, replicaId: run.id, runId: run.id, stream, text }),
+    };
+    try {
+      return await runKept(python, kept, AbortSignal.any([late, this.#stopping.signal]));
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return "interrupted";
+      if (late.aborted) return "timed_out";
+      throw error;
+    }
+  }
+
+  async #variables(
+    app: App,
+    environment: string | null,
+    own: Readonly<Record<string, string>>,
+  ): Promise<Record<string, string>> {
+    const { secrets, dataDir } = this.#parts;
+    const { projectId, number: appNumber } = app;
+    const storageDir = path.join(dataDir, "storage", projectId);
+    await mkdir(storageDir, { recursive: true, mode: 0o700 });
+    const [ofProject, ofApp] = await Promise.all(
+      [WHOLE_PROJECT, appNumber].map((number) => secrets.read({ projectId, appNumber: number })),
+    );
+    return appVariables(app, { storageDir, secrets: { ...ofProject, ...ofApp }, environment, own });
+  }
+
+  /** Until it works: what has happened must not be lost because the storage is away for a while. */
+  async #keepEnd(run: Run): Promise<void> {
+    const { store, ownerId: owner, log } = this.#parts;
+    for (;;) {
+      try {
+        await store.claims.finish([{ run, fence: 1, owner, result: null, part: null, delivery: null }]);
+        return;
+      } catch (error) {
+        log.error({ err: error, runId: run.id }, "the end of a file's run could not be stored");
+        if (this.#stopping.signal.aborted) return;
+        await sleep(RETRY_MS);
+      }
+    }
+  }
+
+  /** Of apps that serve nothing: the dispatcher has nowhere to take those to, and they would wait for ever. */
+  async #endAbandoned(): Promise<void> {
+    const { store, clock } = this.#parts;
+    for (const appNumber of await store.claims.backlog()) {
+      const queued = await store.runs.list({ appNumber, state: "queued", limit: LOOK_RUNS });
+      for (const run of queued.filter(isFileRun)) {
+        const { id } = run;
+        await store.claims.endQueued({ appNumber, id, run: abandonedRun(run, clock.now()), result: null });
+      }
+    }
+  }
+
+  async #remove(folder: string): Promise<void> {
+    await rm(folder, { recursive: true, force: true }).catch((error: unknown) =>
+      this.#parts.log.warn({ err: error, folder }, "the folder of a file's run could not be removed"),
+    );
+  }
+}
+
+function argumentsOf({ fileName, functionName }: FileToRun, data: string | null): string[] {
+  return [
+    // Python would take it for an option.
+    fileName.startsWith("-") ? `./${fileName}` : fileName,
+    ...(functionName === null ? [] : [functionName]),
+    ...(data === null ? [] : ["--data", data]),
+  ];
+}
+
+async function requireFile(folder: string, fileName: string): Promise<void> {
+  const found = await stat(path.join(folder, fileName)).catch(() => null);
+  if (found?.isFile()) return;
+  throw new AppError("upload_invalid", { message: `There is no ${fileName} in the archive.` });
+}

@@ -1,0 +1,96 @@
+import { chmod, mkdir, open } from "node:fs/promises";
+import path from "node:path";
+import { BLOCK_BYTES, BadTar, readHeader, readPax } from "../../kit/tar/header.ts";
+import type { TarHeader } from "../../kit/tar/header.ts";
+import { AppError } from "../../model/errors.ts";
+import { judgeEntryName, showName } from "../bundles/entry-names.ts";
+import { ByteSource } from "./byte-source.ts";
+
+const MAX_PAX_BYTES = 64 * 1024;
+const MAX_ENTRIES = 20_000;
+const CHUNK_BYTES = 256 * 1024;
+
+/** How many bytes an archive may have, as it comes: it is not compressed. */
+export const MAX_TAR_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Writes the files of an uncompressed tar into a folder that is there and empty. Throws `upload_invalid` for
+ * anything but plain files and folders below it, and for one that breaks off; `body_too_large` past the limit.
+ */
+export async function unpackTar(from: AsyncIterable<Buffer>, into: string): Promise<void> {
+  const source = new ByteSource(from, MAX_TAR_BYTES);
+  try {
+    for (let count = 0; ; count++) {
+      const header = await nextHeader(source);
+      if (!header) break;
+      if (count === MAX_ENTRIES) throw new BadTar(`more than ${MAX_ENTRIES} entries`);
+      await unpackEntry(source, header, into);
+    }
+  } catch (error) {
+    throw uploadError(error);
+  }
+}
+
+async function nextHeader(source: ByteSource): Promise<TarHeader | null> {
+  const header = readHeader(await source.take(BLOCK_BYTES));
+  if (header?.kind !== "pax") return header;
+  if (header.sizeBytes > MAX_PAX_BYTES) throw new BadTar("a header is too large");
+  const { path: name, linkpath, size } = readPax(await source.take(header.sizeBytes));
+  await source.take(padding(header.sizeBytes));
+  const next = readHeader(await source.take(BLOCK_BYTES));
+  if (!next || next.kind === "pax") throw new BadTar("an extended header without its entry");
+  const sizeBytes = size === undefined ? next.sizeBytes : Number(size);
+  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("a size is none");
+  return { ...next, name: name ?? next.name, target: linkpath ?? next.target, sizeBytes };
+}
+
+async function unpackEntry(
+  source: ByteSource,
+  { name, kind, mode, sizeBytes }: TarHeader,
+  into: string,
+): Promise<void> {
+  if (kind === "link") throw new BadTar(`${showName(name)} is a link`);
+  // What `tar` calls the folder itself.
+  const inner = name.replace(/^(?:\.\/+)+/, "");
+  if (kind === "directory" && (inner === "" || inner === ".")) return;
+  const judged = judgeEntryName(Buffer.from(inner));
+  if (judged.kind === "refused") throw new BadTar(`${showName(name)} ${judged.problem}`);
+  const { names, isFolder } = judged.name;
+  if (kind === "directory") {
+    await mkdir(path.join(into, ...names), { recursive: true });
+    return;
+  }
+  if (isFolder) throw new BadTar(`${showName(name)} is the name of a folder`);
+  const target = path.join(into, ...names);
+  await mkdir(path.dirname(target), { recursive: true });
+  const file = await open(target, "wx", 0o644);
+  try {
+    for (let left = sizeBytes; left > 0;) {
+      const bytes = await source.take(Math.min(left, CHUNK_BYTES));
+      await file.writeFile(bytes);
+      left -= bytes.length;
+    }
+  } finally {
+    await file.close();
+  }
+  if ((mode & 0o100) !== 0) await chmod(target, 0o755);
+  await source.take(padding(sizeBytes));
+}
+
+/** Content is filled up to whole blocks. */
+function padding(sizeBytes: number): number {
+  return (BLOCK_BYTES - (sizeBytes % BLOCK_BYTES)) % BLOCK_BYTES;
+}
+
+/** What of it the sender may learn. */
+function uploadError(error: unknown): unknown {
+  if (error instanceof BadTar)
+    return new AppError("upload_invalid", { message: `The file is ${error.message}.` });
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === "EEXIST" || code === "ENOTDIR" || code === "EISDIR") {
+    const message = "The file is not an archive that can be read: two entries have the same name.";
+    return new AppError("upload_invalid", { message });
+  }
+  if (code === "ENOSPC" || code === "EDQUOT") return new AppError("storage_unavailable");
+  return error;
+}

@@ -1,0 +1,84 @@
+import type { FunctionSignature, Version } from "../../model/app.ts";
+import type { OpenVersion } from "./open-version.ts";
+
+/** What became of the start of a version's first replica. */
+export type Check =
+  | { readonly kind: "ready"; readonly functions: readonly FunctionSignature[] }
+  | { readonly kind: "failed"; readonly message: string; readonly traceback: string }
+  /** Not ready within its deployment_initialization_timeout. */
+  | { readonly kind: "timeout" };
+
+/** The first part of the address of an app's runs: a function of that name could never be called. */
+const TAKEN_NAME = "runs";
+
+/** A version that may come to serve; nobody finds it yet. Its checked replica is the first that serves. */
+export class Candidate {
+  readonly version: Version;
+  readonly #open: () => Promise<OpenVersion>;
+  readonly #forget: () => void;
+  #opened: Promise<OpenVersion> | null = null;
+  #isOver = false;
+
+  constructor(version: Version, open: () => Promise<OpenVersion>, forget: () => void) {
+    this.version = version;
+    this.#open = open;
+    this.#forget = forget;
+  }
+
+  /** Starts one replica and waits for it; rejects with the signal's reason, and the process is gone then. */
+  async check(signal: AbortSignal): Promise<Check> {
+    try {
+      const open = await this.opened();
+      signal.throwIfAborted();
+      const failure = await open.warm(1, signal);
+      signal.throwIfAborted();
+      const result = failure ? failed(failure) : ready(open);
+      if (result.kind !== "ready") await this.discard();
+      return result;
+    } catch (error) {
+      await this.discard();
+      throw error;
+    }
+  }
+
+  /** Ends its processes, if it does not serve. */
+  async discard(): Promise<void> {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#forget();
+    const open = await this.#opened?.catch(() => null);
+    await open?.pool.close({ kind: "refused", code: "draining" });
+  }
+
+  /** The version as it was opened for it. Throws when it was discarded. */
+  async opened(): Promise<OpenVersion> {
+    if (this.#isOver) throw new Error(`the version ${this.version.id} was discarded`);
+    this.#opened ??= this.#open();
+    return await this.#opened;
+  }
+
+  /** It serves: from now on its replicas are somebody else's. */
+  settle(): void {
+    this.#isOver = true;
+    this.#forget();
+  }
+}
+
+function failed({
+  message,
+  traceback,
+  isTimeout,
+}: {
+  message: string;
+  traceback: string;
+  isTimeout?: true;
+}): Check {
+  return isTimeout ? { kind: "timeout" } : { kind: "failed", message, traceback };
+}
+
+function ready({ pool }: OpenVersion): Check {
+  const functions = [...(pool.functions?.values() ?? [])];
+  if (!functions.some(({ name }) => name === TAKEN_NAME)) return { kind: "ready", functions };
+  const message = `main.py has a function "${TAKEN_NAME}": that address is taken by the app's runs; rename it`;
+  return { kind: "failed", message, traceback: message };
+}

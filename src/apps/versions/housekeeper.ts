@@ -1,0 +1,147 @@
+import { rmdir } from "node:fs/promises";
+import path from "node:path";
+import type { Log } from "../../kit/log.ts";
+import type { App, Version } from "../../model/app.ts";
+import type { Store } from "../../store/store.ts";
+import { sweepEnvironments } from "../builds/environments.ts";
+import type { OpenVersion } from "./open-version.ts";
+import type { Registry } from "./registry.ts";
+import { KEPT_VERSIONS, outdated, removeUnnamedBundles, removeVersions } from "./retention.ts";
+import type { Traffic } from "./traffic.ts";
+import type { Turns } from "./turns.ts";
+
+export type HousekeeperParts = {
+  readonly store: Store;
+  readonly dataDir: string;
+  readonly log: Log;
+  readonly registry: Registry;
+  readonly turns: Turns<number>;
+};
+
+const LOOK_MS = 60_000;
+const LOOKS_PER_HOUR = 60;
+/** Longer than a request may take to arrive: until then somebody may come with the version he was given. */
+const LINGER_MS = 90_000;
+
+/** Clears away what no app needs any more: replicas, bundles and environments of old versions. */
+export class Housekeeper {
+  readonly #parts: HousekeeperParts;
+  /** Numbers of apps that may have more versions than are kept. */
+  readonly #untidy = new Set<number>();
+  /** Of deleted apps, while they finish what they hold. */
+  readonly #leaving = new Set<Traffic>();
+  readonly #work = new Set<Promise<void>>();
+  #timer: NodeJS.Timeout | undefined;
+  #looks = 0;
+  #isStopping = false;
+
+  constructor(parts: HousekeeperParts) {
+    this.#parts = parts;
+  }
+
+  /** What an end at a bad moment left goes before anything is deployed; from now on it looks every minute. */
+  async start(versions: readonly Version[]): Promise<void> {
+    const named = new Set(versions.map(({ bundleDir }) => bundleDir));
+    await removeUnnamedBundles(path.join(this.#parts.dataDir, "bundles"), named);
+    const byApp = Map.groupBy(versions, ({ appNumber }) => appNumber);
+    for (const [appNumber, { length }] of byApp) if (length > KEPT_VERSIONS) this.#untidy.add(appNumber);
+    this.#timer = setInterval(() => this.#do(() => this.#look()), LOOK_MS).unref();
+    this.#do(() => this.#look());
+  }
+
+  /** An app has one version more. */
+  note(appNumber: number): void {
+    this.#untidy.add(appNumber);
+    this.#do(() => this.#tidy(appNumber));
+  }
+
+  /** Ends an app that nobody finds any more: it finishes what it holds, then nothing of it is left. */
+  bury(app: App, traffic: Traffic | undefined): void {
+    this.#do(() => this.#bury(app, traffic));
+  }
+
+  /** The open versions of apps that are being buried. */
+  leaving(): OpenVersion[] {
+    return [...this.#leaving].flatMap((traffic) => traffic.all());
+  }
+
+  /** Begins nothing more; what waits for calls to end is not waited for. */
+  stop(): void {
+    this.#isStopping = true;
+    clearInterval(this.#timer);
+  }
+
+  /** Resolves when nothing of its work is under way. */
+  async settle(): Promise<void> {
+    await Promise.all(this.#work);
+  }
+
+  async #look(): Promise<void> {
+    for (const traffic of this.#parts.registry.all()) await closeIdle(traffic);
+    for (const appNumber of this.#untidy) await this.#tidy(appNumber);
+    if (this.#looks++ % LOOKS_PER_HOUR === 0) await this.#sweepEnvironments();
+  }
+
+  /** Removes the app's versions beyond those that are kept; what is still needed is looked at again. */
+  async #tidy(appNumber: number): Promise<void> {
+    const { store, turns, registry } = this.#parts;
+    await turns.take(appNumber, async () => {
+      const traffic = registry.byNumber(appNumber);
+      if (this.#isStopping) return;
+      const versions = await store.versions.list(appNumber);
+      const used = new Set(await store.versions.inUse(appNumber));
+      const isNeeded = (id: string): boolean => used.has(id) || traffic?.find(id) !== undefined;
+      const old = outdated(versions, () => false);
+      const gone = traffic ? outdated(versions, isNeeded) : [];
+      await removeVersions(store, gone);
+      if (!traffic || gone.length === old.length) this.#untidy.delete(appNumber);
+    });
+  }
+
+  async #bury({ number, projectId, name }: App, traffic: Traffic | undefined): Promise<void> {
+    const { store, dataDir } = this.#parts;
+    if (traffic) {
+      this.#leaving.add(traffic);
+      traffic.stop();
+      await Promise.all(traffic.all().map(endGently));
+      this.#leaving.delete(traffic);
+    }
+    if (this.#isStopping) return;
+    await removeVersions(store, await store.versions.list(number));
+    // It stays where another app of that name has come meanwhile.
+    await rmdir(path.join(dataDir, "bundles", projectId, name)).catch(() => undefined);
+  }
+
+  async #sweepEnvironments(): Promise<void> {
+    const { store, registry, dataDir } = this.#parts;
+    const stored = await store.versions.listAll();
+    const open = [...registry.all()].flatMap((traffic) => traffic.all());
+    const versions = [...stored, ...[...open, ...this.leaving()].map(({ version }) => version)];
+    const inUse = versions.flatMap(({ environment }) => environment ?? []);
+    if (!this.#isStopping) await sweepEnvironments(dataDir, new Set(inUse));
+  }
+
+  #do(work: () => Promise<void>): void {
+    const doing = work()
+      .catch((error: unknown) => {
+        if (!this.#isStopping) this.#parts.log.error({ err: error }, "old versions could not be removed");
+      })
+      .finally(() => this.#work.delete(doing));
+    this.#work.add(doing);
+  }
+}
+
+/** What was opened for a run of an earlier time, or has been replaced, is closed when it has nothing to do. */
+async function closeIdle(traffic: Traffic): Promise<void> {
+  const now = performance.now();
+  for (const open of traffic.retired) {
+    if (open.isBusy || now - open.usedAt < LINGER_MS) continue;
+    traffic.forget(open);
+    await open.pool.close({ kind: "refused", code: "draining" });
+  }
+}
+
+async function endGently({ pool }: OpenVersion): Promise<void> {
+  await pool.drain();
+  await pool.close({ kind: "refused", code: "draining" });
+}

@@ -1,0 +1,28 @@
+import type { App, Version } from "../../model/app.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import type { Pool } from "../../replicas/pool.ts";
+import type { PoolLogLine } from "../../replicas/pool-events.ts";
+
+/** A version that takes calls of its app, and its replicas. */
+export type LiveApp = {
+  readonly app: App;
+  readonly version: Version;
+  readonly pool: Pool;
+  /** Where its runs go. */
+  readonly target: VersionTarget;
+};
+
+/** Where runs of a version go. */
+export type VersionTarget = {
+  readonly appNumber: number;
+  readonly versionId: string;
+  readonly pool: Pool;
+  readonly config: AppConfig;
+};
+
+/** A line an app printed, with where it came from. */
+export type AppLogLine = PoolLogLine & {
+  readonly projectId: string;
+  readonly appName: string;
+  readonly appNumber: number;
+};

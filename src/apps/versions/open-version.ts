@@ -1,0 +1,155 @@
+import { mkdirSync } from "node:fs";
+import path from "node:path";
+import type { Log } from "../../kit/log.ts";
+import type { App, FunctionSignature, Version } from "../../model/app.ts";
+import type { Engine, InitFailure, LaunchSpec, Launcher } from "../../replicas/engine.ts";
+import type { FleetCounts } from "../../replicas/fleet-counts.ts";
+import type { Home } from "../../replicas/home.ts";
+import { Pool } from "../../replicas/pool.ts";
+import type { PoolEvents } from "../../replicas/pool-events.ts";
+import type { Store } from "../../store/store.ts";
+import { launchSpec } from "../launch-spec.ts";
+import type { AppSecrets } from "./app-secrets.ts";
+import type { AppLogLine, LiveApp } from "./live-app.ts";
+import { standbyScaling } from "./standby.ts";
+
+export type OpenParts = {
+  readonly store: Store;
+  readonly engine: Engine;
+  readonly home: Home;
+  readonly dataDir: string;
+  readonly log: Log;
+  readonly appSecrets: AppSecrets;
+  readonly onLog: (line: AppLogLine) => void;
+};
+
+/**
+ * A version that can take calls, with what its replicas are started with. Before and after it serves it stands
+ * by: no new calls are sent to it, and it has no more replicas than it was asked for and its last calls need.
+ */
+export class OpenVersion {
+  readonly #parts: OpenParts;
+  readonly #launcher: Launcher;
+  readonly pool: Pool;
+  /** What callers get to see; another one when its settings change. */
+  live: LiveApp;
+  #isServing = false;
+  /** Monotonic milliseconds, of when it was last given something to do. */
+  usedAt = performance.now();
+
+  constructor(app: App, version: Version, counts: FleetCounts, parts: OpenParts) {
+    const { engine, home, dataDir, onLog } = parts;
+    const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
+    this.#parts = parts;
+    mkdirSync(storageDir(dataDir, app), { recursive: true, mode: 0o700 });
+    // What a template prints at its import belongs to no replica.
+    this.#launcher = engine.launcher(this.#spec(app, version), home, (line) =>
+      onLog({ ...line, ...where, replicaId: "template" }),
+    );
+    const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };
+    this.pool = new Pool(config, this.#launcher, home, this.#events(where, version), counts);
+    this.pool.isRetired = true;
+    this.live = this.#live(app, version);
+  }
+
+  get version(): Version {
+    return this.live.version;
+  }
+
+  /** Whether any process or call of it is there. */
+  get isBusy(): boolean {
+    return this.pool.replicas.size > 0 || this.pool.waiting > 0;
+  }
+
+  /** Takes calls from now on, by these settings. */
+  serve(app: App, version: Version): void {
+    this.#isServing = true;
+    this.pool.isRetired = false;
+    this.live = this.#live(app, version);
+    this.renew();
+    this.relax();
+  }
+
+  /** At least so many replicas, whatever its calls need; gives why it has none if it cannot start. */
+  async warm(replicas: number, signal: AbortSignal): Promise<InitFailure | null> {
+    this.usedAt = performance.now();
+    const wanted = Math.min(replicas, this.version.config.scaling.maxReplicas);
+    this.#scale(wanted);
+    return await this.pool.started(wanted, signal);
+  }
+
+  /** No more replicas than its settings and its calls ask for. */
+  relax(): void {
+    this.#scale(0);
+  }
+
+  /** Stands by: replicas finish what they hold and go; calls that still come are served. */
+  retire(): void {
+    this.#isServing = false;
+    this.usedAt = performance.now();
+    this.pool.isRetired = true;
+    this.renew();
+    this.relax();
+  }
+
+  /** Later replicas are started with what is true now. */
+  renew(): void {
+    this.#launcher.update(this.#spec(this.live.app, this.version));
+  }
+
+  #scale(atLeast: number): void {
+    const { scaling } = this.version.config;
+    const minReplicas = Math.max(atLeast, scaling.minReplicas);
+    this.pool.setScaling(this.#isServing ? { ...scaling, minReplicas } : standbyScaling(scaling, atLeast));
+  }
+
+  #live(app: App, version: Version): LiveApp {
+    const { pool } = this;
+    return {
+      app,
+      version,
+      pool,
+      target: { appNumber: app.number, versionId: version.id, pool, config: version.config },
+    };
+  }
+
+  #spec(app: App, version: Version): LaunchSpec {
+    const { dataDir, appSecrets } = this.#parts;
+    return launchSpec(app, version, {
+      storageDir: storageDir(dataDir, app),
+      secrets: appSecrets.of({ projectId: app.projectId, appNumber: app.number }),
+      templateKeepMs: this.#isServing ? version.config.scaling.templateKeepSeconds * 1000 : 0,
+    });
+  }
+
+  #events(where: Omit<AppLogLine, keyof PoolLine>, version: Version): PoolEvents {
+    const { log, onLog } = this.#parts;
+    return {
+      onLog: (line) => onLog({ ...line, ...where }),
+      onFunctions: (functions) => this.#keepFunctions(version, functions),
+      onReplicaGone: (replicaId, exit) => {
+        log.debug({ ...where, replicaId, detail: exit.detail }, "replica ended");
+        if (!exit.initFailure) return;
+        const { traceback } = exit.initFailure;
+        log.warn({ ...where, traceback }, "app failed to start");
+        for (const text of traceback.trimEnd().split("\n")) {
+          onLog({ ...where, replicaId, runId: null, stream: "stderr", text });
+        }
+      },
+    };
+  }
+
+  #keepFunctions(version: Version, functions: readonly FunctionSignature[]): void {
+    if (version.functions) return;
+    const { store, log } = this.#parts;
+    store.versions
+      .setFunctions({ id: version.id, functions })
+      .catch((error: unknown) => log.error({ err: error }, "signatures could not be stored"));
+  }
+}
+
+type PoolLine = Parameters<PoolEvents["onLog"]>[0];
+
+function storageDir(dataDir: string, { projectId }: App): string {
+  return path.join(dataDir, "storage", projectId);
+}

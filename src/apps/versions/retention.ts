@@ -1,0 +1,45 @@
+import { readdir, rm } from "node:fs/promises";
+import path from "node:path";
+import type { Version } from "../../model/app.ts";
+import type { Store } from "../../store/store.ts";
+
+/** So many of an app's versions are kept to go back to, the newest first. */
+export const KEPT_VERSIONS = 10;
+
+/** Those of an app's versions, newest first, that are neither among the newest nor needed. */
+export function outdated(versions: readonly Version[], isNeeded: (id: string) => boolean): Version[] {
+  return versions.slice(KEPT_VERSIONS).filter(({ id }) => !isNeeded(id));
+}
+
+/** Removes versions that nobody needs, rows first: a row without its folder never stands. */
+export async function removeVersions(store: Store, versions: readonly Version[]): Promise<void> {
+  if (versions.length === 0) return;
+  await store.versions.remove(versions.map(({ id }) => id));
+  for (const { id, bundleDir } of versions) {
+    // One that serves after all is not removed. A folder may be that of several versions.
+    const others = await store.versions.list(versions[0]!.appNumber);
+    if (others.some((other) => other.id === id || other.bundleDir === bundleDir)) continue;
+    await rm(bundleDir, { recursive: true, force: true });
+  }
+}
+
+/** Removes the folders below `bundlesDir` (project, app, version) that no version names. */
+export async function removeUnnamedBundles(bundlesDir: string, named: ReadonlySet<string>): Promise<void> {
+  for (const project of await foldersIn(bundlesDir)) {
+    for (const app of await foldersIn(project)) {
+      const bundles = await foldersIn(app);
+      const unnamed = bundles.filter((bundle) => !named.has(bundle));
+      // An app without any is one that was deleted, or never came to serve.
+      const gone = unnamed.length === bundles.length ? [app] : unnamed;
+      for (const folder of gone) await rm(folder, { recursive: true, force: true });
+    }
+  }
+}
+
+async function foldersIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw error;
+  });
+  return entries.filter((entry) => entry.isDirectory()).map((entry) => path.join(folder, entry.name));
+}

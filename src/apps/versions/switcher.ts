@@ -1,0 +1,156 @@
+import type { Clock } from "../../kit/clock.ts";
+import { AppError } from "../../model/errors.ts";
+import type { App, ScalingOverrides, Version } from "../../model/app.ts";
+import type { InitFailure } from "../../replicas/engine.ts";
+import { newFleetCounts } from "../../replicas/fleet-counts.ts";
+import type { Candidate } from "./candidate.ts";
+import type { LiveApp } from "./live-app.ts";
+import { OpenVersion } from "./open-version.ts";
+import type { OpenParts } from "./open-version.ts";
+import type { Registry } from "./registry.ts";
+import { Traffic } from "./traffic.ts";
+import type { Turns } from "./turns.ts";
+
+/** How long a switch waits for as many replicas as served before; the first of them is waited for longer. */
+const WARM_MS = 5_000;
+
+export type SwitcherParts = OpenParts & {
+  readonly clock: Clock;
+  readonly registry: Registry;
+  /** Of changes to one app; whoever changes what it serves takes one. */
+  readonly turns: Turns<number>;
+};
+
+/** Changes what an app serves, without a call that fails for it. */
+export class Switcher {
+  readonly #parts: SwitcherParts;
+
+  constructor(parts: SwitcherParts) {
+    this.#parts = parts;
+  }
+
+  /** Has a version serve that was stored to do so. */
+  async restore(app: App, version: Version): Promise<void> {
+    await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber: app.number });
+    this.#serve(new OpenVersion(app, version, newFleetCounts(), this.#parts), app, version);
+  }
+
+  /** Stores a candidate as what its app serves, then moves the calls to it. */
+  async activate(app: App, candidate: Candidate): Promise<LiveApp> {
+    const { registry, turns } = this.#parts;
+    return await turns.take(app.number, async () => {
+      const open = await candidate.opened();
+      const traffic = registry.byNumber(app.number);
+      // One that was not tried may need long to start; its callers wait for that, as at any cold start.
+      if (traffic && open.pool.readyCount > 0) await this.#warm(open, traffic);
+      const { id, config } = candidate.version;
+      const served = await this.#store(app, id);
+      candidate.settle();
+      const functions = open.pool.functions && [...open.pool.functions.values()];
+      const version = { ...candidate.version, functions: functions ?? candidate.version.functions };
+      return this.#serve(open, served, version, config.scaling.rollOutDurationSeconds * 1000);
+    });
+  }
+
+  /** Has an earlier version serve again, at once when it is ready. */
+  async rollBack(app: App, versionId: string): Promise<LiveApp> {
+    return await this.#parts.turns.take(app.number, async () => {
+      const traffic = this.#traffic(app);
+      if (traffic.current.version.id === versionId) return traffic.current.live;
+      const open = traffic.find(versionId) ?? (await this.#reopen(app, versionId, traffic));
+      await this.#start(open, traffic);
+      return this.#serve(open, await this.#store(app, versionId), open.version);
+    });
+  }
+
+  /** Changes scaling in place; other replicas only where theirs take another number of calls at once. */
+  async changeScaling({ number }: App, changes: ScalingOverrides): Promise<LiveApp> {
+    return await this.#parts.turns.take(number, async () => {
+      const traffic = this.#traffic({ number });
+      const { current } = traffic;
+      const { version } = current;
+      const scaling = { ...version.config.scaling, ...changes };
+      const overrides = { ...version.overrides, ...changes };
+      const next = { ...version, overrides, config: { ...version.config, scaling } };
+      const isInPlace = scaling.replicaConcurrency === version.config.scaling.replicaConcurrency;
+      const open = isInPlace ? current : this.#open(current.live.app, next, traffic);
+      try {
+        if (open !== current && current.pool.readyCount > 0) await this.#start(open, traffic);
+        await this.#parts.store.versions.setOverrides({ id: version.id, overrides });
+      } catch (error) {
+        if (open !== current) await this.#drop(open, traffic);
+        throw error;
+      }
+      open.serve(current.live.app, next);
+      if (open !== current) traffic.replaceCurrent(open);
+      return open.live;
+    });
+  }
+
+  #traffic({ number }: Pick<App, "number">): Traffic {
+    const traffic = this.#parts.registry.byNumber(number);
+    if (!traffic) throw new AppError("app_not_found");
+    return traffic;
+  }
+
+  /** Stands by among those of its app, so that it ends with them. */
+  #open(app: App, version: Version, traffic: Traffic): OpenVersion {
+    const open = new OpenVersion(app, version, traffic.counts, this.#parts);
+    traffic.addRetired(open);
+    return open;
+  }
+
+  /** Its settings were not taken: no run of that version may come to it. */
+  async #drop(open: OpenVersion, traffic: Traffic): Promise<void> {
+    traffic.forget(open);
+    await open.pool.close({ kind: "refused", code: "draining" });
+  }
+
+  async #reopen(app: App, versionId: string, traffic: Traffic): Promise<OpenVersion> {
+    const version = await this.#parts.store.versions.find(versionId);
+    if (version?.appNumber !== app.number) throw new AppError("build_not_found");
+    return this.#open(app, version, traffic);
+  }
+
+  /** The version is what the app serves, from now on and after a restart. */
+  async #store(app: App, versionId: string): Promise<App> {
+    const { store, clock } = this.#parts;
+    const now = clock.now();
+    if (!(await store.apps.setCurrentVersion({ appNumber: app.number, versionId, now })))
+      throw new AppError("app_not_found");
+    return { ...app, currentVersionId: versionId, updatedAt: now };
+  }
+
+  #serve(open: OpenVersion, app: App, version: Version, durationMs = 0): LiveApp {
+    const { registry, log } = this.#parts;
+    if (version.config.deployment.disableAuth) {
+      const where = { projectId: app.projectId, appName: app.name };
+      log.warn(where, "APP WITHOUT AUTHENTICATION: anybody who reaches the listener can call it");
+    }
+    open.serve(app, version);
+    const traffic = registry.byNumber(app.number);
+    if (traffic) traffic.moveTo(open, durationMs);
+    else registry.add(app, new Traffic(open));
+    return open.live;
+  }
+
+  /** Starts it, and as many replicas as serve now; throws why it cannot start. */
+  async #start(open: OpenVersion, traffic: Traffic): Promise<void> {
+    // Its own time limit ends this.
+    const failure = await open.warm(1, new AbortController().signal);
+    if (!failure) {
+      await this.#warm(open, traffic);
+      return;
+    }
+    open.relax();
+    throw notReady(failure);
+  }
+
+  async #warm(open: OpenVersion, traffic: Traffic): Promise<void> {
+    await open.warm(Math.max(1, traffic.readyCount), AbortSignal.timeout(WARM_MS));
+  }
+}
+
+function notReady({ message }: InitFailure): AppError {
+  return new AppError("app_not_ready", { message, headers: { "retry-after": "1" } });
+}

@@ -1,0 +1,24 @@
+/** Two neighbours differ by a twentieth: what is read from classes is at most 2.5 % off. */
+export const CLASS_RATIO = 1.05;
+
+/** How long things took, in classes that grow with their length: small however many there were, whatever they took. */
+export class SpanClasses {
+  readonly #counts = new Map<number, number>();
+  #total = 0;
+
+  /** Adds so many to a class: the logarithm of their milliseconds to the base `CLASS_RATIO`, rounded down. */
+  add(spanClass: number, count: number): void {
+    this.#counts.set(spanClass, (this.#counts.get(spanClass) ?? 0) + count);
+    this.#total += count;
+  }
+
+  /** What that share of them did not exceed, in milliseconds, such as 0.95 for the p95; null of none. */
+  percentile(share: number): number | null {
+    let before = 0;
+    for (const [spanClass, count] of [...this.#counts].toSorted(([a], [b]) => a - b)) {
+      before += count;
+      if (before >= share * this.#total) return CLASS_RATIO ** (spanClass + 0.5);
+    }
+    return null;
+  }
+}

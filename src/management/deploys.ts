@@ -1,0 +1,174 @@
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+import { z } from "zod";
+import { APP_KEYS } from "../config/app-shape.ts";
+import type { Deployer } from "../apps/deploys/deployer.ts";
+import type { Audit } from "../identity/audit.ts";
+import type { App } from "../model/app.ts";
+import type { Build } from "../model/build.ts";
+import { appId } from "../model/names.ts";
+import type { Store } from "../store/store.ts";
+import { apiUrlOf, baseUrlOf } from "./api/base-url.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation, Call } from "./api/operation.ts";
+import { record } from "./api/record.ts";
+import { PROJECT_PATH } from "./api/schemas.ts";
+import { takeBytes } from "./api/take-bytes.ts";
+import { BUILD, buildRecord, lineRecord } from "./build-record.ts";
+
+export type DeployParts = {
+  readonly store: Store;
+  readonly deployer: Deployer;
+  readonly audit: Pick<Audit, "record">;
+  readonly publicApiUrl: string | null;
+  readonly publicBaseUrl: string | null;
+  /** The gateway's. */
+  readonly apiPort: () => number;
+};
+
+const TAG = "Deploys";
+/** Where a bundle is sent. */
+const UPLOAD_PATH = "/v2/builds/upload";
+
+/** Every member is read by the app's configuration, which tells all that is wrong at once. */
+const PAYLOAD = z.looseObject({
+  ...Object.fromEntries(
+    APP_KEYS.flatMap(({ payload, meaning }) =>
+      payload === null ? [] : [[payload, z.unknown().optional().describe(meaning)]],
+    ),
+  ),
+  runtime: z.unknown().optional().describe('"cortex", or "custom" for a server of the app\'s own.'),
+  cerebrium_toml: z.unknown().optional().describe("The text of a configuration file."),
+});
+
+const BEGUN = z.object({
+  buildId: z.uuid(),
+  status: BUILD.shape.status,
+  uploadUrl: z.url(),
+  keyName: z.string(),
+  internalEndpoint: z.url(),
+  dashboardUrl: z.url(),
+});
+
+const LINE = z.union([
+  z.object({ log: z.string(), stream: z.string(), stage: z.string(), createdAt: z.string() }),
+  z.object({ build: BUILD, endpoint: z.string(), message: z.string().nullable() }),
+]);
+
+/** Deploys: in two calls as existing clients make them, and in one. */
+export function deployOperations(parts: DeployParts): AnyOperation[] {
+  const { deployer } = parts;
+  return [
+    operation({
+      method: "POST",
+      path: "/v2/projects/{project_id}/apps",
+      id: "beginDeploy",
+      tag: TAG,
+      summary: "Begin a deploy; the bundle is PUT to its uploadUrl, and then built",
+      access: "deploy",
+      params: PROJECT_PATH,
+      body: PAYLOAD,
+      response: BEGUN,
+      errors: ["deploy_invalid", "draining"],
+      handle: async (call) => {
+        const { build, app, grant } = await deployer.begin(call.params.project_id, call.body);
+        await recordDeploy(parts, call, app, build);
+        const { request } = call.reply;
+        const base = baseUrlOf(request, parts.publicBaseUrl);
+        call.reply.header("cache-control", "no-store");
+        return {
+          buildId: build.id,
+          status: build.status,
+          uploadUrl: `${base}${UPLOAD_PATH}?grant=${grant}`,
+          keyName: `${app.projectId}/${app.name}/${build.id}.zip`,
+          internalEndpoint: endpointOf(parts, call.reply, app),
+          dashboardUrl: `${base}/projects/${app.projectId}/apps/${app.name}/builds/${build.id}`,
+        };
+      },
+    }),
+    operation({
+      method: "PUT",
+      path: UPLOAD_PATH,
+      id: "putBundle",
+      tag: TAG,
+      summary: "The bundle of a deploy, a zip; sent again, it is again taken, and built once",
+      access: null,
+      query: z.object({ grant: z.string().min(1).max(10_000) }),
+      takesBytes: true,
+      response: z.object({ buildId: z.uuid() }),
+      errors: ["forbidden", "build_not_found", "build_finished", "body_too_large"],
+      handle: async ({ query, reply }) => {
+        const build = await takeBytes(reply, (from) => deployer.upload(query.grant, from));
+        return { buildId: build.id };
+      },
+    }),
+    operation({
+      method: "POST",
+      path: "/v2/projects/{project_id}/deploys",
+      id: "deploy",
+      tag: TAG,
+      summary: "Deploy a zip in one call; the answer is the build's log as it comes, then how it ended",
+      access: "deploy",
+      params: PROJECT_PATH,
+      query: z.object({ name: z.string().min(1).max(200) }),
+      takesBytes: true,
+      givesLines: true,
+      response: LINE,
+      errors: ["deploy_invalid", "draining", "body_too_large"],
+      handle: async (call) => {
+        const { params, query, reply } = call;
+        const { build, app } = await takeBytes(reply, (from) =>
+          deployer.deployUpload(params.project_id, query.name, from),
+        );
+        await recordDeploy(parts, call, app, build);
+        const gone = new AbortController();
+        reply.raw.once("close", () => gone.abort());
+        const endpoint = endpointOf(parts, reply, app);
+        return reply
+          .type("application/x-ndjson")
+          .headers({ "cache-control": "no-store", "x-accel-buffering": "no" })
+          .send(Readable.from(tell(parts, build, endpoint, gone.signal), { objectMode: false }));
+      },
+    }),
+  ];
+}
+
+/** The build's lines, then its end. Who reads them leaves without a consequence. */
+async function* tell(
+  { deployer, store }: DeployParts,
+  { id }: Build,
+  endpoint: string,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  for await (const lines of deployer.follow(id, null, signal)) {
+    yield lines.map((line) => `${JSON.stringify(oneCallLine(id, line))}\n`).join("");
+  }
+  const build = await store.builds.find(id);
+  if (!build || signal.aborted) return;
+  const end: z.input<typeof LINE> = { build: buildRecord(build), endpoint, message: build.message };
+  yield `${JSON.stringify(end)}\n`;
+}
+
+function oneCallLine(id: string, line: Parameters<typeof lineRecord>[1]): z.input<typeof LINE> {
+  const { log, createdAt } = lineRecord(id, line);
+  return { log, stream: line.stream, stage: line.stage, createdAt };
+}
+
+function endpointOf({ publicApiUrl, apiPort }: DeployParts, { request }: FastifyReply, app: App): string {
+  return `${apiUrlOf(request, publicApiUrl, apiPort())}/v4/${app.projectId}/${app.name}`;
+}
+
+/** Of the payload nothing: its commands may hold a secret. */
+async function recordDeploy(
+  { audit }: DeployParts,
+  call: Call<{ readonly project_id: string }, unknown, unknown>,
+  { projectId, name, currentVersionId }: App,
+  { id }: Build,
+): Promise<void> {
+  await record(audit, call, {
+    action: "app.deploy",
+    target: appId(projectId, name),
+    before: { buildId: currentVersionId },
+    after: { buildId: id },
+  });
+}

@@ -1,0 +1,167 @@
+import { z } from "zod";
+import { judgeEntryName } from "../apps/bundles/entry-names.ts";
+import type { BaseImages } from "../apps/once/base-images.ts";
+import type { FileRuns } from "../apps/once/file-runs.ts";
+import type { Audit } from "../identity/audit.ts";
+import type { Clock } from "../kit/clock.ts";
+import { AppError } from "../model/errors.ts";
+import { APP_NAME, appId } from "../model/names.ts";
+import type { Store } from "../store/store.ts";
+import { findApp } from "./api/find-app.ts";
+import { isPlainText } from "./api/json-body.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { record } from "./api/record.ts";
+import { APP_PATH } from "./api/schemas.ts";
+import { takeBytes } from "./api/take-bytes.ts";
+import { readRunForm } from "./run-form.ts";
+import type { RunForm } from "./run-form.ts";
+
+export type RunOnceParts = {
+  readonly store: Store;
+  readonly fileRuns: FileRuns;
+  readonly baseImages: BaseImages;
+  readonly audit: Pick<Audit, "record">;
+  readonly clock: Clock;
+};
+
+const TAG = "Run once";
+const PATH = "/v3/projects/{project_id}/apps/{app_id}";
+
+const PACKAGES = z.record(z.string().max(300), z.string().max(1_000)).nullish();
+const COMMANDS = z.array(z.string().max(100_000)).max(1_000).nullish();
+
+const BASE_IMAGE = z.object({
+  dependencies: z.object({ pip: PACKAGES, conda: PACKAGES, apt: PACKAGES }).nullish(),
+  preBuildCommands: COMMANDS,
+  shellCommands: COMMANDS,
+  baseImageURI: z.string().max(1_000).nullish(),
+});
+
+const RUN_QUERY = z.object({
+  filename: z
+    .string()
+    .regex(/\.py$/, "names no Python file")
+    .transform((name) => name.replace(/^(?:\.\/+)+/, ""))
+    .refine((name) => judgeEntryName(Buffer.from(name)).kind === "fine", "is no file's name in a folder"),
+  functionName: z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "is no function's name")
+    .optional(),
+  imageDigest: z.string().max(200).optional(),
+});
+
+/** A file is sent with its folder, runs once in its app's surroundings, and is gone. */
+export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
+  const { store, fileRuns, baseImages, audit, clock } = parts;
+  return [
+    operation({
+      method: "POST",
+      path: `${PATH}/create-run-app`,
+      id: "createRunApp",
+      tag: TAG,
+      summary: "The app that files run in, made if there is none",
+      access: "deploy",
+      params: APP_PATH,
+      response: z.object({ id: z.string() }),
+      handle: async (call) => {
+        const { project_id: projectId, app_id: id } = call.params;
+        const prefix = appId(projectId, "");
+        const name = id.startsWith(prefix) ? id.slice(prefix.length) : "";
+        if (!APP_NAME.test(name)) {
+          const message =
+            "The app's id is the project's, a dash, and a name of small letters, digits and dashes.";
+          throw new AppError("bad_request", { message });
+        }
+        if (await store.apps.find({ projectId, name })) return { id };
+        await store.apps.insertOrFind({ projectId, name, createdAt: clock.now() });
+        await record(audit, call, { action: "app.create", target: id, before: null, after: { name } });
+        return { id };
+      },
+    }),
+    operation({
+      method: "POST",
+      path: `${PATH}/base-image`,
+      id: "makeBaseImage",
+      tag: TAG,
+      summary: "Installs packages for files to run with; ask again until it is ready",
+      access: "deploy",
+      params: APP_PATH,
+      body: BASE_IMAGE,
+      response: z.object({ status: z.enum(["ready", "building"]), digest: z.string() }),
+      errors: ["app_not_found", "deploy_invalid"],
+      handle: async ({ params, body }) => {
+        const app = await findApp(store, params);
+        return await baseImages.make(app, {
+          pip: body.dependencies?.pip ?? {},
+          conda: body.dependencies?.conda ?? {},
+          apt: body.dependencies?.apt ?? {},
+          preBuildCommands: (body.preBuildCommands ?? []).map(fromBase64),
+          shellCommands: (body.shellCommands ?? []).map(fromBase64),
+          baseImage: body.baseImageURI ?? null,
+        });
+      },
+    }),
+    operation({
+      method: "POST",
+      path: `${PATH}/run`,
+      id: "runFile",
+      tag: TAG,
+      summary: "Runs `python FILE FUNCTION --data JSON` once, in the folder that comes as a tar",
+      access: "deploy",
+      params: APP_PATH,
+      query: RUN_QUERY,
+      takesBytes: true,
+      response: z.object({ runId: z.uuid() }),
+      errors: [
+        "app_not_found",
+        "upload_invalid",
+        "body_too_large",
+        "unsupported_media_type",
+        "queue_full",
+        "draining",
+        "storage_unavailable",
+      ],
+      handle: async (call) => {
+        const app = await findApp(store, call.params);
+        const { filename: fileName, functionName = null, imageDigest } = call.query;
+        const environment = imageDigest === undefined ? null : await baseImages.find(imageDigest);
+        const runId = await fileRuns.run(app, {
+          fileName,
+          functionName,
+          environment,
+          ip: call.ip,
+          receive: async (unpack) => {
+            const form = await takeBytes(call.reply, (raw) => readRunForm(raw, unpack));
+            return dataOf(form, call.params.project_id);
+          },
+        });
+        const after = { fileName, functionName, runId };
+        await record(audit, call, { action: "file.run", target: call.params.app_id, before: null, after });
+        return { runId };
+      },
+    }),
+  ];
+}
+
+/** The JSON to hand on, as it came; null where there is none. */
+function dataOf({ projectId, data }: RunForm, expected: string): string | null {
+  if (projectId !== null && projectId !== expected) {
+    throw new AppError("bad_request", { message: "The form's projectId is not the path's." });
+  }
+  if (data === null || data.trim() === "") return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch (error) {
+    throw new AppError("invalid_json", { message: "The part data is not valid JSON." }, error);
+  }
+  if (!isPlainText(data)) throw new AppError("invalid_json");
+  return value === null ? null : data;
+}
+
+/** Clients send commands so; what is no base64 is meant as it stands. */
+function fromBase64(text: string): string {
+  const bytes = Buffer.from(text, "base64");
+  return bytes.toString("base64") === text ? bytes.toString() : text;
+}

@@ -1,0 +1,159 @@
+import type { Exit, Started } from "../engine.ts";
+import type { IdleTemplates } from "./idle-templates.ts";
+import { Template } from "./template.ts";
+
+/** A start that waits for the template to be ready; its process does not exist yet. */
+type Waiting = {
+  readonly replicaId: string;
+  readonly ticket: string;
+  readonly begin: (started: Started) => void;
+};
+
+/** What the owner of a line learns from it, and does for it. */
+export type LineEvents = {
+  /** The template has imported the app, or failed to. */
+  onReady(): void;
+  /** The template may not fork: it has become a replica. */
+  onOrdinary(): void;
+  /** Starts another replica beside that one. */
+  spawn(ticket: string): Started;
+  /** It starts nothing any more. */
+  onOver(): void;
+};
+
+/**
+ * One template, the starts that wait for it and the replicas that it forks.
+ *
+ * importing → forking → over (kept too long, or died); importing → over, when the template may not fork or
+ * nobody waits for it any more.
+ */
+export class TemplateLine {
+  readonly #process: Started;
+  readonly #idle: IdleTemplates;
+  readonly #events: LineEvents;
+  readonly template: Template;
+  #keepMs: number;
+  #isForking = false;
+  /** It is not to have more replicas. */
+  #isDetached = false;
+  #isOver = false;
+  #waiting: Waiting[] = [];
+  #retireTimer: NodeJS.Timeout | undefined;
+
+  /** `process` imports the app; it is kept for `keepMs` without a replica, as long as there is memory for it. */
+  constructor(process: Started, idle: IdleTemplates, keepMs: number, events: LineEvents) {
+    this.#process = process;
+    this.#idle = idle;
+    this.#keepMs = keepMs;
+    this.#events = events;
+    this.template = new Template(process, {
+      onReady: (forks) => {
+        events.onReady();
+        if (forks) this.#startForking();
+        else this.#startOrdinary();
+      },
+      onIdle: () => this.#keep(),
+      onGone: (exit) => {
+        events.onReady();
+        this.#lose(exit);
+      },
+    });
+  }
+
+  start(replicaId: string, ticket: string): Started {
+    clearTimeout(this.#retireTimer);
+    this.#idle.remove(this.template.pid);
+    return this.#isForking ? this.template.fork(replicaId, ticket) : this.#wait(replicaId, ticket);
+  }
+
+  /** For how long it is kept without a replica from now on. */
+  keepFor(keepMs: number): void {
+    this.#keepMs = keepMs;
+    if (this.#isForking && !this.template.hasChildren) this.#keep();
+  }
+
+  /** No more replicas of it: it ends with the last one that it has. */
+  detach(): void {
+    this.#isDetached = true;
+    if (this.#isForking) this.#retire();
+  }
+
+  stop(): void {
+    clearTimeout(this.#retireTimer);
+  }
+
+  #wait(replicaId: string, ticket: string): Started {
+    let begun: Started | null = null;
+    const { promise: exited, resolve } = Promise.withResolvers<Exit>();
+    const waiting: Waiting = {
+      replicaId,
+      ticket,
+      begin: (started) => {
+        begun = started;
+        void started.exited.then(resolve);
+      },
+    };
+    this.#waiting.push(waiting);
+    const giveUp = (): void => {
+      if (!this.#waiting.includes(waiting)) return;
+      this.#waiting = this.#waiting.filter((other) => other !== waiting);
+      resolve({ detail: "stopped before it started", initFailure: null });
+      // Nobody waits for the import any more.
+      if (this.#waiting.length === 0) this.#end();
+    };
+    return { exited, kill: () => (begun ? begun.kill() : giveUp()) };
+  }
+
+  #startForking(): void {
+    this.#isForking = true;
+    for (const { replicaId, ticket, begin } of this.#take()) begin(this.template.fork(replicaId, ticket));
+  }
+
+  /** The template's process is the first replica; the others start beside it. */
+  #startOrdinary(): void {
+    this.#events.onOrdinary();
+    this.#finish();
+    const [first, ...others] = this.#take();
+    first?.begin(this.#process);
+    for (const { ticket, begin } of others) begin(this.#events.spawn(ticket));
+  }
+
+  #lose(exit: Exit): void {
+    this.#idle.remove(this.template.pid);
+    this.#finish();
+    for (const { begin } of this.#take()) begin({ exited: Promise.resolve(exit), kill: () => {} });
+  }
+
+  #keep(): void {
+    if (this.#isDetached) {
+      this.#retire();
+      return;
+    }
+    clearTimeout(this.#retireTimer);
+    this.#retireTimer = setTimeout(() => this.#retire(), this.#keepMs).unref();
+    this.#idle.add(this.template.pid, () => this.#retire());
+  }
+
+  #retire(): void {
+    if (!this.template.hasChildren) this.#end();
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#finish();
+    this.#idle.remove(this.template.pid);
+    void this.template.close();
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    clearTimeout(this.#retireTimer);
+    this.#events.onOver();
+  }
+
+  #take(): Waiting[] {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    return waiting;
+  }
+}

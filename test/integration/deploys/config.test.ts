@@ -1,0 +1,88 @@
+import { expect, test } from "vitest";
+import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
+import { DeploySite, answering, bundle } from "./site.ts";
+
+const service = sharedService();
+const here = (): DeploySite => new DeploySite(service());
+
+verifies(
+  "deploy.config",
+  "all that is wrong with a payload is told at once, and nothing is begun",
+  async () => {
+    const site = here();
+    const { status, json } = await site.ask("POST", "apps", {
+      name: "faulty",
+      minReplicaCount: -1,
+      cooldownPeriodSeconds: "soon",
+      responseGracePeriodSeconds: 43_201,
+      memory: "much",
+      cerebrium_toml: "[cerebrium.scaling]\nreplica_concurrency = 0\n",
+    });
+    expect([status, json.code]).toEqual([422, "deploy_invalid"]);
+    const problems = (json.details as { problem: string }[]).map(({ problem }) => problem);
+    for (const key of [
+      /^minReplicaCount must be a whole number from 0 to 2000, got -1$/,
+      /^cooldownPeriodSeconds must be a duration from 0s to 1h, got "soon"$/,
+      /^responseGracePeriodSeconds must be a duration from 1s to 12h, got 43201$/,
+      /^memory must be /,
+      /^cerebrium\.scaling\.replica_concurrency must be .*got 0$/,
+    ]) {
+      expect(problems).toContainEqual(expect.stringMatching(key));
+    }
+    expect(problems).toHaveLength(5);
+    expect((await site.ask("GET", `apps/${site.appId("faulty")}`)).status).toBe(404);
+  },
+);
+
+verifies(
+  "deploy.config",
+  "all that is wrong with the file in the zip is in the log, and fails the build",
+  async () => {
+    const site = here();
+    const toml = '[scaling]\ncooldown = "soon"\nmax_replicas = 0\ncooldwn = 3\n';
+    const { buildId, status } = await site.deploy("file", bundle(answering("x"), { "millrace.toml": toml }));
+    expect(status).toBe("build_failure");
+    const log = await site.log("file", buildId);
+    expect(log).toContain("scaling.cooldown must be a duration");
+    expect(log).toContain("scaling.max_replicas must be a whole number");
+    expect(await site.message("file", buildId)).toMatch(/^scaling\..* \(and 1 more\)$/);
+  },
+);
+
+verifies(
+  "deploy.config",
+  "the payload wins over its cerebrium_toml, that over the file in the zip, and an unknown key is warned of",
+  async () => {
+    const site = here();
+    const file =
+      "[cerebrium.scaling]\nmax_replicas = 3\ncooldown = 3\nreplica_concurrency = 3\nmax_que = 3\n";
+    const text = "[cerebrium.scaling]\nmax_replicas = 4\ncooldown = 4\n";
+    const { buildId, status } = await site.deploy(
+      "layers",
+      bundle(answering("x"), { "cerebrium.toml": file }),
+      { maxReplicaCount: 5, minReplicaCount: null, cerebrium_toml: text },
+    );
+    expect(status).toBe("success");
+    const version = await site.test.service.store.versions.find(buildId);
+    expect(version?.config.scaling).toMatchObject({
+      maxReplicas: 5,
+      cooldownSeconds: 4,
+      replicaConcurrency: 3,
+      minReplicas: 0,
+    });
+    expect(version?.config.deployment.name).toBe("layers");
+    expect(await site.log("layers", buildId)).toContain(
+      "warning: cerebrium.scaling.max_que is not a known key; did you mean cerebrium.scaling.max_queue?",
+    );
+  },
+);
+
+test("a body that is no object is refused as such", async () => {
+  const site = here();
+  for (const body of [[], "x", 1, null]) {
+    expect((await site.ask("POST", "apps", body)).status).toBe(400);
+  }
+  const { status, json } = await site.ask("POST", "apps", {});
+  expect([status, json.details]).toEqual([422, [{ problem: "name must be given: the app's name" }]]);
+});

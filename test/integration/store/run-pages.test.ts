@@ -1,0 +1,125 @@
+import { describe, expect, test } from "vitest";
+import { uuidv7 } from "../../../src/kit/ids.ts";
+import type { Run } from "../../../src/model/run.ts";
+import { RUN_STATES } from "../../../src/model/run.ts";
+import type { RunFilter } from "../../../src/store/runs.ts";
+import { openStore } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
+
+const databases = testDatabases();
+/** Later than any clock here: ids are made in order, and grow with the time they are given. */
+const START = Date.now() + 60_000;
+
+async function openProject(store: Store, projectId: string, appCount: number): Promise<number[]> {
+  await store.projects.insert({ id: projectId, name: projectId, createdAt: 1 });
+  const numbers: number[] = [];
+  for (let place = 0; place < appCount; place += 1) {
+    const app = await store.apps.insertOrFind({ projectId, name: `app-${place}`, createdAt: 1 });
+    numbers.push(app.number);
+  }
+  return numbers;
+}
+
+/** Every id that the pages give, whatever they are cut into. */
+async function walk(
+  list: (filter: RunFilter) => Promise<{ runs: Run[]; next: string | null }>,
+  filter: RunFilter,
+): Promise<string[]> {
+  const ids: string[] = [];
+  let before: string | null = null;
+  do {
+    const page: { runs: Run[]; next: string | null } = await list({ ...filter, ...(before && { before }) });
+    ids.push(...page.runs.map(({ id }) => id));
+    before = page.next;
+  } while (before !== null);
+  return ids;
+}
+
+describe.each(DATABASE_KINDS)("pages of runs on %s", (kind) => {
+  test("each filter gives exactly the runs it names, page by page, of an app and of a project", async () => {
+    const store = await openStore(await databases.fresh(kind));
+    const [one = 0, two = 0, deleted = 0] = await openProject(store, "p-mine", 12);
+    const [other = 0] = await openProject(store, "p-other", 1);
+    const stored = Array.from({ length: 400 }, (_, i) =>
+      sampleRun({
+        // Most in one app, so that an app's own page is full before the others' newest are reached.
+        appNumber: [one, one, one, two, deleted, other][i % 6]!,
+        id: uuidv7(START + i),
+        state: RUN_STATES[i % 5]!,
+        isAsync: i % 7 < 3,
+        functionName: i % 11 === 0 ? "rare" : "run",
+      }),
+    );
+    await store.runs.insertFinished(stored.map((run) => sampleEnd(run)));
+    await store.apps.markDeleted({ appNumber: deleted, now: START });
+    const newest = stored.toReversed();
+    const [fromMs, toMs] = [START + 100, START + 300];
+    const cases: [Omit<RunFilter, "limit">, (run: Run) => boolean][] = [
+      [{}, () => true],
+      [{ asyncOnly: true }, ({ isAsync }) => isAsync],
+      [{ syncOnly: true }, ({ isAsync }) => !isAsync],
+      ...RUN_STATES.map((state): [Omit<RunFilter, "limit">, (run: Run) => boolean] => [
+        { state },
+        (run) => run.state === state,
+      ]),
+      [{ state: "success", asyncOnly: true }, (run) => run.state === "success" && run.isAsync],
+      [{ functionName: "rare" }, ({ functionName }) => functionName === "rare"],
+      [
+        { functionName: "rare", state: "failure" },
+        (run) => run.functionName === "rare" && run.state === "failure",
+      ],
+      [{ functionName: "none" }, () => false],
+      [{ fromMs, toMs }, ({ id }) => id >= uuidAt(fromMs) && id < uuidAt(toMs)],
+      [{ fromMs, syncOnly: true }, ({ id, isAsync }) => id >= uuidAt(fromMs) && !isAsync],
+    ];
+    for (const [filter, isWanted] of cases) {
+      const wanted = newest.filter(isWanted);
+      const ofApp = await walk((page) => store.runs.pageOfApp({ appNumber: one, ...page }), {
+        limit: 7,
+        ...filter,
+      });
+      expect([filter, ofApp]).toEqual([
+        filter,
+        wanted.filter((run) => run.appNumber === one).map(({ id }) => id),
+      ]);
+      const mine = wanted.filter(({ appNumber }) => appNumber === one || appNumber === two);
+      const ofProject = await walk((page) => store.runs.pageOfProject({ projectId: "p-mine", ...page }), {
+        limit: 7,
+        ...filter,
+      });
+      expect([filter, ofProject]).toEqual([filter, mine.map(({ id }) => id)]);
+    }
+    await store.close();
+  });
+
+  test("what no index finds is looked for in many runs, page by page, until it is found", async () => {
+    const store = await openStore(await databases.fresh(kind));
+    const [appNumber = 0] = await openProject(store, "p-mine", 1);
+    const rare = sampleRun({ appNumber, id: uuidv7(START), functionName: "rare" });
+    const rest = Array.from({ length: 21_000 }, () => sampleRun({ appNumber, id: uuidv7(START) }));
+    await store.runs.insertFinished([rare, ...rest].map((run) => sampleEnd(run)));
+    const first = await store.runs.pageOfApp({ appNumber, limit: 10, functionName: "rare" });
+    expect([first.runs, first.next]).toEqual([[], rest.at(-20_000)?.id]);
+    const second = await store.runs.pageOfApp({
+      appNumber,
+      limit: 10,
+      functionName: "rare",
+      before: first.next ?? "",
+    });
+    expect(second).toEqual({ runs: [rare], next: null });
+    const ofProject = await store.runs.pageOfProject({
+      projectId: "p-mine",
+      limit: 10,
+      functionName: "rare",
+    });
+    expect([ofProject.runs, ofProject.next]).toEqual([[], rest.at(-1_000)?.id]);
+    await store.close();
+  });
+});
+
+function uuidAt(ms: number): string {
+  const hex = ms.toString(16).padStart(12, "0");
+  return `${hex.slice(0, 8)}-${hex.slice(8)}`;
+}

@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import type { SecretMap, SecretPlace } from "../../../../src/apps/secrets.ts";
+import { AppSecrets } from "../../../../src/apps/versions/app-secrets.ts";
+
+const APP = { projectId: "p-one", appNumber: 7 };
+const PROJECT = { projectId: "p-one", appNumber: 0 };
+
+test("an app's own secrets go over its project's, and each map is read once", async () => {
+  const read: SecretPlace[] = [];
+  const secrets = new AppSecrets({
+    read: async (place) => {
+      read.push(place);
+      return (place.appNumber === 0 ? { A: "project", B: "project" } : { B: "app" }) satisfies SecretMap;
+    },
+  });
+  expect(secrets.of(APP)).toEqual({});
+  await secrets.load(APP);
+  await secrets.load(APP);
+  expect([secrets.of(APP), read]).toEqual([{ A: "project", B: "app" }, [PROJECT, APP]]);
+  secrets.forget(APP);
+  expect(secrets.of(APP)).toEqual({ A: "project", B: "project" });
+});
+
+test("of two changes the later one counts: it is read after the first has been", async () => {
+  const answers: ((map: SecretMap) => void)[] = [];
+  const secrets = new AppSecrets({ read: () => new Promise((resolve) => answers.push(resolve)) });
+  const first = secrets.refresh(PROJECT);
+  const second = secrets.refresh(PROJECT);
+  expect(answers).toHaveLength(1);
+  answers[0]?.({ A: "old" });
+  await first;
+  answers[1]?.({ A: "new" });
+  await second;
+  expect(secrets.of(APP)).toEqual({ A: "new" });
+});
