@@ -245,10 +245,14 @@ export class RunStream implements AsyncIterable<string> {
     this.#connection = new AbortController();
     const idle = setTimeout(() => this.#connection.abort(), this.#idleMs);
     try {
-      const response = await this.#transport.send(this.#app, `runs/${this.runId}/events`, {
-        headers: { accept: "text/event-stream", "last-event-id": after > 0 ? String(after) : null },
-        signal: this.#connection.signal,
-      });
+      const response = await this.#transport.send(
+        this.#app,
+        `runs/${encodeURIComponent(this.runId ?? "")}/events`,
+        {
+          headers: { accept: "text/event-stream", "last-event-id": after > 0 ? String(after) : null },
+          signal: this.#connection.signal,
+        },
+      );
       if (response.status === 200 || response.status === 204) return response;
       throw foreignError(response, JSON.stringify(await jsonOf(response)));
     } catch (error) {
