@@ -6,6 +6,9 @@ import { judgeAsync } from "./async-targets.ts";
 import { measureAsync } from "./async.ts";
 import type { AsyncSettings } from "./async.ts";
 import { judgeCold, measureCold } from "./cold.ts";
+import { deployText } from "./deploy-report.ts";
+import { judgeDeploy } from "./deploy-targets.ts";
+import { measureDeploy } from "./deploy.ts";
 import { describeMachine } from "./machine.ts";
 import { stopAll } from "./processes.ts";
 import { clearProgress } from "./progress.ts";
@@ -24,13 +27,14 @@ import type { SyncSettings } from "./sync.ts";
 import { judgeSync } from "./targets.ts";
 import type { Verdict } from "./targets.ts";
 
-const USAGE = `usage: npm run bench sync|cold|stream|async [-- options]
+const USAGE = `usage: npm run bench sync|cold|stream|async|deploy [-- options]
   sync          calls/s and latency beside the floor and FastAPI
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
-  --rounds N    rounds of each measurement (default 5, quick 3; stream and async 3, quick 1)
-  --seconds S   length of a round, not for cold nor parts fast, open (default 2, quick 0.7)
+  deploy        from a zip to the first answer, new and again, beside a bare start of the same function
+  --rounds N    rounds of each measurement (default 5, quick 3; stream and async 3, quick 1; deploy 20, quick 5)
+  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
   --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
@@ -59,7 +63,8 @@ async function main(): Promise<boolean> {
   const isStream = what === "stream";
   const isAsync = what === "async";
   const isLong = isStream || isAsync;
-  const rounds = Number(values.rounds ?? (values.quick ? (isLong ? 1 : 3) : isLong ? 3 : 5));
+  const [usual, quick] = what === "deploy" ? [20, 5] : isLong ? [3, 1] : [5, 3];
+  const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : 2)) * 1000;
   const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
     PART_IDS.includes(part as PartId),
@@ -78,6 +83,7 @@ async function main(): Promise<boolean> {
     return sync({ rounds, measureMs, warmUpMs: values.quick ? 500 : 1000 }, values.json);
   }
   if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
+  if (isSound && what === "deploy" && values.seconds === undefined) return deploy(rounds, values.json);
   if (isSound && isStream) {
     return stream(parts, { rounds, measureMs, profileDir: values.profile }, values.json);
   }
@@ -105,6 +111,14 @@ async function cold(repeats: number, asJson: boolean): Promise<boolean> {
   const figures = await measureCold(repeats);
   const verdicts = judgeCold(figures);
   print(asJson ? JSON.stringify({ machine, figures, verdicts }) : coldText(machine, figures, verdicts));
+  return figures.problem === null && noneMissed(verdicts);
+}
+
+async function deploy(rounds: number, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const figures = await measureDeploy(rounds);
+  const verdicts = judgeDeploy(figures);
+  print(asJson ? JSON.stringify({ machine, figures, verdicts }) : deployText(machine, figures, verdicts));
   return figures.problem === null && noneMissed(verdicts);
 }
 

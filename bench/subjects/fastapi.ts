@@ -13,12 +13,27 @@ import fastapi, uvicorn, uvloop, httptools
 print(f"FastAPI {fastapi.__version__}, uvicorn {uvicorn.__version__}, uvloop {uvloop.__version__}")
 `;
 
+type FastapiRunning = Running & { readonly pid: number };
+
 /** Starts FastAPI on uvicorn in a virtual environment of the bench, made at the first use. */
-export async function startFastapi(route = "run"): Promise<Running & { readonly pid: number }> {
+export async function startFastapi(route = "run"): Promise<FastapiRunning> {
+  return await (await prepareFastapi()).start(route);
+}
+
+/** What has to be there before it is started; then only the start itself takes time. */
+export async function prepareFastapi(): Promise<{
+  readonly note: string;
+  readonly start: (route: string) => Promise<FastapiRunning>;
+}> {
   const note = await installedVersions();
-  const child = startChild(PYTHON, [join(import.meta.dirname, "fastapi_app.py")]);
-  const { url } = JSON.parse(await child.nextLine()) as { url: string };
-  return { url: `${url}/${route}`, headers: {}, note, pid: child.pid, stop: child.stop };
+  return {
+    note,
+    start: async (route) => {
+      const child = startChild(PYTHON, [join(import.meta.dirname, "fastapi_app.py")]);
+      const { url } = JSON.parse(await child.nextLine()) as { url: string };
+      return { url: `${url}/${route}`, headers: {}, note, pid: child.pid, stop: child.stop };
+    },
+  };
 }
 
 async function installedVersions(): Promise<string> {

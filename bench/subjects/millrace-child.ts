@@ -6,8 +6,8 @@ import type { Service } from "../../src/main.ts";
 import { endWithParent } from "../child-side.ts";
 
 // Runs the service for the bench: `node millrace-child.ts [--max-connections N] [--database-url URL] DATA_DIR
-// [APP_FOLDER…]`. When the apps are deployed it prints one line, {"url": where the project's apps are, "token": the
-// owner's token}.
+// [APP_FOLDER…]`. When the apps are deployed it prints one line, {"url": where the project's apps are called,
+// "projectUrl": where it is managed, "token": the owner's token}.
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -34,5 +34,7 @@ const [dataDir, ...appFolders] = positionals;
 if (dataDir === undefined) throw new Error("usage: millrace-child.ts DATA_DIR [APP_FOLDER…]");
 const starting = startWithApps(dataDir, appFolders);
 endWithParent(async () => (await starting).stop());
-const { apiUrl, owner } = await starting;
-console.log(JSON.stringify({ url: `${apiUrl}/v4/${owner.projectId}`, token: owner.token }));
+const { apiUrl, baseUrl, owner } = await starting;
+const { projectId, token } = owner;
+const [url, projectUrl] = [`${apiUrl}/v4/${projectId}`, `${baseUrl}/v2/projects/${projectId}`];
+console.log(JSON.stringify({ url, projectUrl, token }));

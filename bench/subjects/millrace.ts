@@ -9,6 +9,8 @@ export type MillraceRunning = {
   readonly headers: Readonly<Record<string, string>>;
   /** Where a function of one of its apps is called. */
   readonly callUrl: (app: string, functionName?: string) => string;
+  /** Where its project is managed. */
+  readonly projectUrl: string;
   readonly stop: () => Promise<void>;
 };
 
@@ -41,11 +43,13 @@ export async function startMillrace(
   const child = startChild(
     ...(needsFiles ? withOpenFiles(process.execPath, args) : ([process.execPath, args] as const)),
   );
-  const { url, token } = JSON.parse(await child.nextLine()) as { url: string; token: string };
+  const line = JSON.parse(await child.nextLine()) as { url: string; projectUrl: string; token: string };
+  const { url, projectUrl, token } = line;
   return {
     pid: child.pid,
     headers: { Authorization: `Bearer ${token}` },
     callUrl: (app, functionName = "run") => `${url}/${app}/${functionName}`,
+    projectUrl,
     stop: child.stop,
   };
 }

@@ -24,6 +24,9 @@ export const TOOLS = {
     "examples.readme": "Each example has a README and a configuration of its own.",
     "examples.work": "Each example deploys as it is, and does what its README says.",
   }),
+  ...section("issue: Documents", {
+    "docs.readme": "The README's commands do what it says, from the first start to an app of one's own.",
+  }),
   ...section("issue: Packaging", {
     "packaging.pack":
       "The packed release serves apps, the dashboard and the client library without its sources.",

@@ -3,6 +3,7 @@ import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { buildPlace } from "./site.ts";
+import { verifies } from "../../verifies.ts";
 
 describe("a bundle", () => {
   test("is compiled", async () => {
@@ -49,7 +50,7 @@ describe("a bundle", () => {
 });
 
 describe("what this host cannot give", () => {
-  test("a custom runtime is refused", async () => {
+  verifies("config.runtime-custom.refused", "a custom runtime is refused", async () => {
     const place = await buildPlace();
     const { message } = await place.failure({}, { toml: '[runtime.custom]\nentrypoint = ["serve"]\n' });
     expect(message).toMatch(/^\[runtime\.custom\] is not run yet: /);
@@ -67,7 +68,7 @@ describe("what this host cannot give", () => {
     expect(conda.message).toMatch(/^Conda packages are not installed here \(cuda\)/);
   });
 
-  test("hardware and an image it has not are warnings", async () => {
+  verifies("config.hardware.absent-on-host", "hardware and an image it has not are warnings", async () => {
     const place = await buildPlace();
     const { lines } = await place.build(
       {},

@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { Command, repositoryCopy, run } from "../../support/command-line.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
+import { verifies } from "../../verifies.ts";
 
 const README = readFileSync(path.join(REPOSITORY, "README.md"), "utf8");
 const BLOCKS = [...README.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = ""]) => block);
@@ -15,27 +16,28 @@ async function npmStart(cwd: string): Promise<{ command: Command; port: string }
   return { command, port: /apps +http:\/\/127\.0\.0\.1:(\d+)/.exec(command.stdout)?.[1] ?? "" };
 }
 
-test("the README's commands do what it says, from the first start to an app of one's own", async () => {
-  expect(BLOCKS).toHaveLength(4);
-  const [install = "", ask = "", write = "", callOwn = ""] = BLOCKS;
-  // The packages are there already: the clone shares them.
-  expect(install).toBe("npm ci\nnpm start\n");
-  const cwd = repositoryCopy();
-  const shell = async (script: string, port = "") => {
-    const text = script.replaceAll("127.0.0.1:4000", `127.0.0.1:${port}`);
-    const { code, stdout, stderr } = await run("sh", ["-e", "-c", text], { cwd });
-    expect([code, stderr]).toEqual([0, ""]);
-    return stdout;
-  };
-
-  const first = await npmStart(cwd);
-  expect(first.command.stdout.match(/^curl (?:-N )?-X POST/gm)).toHaveLength(3);
-  expect(JSON.parse(await shell(ask, first.port))).toMatchObject({ result: { message: "Hello, Grace!" } });
-  await first.command.interrupt();
-
-  await shell(write);
-  const second = await npmStart(cwd);
-  const [, own] = (await shell(`${ask}echo\n${callOwn}`, second.port)).split("\n");
-  expect(JSON.parse(own ?? "")).toMatchObject({ result: { sum: 42, calls_here: 1 } });
-  await second.command.interrupt();
-});
+verifies(
+  "docs.readme",
+  "the README's commands do what it says, from the first start to an app of one's own",
+  async () => {
+    expect(BLOCKS).toHaveLength(4);
+    const [install = "", ask = "", deploy = "", call = ""] = BLOCKS;
+    // The packages are there already: the clone shares them.
+    expect(install).toBe("npm ci\nnpm start\n");
+    const cwd = repositoryCopy();
+    const { command, port } = await npmStart(cwd);
+    const shell = async (script: string) => {
+      const text = script.replaceAll("127.0.0.1:4000", `127.0.0.1:${port}`);
+      const { code, stdout, stderr } = await run("sh", ["-e", "-c", text], { cwd });
+      expect([code, stdout, stderr]).toEqual([0, expect.anything(), expect.anything()]);
+      return stdout;
+    };
+    expect(command.stdout.match(/^curl (?:-N )?-X POST/gm)).toHaveLength(3);
+    expect(JSON.parse(await shell(ask))).toMatchObject({ result: { message: "Hello, Grace!" } });
+    expect(await shell(deploy)).toContain("/adder/run");
+    const called = await shell(call);
+    expect(called.match(/"sum": ?42/g)).toHaveLength(2);
+    expect(called).toContain("number 4");
+    await command.interrupt();
+  },
+);

@@ -92,7 +92,7 @@ describe("a stream", () => {
 });
 
 describe("a reader who leaves", () => {
-  verifies("client.typescript", "by break has cancelled the run", async () => {
+  verifies(["client.typescript", "stream.clients"], "by break has cancelled the run", async () => {
     const stream = clientOf(service()).stream("app", {}, { function: "ticking" });
     for await (const text of stream) if (text === "m3") break;
     await becomes(stream.runId, "cancelled");

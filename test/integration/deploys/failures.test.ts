@@ -119,7 +119,7 @@ describe("a deploy that fails ends in a final state with the line a person needs
   });
 
   for (const { what, zip, payload = {}, status, message, logged } of BROKEN) {
-    verifies(["deploy.check", "builds.status", "builds.logs"], what, async () => {
+    verifies(["deploy.check", "deploy.failed", "builds.status", "builds.logs"], what, async () => {
       const site = here();
       const before = await site.bundles("app");
       const failed = await site.deploy("app", zip, payload);

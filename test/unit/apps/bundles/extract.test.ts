@@ -97,7 +97,7 @@ verifies("deploy.bundle", "modes are masked, and the owner's right to execute is
   }
 });
 
-verifies("deploy.bundle", "the first of two generated files stays", async () => {
+verifies(["deploy.bundle", "deploy.generated-files"], "the first of two generated files stays", async () => {
   const names = [
     "requirements.txt",
     "pkglist.txt",

@@ -1,0 +1,58 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished } from "vitest";
+import { Command, serviceEnvironment } from "../../support/command-line.ts";
+import { REPOSITORY } from "../../support/source-files.ts";
+import { verifies } from "../../verifies.ts";
+
+const run = promisify(execFile);
+
+verifies(
+  "packaging.pack",
+  "what npm packs holds no sources, and serves apps, the dashboard and the client library",
+  async () => {
+    const dir = await mkdtemp(path.join(tmpdir(), "millrace-pack-"));
+    onTestFinished(() => rm(dir, { recursive: true, force: true }));
+    await run("npm", ["pack", "--pack-destination", dir, "--silent"], { cwd: REPOSITORY });
+    const { version } = JSON.parse(await readFile(path.join(REPOSITORY, "package.json"), "utf8")) as {
+      version: string;
+    };
+    await run("tar", ["-xzf", `millrace-${version}.tgz`], { cwd: dir });
+    const root = path.join(dir, "package");
+    await symlink(path.join(REPOSITORY, "node_modules"), path.join(root, "node_modules"));
+    const bin = path.join(root, "bin", "millrace");
+    expect((await run(bin, ["version"])).stdout.trim()).toBe(version);
+    const { stdout: listed } = await run("find", [
+      root,
+      "-path",
+      "*/node_modules",
+      "-prune",
+      "-o",
+      "-name",
+      "*.ts",
+      "-print",
+    ]);
+    expect(listed.split("\n").filter((file) => file !== "" && !file.endsWith(".d.ts"))).toEqual([]);
+
+    const command = new Command(bin, ["start"], { env: serviceEnvironment(path.join(dir, "data")) });
+    onTestFinished(async () => {
+      process.kill(command.pid, "SIGTERM");
+      await command.exited;
+    });
+    const [, baseUrl = ""] = await command.printed(/management +(\S+)/);
+    const [, url = "", token = ""] = await command.printed(/'(\S+\/hello\/run)'[^]*?Bearer (\S+)'/);
+    const page = await (await fetch(baseUrl)).text();
+    const [, script = ""] = /src="(\/assets\/[^"]+)"/.exec(page) ?? [];
+    expect((await fetch(`${baseUrl}${script}`)).status).toBe(200);
+    const { pathname, origin } = new URL(url);
+    const [, , project = ""] = pathname.split("/");
+    const client = path.join(root, "dist", "client", "client.js");
+    const { Millrace } = (await import(client)) as typeof import("../../../client/typescript/client.ts");
+    const millrace = new Millrace({ url: origin, project, token });
+    expect((await millrace.run("hello", { name: "Ada" })).result).toEqual({ message: "Hello, Ada!" });
+  },
+  120_000,
+);
