@@ -1,0 +1,98 @@
+import path from "node:path";
+import { expect } from "vitest";
+import { WHOLE_PROJECT } from "../../../src/apps/secrets.ts";
+import { until } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+import { CatalogSite, PROJECT, app } from "./site.ts";
+
+const PLACE = { projectId: PROJECT, appNumber: WHOLE_PROJECT };
+
+/** Puts secrets in place and has the catalogue know. */
+async function give(site: CatalogSite, appNumber: number, map: Record<string, string>): Promise<void> {
+  await site.secrets.replace({ ...PLACE, appNumber }, map);
+  await site.catalog.refreshSecrets(PROJECT, appNumber === WHOLE_PROJECT ? null : appNumber);
+}
+
+/** Variables as a replica of the app sees them, one call after the other: one replica is enough. */
+async function values(site: CatalogSite, name: string, names: readonly string[]): Promise<unknown[]> {
+  const found: unknown[] = [];
+  for (const one of names) found.push(await site.value(name, "env", { name: one }));
+  return found;
+}
+
+for (const fork of ["auto", "never"]) {
+  verifies(
+    ["deploy.secrets", "app.env.secrets", "secrets.next-start"],
+    `secrets are in the environment of replicas that start after the change (fork = "${fork}")`,
+    async () => {
+      const site = await CatalogSite.open();
+      await site.secrets.replace(PLACE, { SHARED: "project", OWN: "project" });
+      const toml = `[deployment]\nfork = "${fork}"\n[scaling]\nmax_replicas = 2\n`;
+      const later = "def later(gate):\n    hold(gate)\n    return os.environ.get('OWN')\n";
+      const { app: deployed, pool } = await site.deploy("app", app("one", toml, later));
+      expect(await values(site, "app", ["SHARED", "OWN"])).toEqual(["project", "project"]);
+      const calls = [site.value("app", "later", { gate: "go" })];
+      await give(site, deployed.number, { OWN: "app" });
+      // The living one keeps its own; the next one gets the new ones though that one's template is there.
+      calls.push(site.value("app", "later", { gate: "go" }));
+      await until(
+        "two are busy",
+        () => [...pool.replicas].filter(({ calls }) => calls.size > 0).length === 2,
+      );
+      site.open("go");
+      expect(await Promise.all(calls)).toEqual(["project", "app"]);
+      await give(site, WHOLE_PROJECT, {});
+      await site.close();
+      await site.start();
+      expect(await values(site, "app", ["SHARED", "OWN"])).toEqual([null, "app"]);
+    },
+  );
+}
+
+verifies(
+  "fork.secrets",
+  "a change ends templates that have no replica, and another app's are left alone",
+  async () => {
+    const site = await CatalogSite.open();
+    const toml = "[scaling]\ncooldown = 0\n";
+    const one = await site.deploy("one", app("one", toml));
+    const two = await site.deploy("two", app("two", toml));
+    const isKept = ({ version, pool }: typeof one): boolean =>
+      pool.replicas.size === 0 && site.processes(version) === 2;
+    await until("only templates are left", () => isKept(one) && isKept(two));
+    await give(site, one.app.number, { KEY: "new" });
+    await until("the template is gone", () => site.processes(one.version) === 0);
+    expect(isKept(two)).toBe(true);
+    expect(await values(site, "one", ["KEY"])).toEqual(["new"]);
+    expect(await values(site, "two", ["KEY"])).toEqual([null]);
+  },
+);
+
+verifies(
+  "deploy.secrets",
+  "a secret may replace any variable of the app but the place of its storage",
+  async () => {
+    const site = await CatalogSite.open();
+    await site.secrets.replace(PLACE, { HF_HOME: "/models", PATH: "/bin", PERSISTENT_STORAGE: "/elsewhere" });
+    await site.deploy("app", app("one"));
+    const storage = path.join(site.dataDir, "storage", PROJECT);
+    expect(await values(site, "app", ["HF_HOME", "PATH", "PERSISTENT_STORAGE"])).toEqual([
+      "/models",
+      "/bin",
+      storage,
+    ]);
+  },
+);
+
+verifies("deploy.storage", "persistent storage is the project's, whatever version or app runs", async () => {
+  const site = await CatalogSite.open();
+  const write = "open(os.path.join(os.environ['PERSISTENT_STORAGE'], 'note'), 'w').write('kept')\n";
+  const read =
+    "NOTE = open(os.path.join(os.environ['PERSISTENT_STORAGE'], 'note')).read()\ndef note(): return NOTE\n";
+  await site.deploy("app", app("one", "", write));
+  await site.deploy("app", app("two", "", read));
+  await site.deploy("other", app("one", "", read));
+  expect([await site.value("app", "note"), await site.value("other", "note")]).toEqual(["kept", "kept"]);
+  const [home] = await values(site, "app", ["HF_HOME"]);
+  expect(home).toBe(path.join(site.dataDir, "storage", PROJECT, ".cache", "huggingface"));
+});
