@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ConfigError } from "../config/problems.ts";
 import { parseDuration } from "../kit/duration.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../runs/webhooks/sign.ts";
+import { printable } from "./output/paint.ts";
 
 export type ListenFlags = {
   readonly port: string;
@@ -110,12 +111,6 @@ function asText(came: Came, { status, secret }: Listening): string {
     .map((line) => `${printable(line)}\n`)
     .join("")
     .concat("\n");
-}
-
-/** What came from outside must not steer the terminal. */
-function printable(text: string): string {
-  // oxlint-disable-next-line no-control-regex
-  return text.replaceAll(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "�");
 }
 
 function readFlags({ port, status, delay, secret, json }: ListenFlags): Listening {

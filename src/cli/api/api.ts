@@ -1,0 +1,178 @@
+import type { Readable } from "node:stream";
+import { APP_NAME } from "../../model/names.ts";
+import { CliFailure, usage } from "../failure.ts";
+import { explain, explainError, explainMissingToken } from "./explain.ts";
+import type { About } from "./explain.ts";
+import { send, textOf } from "./http.ts";
+import type { Answer } from "./http.ts";
+import { changeProfile } from "./profiles.ts";
+import { claimsOf } from "./site.ts";
+import type { Site } from "./site.ts";
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export type Asking = {
+  readonly query?: Query;
+  /** Sent as JSON; bytes as they are. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** For the message if it fails. */
+  readonly about?: About;
+  /** Goes on after the command was interrupted: to cancel what it began. */
+  readonly isParting?: boolean;
+};
+
+/** How long a command that was interrupted waits for the service to hear of it. */
+const PARTING_MS = 5_000;
+
+/** A service as its HTTP clients see it: both planes, one token, errors as sentences. */
+export class Api {
+  readonly signal: AbortSignal;
+  #site: Site;
+
+  constructor(site: Site, signal: AbortSignal) {
+    this.#site = site;
+    this.signal = signal;
+  }
+
+  get site(): Site {
+    return this.#site;
+  }
+
+  /** The project that is meant, from what is set, the token itself, or the only one there is. */
+  async project(): Promise<string> {
+    const { project, token } = this.#site;
+    const known = project ?? claimsOf(token ?? "").project_id;
+    if (known !== undefined) return this.#setProject(known);
+    const projects = await this.get<{ id: string }[]>("/v2/projects");
+    if (projects.length === 1 && projects[0]) return this.#setProject(projects[0].id);
+    throw usage(
+      projects.length === 0 ? "you have no project yet" : "which project? You have several",
+      projects.length === 0 ? "millrace projects create NAME" : "millrace projects use ID, or --project ID",
+    );
+  }
+
+  /** The path of a project on the management plane, and what follows it. */
+  async path(rest: string): Promise<string> {
+    return `/v2/projects/${await this.project()}/${rest}`;
+  }
+
+  /** The same for an app. */
+  async appPath(app: string, rest = ""): Promise<string> {
+    const project = await this.project();
+    return await this.path(`apps/${project}-${await this.appName(app)}${rest}`);
+  }
+
+  /** An app's name; its id, as lists of the API show it, means the same. */
+  async appName(app: string): Promise<string> {
+    const prefix = `${await this.project()}-`;
+    const name = app.startsWith(prefix) ? app.slice(prefix.length) : app;
+    if (APP_NAME.test(name)) return name;
+    throw usage(
+      `${JSON.stringify(app)} cannot be the name of an app`,
+      "millrace apps list shows those there are",
+    );
+  }
+
+  /** The address of an app on the other plane, and what follows it. */
+  async appUrl(app: string, rest: string): Promise<string> {
+    const { apiUrl, baseUrl } = this.#site;
+    if (apiUrl === null) {
+      throw usage(
+        `nothing says where the apps of ${baseUrl} are called`,
+        "set MILLRACE_API_URL, or millrace login URL --api-url URL",
+      );
+    }
+    return `${apiUrl}/v4/${await this.project()}/${await this.appName(app)}/${rest}`;
+  }
+
+  async get<T>(path: string, asking: Asking = {}): Promise<T> {
+    return await this.ask("GET", path, asking);
+  }
+
+  /** Asks and reads JSON; throws a sentence for anything but success. */
+  async ask<T>(method: string, path: string, asking: Asking = {}): Promise<T> {
+    const answer = await this.open(method, path, asking);
+    const text = await textOf(answer);
+    if (answer.status >= 400) throw explain(answer, text, this.#site, asking.about);
+    return parse(text, this.#site) as T;
+  }
+
+  /** Asks and leaves the answer, whatever it is, to be read; a path is of the management plane. */
+  async open(method: string, path: string, asking: Asking = {}): Promise<Answer> {
+    if (this.#site.token === null) throw explainMissingToken(this.#site);
+    const answer = await this.#send(method, path, asking);
+    const isRepeatable = typeof (asking.body as Readable | undefined)?.pipe !== "function";
+    if (answer.status !== 401 || !isRepeatable || !(await this.#refresh())) return answer;
+    answer.body.resume();
+    return await this.#send(method, path, asking);
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    { query, body, headers, isParting = false }: Asking,
+  ): Promise<Answer> {
+    const url = new URL(path.startsWith("/") ? `${this.#site.baseUrl}${path}` : path);
+    for (const [name, value] of Object.entries(query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    }
+    const isBytes = typeof body === "string" || Buffer.isBuffer(body) || isReadable(body);
+    try {
+      return await send(url.href, {
+        method,
+        headers: {
+          authorization: `Bearer ${this.#site.token}`,
+          ...(body !== undefined && { "content-type": "application/json" }),
+          ...headers,
+        },
+        ...(body !== undefined && { body: isBytes ? body : JSON.stringify(body) }),
+        signal: isParting ? AbortSignal.timeout(PARTING_MS) : this.signal,
+      });
+    } catch (error) {
+      throw explainError(error);
+    }
+  }
+
+  /** Gets a new access token for a person who signed in; false when there is none to be had. */
+  async #refresh(): Promise<boolean> {
+    const { baseUrl, refreshToken } = this.#site;
+    if (refreshToken === null) return false;
+    const form = new URLSearchParams({
+      grant_type: "refresh_token",
+      client_id: "millrace",
+      refresh_token: refreshToken,
+    });
+    const answer = await send(`${baseUrl}/token`, {
+      method: "POST",
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: String(form),
+      signal: this.signal,
+    });
+    const text = await textOf(answer);
+    if (answer.status !== 200) return false;
+    const { access_token: token } = parse(text, this.#site) as { access_token: string };
+    this.#site = { ...this.#site, token };
+    changeProfile(baseUrl, { token });
+    return true;
+  }
+
+  #setProject(project: string): string {
+    this.#site = { ...this.#site, project };
+    return project;
+  }
+}
+
+function isReadable(body: unknown): body is Readable {
+  return typeof (body as Readable | undefined)?.pipe === "function";
+}
+
+function parse(text: string, { baseUrl }: Site): unknown {
+  try {
+    return text === "" ? {} : (JSON.parse(text) as unknown);
+  } catch {
+    throw new CliFailure(`${baseUrl} answered with something that is not JSON`, {
+      hint: "check the address: millrace whoami shows which one is used",
+    });
+  }
+}

@@ -1,0 +1,126 @@
+import { CliFailure, EXIT } from "../failure.ts";
+import type { FailureDetail } from "../failure.ts";
+import { ConnectionError } from "./http.ts";
+import type { Answer } from "./http.ts";
+import type { Site } from "./site.ts";
+
+/** An error as both planes write it. */
+type ErrorBody = {
+  readonly message?: string;
+  readonly code?: string;
+  readonly request_id?: string;
+  readonly details?: readonly unknown[];
+};
+
+/** What the failed request was about. */
+export type About = { readonly app?: string; readonly runId?: string };
+
+/** What to say when nobody answers. */
+export function explainConnection({ url, message }: ConnectionError): CliFailure {
+  const { origin } = new URL(url);
+  return new CliFailure(`no service answers at ${origin}: ${message}`, {
+    code: "unreachable",
+    hint: "start one with millrace start, or name another with --url, MILLRACE_URL or millrace login URL",
+  });
+}
+
+/** What to say when there is no token to show. */
+export function explainMissingToken({ baseUrl }: Site): CliFailure {
+  return new CliFailure(`no token for ${baseUrl}`, {
+    code: "unauthorized",
+    hint: `millrace login ${baseUrl}, or set MILLRACE_TOKEN`,
+  });
+}
+
+/** What to say to an answer that is an error. */
+export function explain(
+  answer: Pick<Answer, "status">,
+  text: string,
+  site: Site,
+  about: About = {},
+): CliFailure {
+  const body = parse(text);
+  if (body.code === undefined || body.message === undefined) {
+    return new CliFailure(`${site.baseUrl} answered ${answer.status}, and not as Millrace does`, {
+      hint: "check the address: millrace whoami shows which one is used",
+    });
+  }
+  const { message, code, request_id: requestId, details } = body;
+  const hint = hintFor(code, site, { ...about, ...(requestId !== undefined && { runId: requestId }) });
+  // Where the message has them all already, they are not said twice.
+  const untold = details?.map(sentence).filter((fault) => !message.includes(fault.split(": ").at(-1) ?? ""));
+  const detail: FailureDetail = {
+    code,
+    ...(requestId !== undefined && { requestId }),
+    ...(untold && untold.length > 0 && { details: untold }),
+    ...(hint !== null && { hint }),
+  };
+  return new CliFailure(sayWhat(code, message, site, about), detail, exitCodeOf(code));
+}
+
+function sayWhat(code: string, message: string, site: Site, { app }: About): string {
+  if (code === "unauthorized") return `${site.baseUrl} does not take the token from ${site.tokenSource}`;
+  if (code === "forbidden")
+    return `the token from ${site.tokenSource} has no right to do that in ${site.project}`;
+  if (code === "app_not_found") return `the project ${site.project} has no app ${JSON.stringify(app ?? "")}`;
+  return message.replace(/\.$/, "");
+}
+
+/** The command that helps; null when none does. */
+function hintFor(code: string, { baseUrl }: Site, { app = "APP", runId }: About): string | null {
+  switch (code) {
+    case "unauthorized":
+      return `millrace login ${baseUrl}`;
+    case "forbidden":
+      return "millrace whoami shows whose token it is";
+    case "app_not_found":
+      return "millrace apps list shows those there are; millrace deploy makes one";
+    case "run_not_found":
+      return `millrace runs list ${app}`;
+    case "build_not_found":
+      return `millrace builds list ${app}`;
+    case "app_error":
+    case "result_not_json":
+    case "app_crashed":
+    case "out_of_memory":
+      return runId === undefined ? `millrace logs ${app}` : `millrace logs ${app} --run ${runId}`;
+    case "app_not_ready":
+      return `millrace logs ${app}, then mend main.py and millrace deploy`;
+    case "invalid_webhook":
+      return "a private address has to be allowed with MILLRACE_WEBHOOK_ALLOW where the service runs";
+    case "internal":
+      return `the log of the service has more under ${runId ?? "the time of this call"}`;
+    case "timed_out":
+      return `millrace apps scale ${app} --grace 1h allows more time`;
+    default:
+      return null;
+  }
+}
+
+/** What the service calls malformed was typed so. */
+function exitCodeOf(code: string): number {
+  return code === "bad_request" || code === "invalid_json" || code === "invalid_arguments"
+    ? EXIT.usage
+    : EXIT.failure;
+}
+
+/** One of several faults as a sentence. */
+function sentence(fault: unknown): string {
+  if (typeof fault === "string") return fault;
+  const { field, problem } = fault as { readonly field?: string; readonly problem?: string };
+  return field === undefined || problem === undefined ? JSON.stringify(fault) : `${field}: ${problem}`;
+}
+
+function parse(text: string): ErrorBody {
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === "object" && body !== null ? body : {};
+  } catch {
+    return {};
+  }
+}
+
+/** Anything that went wrong on the way, as a sentence; what is not ours to explain stays as it is. */
+export function explainError(error: unknown): unknown {
+  return error instanceof ConnectionError ? explainConnection(error) : error;
+}

@@ -1,0 +1,77 @@
+import { request as plainRequest } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { request as tlsRequest } from "node:https";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+
+export type Sending = {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer | Readable;
+  readonly signal?: AbortSignal;
+};
+
+/** An answer whose body has yet to be read. */
+export type Answer = {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: IncomingMessage;
+};
+
+/** Nobody answered, or the connection was lost on the way. */
+export class ConnectionError extends Error {
+  readonly url: string;
+
+  constructor(url: string, reason: string) {
+    super(reason);
+    this.name = "ConnectionError";
+    this.url = url;
+  }
+}
+
+/**
+ * Sends one request and resolves with the head of its answer. On `node:http`, because `fetch` gives up after five
+ * minutes without a head and a run may take hours.
+ */
+export async function send(url: string, { method = "GET", headers, body, signal }: Sending): Promise<Answer> {
+  const request = url.startsWith("https:") ? tlsRequest : plainRequest;
+  return await new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers, ...(signal && { signal }) }, (answer) => {
+      resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: answer });
+    });
+    sent.on("error", (error: NodeJS.ErrnoException) => {
+      reject(signal?.aborted ? error : new ConnectionError(url, reasonOf(error)));
+    });
+    if (body === undefined || typeof body === "string" || Buffer.isBuffer(body)) sent.end(body);
+    // A server may answer before it has read everything; the answer says why.
+    else pipeline(body, sent).catch((error: Error) => (sent.destroyed ? undefined : sent.destroy(error)));
+  });
+}
+
+/** All of a body as text. */
+export async function textOf({ body }: Answer): Promise<string> {
+  const pieces: Buffer[] = [];
+  for await (const piece of body) pieces.push(piece as Buffer);
+  return Buffer.concat(pieces).toString();
+}
+
+const REASONS: Record<string, string> = {
+  ECONNREFUSED: "nothing listens there",
+  ENOTFOUND: "no such host",
+  EAI_AGAIN: "the name cannot be looked up now",
+  ECONNRESET: "the connection was lost",
+  EPIPE: "the connection was lost",
+  ETIMEDOUT: "no answer in time",
+  EHOSTUNREACH: "the host cannot be reached",
+  ENETUNREACH: "the network cannot be reached",
+  EPROTO: "it does not speak TLS",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is self-signed",
+  CERT_HAS_EXPIRED: "its certificate has expired",
+};
+
+function reasonOf(error: NodeJS.ErrnoException): string {
+  // A host with several addresses gives one error for all; the first tells enough.
+  const [first] = error instanceof AggregateError ? (error.errors as NodeJS.ErrnoException[]) : [error];
+  const { code = "", message } = first ?? error;
+  return REASONS[code] ?? message;
+}

@@ -1,0 +1,25 @@
+import type { Api, Asking } from "./api.ts";
+import { usage } from "../failure.ts";
+
+type Page<T> = { readonly items: readonly T[]; readonly nextToken: string };
+
+/** The first entries of a list that comes in pages, as many as were asked for. */
+export async function firstOf<T>(api: Api, path: string, limit: number, asking: Asking = {}): Promise<T[]> {
+  const found: T[] = [];
+  let nextToken = "";
+  do {
+    const pageSize = Math.min(limit - found.length, 100);
+    const query = { ...asking.query, pageSize, ...(nextToken !== "" && { nextToken }) };
+    const page = await api.get<Page<T>>(path, { ...asking, query });
+    found.push(...page.items);
+    nextToken = page.nextToken;
+  } while (nextToken !== "" && found.length < limit);
+  return found;
+}
+
+/** Reads `--limit`. */
+export function readLimit(text: string): number {
+  const limit = /^\d{1,7}$/.test(text) ? Number(text) : 0;
+  if (limit < 1) throw usage(`--limit takes a number from 1 on, not ${JSON.stringify(text)}`);
+  return limit;
+}

@@ -1,0 +1,121 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { askService } from "../ask-service.ts";
+import { usage } from "../failure.ts";
+import { readProfiles } from "./profiles.ts";
+import type { Profile } from "./profiles.ts";
+
+/** The service a command talks to, and as whom. */
+export type Site = {
+  readonly baseUrl: string;
+  /** Null when nothing says where apps are called. */
+  readonly apiUrl: string | null;
+  readonly project: string | null;
+  readonly token: string | null;
+  readonly refreshToken: string | null;
+  /** Where the token was found, as a person would say it. */
+  readonly tokenSource: string;
+};
+
+export type SiteFlags = { readonly url?: string; readonly project?: string };
+
+type Local = Required<Pick<Site, "baseUrl" | "apiUrl" | "project" | "token">>;
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const DATA_DIR = ".millrace";
+/** Where `millrace dev` keeps its data. */
+export const DEV_DATA_DIR = ".millrace-dev";
+
+/** Where a service is when nobody says otherwise. */
+export const USUAL = { baseUrl: "http://127.0.0.1:4100", apiUrl: "http://127.0.0.1:4000" };
+
+/** Finds the service and the token: flags, then the environment, then the profile, then a service of this folder. */
+export async function findSite(flags: SiteFlags, env: Environment = process.env): Promise<Site> {
+  const profiles = readProfiles();
+  const given = flags.url ?? env["MILLRACE_URL"] ?? profiles.current;
+  const named = given ? checkedUrl(given) : null;
+  const profile = profiles.servers[named ?? ""] ?? {};
+  // Asked only when it can matter: most commands are settled by what is set.
+  const isSettled = named !== null && Boolean(env["MILLRACE_TOKEN"] ?? profile.token);
+  const locals = isSettled ? [] : await findLocals(env);
+  // The owner's token is for the service it came from and for no other.
+  const own = locals.find(({ baseUrl }) => named === null || named === baseUrl) ?? null;
+  const baseUrl = named ?? own?.baseUrl ?? USUAL.baseUrl;
+  return {
+    baseUrl,
+    apiUrl: env["MILLRACE_API_URL"] ?? profile.apiUrl ?? own?.apiUrl ?? besides(baseUrl),
+    ...tokenOf(env, profile, own),
+    project: flags.project ?? env["MILLRACE_PROJECT"] ?? profile.project ?? own?.project ?? null,
+  };
+}
+
+/** The address in the one form that profiles are kept by; throws when it is none. */
+export function checkedUrl(text: string): string {
+  const url = URL.parse(text.includes("://") ? text : `http://${text}`);
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
+    throw usage(
+      `${JSON.stringify(text)} is not the address of a service`,
+      "such as https://millrace.example.com",
+    );
+  }
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, "");
+}
+
+function tokenOf(
+  env: Environment,
+  profile: Profile,
+  own: Local | null,
+): Pick<Site, "token" | "refreshToken" | "tokenSource"> {
+  const refreshToken = null;
+  if (env["MILLRACE_TOKEN"]) {
+    return { token: env["MILLRACE_TOKEN"].trim(), refreshToken, tokenSource: "MILLRACE_TOKEN" };
+  }
+  if (profile.token) {
+    const { token, refreshToken: kept = null } = profile;
+    return { token, refreshToken: kept, tokenSource: "millrace login" };
+  }
+  if (own?.token) return { token: own.token, refreshToken, tokenSource: "this folder's service" };
+  return { token: null, refreshToken, tokenSource: "nowhere" };
+}
+
+/** The service on this folder's data directory, and the one that `millrace dev` runs here. */
+async function findLocals(env: Environment): Promise<Local[]> {
+  const named = env["MILLRACE_DATA_DIR"];
+  const dirs = (named ? [named] : [DATA_DIR, DEV_DATA_DIR]).map((dir) => path.resolve(dir));
+  const up = (await Promise.all(dirs.map(askLocal))).filter((local) => local !== null);
+  return up.length > 0 ? up : dirs.map(leftToken).filter((local) => local !== null);
+}
+
+async function askLocal(dataDir: string): Promise<Local | null> {
+  const asked = await askService(dataDir, "bootstrap").catch(() => null);
+  if (!asked) return null;
+  const { projectId, ...rest } = asked.result as Local & { projectId: string };
+  return { ...rest, project: projectId };
+}
+
+/** Where no control socket answers, as from another container, the token in the directory is still good. */
+function leftToken(dataDir: string): Local | null {
+  try {
+    const token = readFileSync(path.join(dataDir, "owner-token"), "utf8").trim();
+    return { ...USUAL, token, project: claimsOf(token).project_id ?? null };
+  } catch {
+    return null;
+  }
+}
+
+/** What a token says of itself; nothing when it is no JWT. Only the service can tell whether it is true. */
+export function claimsOf(token: string): { project_id?: string; role?: string; exp?: number; sub?: string } {
+  try {
+    return JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as object;
+  } catch {
+    return {};
+  }
+}
+
+/** Apps beside the usual management port are at their usual port; elsewhere there is no telling. */
+function besides(baseUrl: string): string | null {
+  const url = new URL(baseUrl);
+  if (url.port !== "4100") return null;
+  url.port = "4000";
+  return url.origin;
+}

@@ -1,0 +1,155 @@
+import type { Command } from "commander";
+import { parseDuration } from "../../kit/duration.ts";
+import { usage } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import { duration, relative } from "../output/amounts.ts";
+import { confirm } from "../output/confirm.ts";
+import { paintStatus } from "../output/paint.ts";
+import { fields, table } from "../output/table.ts";
+import { withService } from "../task.ts";
+import type { RemoteFlags, Task } from "../task.ts";
+import { findEarlier } from "./builds.ts";
+
+type AppBrief = {
+  readonly id: string;
+  readonly status: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+};
+
+/** Numbers are JSON strings here. */
+type App = AppBrief & {
+  readonly hardware: string;
+  readonly cpu: string;
+  readonly memory: string;
+  readonly cooldownPeriodSeconds: string;
+  readonly minReplicaCount: string;
+  readonly maxReplicaCount: string;
+  readonly responseGracePeriodSeconds: string;
+  readonly lastBuildStatus: string | null;
+  readonly latestBuildId: string | null;
+};
+
+type ScaleFlags = RemoteFlags & {
+  readonly min?: string;
+  readonly max?: string;
+  readonly concurrency?: string;
+  readonly cooldown?: string;
+  readonly grace?: string;
+};
+
+/** `millrace apps list|get|scale|rollback|delete` */
+export function defineApps(command: Command): void {
+  const list = remote(command.command("list")).description("the project's apps");
+  examples(list, "millrace apps list").action(withService(listApps));
+
+  const get = remote(command.command("get")).description("one app and its settings");
+  get.argument("<app>", "the app's name");
+  examples(get, "millrace apps get hello").action(withService(getApp));
+
+  const scale = remote(command.command("scale")).description(
+    "change how an app scales, without a new version",
+  );
+  scale
+    .argument("<app>", "the app's name")
+    .option("--min <count>", "replicas that are always there")
+    .option("--max <count>", "replicas at most")
+    .option("--concurrency <count>", "calls that one replica takes at a time")
+    .option("--cooldown <duration>", "how long an idle replica stays")
+    .option("--grace <duration>", "how long a run may take");
+  examples(scale, "millrace apps scale hello --min 1 --max 4 --grace 1h").action(withService(scaleApp));
+
+  const rollback = remote(command.command("rollback")).description("go back to an earlier version");
+  rollback
+    .argument("<app>", "the app's name")
+    .argument("[build]", "the build to go back to; the successful one before the current, if none is given");
+  examples(rollback, "millrace apps rollback hello").action(withService(rollBack));
+
+  const remove = remote(command.command("delete")).description("delete an app and all its versions");
+  remove.argument("<app>", "the app's name").option("--yes", "do not ask");
+  examples(remove, "millrace apps delete hello --yes").action(withService(deleteApp));
+}
+
+async function listApps({ api, out }: Task): Promise<void> {
+  const apps = await api.get<AppBrief[]>(await api.path("apps"));
+  const prefix = `${await api.project()}-`;
+  out.show(apps, () =>
+    table(
+      ["APP", "STATUS", "UPDATED", "CREATED"],
+      apps.map(({ id, status, updatedAt, createdAt }) => [
+        id.slice(prefix.length),
+        paintStatus(status),
+        relative(updatedAt),
+        relative(createdAt),
+      ]),
+    ),
+  );
+  if (apps.length === 0) out.note("none yet: millrace init, then millrace deploy");
+}
+
+async function getApp({ api, out }: Task, app: string): Promise<void> {
+  const found = await api.get<App>(await api.appPath(app), { about: { app } });
+  const seconds = (text: string): string => duration(Number(text) * 1000);
+  const endpoint = api.site.apiUrl === null ? null : await api.appUrl(app, "run");
+  out.show(found, () =>
+    fields([
+      ["id", found.id],
+      ["status", paintStatus(found.status)],
+      ...(endpoint === null ? [] : [["endpoint", endpoint] as const]),
+      ["build", `${found.latestBuildId ?? "none"}  ${paintStatus(found.lastBuildStatus ?? "")}`.trim()],
+      ["replicas", `${found.minReplicaCount} to ${found.maxReplicaCount}`],
+      ["hardware", `${found.hardware}, ${found.cpu} cores, ${found.memory} GB`],
+      ["cooldown", seconds(found.cooldownPeriodSeconds)],
+      ["grace", seconds(found.responseGracePeriodSeconds)],
+      ["updated", relative(found.updatedAt)],
+      ["created", relative(found.createdAt)],
+    ]),
+  );
+}
+
+async function scaleApp(task: Task<ScaleFlags>, app: string): Promise<void> {
+  const { api, flags, out } = task;
+  const body = {
+    ...(flags.min !== undefined && { minReplicaCount: readCount("--min", flags.min) }),
+    ...(flags.max !== undefined && { maxReplicaCount: readCount("--max", flags.max) }),
+    ...(flags.concurrency !== undefined && {
+      replicaConcurrency: readCount("--concurrency", flags.concurrency),
+    }),
+    ...(flags.cooldown !== undefined && { cooldownPeriodSeconds: readSeconds("--cooldown", flags.cooldown) }),
+    ...(flags.grace !== undefined && { responseGracePeriodSeconds: readSeconds("--grace", flags.grace) }),
+  };
+  if (Object.keys(body).length === 0) {
+    throw usage("nothing to change", `millrace apps scale ${app} --min 1 --max 4`);
+  }
+  const changed = await api.ask<object>("PATCH", await api.appPath(app), { body, about: { app } });
+  out.show(changed, () => `${app} is changed.\n`);
+}
+
+async function rollBack({ api, out }: Task, app: string, build?: string): Promise<void> {
+  const buildId = build ?? (await findEarlier(api, app));
+  const path = await api.appPath(app, "/rollback");
+  const answer = await api.ask<object>("POST", path, { body: { buildId }, about: { app } });
+  out.show(answer, () => `${app} is as build ${buildId} made it.\n`);
+}
+
+async function deleteApp(task: Task<RemoteFlags & { yes?: boolean }>, app: string): Promise<void> {
+  const { api, flags, out, signal } = task;
+  const path = await api.appPath(app);
+  // Before the question: whoever mistyped the name is told so.
+  await api.get(path, { about: { app } });
+  await confirm(`Delete ${app} of ${await api.project()} with its versions?`, flags, signal);
+  const answer = await api.ask<object>("DELETE", path, { about: { app } });
+  out.show(answer, () => `${app} is deleted.\n`);
+}
+
+function readCount(flag: string, text: string): number {
+  if (!/^\d{1,6}$/.test(text)) throw usage(`${flag} takes a number, not ${JSON.stringify(text)}`);
+  return Number(text);
+}
+
+function readSeconds(flag: string, text: string): number {
+  const seconds = parseDuration(text);
+  if (seconds === null)
+    throw usage(`${flag} takes a duration such as 90s or 15m, not ${JSON.stringify(text)}`);
+  return seconds;
+}

@@ -1,0 +1,112 @@
+import type { Command } from "commander";
+import type { Api } from "../api/api.ts";
+import { CliFailure } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import { relative } from "../output/amounts.ts";
+import { paint, paintStatus, printable } from "../output/paint.ts";
+import { table } from "../output/table.ts";
+import { withService } from "../task.ts";
+import type { RemoteFlags, Task } from "../task.ts";
+import { followBuild } from "./follow-build.ts";
+
+type Build = {
+  readonly id: string;
+  readonly status: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** The line a person needs; null when all is well. */
+  readonly message: string | null;
+};
+type BuildLogs = {
+  readonly logs: readonly { readonly id: string; readonly createdAt: string; readonly log: string }[];
+  readonly status: string;
+};
+
+/** `millrace builds list|logs|cancel` */
+export function defineBuilds(command: Command): void {
+  const list = remote(command.command("list")).description("an app's builds, newest first");
+  list.argument("<app>", "the app's name");
+  examples(list, "millrace builds list hello").action(withService(listBuilds));
+
+  const logs = remote(command.command("logs")).description("what a build printed");
+  logs
+    .argument("<app>", "the app's name")
+    .argument("[build]", "the build; the newest, if none is given")
+    .option("-f, --follow", "go on until the build ends");
+  examples(logs, "millrace builds logs hello --follow").action(withService(showLogs));
+
+  const cancel = remote(command.command("cancel")).description("end a build that is under way");
+  cancel.argument("<app>", "the app's name").argument("[build]", "the build; the newest, if none is given");
+  examples(cancel, "millrace builds cancel hello").action(withService(cancelBuild));
+}
+
+/** The build to go back to: the successful one before the version that is current. */
+export async function findEarlier(api: Api, app: string): Promise<string> {
+  const { latestBuildId } = await api.get<{ latestBuildId: string | null }>(await api.appPath(app), {
+    about: { app },
+  });
+  const good = (await buildsOf(api, app)).filter(({ status }) => status === "success");
+  const place = good.findIndex(({ id }) => id === latestBuildId);
+  const earlier = good[place + 1];
+  if (!earlier)
+    throw new CliFailure(`${app} has no earlier version`, { hint: `millrace builds list ${app}` });
+  return earlier.id;
+}
+
+/** Why a build failed; null when nothing is known of it. */
+export async function buildMessage(api: Api, app: string, buildId: string): Promise<string | null> {
+  return (await buildsOf(api, app)).find(({ id }) => id === buildId)?.message ?? null;
+}
+
+async function buildsOf(api: Api, app: string): Promise<readonly Build[]> {
+  return await api.get<readonly Build[]>(await api.appPath(app, "/builds"), { about: { app } });
+}
+
+async function newestOf(api: Api, app: string): Promise<string> {
+  const [newest] = await buildsOf(api, app);
+  if (!newest) throw new CliFailure(`${app} was never built`, { hint: "millrace deploy" });
+  return newest.id;
+}
+
+async function listBuilds({ api, out }: Task, app: string): Promise<void> {
+  const builds = await buildsOf(api, app);
+  out.show(builds, () =>
+    table(
+      ["BUILD", "STATUS", "CREATED", "ENDED", "MESSAGE"],
+      builds.map(({ id, status, createdAt, updatedAt, message }) => [
+        id,
+        paintStatus(status),
+        relative(createdAt),
+        relative(updatedAt),
+        printable(message ?? ""),
+      ]),
+    ),
+  );
+}
+
+async function showLogs(
+  task: Task<RemoteFlags & { follow?: boolean }>,
+  app: string,
+  build?: string,
+): Promise<void> {
+  const { api, flags, out } = task;
+  const id = build ?? (await newestOf(api, app));
+  if (flags.follow) {
+    const { status } = await followBuild(api, app, id, (line) => out.line(line, printable(line.log)));
+    if (status !== "success") throw new CliFailure(`the build ended as ${status}`);
+    return;
+  }
+  const found = await api.get<BuildLogs>(await api.appPath(app, `/builds/${id}/logs`), { about: { app } });
+  out.show(found, () =>
+    found.logs
+      .map(({ createdAt, log }) => `${paint("dim", createdAt.slice(11, 19))}  ${printable(log)}\n`)
+      .join(""),
+  );
+  out.note(`build ${id}: ${found.status}`);
+}
+
+async function cancelBuild({ api, out }: Task, app: string, build?: string): Promise<void> {
+  const id = build ?? (await newestOf(api, app));
+  const answer = await api.ask<object>("DELETE", await api.appPath(app, `/builds/${id}`), { about: { app } });
+  out.show(answer, () => `build ${id} is cancelled.\n`);
+}

@@ -1,0 +1,81 @@
+import { readFileSync } from "node:fs";
+import { usage } from "../failure.ts";
+import { readStdin } from "../read-stdin.ts";
+
+/** What the words after an app's name ask for. */
+export type Asked = { readonly functionName: string; readonly pairs: readonly Pair[] };
+
+type Pair = { readonly key: string; readonly json: string };
+
+const FUNCTION = /^[A-Za-z]\w*(?:\/[\w./-]+)?$/;
+
+/** A function's name, if the first word is one, and `key=value` pairs. */
+export function readWords(words: readonly string[]): Asked {
+  const [first] = words;
+  const isNamed = first !== undefined && !first.includes("=");
+  if (isNamed && !FUNCTION.test(first)) {
+    throw usage(`${JSON.stringify(first)} is neither the name of a function nor key=value`);
+  }
+  const rest = isNamed ? words.slice(1) : words;
+  return { functionName: isNamed ? first : "run", pairs: rest.map(readPair) };
+}
+
+/** The JSON object to send: the text of `--data` with the pairs added, every number as it was typed. */
+export async function readArguments(data: string | undefined, pairs: readonly Pair[]): Promise<string> {
+  const text = data === undefined ? "{}" : (await readData(data)).trim();
+  const given = parseObject(text);
+  const seen = new Set(Object.keys(given));
+  for (const { key } of pairs) {
+    if (seen.has(key)) throw usage(`${JSON.stringify(key)} is given twice`);
+    seen.add(key);
+  }
+  if (pairs.length === 0) return text;
+  const members = pairs.map(({ key, json }) => `${JSON.stringify(key)}:${json}`).join(",");
+  const isEmpty = Object.keys(given).length === 0;
+  return `${text.slice(0, -1)}${isEmpty ? "" : ","}${members}}`;
+}
+
+/** `key=value`: JSON where the value is JSON, else text; `key=@file` is the text of that file. */
+function readPair(word: string): Pair {
+  const place = word.indexOf("=");
+  if (place < 1) throw usage(`${JSON.stringify(word)} is not key=value`);
+  const [key, value] = [word.slice(0, place), word.slice(place + 1)];
+  if (value.startsWith("@")) return { key, json: JSON.stringify(readText(value.slice(1))) };
+  return { key, json: isJson(value) ? value : JSON.stringify(value) };
+}
+
+async function readData(data: string): Promise<string> {
+  if (data === "-") return await readStdin("--data -");
+  if (!data.startsWith("@")) return data;
+  return readText(data.slice(1));
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw usage(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "it is no text"}`);
+  }
+}
+
+function parseObject(text: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw usage(`--data is not JSON: ${(error as Error).message}`, `such as --data '{"name": "Ada"}'`);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw usage("--data is not a JSON object, whose members are the function's arguments");
+  }
+  return value;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,41 @@
+import type { Command } from "commander";
+import { examples, remote } from "../options.ts";
+import { duration, relative } from "../output/amounts.ts";
+import { paintStatus } from "../output/paint.ts";
+import { table } from "../output/table.ts";
+import { withService } from "../task.ts";
+import type { Task } from "../task.ts";
+
+type Container = {
+  readonly containerId: string;
+  readonly containerState: string;
+  readonly containerStartTimestamp: string;
+  readonly containerRunningTimeMs: number;
+  readonly buildId: string;
+  readonly isTerminating: boolean;
+};
+
+/** `millrace containers list APP` */
+export function defineContainers(command: Command): void {
+  const list = remote(command.command("list"))
+    .description("the replicas of an app that are there now")
+    .argument("<app>", "the app's name");
+  examples(list, "millrace containers list hello").action(withService(listContainers));
+}
+
+async function listContainers({ api, out }: Task, app: string): Promise<void> {
+  const found = await api.get<Container[]>(await api.appPath(app, "/containers"), { about: { app } });
+  out.show(found, () =>
+    table(
+      ["CONTAINER", "STATE", "STARTED", "READY FOR", "BUILD"],
+      found.map((container) => [
+        container.containerId,
+        container.isTerminating ? "stopping" : paintStatus(container.containerState),
+        relative(container.containerStartTimestamp),
+        duration(container.containerRunningTimeMs),
+        container.buildId,
+      ]),
+    ),
+  );
+  if (found.length === 0) out.note("none: the next call starts one");
+}

@@ -1,0 +1,107 @@
+import type { Command } from "commander";
+import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
+import { cancelBuild, uploadApp } from "../deploy-folder.ts";
+import type { BegunDeploy } from "../deploy-folder.ts";
+import { CliFailure } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import { bytes, duration } from "../output/amounts.ts";
+import { confirm } from "../output/confirm.ts";
+import { paint, printable } from "../output/paint.ts";
+import { Progress } from "../output/progress.ts";
+import { withService } from "../task.ts";
+import type { RemoteFlags, Task } from "../task.ts";
+import { buildMessage } from "./builds.ts";
+import { followBuild } from "./follow-build.ts";
+
+type DeployFlags = RemoteFlags & {
+  readonly name?: string;
+  readonly detach?: boolean;
+  readonly yes?: boolean;
+};
+
+/** `millrace deploy [DIR]` */
+export function defineDeploy(command: Command): void {
+  remote(command)
+    .argument("[folder]", "the folder that holds main.py; this one, if none is given")
+    .option("--name <name>", "the app's name; that of millrace.toml or the folder's, if none is given")
+    .option("--detach", "do not wait for the build: print its id")
+    .option("--yes", "do not ask before a new app is made");
+  examples(command, "millrace deploy hello", "millrace deploy --name hello-staging --detach").action(
+    withService(deploy),
+  );
+}
+
+async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
+  const { api, flags, out } = task;
+  const startedAt = Date.now();
+  const app = readAppFolder(given, flags.name);
+  const files = await bundleFilesOf(app);
+  for (const warning of app.warnings) out.warn(warning);
+  await askForNew(task, app.name);
+  const sizeBytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  out.note(`${app.name}: ${files.length === 1 ? "1 file" : `${files.length} files`}, ${bytes(sizeBytes)}`);
+  const progress = new Progress("packing", out.isJson);
+  let begun: BegunDeploy;
+  try {
+    begun = await uploadApp(api, app.name, files, (done, of) => progress.bar(done, of));
+  } finally {
+    progress.end();
+  }
+  const { buildId, endpoint } = begun;
+  if (flags.detach) {
+    out.show({ app: app.name, build_id: buildId, status: "pending", endpoint }, () => `${buildId}\n`);
+    out.note(`millrace builds logs ${app.name} ${buildId} --follow`);
+    return;
+  }
+  const status = await follow(task, app.name, buildId);
+  if (status !== "success") throw await failed(task, app.name, buildId, status);
+  out.show({ app: app.name, build_id: buildId, status, endpoint }, () =>
+    [
+      "",
+      `${paint("green", "✓")} ${app.name} is deployed, after ${duration(Date.now() - startedAt)}.`,
+      `  ${endpoint}/run`,
+      "",
+      `  millrace call ${app.name}`,
+      `  ${curl(task, `${endpoint}/run`)}`,
+      "",
+    ].join("\n"),
+  );
+}
+
+/** Somebody at a terminal is asked before an app is made that was not there: the name or project may be a slip. */
+async function askForNew({ api, flags, signal, out }: Task<DeployFlags>, name: string): Promise<void> {
+  if (flags.yes || out.isJson || !process.stdin.isTTY || !process.stderr.isTTY) return;
+  const project = await api.project();
+  const apps = await api.get<{ id: string }[]>(await api.path("apps"));
+  if (apps.some(({ id }) => id === `${project}-${name}`)) return;
+  await confirm(`Make a new app ${name} in ${project} on ${api.site.baseUrl}?`, flags, signal);
+}
+
+/** Prints the build's log as it comes; interrupted, the build is cancelled. */
+async function follow({ api, out }: Task, name: string, buildId: string): Promise<string> {
+  try {
+    const { status } = await followBuild(api, name, buildId, ({ stage, log }) => {
+      if (!out.isJson) process.stdout.write(`${paint("dim", stage.padEnd(8))}${printable(log)}\n`);
+    });
+    return status;
+  } catch (error) {
+    if (api.signal.aborted && (await cancelBuild(api, name, buildId))) {
+      process.stderr.write(`cancelled build ${buildId}\n`);
+    }
+    throw error;
+  }
+}
+
+async function failed({ api }: Task, name: string, buildId: string, status: string): Promise<CliFailure> {
+  const message = await buildMessage(api, name, buildId);
+  return new CliFailure(`the deploy of ${name} ended as ${status}${message === null ? "" : `: ${message}`}`, {
+    code: status,
+    hint: `the version before it serves on. millrace builds logs ${name} ${buildId} shows this again`,
+  });
+}
+
+/** Ready to paste at a terminal; what is kept elsewhere does not show the token. */
+function curl({ api }: Task, url: string): string {
+  const token = process.stdout.isTTY ? api.site.token : "$MILLRACE_TOKEN";
+  return `curl -X POST '${url}' -H "Authorization: Bearer ${token}" -H 'Content-Type: application/json' -d '{}'`;
+}

@@ -1,0 +1,164 @@
+import type { Command } from "commander";
+import path from "node:path";
+import { hashFolder } from "../../apps/bundles/hash.ts";
+import type { Service } from "../../main.ts";
+import { Api } from "../api/api.ts";
+import { DEV_DATA_DIR } from "../api/site.ts";
+import type { AppFolder } from "../app-folder.ts";
+import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
+import { uploadApp } from "../deploy-folder.ts";
+import { startDevService } from "../dev/dev-service.ts";
+import { endedRuns } from "../dev/new-runs.ts";
+import { savesBelow } from "../dev/saves.ts";
+import { interruptible } from "../interrupt.ts";
+import { examples } from "../options.ts";
+import { duration } from "../output/amounts.ts";
+import { paint, printable } from "../output/paint.ts";
+import type { Style } from "../output/paint.ts";
+import { followBuild } from "./follow-build.ts";
+
+type DevFlags = {
+  readonly name?: string;
+  readonly dataDir: string;
+  readonly apiPort?: string;
+  readonly basePort?: string;
+};
+
+/** Where a version's copy of the folder is: a traceback is to name the file that is being edited. */
+const BUNDLE_PATH = /[^\s"']*\/bundles\/p-[a-z0-9]+\/[a-z0-9-]+\/[0-9a-f-]{36}\//g;
+
+/** What a deploy of a save came to. */
+type Reload = { readonly isGood: boolean; readonly lines: readonly string[] };
+const UNCHANGED: Reload = { isGood: true, lines: [] };
+
+/** `millrace dev DIR` */
+export function defineDev(command: Command): void {
+  command
+    .argument("[folder]", "the folder that holds main.py; this one, if none is given")
+    .option("--name <name>", "the app's name; that of millrace.toml or the folder's, if none is given")
+    .option("--data-dir <folder>", "where this service keeps its data", DEV_DATA_DIR)
+    .option("--api-port <port>", "port for apps; 4000 or any that is free, if none is given")
+    .option("--base-port <port>", "port for management; 4100 or any that is free, if none is given");
+  examples(command, "millrace dev hello").action(
+    async (folder: string | undefined, flags: DevFlags) =>
+      await interruptible(async (signal) => await dev(folder, flags, signal)),
+  );
+}
+
+async function dev(given: string | undefined, flags: DevFlags, signal: AbortSignal): Promise<void> {
+  // Before anything is started: a folder that is none is a slip.
+  const { name, folder } = readAppFolder(given, flags.name);
+  const service = await startDevService({
+    dataDir: path.resolve(flags.dataDir),
+    apiPort: flags.apiPort ?? null,
+    basePort: flags.basePort ?? null,
+    onAppLog: ({ text, stream }) => say(stream === "stderr" ? "yellow" : "cyan", "log", text),
+  });
+  try {
+    const { projectId } = service.owner;
+    process.stdout.write(greeting(service, name, given ?? "."));
+    await Promise.all([
+      showRuns(service, { projectId, name }, signal),
+      reloadAtSaves(apiOf(service, signal), { given, nameGiven: flags.name, folder }, signal),
+    ]);
+  } finally {
+    await service.stop();
+  }
+}
+
+async function reloadAtSaves(
+  api: Api,
+  app: {
+    readonly given: string | undefined;
+    readonly nameGiven: string | undefined;
+    readonly folder: string;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const saves = savesBelow(app.folder, signal);
+  let served: string | null = null;
+  let tried: string | null = null;
+  while (!(await saves.next()).done) {
+    const startedAt = performance.now();
+    try {
+      const read = readAppFolder(app.given, app.nameGiven);
+      const hash = await hashFolder(read.folder, read.patterns);
+      if (hash === tried) continue;
+      tried = hash;
+      const { isGood, lines } = hash === served ? UNCHANGED : await reload(api, read);
+      const took = duration(performance.now() - startedAt);
+      if (isGood) say("green", "serves", `${served === null ? "ready" : "what was saved"} after ${took}`);
+      else tell(lines, served);
+      if (isGood) served = hash;
+    } catch (error) {
+      if (signal.aborted) return;
+      tried = null;
+      tell((error as Error).message.split("\n"), served);
+    }
+  }
+}
+
+/** Deploys what is in the folder now; the version before goes on until this one has started. */
+async function reload(api: Api, app: AppFolder): Promise<Reload> {
+  for (const warning of app.warnings) say("yellow", "warning", warning);
+  const { buildId } = await uploadApp(api, app.name, await bundleFilesOf(app));
+  const lines: string[] = [];
+  const { status } = await followBuild(api, app.name, buildId, ({ stage, stream, log }) => {
+    if (stage === "build" && stream === "stdout") say("dim", "build", log);
+    // Of an app that does not start, its own log has told all but the end.
+    if (stream !== "stderr") return;
+    if (stage === "check") lines.length = 0;
+    lines.push(log);
+  });
+  return { isGood: status === "success", lines };
+}
+
+function tell(lines: readonly string[], served: string | null): void {
+  for (const line of lines) say("red", "error", line);
+  say("dim", "", served === null ? "nothing serves yet; save a mended file" : "the version before goes on");
+}
+
+async function showRuns(
+  { store }: Service,
+  app: { readonly projectId: string; readonly name: string },
+  signal: AbortSignal,
+): Promise<void> {
+  for await (const { functionName, state, statusCode, runMs, isAsync, errorMessage } of endedRuns(
+    store,
+    app,
+    signal,
+  )) {
+    const result = statusCode === null ? state : String(statusCode);
+    const what = `${functionName}${isAsync ? " (async)" : ""}  ${duration(runMs)}`;
+    const why = errorMessage === null ? "" : `  ${errorMessage.split("\n")[0]}`;
+    say(state === "success" ? "green" : "red", result, `${what}${why}`);
+  }
+}
+
+function say(style: Style, word: string, text: string): void {
+  const time = paint("dim", new Date().toTimeString().slice(0, 8));
+  const plain = printable(text).replaceAll(BUNDLE_PATH, "");
+  process.stdout.write(`${time}  ${paint(style, word.padEnd(8))}${plain}\n`);
+}
+
+function apiOf({ apiUrl, baseUrl, owner }: Service, signal: AbortSignal): Api {
+  const { projectId: project, token } = owner;
+  return new Api(
+    { baseUrl, apiUrl, project, token, refreshToken: null, tokenSource: "this service" },
+    signal,
+  );
+}
+
+function greeting({ apiUrl, baseUrl, owner }: Service, name: string, place: string): string {
+  const url = `${apiUrl}/v4/${owner.projectId}/${name}/run`;
+  return [
+    `${name} is served here, anew at every save in ${place}. Ctrl-C stops it.`,
+    `  apps        ${apiUrl}`,
+    `  management  ${baseUrl}`,
+    "",
+    `  millrace call ${name}`,
+    `  curl -X POST '${url}' -H 'Authorization: Bearer ${owner.token}' -H 'Content-Type: application/json' -d '{}'`,
+    "",
+    "",
+  ].join("\n");
+}

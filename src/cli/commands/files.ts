@@ -1,0 +1,65 @@
+import type { Command } from "commander";
+import { examples, remote } from "../options.ts";
+import { bytes, relative } from "../output/amounts.ts";
+import { confirm } from "../output/confirm.ts";
+import { paint, printable } from "../output/paint.ts";
+import { table } from "../output/table.ts";
+import { withService } from "../task.ts";
+import type { RemoteFlags, Task } from "../task.ts";
+import { download } from "./files-download.ts";
+import { upload } from "./files-upload.ts";
+
+type Entry = {
+  readonly name: string;
+  readonly is_folder: boolean;
+  readonly size_bytes: number;
+  readonly last_modified: string;
+};
+
+/** `millrace files ls|cp|download|rm` */
+export function defineFiles(command: Command): void {
+  const ls = remote(command.command("ls")).description("what a folder of the storage holds");
+  ls.argument("[folder]", "the folder; the root, if none is given");
+  examples(ls, "millrace files ls models").action(withService(list));
+
+  const cp = remote(command.command("cp")).description("copy a file or folder from here into the storage");
+  cp.argument("<from>", "a file or folder here").argument(
+    "[to]",
+    "where it goes; a path that ends with / is a folder. Without it, its own name at the root",
+  );
+  examples(cp, "millrace files cp weights.bin models/").action(withService(upload));
+
+  const fetch = remote(command.command("download")).description("copy a file of the storage to here");
+  fetch
+    .argument("<from>", "a file of the storage")
+    .argument("[to]", "a file or folder here; the file's own name, if none is given; - for stdout")
+    .option("--force", "put it in the place of a file that is there");
+  examples(fetch, "millrace files download models/weights.bin").action(withService(download));
+
+  const rm = remote(command.command("rm")).description("remove a file, or a folder whose path ends with /");
+  rm.argument("<path>", "the file or folder").option("--yes", "do not ask before a folder is removed");
+  examples(rm, "millrace files rm models/old/ --yes").action(withService(remove));
+}
+
+async function list({ api, out }: Task, folder = "/"): Promise<void> {
+  const found = await api.get<Entry[]>(await api.path("volumes/default/ls"), { query: { dir: folder } });
+  out.show(found, () =>
+    table(
+      ["NAME", "SIZE", "MODIFIED"],
+      found.map(({ name, is_folder: isFolder, size_bytes: size, last_modified: modified }) => [
+        isFolder ? paint("cyan", `${printable(name)}/`) : printable(name),
+        isFolder ? "–" : bytes(size),
+        relative(modified),
+      ]),
+    ),
+  );
+  if (found.length === 0) out.note(`${folder} holds nothing`);
+}
+
+async function remove(task: Task<RemoteFlags & { yes?: boolean }>, target: string): Promise<void> {
+  const { api, flags, out, signal } = task;
+  if (target.endsWith("/")) await confirm(`Remove ${target} and all in it?`, flags, signal);
+  const query = { file_path: target };
+  const answer = await api.ask<object>("DELETE", await api.path("volumes/default/rm"), { query });
+  out.show(answer, () => `${target} is removed.\n`);
+}

@@ -1,0 +1,45 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Api } from "../api/api.ts";
+import { readFrames, requireRenewable } from "../api/tail-socket.ts";
+import { CliFailure } from "../failure.ts";
+
+/** A line of a build's log as it comes live. */
+export type BuildFrame = {
+  readonly timestamp: string;
+  readonly log: string;
+  readonly stage: string;
+  readonly stream: string;
+};
+
+export type EndedBuild = { readonly id: string; readonly status: string };
+
+const ENDED = 1000;
+const GAP_MS = 500;
+const MAX_LOSSES = 120;
+
+/** Gives every line of a build's log, from the first to the last, and resolves with how it ended. */
+export async function followBuild(
+  api: Api,
+  app: string,
+  buildID: string,
+  onLine: (line: BuildFrame) => void,
+): Promise<EndedBuild> {
+  const projectID = await api.project();
+  let after: string | undefined;
+  for (let losses = 0; losses < MAX_LOSSES; losses += 1) {
+    const end = await readFrames(api, "/ws-build-logs", { projectID, buildID, after }, (given) => {
+      const frame = given as BuildFrame;
+      after = frame.timestamp;
+      losses = 0;
+      onLine(frame);
+    });
+    if (end.code === ENDED) {
+      return await api.get<EndedBuild>(await api.appPath(app, `/builds/${buildID}`), { about: { app } });
+    }
+    requireRenewable(end);
+    await sleep(GAP_MS, undefined, { signal: api.signal });
+  }
+  throw new CliFailure("the connection to the build was lost too often", {
+    hint: `millrace builds logs ${app} ${buildID}`,
+  });
+}

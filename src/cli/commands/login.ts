@@ -1,0 +1,147 @@
+import type { Command } from "commander";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Api } from "../api/api.ts";
+import { explain, explainError } from "../api/explain.ts";
+import { send, textOf } from "../api/http.ts";
+import { changeProfile, readProfiles } from "../api/profiles.ts";
+import type { Profile } from "../api/profiles.ts";
+import { USUAL, checkedUrl, claimsOf } from "../api/site.ts";
+import type { Site } from "../api/site.ts";
+import { CliFailure, usage } from "../failure.ts";
+import { interruptible } from "../interrupt.ts";
+import { examples } from "../options.ts";
+import { Output } from "../output/output.ts";
+import { paint } from "../output/paint.ts";
+import { Progress } from "../output/progress.ts";
+import { readStdin } from "../read-stdin.ts";
+
+type LoginFlags = {
+  readonly token?: boolean;
+  readonly apiUrl?: string;
+  readonly project?: string;
+  readonly json?: boolean;
+};
+
+type DeviceCodes = {
+  readonly device_code: string;
+  readonly user_code: string;
+  readonly verification_uri: string;
+  readonly verification_uri_complete: string;
+  readonly expires_in: number;
+  readonly interval: number;
+};
+type Project = { readonly id: string; readonly name: string };
+
+/** `millrace login [URL]` */
+export function defineLogin(command: Command): void {
+  command
+    .argument("[url]", "management address of the service [MILLRACE_URL]")
+    .option("--token", "take a token from MILLRACE_TOKEN or stdin; no browser is needed")
+    .option("--api-url <url>", "where apps are called, if that is not the usual port beside the address")
+    .option("--project <id>", "the project to use from now on")
+    .option("--json", "print one JSON document");
+  examples(
+    command,
+    "millrace login https://millrace.example.com",
+    "millrace login --token < token.txt",
+  ).action(
+    async (url: string | undefined, flags: LoginFlags) =>
+      await interruptible(async (signal) => await login(url, flags, signal)),
+  );
+}
+
+async function login(given: string | undefined, flags: LoginFlags, signal: AbortSignal): Promise<void> {
+  const out = new Output(flags);
+  const url = given ?? process.env["MILLRACE_URL"] ?? readProfiles().current ?? USUAL.baseUrl;
+  const baseUrl = checkedUrl(url);
+  const apiUrl = flags.apiUrl === undefined ? {} : { apiUrl: checkedUrl(flags.apiUrl) };
+  const signedIn = flags.token ? { token: await givenToken() } : await signInDevice(baseUrl, out, signal);
+  const site: Site = {
+    baseUrl,
+    apiUrl: null,
+    project: flags.project ?? null,
+    token: signedIn.token,
+    refreshToken: null,
+    tokenSource: flags.token ? "you" : "the sign-in",
+  };
+  // Asked before it is kept: a token that is not good is no profile.
+  const projects = await new Api(site, signal).get<Project[]>("/v2/projects");
+  const project = choose(projects, flags.project ?? claimsOf(signedIn.token).project_id);
+  // From the start: nothing of somebody who was signed in before stays behind.
+  changeProfile(baseUrl, null);
+  changeProfile(baseUrl, { ...signedIn, ...apiUrl, ...(project && { project: project.id }) }, true);
+  out.show({ url: baseUrl, project: project?.id ?? null }, () =>
+    project
+      ? `Signed in to ${baseUrl}, project ${project.id} (${project.name}).\n`
+      : `Signed in to ${baseUrl}.\n`,
+  );
+  if (projects.length > 1) out.note(`${projects.length} projects: millrace projects use ID chooses another`);
+  if (projects.length === 0) out.note("no project yet: millrace projects create NAME");
+}
+
+async function givenToken(): Promise<string> {
+  const token = (process.env["MILLRACE_TOKEN"] ?? (await readStdin("--token"))).trim();
+  if (token === "") throw usage("no token was given", "set MILLRACE_TOKEN, or pipe the token in");
+  return token;
+}
+
+/** Shows a code, and waits until somebody who is signed in approves it. */
+async function signInDevice(
+  baseUrl: string,
+  out: Output,
+  signal: AbortSignal,
+): Promise<Required<Pick<Profile, "token" | "refreshToken">>> {
+  const { status, text } = await post(`${baseUrl}/device-authorization`, {}, signal);
+  if (status !== 200) throw explain({ status }, text, { baseUrl } as Site);
+  const { deviceAuthResponsePayload: codes } = JSON.parse(text) as { deviceAuthResponsePayload: DeviceCodes };
+  const code = paint("bold", codes.user_code, process.stderr);
+  // On stderr also with --json: without it nobody could ever approve.
+  process.stderr.write(`Open ${codes.verification_uri_complete}\nand approve the code ${code}.\n`);
+  const progress = new Progress("waiting for the approval", out.isJson);
+  try {
+    return await redeem(baseUrl, codes, signal);
+  } finally {
+    progress.end();
+  }
+}
+
+async function redeem(
+  baseUrl: string,
+  { device_code: deviceCode, expires_in: expiresIn, interval }: DeviceCodes,
+  signal: AbortSignal,
+): Promise<Required<Pick<Profile, "token" | "refreshToken">>> {
+  const deadline = Date.now() + expiresIn * 1000;
+  while (Date.now() < deadline) {
+    const { status, text } = await post(`${baseUrl}/token`, { device_code: deviceCode }, signal);
+    if (status === 200) {
+      const { accessToken, refreshToken } = JSON.parse(text) as { accessToken: string; refreshToken: string };
+      return { token: accessToken, refreshToken };
+    }
+    if (!text.includes("authorization_pending")) break;
+    await sleep(interval * 1000, undefined, { signal });
+  }
+  throw new CliFailure("the code was not approved in time", { hint: `millrace login ${baseUrl}` });
+}
+
+async function post(
+  url: string,
+  body: object,
+  signal: AbortSignal,
+): Promise<{ status: number; text: string }> {
+  try {
+    const headers = { "content-type": "application/json" };
+    const answer = await send(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+    return { status: answer.status, text: await textOf(answer) };
+  } catch (error) {
+    throw explainError(error);
+  }
+}
+
+function choose(projects: readonly Project[], wanted: string | undefined): Project | undefined {
+  const found = projects.find(({ id }) => id === wanted) ?? (wanted === undefined ? projects[0] : undefined);
+  if (!found && wanted !== undefined) {
+    const ids = projects.map(({ id }) => id).join(", ") || "none";
+    throw usage(`you have no project ${JSON.stringify(wanted)}`, `yours: ${ids}`);
+  }
+  return found;
+}

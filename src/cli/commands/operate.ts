@@ -1,0 +1,64 @@
+import type { Command } from "commander";
+import { SETTING_KEYS, envOf, flagOf } from "../../config/setting-keys.ts";
+import type { ServeFlags } from "../serve.ts";
+import { examples } from "../options.ts";
+
+/** Adds every setting of the service as an option. */
+function withSettings(command: Command): Command {
+  command.option("--config <file>", "settings file (TOML)");
+  for (const { name, meaning, default: usual } of Object.values(SETTING_KEYS)) {
+    const source = usual ? `${envOf(name)}, default ${usual}` : envOf(name);
+    command.option(`${flagOf(name)} <value>`, `${meaning} [${source}]`);
+  }
+  return command;
+}
+
+const JSON_OPTION = ["--json", "print one JSON document"] as const;
+
+/** `millrace serve` */
+export function defineServe(command: Command): void {
+  examples(withSettings(command), "millrace serve --data-dir /var/lib/millrace").action(
+    async (flags: ServeFlags) => (await import("../serve.ts")).serve(flags),
+  );
+}
+
+/** `millrace start` */
+export function defineStart(command: Command): void {
+  examples(withSettings(command), "millrace start").action(async (flags: ServeFlags) =>
+    (await import("../start.ts")).start(flags),
+  );
+}
+
+/** `millrace bootstrap` */
+export function defineBootstrap(command: Command): void {
+  examples(withSettings(command).option(...JSON_OPTION), "millrace bootstrap --json").action(
+    async (flags: ServeFlags) => (await import("../bootstrap.ts")).bootstrap(flags),
+  );
+}
+
+/** `millrace backup` */
+export function defineBackup(command: Command): void {
+  withSettings(command)
+    .argument("<file>", "the archive to write")
+    .option(...JSON_OPTION);
+  examples(command, "millrace backup /var/backups/millrace.tar").action(
+    async (file: string, flags: ServeFlags) => (await import("../backup.ts")).backup(file, flags),
+  );
+}
+
+/** `millrace restore` */
+export function defineRestore(command: Command): void {
+  withSettings(command)
+    .argument("<file>", "an archive that backup wrote")
+    .option(...JSON_OPTION);
+  examples(command, "millrace restore /var/backups/millrace.tar --data-dir /var/lib/millrace").action(
+    async (file: string, flags: ServeFlags) => (await import("../restore.ts")).restore(file, flags),
+  );
+}
+
+/** `millrace doctor` */
+export function defineDoctor(command: Command): void {
+  examples(withSettings(command).option(...JSON_OPTION), "millrace doctor").action(
+    async (flags: ServeFlags) => (await import("../doctor.ts")).doctor(flags),
+  );
+}

@@ -1,0 +1,52 @@
+import type { Command } from "commander";
+import { changeProfile } from "../api/profiles.ts";
+import { usage } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import { printable } from "../output/paint.ts";
+import { table } from "../output/table.ts";
+import { withService } from "../task.ts";
+import type { Task } from "../task.ts";
+
+type Project = { readonly id: string; readonly name: string };
+
+/** `millrace projects [list|create|use]` */
+export function defineProjects(command: Command): void {
+  const list = remote(command.command("list", { isDefault: true })).description("your projects");
+  examples(list, "millrace projects").action(withService(listProjects));
+
+  const create = remote(command.command("create")).description("make a project; you are its owner");
+  create.argument("<name>", "its name");
+  examples(create, "millrace projects create models").action(withService(createProject));
+
+  const use = remote(command.command("use")).description("mean this project from now on");
+  use.argument("<project>", "its id, or its name");
+  examples(use, "millrace projects use p-1a2b3c4d").action(withService(useProject));
+}
+
+async function listProjects({ api, out }: Task): Promise<void> {
+  const projects = await api.get<Project[]>("/v2/projects");
+  const current = await api.project().catch(() => null);
+  out.show(projects, () =>
+    table(
+      ["", "PROJECT", "NAME"],
+      projects.map(({ id, name }) => [id === current ? "*" : " ", id, printable(name)]),
+    ),
+  );
+}
+
+async function createProject({ api, out }: Task, name: string): Promise<void> {
+  const made = await api.ask<Project>("POST", "/v2/projects", { body: { name } });
+  out.show(made, () => `${made.id}\n`);
+  out.note(`millrace projects use ${made.id}`);
+}
+
+async function useProject({ api, out }: Task, wanted: string): Promise<void> {
+  const projects = await api.get<Project[]>("/v2/projects");
+  const [found, another] = projects.filter(({ id, name }) => id === wanted || name === wanted);
+  if (!found || another) {
+    const problem = another ? "several of your projects have the name" : "you have no project";
+    throw usage(`${problem} ${JSON.stringify(wanted)}`, "millrace projects list");
+  }
+  changeProfile(api.site.baseUrl, { project: found.id }, true);
+  out.show(found, () => `Project ${found.id} (${found.name}) from now on.\n`);
+}

@@ -1,0 +1,112 @@
+import type { Command } from "commander";
+import { readFileSync } from "node:fs";
+import { parseEnv } from "node:util";
+import { CliFailure, usage } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import { table } from "../output/table.ts";
+import { readStdin } from "../read-stdin.ts";
+import { withService } from "../task.ts";
+import type { RemoteFlags, Task } from "../task.ts";
+
+type SecretFlags = RemoteFlags & {
+  readonly app?: string;
+  readonly show?: boolean;
+  readonly envFile?: string;
+  readonly stdin?: string;
+};
+type SecretMap = Readonly<Record<string, string>>;
+
+const NAME = /^[A-Za-z0-9_.-]{1,253}$/;
+const HIDDEN = "••••••••";
+
+/** `millrace secrets list|set|unset` */
+export function defineSecrets(command: Command): void {
+  const list = ofPlace(command.command("list")).description("the names of secrets");
+  list.option("--show", "show the values too");
+  examples(list, "millrace secrets list --app hello").action(withService(listSecrets));
+
+  const set = ofPlace(command.command("set")).description("add secrets, or change them");
+  set
+    .argument("[pairs...]", "NAME=value")
+    .option("--env-file <file>", "take all of a file of NAME=value lines")
+    .option("--stdin <name>", "take one value from stdin: it is in no list of commands then");
+  examples(
+    set,
+    "millrace secrets set API_KEY=s3cret",
+    "pass show api | millrace secrets set --stdin API_KEY",
+  ).action(withService(setSecrets));
+
+  const unset = ofPlace(command.command("unset")).description("remove secrets");
+  unset.argument("<names...>", "their names");
+  examples(unset, "millrace secrets unset API_KEY").action(withService(unsetSecrets));
+}
+
+function ofPlace(command: Command): Command {
+  return remote(command).option("--app <app>", "of this app; of the whole project without it");
+}
+
+async function listSecrets(task: Task<SecretFlags>): Promise<void> {
+  const { flags, out } = task;
+  const entries = Object.entries(await read(task)).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const shown = entries.map(([name, value]) => ({ name, ...(flags.show && { value }) }));
+  out.show(shown, () =>
+    table(
+      ["NAME", "VALUE"],
+      entries.map(([name, value]) => [name, flags.show ? JSON.stringify(value) : HIDDEN]),
+    ),
+  );
+}
+
+async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Promise<void> {
+  const { flags, out } = task;
+  const given: Record<string, string> = flags.envFile === undefined ? {} : readEnvFile(flags.envFile);
+  for (const pair of pairs) {
+    const place = pair.indexOf("=");
+    if (place < 1) throw usage(`${JSON.stringify(pair)} is not NAME=value`);
+    given[pair.slice(0, place)] = pair.slice(place + 1);
+  }
+  // The last line break is echo's or an editor's, and no part of a key.
+  if (flags.stdin !== undefined) given[flags.stdin] = (await readStdin("--stdin")).replace(/\r?\n$/, "");
+  const names = Object.keys(given);
+  if (names.length === 0) throw usage("nothing to set", "millrace secrets set NAME=value");
+  const bad = names.find((name) => !NAME.test(name));
+  if (bad !== undefined) throw usage(`${JSON.stringify(bad)} cannot be the name of a secret`);
+  await write(task, { ...(await read(task)), ...given });
+  out.show({ set: names }, () => `Set ${names.join(", ")}. Replicas that start from now on have it.\n`);
+}
+
+async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): Promise<void> {
+  const before = await read(task);
+  const unknown = names.filter((name) => !Object.hasOwn(before, name));
+  if (unknown.length > 0) {
+    throw new CliFailure(`there is no secret ${unknown.join(", ")}`, { hint: "millrace secrets list" });
+  }
+  const after = Object.entries(before).filter(([name]) => !names.includes(name));
+  await write(task, Object.fromEntries(after));
+  task.out.show({ unset: names }, () => `Removed ${names.join(", ")}.\n`);
+}
+
+async function pathOf({ api, flags }: Task<SecretFlags>): Promise<string> {
+  return await (flags.app === undefined ? api.path("secrets") : api.appPath(flags.app, "/secrets"));
+}
+
+async function read(task: Task<SecretFlags>): Promise<SecretMap> {
+  return await task.api.get<SecretMap>(await pathOf(task), { about: about(task) });
+}
+
+/** Puts the map in the place of the one that is there: the service knows only whole ones. */
+async function write(task: Task<SecretFlags>, body: SecretMap): Promise<void> {
+  await task.api.ask("PATCH", await pathOf(task), { body, about: about(task) });
+}
+
+function about({ flags }: Task<SecretFlags>): { app?: string } {
+  return flags.app === undefined ? {} : { app: flags.app };
+}
+
+function readEnvFile(file: string): Record<string, string> {
+  try {
+    return { ...parseEnv(readFileSync(file, "utf8")) } as Record<string, string>;
+  } catch (error) {
+    throw usage(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}

@@ -1,0 +1,122 @@
+import type { Command } from "commander";
+import { parseDuration } from "../../kit/duration.ts";
+import { usage } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import { relative } from "../output/amounts.ts";
+import { confirm } from "../output/confirm.ts";
+import { paint, printable } from "../output/paint.ts";
+import { table } from "../output/table.ts";
+import { withService } from "../task.ts";
+import type { RemoteFlags, Task } from "../task.ts";
+
+type Account = {
+  readonly id: string;
+  readonly name: string;
+  readonly role: string;
+  readonly expiresAt: string;
+  readonly lastUsedAt?: string | null;
+  readonly revokedAt?: string | null;
+};
+type WithToken = Account & { readonly token: string };
+
+type CreateFlags = RemoteFlags & {
+  readonly role?: string;
+  readonly expires?: string;
+  readonly description?: string;
+};
+type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: string };
+
+/** `millrace service-accounts create|list|rotate|delete` */
+export function defineServiceAccounts(command: Command): void {
+  const create = remote(command.command("create")).description(
+    "make an account; its token is shown this once",
+  );
+  create
+    .argument("<name>", "what it is for")
+    .option("--role <role>", "run, deploy or admin")
+    .option("--expires <time>", "a date, an RFC 3339 time, or a duration from now such as 30d")
+    .option("--description <text>", "more about it");
+  examples(create, "millrace service-accounts create ci --role deploy --expires 30d").action(
+    withService(createAccount),
+  );
+
+  const list = remote(command.command("list")).description("the project's accounts, the revoked ones too");
+  examples(list, "millrace service-accounts list").action(withService(listAccounts));
+
+  const rotate = remote(command.command("rotate")).description("a new token for an account");
+  rotate
+    .argument("<account>", "its id, or its name if only one has it")
+    .option("--overlap <duration>", "how long the old token goes on", "0s")
+    .option("--expires <time>", "a date, an RFC 3339 time, or a duration from now such as 30d");
+  examples(rotate, "millrace service-accounts rotate ci --overlap 1h").action(withService(rotateAccount));
+
+  const remove = remote(command.command("delete")).description("revoke an account; its token stops working");
+  remove.argument("<account>", "its id, or its name if only one has it").option("--yes", "do not ask");
+  examples(remove, "millrace service-accounts delete ci --yes").action(withService(deleteAccount));
+}
+
+async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
+  const { role, description } = flags;
+  const body = { name, role, description, expiresAt: readExpiry(flags.expires) };
+  const made = await api.ask<WithToken>("POST", await api.path("service-accounts"), { body });
+  showToken({ out }, made);
+}
+
+async function listAccounts({ api, out }: Task): Promise<void> {
+  const accounts = await api.get<Account[]>(await api.path("service-accounts"));
+  out.show(accounts, () =>
+    table(
+      ["ID", "NAME", "ROLE", "EXPIRES", "LAST USED"],
+      accounts.map((account) => [
+        account.id,
+        printable(account.name),
+        account.role,
+        account.revokedAt ? paint("red", "revoked") : relative(account.expiresAt),
+        relative(account.lastUsedAt),
+      ]),
+    ),
+  );
+}
+
+async function rotateAccount({ api, flags, out }: Task<RotateFlags>, wanted: string): Promise<void> {
+  const overlapSeconds = parseDuration(flags.overlap);
+  if (overlapSeconds === null)
+    throw usage(`--overlap takes a duration, not ${JSON.stringify(flags.overlap)}`);
+  const body = { overlapSeconds: Math.round(overlapSeconds), expiresAt: readExpiry(flags.expires) };
+  const { id } = await find({ api }, wanted);
+  const path = await api.path(`service-accounts/${id}/rotate`);
+  showToken({ out }, await api.ask<WithToken>("POST", path, { body }));
+}
+
+async function deleteAccount(task: Task<RemoteFlags & { yes?: boolean }>, wanted: string): Promise<void> {
+  const { api, flags, out, signal } = task;
+  const { id, name } = await find(task, wanted);
+  await confirm(`Revoke the account ${name} (${id})?`, flags, signal);
+  const answer = await api.ask<object>("DELETE", await api.path(`service-accounts/${id}`));
+  out.show(answer, () => `${name} is revoked.\n`);
+}
+
+/** By id, or by a name that one living account has. */
+async function find({ api }: Pick<Task, "api">, wanted: string): Promise<Account> {
+  const accounts = await api.get<Account[]>(await api.path("service-accounts"));
+  const byId = accounts.find(({ id }) => id === wanted);
+  const byName = accounts.filter(({ name, revokedAt }) => name === wanted && !revokedAt);
+  const found = byId ?? (byName.length === 1 ? byName[0] : undefined);
+  if (found) return found;
+  const problem = byName.length > 1 ? "several accounts have the name" : "there is no account";
+  throw usage(`${problem} ${JSON.stringify(wanted)}`, "millrace service-accounts list shows their ids");
+}
+
+/** The token alone on stdout, so that a script can take it. */
+function showToken({ out }: Pick<Task, "out">, account: WithToken): void {
+  out.show(account, () => `${account.token}\n`);
+  out.note(
+    `account ${account.id}, role ${account.role}, expires ${account.expiresAt}. Shown this once: copy it.`,
+  );
+}
+
+/** A duration becomes a time; what else was typed is for the service to judge. */
+function readExpiry(text: string | undefined): string | undefined {
+  const seconds = text === undefined ? null : parseDuration(text);
+  return seconds === null ? text : new Date(Date.now() + seconds * 1000).toISOString();
+}

@@ -1,0 +1,65 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { RunRecord } from "../../model/run-record.ts";
+import { explain } from "../api/explain.ts";
+import { ConnectionError, textOf } from "../api/http.ts";
+import { readMessages } from "../api/sse.ts";
+import { CliFailure, usage } from "../failure.ts";
+import { duration } from "../output/amounts.ts";
+import type { RemoteFlags, Task } from "../task.ts";
+
+const MAX_GAP_MS = 5_000;
+const MAX_LOSSES = 20;
+
+/** Prints all that a run yields, live or later; a connection that is lost is taken up again where it was. */
+export async function tailRun(
+  task: Task<RemoteFlags & { readonly after: string }>,
+  app: string,
+  id: string,
+): Promise<void> {
+  const { flags, out, signal } = task;
+  if (!/^\d{1,15}$/.test(flags.after)) {
+    throw usage(`--after takes a number, not ${JSON.stringify(flags.after)}`);
+  }
+  const place = { after: flags.after };
+  for (let losses = 0; ; losses += 1) {
+    const end = await readOn(task, app, id, place);
+    if (end) {
+      if (end.status !== "success") throw failed(end);
+      out.note(`run ${id}: ${end.status}, ${duration(end.runtimeMs)}`);
+      return;
+    }
+    if (losses === MAX_LOSSES) throw new CliFailure("the connection was lost too often");
+    await sleep(Math.min(100 * 2 ** losses, MAX_GAP_MS), undefined, { signal });
+  }
+}
+
+/** Prints from that place on; the run's record at its end, null when the connection was lost before. */
+async function readOn(
+  { api, out }: Task,
+  app: string,
+  id: string,
+  place: { after: string },
+): Promise<RunRecord | null> {
+  const url = await api.appUrl(app, `runs/${encodeURIComponent(id)}/events`);
+  const answer = await api.open("GET", url, { headers: { "last-event-id": place.after } });
+  // Everything was read before: only the record is wanted.
+  if (answer.status === 204) return await api.get<RunRecord>(await api.appUrl(app, `runs/${id}`));
+  if (answer.status !== 200) throw explain(answer, await textOf(answer), api.site, { app });
+  try {
+    for await (const { id: number, event, data } of readMessages(answer.body)) {
+      if (event === "end") return JSON.parse(data) as RunRecord;
+      if (event === "truncated") out.warn("the beginning is no longer kept");
+      else out.line({ id: Number(number), ...(event !== null && { event }), data }, data);
+      place.after = number ?? place.after;
+    }
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? "";
+    if (api.signal.aborted || !(error instanceof ConnectionError || code.startsWith("ECONN"))) throw error;
+  }
+  return null;
+}
+
+function failed({ id, status, error }: RunRecord): CliFailure {
+  const message = error ? `${error.code}: ${error.message}` : `the run ended as ${status}`;
+  return new CliFailure(message, { requestId: id, ...(error && { code: error.code }) });
+}

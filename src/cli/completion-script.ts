@@ -1,0 +1,145 @@
+import type { Command } from "commander";
+
+/** The shells there is a completion for. */
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+export type Shell = (typeof SHELLS)[number];
+
+/** What may be typed after the words of a path. */
+type Place = {
+  /** The commands so far, such as `apps list`; empty after `millrace` alone. */
+  readonly path: string;
+  readonly commands: readonly { readonly name: string; readonly summary: string }[];
+  readonly options: readonly {
+    readonly flag: string;
+    readonly summary: string;
+    readonly takesValue: boolean;
+  }[];
+};
+
+export function isShell(text: string): text is Shell {
+  return (SHELLS as readonly string[]).includes(text);
+}
+
+/** A script that completes every command and option of the tree in that shell; files where neither fits. */
+export function completionScript(shell: Shell, program: Command): string {
+  const places = placesOf(program, []);
+  switch (shell) {
+    case "bash":
+      return bash(places);
+    case "zsh":
+      return zsh(places);
+    case "fish":
+      return fish(places);
+    default:
+      return shell satisfies never;
+  }
+}
+
+function placesOf(command: Command, path: readonly string[]): Place[] {
+  const options = command.options
+    .filter(({ hidden, long }) => !hidden && long)
+    .map(({ long, description, required }) => ({
+      flag: long ?? "",
+      summary: description,
+      takesValue: required,
+    }));
+  const here: Place = {
+    path: path.join(" "),
+    commands: command.commands.map((below) => ({ name: below.name(), summary: below.description() })),
+    options: [...options, { flag: "--help", summary: "show help", takesValue: false }],
+  };
+  return [here, ...command.commands.flatMap((below) => placesOf(below, [...path, below.name()]))];
+}
+
+/** Commands are recognised from left to right; other words, and options, do not change the place. */
+const FIND_PLACE = (paths: string): string => `  local place="" word
+  for word in "\${words[@]:1:$((current - 1))}"; do
+    case "\${place:+$place }$word" in
+      ${paths}) place="\${place:+$place }$word" ;;
+    esac
+  done`;
+
+function bash(places: readonly Place[]): string {
+  return `# bash completion for millrace
+_millrace() {
+  local words=("\${COMP_WORDS[@]}") current=$COMP_CWORD
+${FIND_PLACE(pathPattern(places))}
+  local commands="" options=""
+  case "$place" in
+${cases(places)}
+  esac
+  local typed=\${COMP_WORDS[COMP_CWORD]}
+  if [[ $typed == -* ]]; then
+    COMPREPLY=($(compgen -W "$options" -- "$typed"))
+  elif [[ -n $commands ]]; then
+    COMPREPLY=($(compgen -W "$commands" -- "$typed"))
+  fi
+}
+complete -o default -F _millrace millrace
+`;
+}
+
+function zsh(places: readonly Place[]): string {
+  return `#compdef millrace
+_millrace() {
+  emulate -L zsh -o KSH_ARRAYS
+  local current=$((CURRENT - 1))
+${FIND_PLACE(pathPattern(places))}
+  local commands="" options=""
+  case "$place" in
+${cases(places)}
+  esac
+  local typed=\${words[$current]}
+  unsetopt KSH_ARRAYS
+  if [[ $typed == -* ]]; then
+    compadd -- \${=options}
+  elif [[ -n $commands ]]; then
+    compadd -- \${=commands}
+  else
+    _files
+  fi
+}
+if [[ $funcstack[1] == _millrace ]]; then _millrace; else compdef _millrace millrace; fi
+`;
+}
+
+function fish(places: readonly Place[]): string {
+  const lines = places.flatMap(({ path, commands, options }) => {
+    const [first, second] = path.split(" ");
+    const seen = [first, second].filter(Boolean).map((word) => `__fish_seen_subcommand_from ${word}`);
+    const names = commands.map(({ name }) => name).join(" ");
+    // Once one of the next words is there, this place has been left.
+    const isHere = [...seen, ...(names === "" ? [] : [`not __fish_seen_subcommand_from ${names}`])];
+    const condition = isHere.length === 0 ? "" : ` -n ${quote(isHere.join("; and "))}`;
+    return [
+      ...commands.map(
+        ({ name, summary }) => `complete -c millrace -f${condition} -a ${name} -d ${quote(summary)}`,
+      ),
+      ...options.map(({ flag, summary, takesValue }) => {
+        const value = takesValue ? " -r" : "";
+        return `complete -c millrace${condition} -l ${flag.slice(2)}${value} -d ${quote(summary)}`;
+      }),
+    ];
+  });
+  return `# fish completion for millrace\n${lines.join("\n")}\n`;
+}
+
+function cases(places: readonly Place[]): string {
+  return places
+    .map(({ path, commands, options }) => {
+      const names = commands.map(({ name }) => name).join(" ");
+      return `    "${path}") commands="${names}" options="${options.map(({ flag }) => flag).join(" ")}" ;;`;
+    })
+    .join("\n");
+}
+
+function pathPattern(places: readonly Place[]): string {
+  return places
+    .filter(({ path }) => path !== "")
+    .map(({ path }) => `"${path}"`)
+    .join("|");
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+}

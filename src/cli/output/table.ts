@@ -1,0 +1,44 @@
+import { stripVTControlCharacters } from "node:util";
+import { paint } from "./paint.ts";
+
+const GAP = "  ";
+
+/** Rows with aligned columns under dim headings; on a terminal each line is cut to its width. */
+export function table(
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  width: number | undefined = process.stdout.isTTY ? process.stdout.columns : undefined,
+): string {
+  const widths = headings.map((heading, place) =>
+    Math.max(heading.length, ...rows.map((row) => lengthOf(row[place] ?? ""))),
+  );
+  const line = (cells: readonly string[]): string => {
+    const padded = cells.map((cell, place) => {
+      const isLast = place === cells.length - 1;
+      return isLast ? cell : cell + " ".repeat((widths[place] ?? 0) - lengthOf(cell));
+    });
+    return cut(padded.join(GAP).trimEnd(), width);
+  };
+  return [line(headings.map((heading) => paint("dim", heading))), ...rows.map(line)]
+    .map((text) => `${text}\n`)
+    .join("");
+}
+
+/** Names and values under each other, the values aligned. */
+export function fields(pairs: readonly (readonly [name: string, value: string])[]): string {
+  const width = Math.max(...pairs.map(([name]) => name.length));
+  return pairs.map(([name, value]) => `${paint("dim", name.padEnd(width))}${GAP}${value}\n`).join("");
+}
+
+/** What a text takes on the screen, colours not counted. */
+function lengthOf(text: string): number {
+  return Array.from(stripVTControlCharacters(text)).length;
+}
+
+function cut(text: string, width: number | undefined): string {
+  if (width === undefined || lengthOf(text) <= width) return text;
+  // A cut may fall between a colour and its end: without colours nothing is left switched on.
+  return `${Array.from(stripVTControlCharacters(text))
+    .slice(0, width - 1)
+    .join("")}…`;
+}

@@ -1,0 +1,108 @@
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
+import type { Command } from "../../support/command-line.ts";
+import { testService } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+import { Client, eventually } from "./client.ts";
+
+verifies("cli.init", "init makes an app that deploys and answers as it is", async () => {
+  const client = new Client(await testService());
+  const made = await client.ok("init", "My First App");
+  expect(made).toContain("my-first-app is in My First App: main.py, millrace.toml, README.md");
+  await client.ok("deploy", "My First App");
+  expect(JSON.parse(await client.ok("call", "my-first-app", "name=Ada"))).toEqual({ message: "Hello, Ada!" });
+  expect(await client.ok("call", "my-first-app", "count", "upto=2")).toBe("Number 1\nNumber 2\n");
+});
+
+verifies("cli.init", "init never overwrites: with one file in the way nothing is written", async () => {
+  const client = new Client(null);
+  const folder = path.join(client.cwd, "app");
+  mkdirSync(folder);
+  writeFileSync(path.join(folder, "main.py"), "mine");
+  const { code, stderr } = await client.run("init", "app");
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(/has main\.py already; nothing was written\n {2}→ /),
+  ]);
+  expect(readdirSync(folder)).toEqual(["main.py"]);
+  expect(readFileSync(path.join(folder, "main.py"), "utf8")).toBe("mine");
+  const named = await client.run("init", "other", "--name", "Not A Name");
+  expect([named.code, existsSync(path.join(client.cwd, "other"))]).toEqual([2, false]);
+  expect(await client.json("init", "other", "--name", "fine")).toMatchObject({ name: "fine" });
+});
+
+async function startDev(client: Client, folder: string): Promise<Command> {
+  const command = client.start("dev", folder, "--api-port", "0", "--base-port", "0");
+  await command.printed(/ serves +ready after/, 30_000);
+  return command;
+}
+
+verifies(
+  "cli.dev",
+  "dev serves a folder; a save is served anew, and a broken one is shown while the old goes on",
+  async () => {
+    const client = new Client(null);
+    await client.ok("init", "hi");
+    const main = path.join(client.cwd, "hi", "main.py");
+    const save = (text: string): void =>
+      writeFileSync(
+        main,
+        `import helper\n\n\ndef run():\n    print("called")\n    return helper.WORD + "${text}"\n`,
+      );
+    const helper = (text: string): void => writeFileSync(path.join(client.cwd, "hi", "helper.py"), text);
+    helper('WORD = "one "\n');
+    save("one");
+    const dev = await startDev(client, "hi");
+    // Found without any setting: it runs in this folder.
+    expect(await client.ok("call", "hi")).toBe("one one\n");
+    await dev.printed(/ 200 +run /);
+    await dev.printed(/ log +called$/m);
+
+    helper('WORD = "two "\n');
+    await served(client, "two one");
+    // Over the file, as many editors do it.
+    writeFileSync(`${main}.new`, readFileSync(main, "utf8").replace('"one"', '"two"'));
+    rmSync(main);
+    writeFileSync(main, readFileSync(`${main}.new`));
+    await served(client, "two two");
+
+    appendFileSync(main, "raise ValueError('not today')\n");
+    await dev.printed(/ error +ValueError: not today$/m);
+    await dev.printed(/the version before goes on/);
+    appendFileSync(main, "def broken(:\n");
+    await dev.printed(/ error +main\.py, line \d+: SyntaxError/);
+    writeFileSync(path.join(client.cwd, "hi", "millrace.toml"), "[scaling]\ncooldown = -1\n");
+    await dev.printed(/ error +- scaling\.cooldown must be/);
+    expect(await client.ok("call", "hi")).toBe("two two\n");
+
+    expect(dev.stdout).not.toContain(client.cwd);
+    expect(await dev.interrupt()).toBe(0);
+    expect(existsSync(runtimeDir(path.join(client.cwd, ".millrace-dev")))).toBe(false);
+  },
+  90_000,
+);
+
+test("dev in a folder that holds no app, or with a port that is taken, says so", async () => {
+  const client = new Client(null);
+  const none = await client.run("dev", "nowhere");
+  expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("there is no folder")]);
+  await client.ok("init", "hi");
+  const { service } = await testService();
+  const { port } = new URL(service.apiUrl);
+  const taken = await client.run("dev", "hi", "--api-port", port, "--base-port", "0");
+  expect([taken.code, taken.stderr]).toEqual([1, expect.stringContaining("EADDRINUSE")]);
+});
+
+async function served(client: Client, answer: string): Promise<void> {
+  await eventually(answer, async () => (await client.ok("call", "hi")) === `${answer}\n`);
+}

@@ -1,0 +1,131 @@
+import { expect, test } from "vitest";
+import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
+import { Client, eventually } from "./client.ts";
+
+const MAIN = `
+import time
+
+
+def run(n: int = 12345678901234567890123):
+    print(f"running with {n}", flush=True)
+    return {"n": n}
+
+
+def fail():
+    raise ValueError("no such model")
+
+
+def count(upto: int = 2, pause: float = 0):
+    for number in range(upto):
+        print(f"counting {number}", flush=True)
+        yield f"Number {number}"
+        time.sleep(pause)
+`;
+
+const shared = sharedService({ tool: { main: MAIN } });
+
+async function runId(client: Client, ...words: string[]): Promise<string> {
+  return (await client.ok("call", "tool", ...words, "--async")).trim();
+}
+
+verifies("cli.runs", "runs are listed, by status and as many as asked for, page after page", async () => {
+  const test = shared();
+  const client = new Client(test);
+  for (let n = 0; n < 120; n += 1) await test.call("tool", { n });
+  await client.run("call", "tool", "fail");
+  await test.service.settle();
+  // More than a page of the API holds.
+  expect(await client.json("runs", "list", "tool", "--limit", "110")).toHaveLength(110);
+  expect(await client.json("runs", "list", "tool")).toHaveLength(20);
+  const failed = await client.ok("runs", "list", "tool", "--status", "failure");
+  expect(failed).toMatch(
+    /^RUN +FUNCTION +STATUS +CODE +TOOK +CREATED +ERROR\n\S+ +fail +failure +500 .*ValueError: no such model\n$/,
+  );
+  expect(await client.json("runs", "list", "tool", "--async")).toEqual([]);
+});
+
+verifies("cli.runs", "one run is shown with its result, every digit of it", async () => {
+  const client = new Client(shared());
+  const id = await runId(client);
+  await client.ok("runs", "tail", "tool", id);
+  const shown = await client.ok("runs", "get", "tool", id);
+  expect(shown).toMatch(new RegExp(`^run +${id}\nfunction +run \\(async\\)\nstatus +success  200\n`));
+  expect(shown).toContain('"n": 12345678901234567890123');
+  const { code, stdout } = await client.run("runs", "get", "tool", id, "--json");
+  expect([code, stdout]).toEqual([0, expect.stringContaining('"result":{"n":12345678901234567890123}}')]);
+});
+
+verifies("cli.runs", "tail prints what a run yields from its beginning, live and later", async () => {
+  const client = new Client(shared());
+  const id = await runId(client, "count", "upto=2", "pause=0.5");
+  expect(await client.ok("runs", "tail", "tool", id)).toBe("Number 0\nNumber 1\n");
+  expect(await client.ok("runs", "tail", "tool", id, "--after", "1")).toBe("Number 1\n");
+  expect(await client.ok("runs", "tail", "tool", id, "--json")).toBe(
+    '{"id":1,"data":"Number 0"}\n{"id":2,"data":"Number 1"}\n',
+  );
+  const failed = await client.run("runs", "tail", "tool", await runId(client, "fail"));
+  expect([failed.code, failed.stderr]).toEqual([
+    1,
+    expect.stringContaining("app_error: ValueError: no such model"),
+  ]);
+});
+
+verifies("cli.runs", "cancel ends a run; one that has ended says so", async () => {
+  const client = new Client(shared());
+  const id = await runId(client, "count", "upto=2", "pause=600");
+  expect(await client.ok("runs", "cancel", "tool", id)).toBe(`run ${id} is cancelled.\n`);
+  await eventually(
+    "cancelled",
+    async () => (await client.json("runs", "get", "tool", id)).status === "cancelled",
+  );
+  const again = await client.run("runs", "cancel", "tool", id);
+  expect([again.code, again.stderr]).toEqual([1, "millrace: The run has ended already\n"]);
+});
+
+verifies("cli.logs", "logs shows the last lines, since a time, of a run, with a text in them", async () => {
+  const client = new Client(shared());
+  const id = await runId(client, "n=4141");
+  await client.ok("runs", "tail", "tool", id);
+  await eventually("the line", async () =>
+    (await client.ok("logs", "tool", "--run", id)).includes("running with 4141"),
+  );
+  expect(await client.ok("logs", "tool", "--search", "WITH 4141")).toMatch(
+    /^\d\d:\d\d:\d\d\.\d{3}  running with 4141\n$/,
+  );
+  expect(await client.ok("logs", "tool", "--since", "1h", "--limit", "1")).toMatch(/^\S+  \S.*\n$/);
+  expect(await client.ok("logs", "tool", "--since", "2999-01-01T00:00:00Z")).toBe("");
+  const [line] = await client.json("logs", "tool", "--run", id);
+  expect(line).toMatchObject({ logLine: "running with 4141", runId: id });
+});
+
+verifies("cli.logs", "logs --follow goes on with what comes, until Ctrl-C", async () => {
+  const client = new Client(shared());
+  const follow = client.start("logs", "tool", "--follow", "--search", "with 7");
+  const seen = (text: string): boolean => follow.stdout.includes(text);
+  let n = 7_000;
+  // The first lines may be printed before the socket is open; one of these comes after it.
+  await eventually("a line that follows", async () => {
+    await shared().call("tool", { n: (n += 1) });
+    return seen("running with 7");
+  });
+  await shared().call("tool", { n: 6_000 });
+  await shared().call("tool", { n: 7_999 });
+  await eventually("the last line", () => seen("running with 7999"));
+  expect(seen("running with 6000")).toBe(false);
+  expect(await follow.interrupt()).toBe(130);
+  expect(follow.stderr).toBe("");
+});
+
+test("what is typed wrongly ends with 2", async () => {
+  const client = new Client(shared());
+  for (const [args, message] of [
+    [["runs", "list", "tool", "--status", "done"], "--status takes one of queued, running"],
+    [["runs", "list", "tool", "--limit", "none"], "--limit takes a number"],
+    [["runs", "tail", "tool", "x", "--after", "-1"], "--after takes a number"],
+    [["logs", "tool", "--since", "yesterday"], "--since takes a duration"],
+  ] as const) {
+    const { code, stderr } = await client.run(...args);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  }
+});
