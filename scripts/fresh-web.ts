@@ -13,7 +13,7 @@ function newest(dir: string): number {
   return Math.max(...entries.map(({ parentPath, name }) => changedAt(path.join(parentPath, name))));
 }
 
-if (Math.max(newest("web"), changedAt("package-lock.json")) > changedAt(BUILT)) {
+if (Math.max(newest("web"), newest("client"), changedAt("package-lock.json")) > changedAt(BUILT)) {
   process.stderr.write("Building the dashboard, this once…\n");
   const { build } = await import("vite");
   await build({ configFile: "web/vite.config.ts", logLevel: "error" });

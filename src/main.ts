@@ -44,6 +44,8 @@ export type Service = {
   readonly apiUrl: string;
   readonly baseUrl: string;
   readonly owner: Owner;
+  /** Makes the first person of the dashboard; null when there is one. */
+  readonly setupLink: string | null;
   readonly store: Store;
   readonly tokens: Tokens;
   /** Deploys a folder into the default project, as it is: its first call starts it. */
@@ -277,6 +279,7 @@ async function start(
     apiUrl,
     baseUrl,
     owner,
+    setupLink,
     store,
     tokens,
     install: (folder) => deployer.deployFolder(owner.projectId, folder),

@@ -3,18 +3,11 @@ import { createServer } from "node:net";
 import { userInfo } from "node:os";
 import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
-import { findInterpreter } from "../replicas/process/interpreter.ts";
 import { schemaState } from "../store/schema-state.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
-
-/** What a check found; `remedy` says how to mend what is not well. */
-export type Finding = {
-  readonly check: string;
-  readonly status: "ok" | "warn" | "fail";
-  readonly message: string;
-  readonly remedy: string | null;
-};
+import { fail, ok, warn } from "./finding.ts";
+import type { Finding } from "./finding.ts";
 
 /** Whose turn it is with the data directory. */
 export type Holder = "nobody" | "service" | "silent";
@@ -23,20 +16,6 @@ const PRIVATE = ["master.key", "owner-token", DATABASE_FILE];
 /** Every release is younger: a clock before it is not set. */
 const FIRST_RELEASE = Date.UTC(2026, 0, 1);
 const MAX_SKEW_MS = 60_000;
-
-const ok = (check: string, message: string): Finding => ({ check, status: "ok", message, remedy: null });
-const warn = (check: string, message: string, remedy: string): Finding => ({
-  check,
-  status: "warn",
-  message,
-  remedy,
-});
-const fail = (check: string, message: string, remedy: string): Finding => ({
-  check,
-  status: "fail",
-  message,
-  remedy,
-});
 
 /** The directory is there, ours, and nobody else's business. */
 export function checkDirectory(dataDir: string): Finding {
@@ -113,16 +92,6 @@ export function checkDisk({ dataDir, diskReserveBytes }: Settings): Finding {
   }
   if (free < 4 * diskReserveBytes) return warn(check, message, "make room, or lower MILLRACE_MAX_STORAGE");
   return ok(check, message);
-}
-
-/** Apps have an interpreter. */
-export async function checkPython({ python }: Settings): Promise<Finding> {
-  try {
-    const found = await findInterpreter(python);
-    return ok("python", `${found.version} at ${found.path}`);
-  } catch (error) {
-    return fail("python", (error as Error).message, "install Python 3.9 or newer, or set MILLRACE_PYTHON");
-  }
 }
 
 /** Nothing else has the ports, unless it is the service. */

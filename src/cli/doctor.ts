@@ -15,9 +15,10 @@ import {
   checkLock,
   checkPermissions,
   checkPorts,
-  checkPython,
 } from "./checks.ts";
-import type { Finding, Holder } from "./checks.ts";
+import type { Holder } from "./checks.ts";
+import type { Finding } from "./finding.ts";
+import { checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
 import type { ServeFlags } from "./serve.ts";
 
 /** `millrace doctor`: looks at everything a start depends on, and says what to do; exit code 1 if something fails. */
@@ -41,7 +42,9 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkLock(holder, lockedBy),
     ...checkDatabase(report),
     checkDisk(settings),
-    await checkPython(settings),
+    checkNode(process.versions.node),
+    ...(await checkPythons(settings, process.env)),
+    checkSandbox(settings),
     await checkPorts(settings, holder),
     checkClock(report, Date.now()),
   ];
@@ -74,5 +77,5 @@ async function look(
 }
 
 function line({ check, status, message, remedy }: Finding): string {
-  return `${status.padEnd(6)}${check.padEnd(16)}${message}\n${remedy === null ? "" : `${"".padEnd(22)}→ ${remedy}\n`}`;
+  return `${status.padEnd(6)}${check.padEnd(17)}${message}\n${remedy === null ? "" : `${"".padEnd(23)}→ ${remedy}\n`}`;
 }

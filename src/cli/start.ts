@@ -39,7 +39,7 @@ export async function start(flags: ServeFlags): Promise<void> {
   await untilSignal(service, () => process.stdout.write("\nStopping…\n"));
 }
 
-function greeting({ apiUrl, baseUrl, owner }: Service): string {
+function greeting({ apiUrl, baseUrl, owner, setupLink }: Service): string {
   const calls = CALLS.map(({ call, curl, body }) =>
     [
       `${curl} '${apiUrl}/v4/${owner.projectId}/${call}'`,
@@ -53,6 +53,9 @@ function greeting({ apiUrl, baseUrl, owner }: Service): string {
     `  apps        ${apiUrl}`,
     `  management  ${baseUrl}`,
     `  project     ${owner.projectId}`,
+    ...(setupLink === null
+      ? [`  dashboard   ${baseUrl}`]
+      : ["", "Nobody can sign in to the dashboard yet. This link makes the first person:", `  ${setupLink}`]),
     "",
     "Try it:",
     "",

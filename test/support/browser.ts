@@ -15,6 +15,8 @@ export function sharedBrowser(): () => Browser {
         "--disable-gpu",
         "--disable-background-networking",
         "--disable-component-update",
+        // Other sites, and pages that come without HTTPS from another machine: names like other.test are this one.
+        "--host-resolver-rules=MAP *.test 127.0.0.1",
       ],
       headless: true,
     });

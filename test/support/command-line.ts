@@ -128,7 +128,18 @@ export function scratchDirectory(): string {
 /** A clone of the repository that a test may change; it shares the installed packages. */
 export function repositoryCopy(): string {
   const directory = scratchDirectory();
-  for (const name of ["bin", "examples", "python", "src", "package.json"]) {
+  for (const name of [
+    "bin",
+    "client",
+    "examples",
+    "python",
+    "scripts",
+    "src",
+    "web",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+  ]) {
     cpSync(path.join(REPOSITORY, name), path.join(directory, name), { recursive: true });
   }
   symlinkSync(path.join(REPOSITORY, "node_modules"), path.join(directory, "node_modules"));

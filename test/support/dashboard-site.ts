@@ -21,12 +21,8 @@ export const OWNER = { email: "owner@example.test", password: "a long enough pas
 export async function builtDashboard(): Promise<string> {
   const web = path.join(REPOSITORY, "web");
   const hash = createHash("sha256").update(await readFile(path.join(REPOSITORY, "package-lock.json")));
-  for (const entry of (await readdir(web, { recursive: true, withFileTypes: true })).toSorted((a, b) =>
-    path.join(a.parentPath, a.name).localeCompare(path.join(b.parentPath, b.name)),
-  )) {
-    if (!entry.isFile()) continue;
-    const file = path.join(entry.parentPath, entry.name);
-    hash.update(`${path.relative(web, file)}\0`).update(await readFile(file));
+  for (const file of [...(await filesBelow(web)), ...(await filesBelow(path.join(REPOSITORY, "client")))]) {
+    hash.update(`${path.relative(REPOSITORY, file)}\0`).update(await readFile(file));
   }
   const outDir = path.join(tmpdir(), `millrace-web-${hash.digest("hex").slice(0, 16)}`);
   if (existsSync(outDir)) return outDir;
@@ -40,6 +36,12 @@ export async function builtDashboard(): Promise<string> {
   // Another test may have been faster.
   await rename(aside, outDir).catch(() => rm(aside, { recursive: true, force: true }));
   return outDir;
+}
+
+async function filesBelow(dir: string): Promise<string[]> {
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return files.map(({ parentPath, name }) => path.join(parentPath, name)).toSorted();
 }
 
 /** Makes the first person of a service, as the set-up link would. */

@@ -45,14 +45,16 @@ verifies(
     const [, baseUrl = ""] = await command.printed(/management +(\S+)/);
     const [, url = "", token = ""] = await command.printed(/'(\S+\/hello\/run)'[^]*?Bearer (\S+)'/);
     const page = await (await fetch(baseUrl)).text();
-    const [, script = ""] = /src="(\/assets\/[^"]+)"/.exec(page) ?? [];
-    expect((await fetch(`${baseUrl}${script}`)).status).toBe(200);
+    const [, asset = ""] = /src="(\/assets\/[^"]+)"/.exec(page) ?? [];
+    expect((await fetch(`${baseUrl}${asset}`)).status).toBe(200);
     const { pathname, origin } = new URL(url);
     const [, , project = ""] = pathname.split("/");
     const client = path.join(root, "dist", "client", "client.js");
-    const { Millrace } = (await import(client)) as typeof import("../../../client/typescript/client.ts");
-    const millrace = new Millrace({ url: origin, project, token });
-    expect((await millrace.run("hello", { name: "Ada" })).result).toEqual({ message: "Hello, Ada!" });
+    const script = `import { Millrace } from ${JSON.stringify(client)};
+      const millrace = new Millrace(${JSON.stringify({ url: origin, project, token })});
+      console.log((await millrace.run("hello", { name: "Ada" })).result.message);`;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "-e", script]);
+    expect(stdout).toBe("Hello, Ada!\n");
   },
   120_000,
 );

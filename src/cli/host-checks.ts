@@ -1,0 +1,67 @@
+import { findUv, probePip } from "../apps/builds/installer.ts";
+import type { Settings } from "../config/setting-keys.ts";
+import { hostPythons } from "../replicas/process/host-pythons.ts";
+import { findInterpreter } from "../replicas/process/interpreter.ts";
+import { fail, ok, warn } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+
+/** The same as `engines` in package.json. */
+const OLDEST_NODE = [22, 18] as const;
+
+/** The service runs on a Node that it was made for. */
+export function checkNode(version: string): Finding {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const isOld = major < OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor < OLDEST_NODE[1]);
+  if (isOld) return fail("node", `${version} is too old`, `install Node ${OLDEST_NODE.join(".")} or newer`);
+  return ok("node", version);
+}
+
+/** Apps have an interpreter, those that ask for a version of their own have it, and builds can install packages. */
+export async function checkPythons({ python }: Settings, env: NodeJS.ProcessEnv): Promise<Finding[]> {
+  const searchPath = env["PATH"] ?? "";
+  const found = await findInterpreter(python).catch((error: Error) => error);
+  return [
+    found instanceof Error
+      ? fail("python", found.message, "install Python 3.9 or newer, or set MILLRACE_PYTHON")
+      : ok("python", `${found.version} at ${found.path}`),
+    await checkVersions(searchPath),
+    await checkPackages(found instanceof Error ? null : found.path, searchPath, env),
+  ];
+}
+
+async function checkVersions(searchPath: string): Promise<Finding> {
+  const versions = (await hostPythons(searchPath)).map(({ version }) => version);
+  if (versions.length > 0) return ok("python versions", versions.join(", "));
+  return warn(
+    "python versions",
+    "none has a name such as python3.12",
+    "put those on the path that apps name in python_version",
+  );
+}
+
+async function checkPackages(
+  python: string | null,
+  searchPath: string,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding> {
+  const check = "packages";
+  const variables = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value ?? ""]));
+  const uv = await findUv(searchPath, variables);
+  if (uv !== null) return ok(check, `installed by ${uv}`);
+  const { pip, bundled } = python === null ? { pip: null, bundled: null } : await probePip(python, variables);
+  if (pip !== null) return ok(check, `installed by pip ${pip}`);
+  if (bundled !== null) return ok(check, "installed by the pip that comes with Python");
+  return warn(
+    check,
+    "there is neither uv nor pip: each build fetches a pip from the package index",
+    "install uv, or pip for Python (on Debian: apt-get install python3-pip python3-venv)",
+  );
+}
+
+/** What stands between an app and the machine: nothing yet, and nobody shall believe otherwise. */
+export function checkSandbox({ isolation }: Settings): Finding {
+  const message = "none in this release: an app may do what the service's user may do";
+  const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
+  if (isolation === "auto" || isolation === "none") return warn("sandbox", message, care);
+  return fail("sandbox", `${message}, and MILLRACE_ISOLATION asks for ${isolation}`, care);
+}
