@@ -32,7 +32,8 @@ const LIST = z.object({
 });
 
 const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-const RANGE = z.object({ from: TIME, to: TIME });
+/** With `countOnly` nothing is sent: the answer says what would be. */
+const RANGE = z.object({ from: TIME, to: TIME, countOnly: z.boolean().default(false) });
 const REDELIVERED = z.object({ redelivered: z.int() });
 
 /** A project's deliveries and their attempts; sending one or many again. */
@@ -128,7 +129,9 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
       response: REDELIVERED,
       handle: async (call) => {
         const { project_id: projectId } = call.params;
-        const { from, to } = call.body;
+        const { from, to, countOnly } = call.body;
+        if (countOnly)
+          return { redelivered: await store.deliveries.countRedeliverable({ projectId, from, to }) };
         const redelivered = await store.deliveries.redeliver({ projectId, from, to, now: steadyClock.now() });
         const after = { from, to, redelivered };
         await record(audit, call, { action: "delivery.redeliver", target: projectId, before: null, after });

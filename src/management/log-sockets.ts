@@ -32,8 +32,11 @@ export function logSocket({ store, logBook }: LogSocketParts): SocketRoute {
       const app = await findApp(store, { project_id: projectId, app_id: query.get("appID") ?? "" });
       const id = appId(projectId, app.name);
       const wanted = { appNumber: app.number, ...readQuery(query) };
+      const withStream = query.get("withStream") === "true";
       return async function* frames(signal) {
-        for await (const lines of logBook.tail(wanted, signal)) yield lines.map((line) => frameOf(id, line));
+        for await (const lines of logBook.tail(wanted, signal)) {
+          yield lines.map((line) => frameOf(id, line, withStream));
+        }
       };
     },
   };
@@ -54,12 +57,17 @@ function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
   };
 }
 
-function frameOf(id: string, { runId, replicaId, text, id: lineId }: LogLine): string {
+function frameOf(
+  id: string,
+  { runId, replicaId, text, stream, id: lineId }: LogLine,
+  withStream: boolean,
+): string {
   return JSON.stringify({
     app_id: id,
     run_id: runId,
     timestamp: timestampOf(lineId),
     container_name: replicaId,
     log: text,
+    ...(withStream && { stream }),
   });
 }

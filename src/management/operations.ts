@@ -1,12 +1,22 @@
 import type { AnyOperation } from "./api/operation.ts";
+import { appChangeOperations } from "./app-changes.ts";
+import type { AppChangeParts } from "./app-changes.ts";
 import { appOperations } from "./apps.ts";
 import type { AppParts } from "./apps.ts";
 import { auditOperations } from "./audit.ts";
 import type { AuditParts } from "./audit.ts";
+import { buildOperations } from "./builds.ts";
+import type { BuildParts } from "./builds.ts";
+import { configurationOperations } from "./configuration.ts";
+import type { ConfigurationParts } from "./configuration.ts";
 import { deliveryOperations } from "./deliveries.ts";
 import type { DeliveryParts } from "./deliveries.ts";
+import { deployOperations } from "./deploys.ts";
+import type { DeployParts } from "./deploys.ts";
 import { deviceOperations } from "./devices.ts";
 import type { DeviceParts } from "./devices.ts";
+import { figureOperations } from "./figures.ts";
+import type { FigureParts } from "./figures.ts";
 import { hardwareOperations } from "./hardware.ts";
 import { jwksOperations } from "./jwks.ts";
 import type { JwksParts } from "./jwks.ts";
@@ -18,6 +28,8 @@ import { memberOperations } from "./members.ts";
 import type { MemberParts } from "./members.ts";
 import { projectOperations } from "./projects.ts";
 import type { ProjectParts } from "./projects.ts";
+import { runOnceOperations } from "./run-once.ts";
+import type { RunOnceParts } from "./run-once.ts";
 import { runOperations } from "./runs.ts";
 import { secretOperations } from "./secrets.ts";
 import type { SecretParts } from "./secrets.ts";
@@ -35,7 +47,13 @@ import type { WebhookSecretParts } from "./webhook-secrets.ts";
 export type OperationParts = ServiceAccountParts &
   ProjectParts &
   AppParts &
+  DeployParts &
+  BuildParts &
+  AppChangeParts &
+  ConfigurationParts &
+  RunOnceParts &
   LogParts &
+  FigureParts &
   SecretParts &
   VolumeParts &
   DeliveryParts &
@@ -56,6 +74,12 @@ export function allOperations(parts: OperationParts): AnyOperation[] {
     ...appOperations(parts),
     ...runOperations(parts),
     ...logOperations(parts),
+    ...figureOperations(parts),
+    ...deployOperations(parts),
+    ...buildOperations(parts),
+    ...appChangeOperations(parts),
+    ...configurationOperations(parts),
+    ...runOnceOperations(parts),
     ...secretOperations(parts),
     ...volumeOperations(parts),
     ...volumeFileOperations(parts),

@@ -1,27 +1,73 @@
 import { z } from "zod";
+import type { App } from "../model/app.ts";
 import { AppError } from "../model/errors.ts";
 import { RUN_STATES } from "../model/run.ts";
 import { runRecord } from "../model/run-record.ts";
+import type { RunFilter } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { ID_TOKEN, cutPage, pagesOf } from "./api/pages.ts";
-import { APP_PATH, RUN, pageSize } from "./api/schemas.ts";
+import { ID_TOKEN, pagesOf, tokenOf } from "./api/pages.ts";
+import { APP_PATH, PROJECT_PATH, RUN, pageSize } from "./api/schemas.ts";
 
 const TAG = "Runs";
+const PROJECT = "/v2/projects/{project_id}/runs";
 const PATH = "/v2/projects/{project_id}/apps/{app_id}/runs";
+
+const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 
 const LIST = z.object({
   asyncOnly: z.stringbool().optional(),
+  mode: z.enum(["sync", "async"]).optional(),
   status: z.enum(RUN_STATES).optional(),
+  functionName: z.string().max(200).optional(),
+  /** Accepted at that time or later. */
+  from: TIME.optional(),
+  /** Accepted before that time. */
+  to: TIME.optional(),
   pageSize: pageSize(50, 1000),
   nextToken: ID_TOKEN.optional(),
 });
+const PROJECT_LIST = LIST.extend({
+  app_id: z.string().max(200).optional(),
+  // Over many apps a page is merged from all of them.
+  pageSize: pageSize(50, 200),
+});
 
-/** An app's runs. */
+/** The runs of an app, or of all apps of a project. */
 export function runOperations({ store }: { readonly store: Store }): AnyOperation[] {
+  const listOf = async (app: App, query: z.output<typeof LIST>) => {
+    const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
+    return { items: runs.map((run) => runRecord(run, app)), nextToken: tokenOf(next) };
+  };
+
   return [
+    operation({
+      method: "GET",
+      path: PROJECT,
+      id: "listProjectRuns",
+      tag: TAG,
+      summary: "The runs of all apps of a project, newest first",
+      access: "run",
+      params: PROJECT_PATH,
+      query: PROJECT_LIST,
+      response: pagesOf(RUN),
+      errors: ["app_not_found"],
+      handle: async ({ params, query }) => {
+        const { project_id: projectId } = params;
+        const { app_id } = query;
+        if (app_id) return await listOf(await findApp(store, { ...params, app_id }), query);
+        const { runs, next } = await store.runs.pageOfProject({ projectId, ...filterOf(query) });
+        const apps = new Map((await store.apps.list(projectId)).map((app) => [app.number, app]));
+        const items = runs.flatMap((run) => {
+          const app = apps.get(run.appNumber);
+          // Deleted a moment ago.
+          return app ? runRecord(run, app) : [];
+        });
+        return { items, nextToken: tokenOf(next) };
+      },
+    }),
     operation({
       method: "GET",
       path: PATH,
@@ -33,19 +79,7 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       query: LIST,
       response: pagesOf(RUN),
       errors: ["app_not_found"],
-      handle: async ({ params, query }) => {
-        const app = await findApp(store, params);
-        const { asyncOnly = false, status: state, pageSize: limit, nextToken: before } = query;
-        const found = await store.runs.list({
-          appNumber: app.number,
-          limit: limit + 1,
-          asyncOnly,
-          ...(state && { state }),
-          ...(before && { before }),
-        });
-        const { page, nextToken } = cutPage(found, limit);
-        return { items: page.map((run) => runRecord(run, app)), nextToken };
-      },
+      handle: async ({ params, query }) => await listOf(await findApp(store, params), query),
     }),
     operation({
       method: "GET",
@@ -65,4 +99,18 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       },
     }),
   ];
+}
+
+function filterOf(query: z.output<typeof LIST>): RunFilter {
+  const { asyncOnly, mode, status: state, functionName, from: fromMs, to: toMs, nextToken: before } = query;
+  return {
+    limit: query.pageSize,
+    asyncOnly: asyncOnly === true || mode === "async",
+    syncOnly: mode === "sync",
+    ...(state && { state }),
+    ...(functionName && { functionName }),
+    ...(fromMs !== undefined && { fromMs }),
+    ...(toMs !== undefined && { toMs }),
+    ...(before && { before }),
+  };
 }

@@ -7,6 +7,8 @@ import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
 import type { Authenticate } from "./api/mount.ts";
 import { openApiDocument } from "./api/openapi.ts";
+import { dashboardRoutes } from "./dashboard.ts";
+import type { DashboardParts } from "./dashboard.ts";
 import { DOCS_PAGE, DOCS_POLICY } from "./docs-page.ts";
 import { healthRoutes } from "./health.ts";
 import type { HealthParts } from "./health.ts";
@@ -20,6 +22,7 @@ import type { OperatorParts } from "./operator.ts";
 import type { Sockets } from "./sockets.ts";
 
 export type ManagementOptions = OperationParts &
+  DashboardParts &
   Omit<MetricsParts & HealthParts & OperatorParts, "authorizeOperator" | "authenticate" | "isReady"> & {
     readonly host: string;
     readonly port: number;
@@ -45,6 +48,7 @@ export class Management {
     mount(app, operations, authenticate);
     const document = JSON.stringify(openApiDocument(operations));
     addPages(document, app);
+    dashboardRoutes(app, options);
     const authorizeOperator = operatorOnly({ ...options, authenticate });
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
     metricsRoutes(app, { ...options, authorizeOperator });

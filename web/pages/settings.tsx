@@ -1,5 +1,21 @@
+import { useParams } from "@tanstack/react-router";
 import { Page } from "../parts/page.tsx";
+import { Members } from "./settings/members.tsx";
+import { Password } from "./settings/password.tsx";
+import { Projects } from "./settings/projects.tsx";
+import { Sessions } from "./settings/sessions.tsx";
 
+/** Who belongs to the project, the person's projects, and their own account. */
 export function Settings() {
-  return <Page title="Settings">NOT WRITTEN</Page>;
+  const { projectId } = useParams({ from: "/gate/projects/$projectId" });
+  return (
+    <Page title="Settings" subtitle="The project's members, your projects and your account.">
+      <Members projectId={projectId} />
+      <Projects projectId={projectId} />
+      <div className="grid items-start gap-4 xl:grid-cols-[24rem_minmax(0,1fr)]">
+        <Password />
+        <Sessions />
+      </div>
+    </Page>
+  );
 }

@@ -1,5 +1,7 @@
 import { useEffect, useState } from "react";
 import { Button } from "./button.tsx";
+import { copyText } from "./copy-text.ts";
+import { tellError } from "./toasts.tsx";
 
 /** Puts a text on the clipboard, and says so for a moment. */
 export function Copy({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
@@ -10,7 +12,7 @@ export function Copy({ text, label = "Copy" }: { readonly text: string; readonly
     return () => clearTimeout(timer);
   }, [isCopied]);
   const copy = (): void => {
-    void navigator.clipboard.writeText(text).then(() => setCopied(true));
+    copyText(text).then(() => setCopied(true), tellError);
   };
   return (
     <Button size="small" onClick={copy}>

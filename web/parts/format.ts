@@ -1,5 +1,6 @@
 const COUNT = new Intl.NumberFormat("en");
 const ONE = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
 /** A count with its thousands set apart. */
 export function count(value: number): string {
@@ -48,5 +49,5 @@ export function relative(at: number, now: number): string {
 
 /** The exact time in the viewer's zone. */
 export function exact(at: number): string {
-  return new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }).format(at);
+  return EXACT.format(at);
 }

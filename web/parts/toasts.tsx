@@ -24,7 +24,11 @@ function change(next: readonly Toast[]): void {
 function show(toast: Omit<Toast, "id">): void {
   const id = ++lastId;
   change([...toasts.slice(-3), { ...toast, id }]);
-  setTimeout(() => change(toasts.filter((other) => other.id !== id)), SHOWN_MS);
+  setTimeout(() => hide(id), SHOWN_MS);
+}
+
+function hide(id: number): void {
+  change(toasts.filter((other) => other.id !== id));
 }
 
 /** Says in a corner that something was done; `undo` takes it back while it is shown. */
@@ -62,7 +66,13 @@ export function Toasts() {
         >
           <span className="min-w-0 flex-1 break-words">{text}</span>
           {undo && (
-            <Button size="small" onClick={undo}>
+            <Button
+              size="small"
+              onClick={() => {
+                hide(id);
+                undo();
+              }}
+            >
               Undo
             </Button>
           )}

@@ -43,7 +43,7 @@ verifies("logs.websocket", "a tail gives one JSON object a frame, and replays fr
     await site().tail({ appID, after: first!.timestamp }),
     await site().tail({ appID, after: first!.logId }),
   ];
-  const live = await site().tail({ appID });
+  const live = await site().tail({ appID, withStream: "true" });
   await say(["elsewhere"], "other");
   await say(["four"]);
   for (const tail of tails) {
@@ -60,6 +60,7 @@ verifies("logs.websocket", "a tail gives one JSON object a frame, and replays fr
   }
   await until("the new line came", () => live.frames.length >= 1);
   expect(live.logs).toEqual(["four"]);
+  expect(live.frames[0]).toMatchObject({ stream: "stdout" });
   await live.close();
 });
 

@@ -92,6 +92,17 @@ verifies(
     expect(await listed({ asyncOnly: "false" })).toEqual(ids);
     expect(await listed({ status: "failure" })).toEqual(ids.slice(0, 2));
     expect(await listed({ status: "failure", asyncOnly: "true" })).toEqual(ids.slice(1, 2));
+    expect(await listed({ mode: "async" })).toEqual(ids.filter((_, place) => place % 2 === 1));
+    expect(await listed({ mode: "sync" })).toEqual(ids.filter((_, place) => place % 2 === 0));
+    expect(await listed({ functionName: "run", status: "success" })).toEqual(ids.slice(2));
+    expect(await listed({ functionName: "other" })).toEqual([]);
+    expect(await listed({ from: "2026-01-01T00:00:00+01:00" })).toEqual(ids);
+    expect(await listed({ to: "2026-01-01T00:00:00Z" })).toEqual([]);
+    const ofProject = async (query: Record<string, string>): Promise<string[]> =>
+      (await site.call("listProjectRuns", query)).json.items.map(({ id }: { id: string }) => id);
+    expect(await ofProject({ app_id })).toEqual(ids);
+    expect((await ofProject({ status: "failure" })).slice(0, 2)).toEqual(ids.slice(0, 2));
+    expect((await site.ask("GET", `runs?app_id=${site.projectId}-none`)).json.code).toBe("app_not_found");
     const paged: string[] = [];
     for (let nextToken = ""; ;) {
       const page = await site.call("listRuns", {
@@ -111,6 +122,8 @@ verifies(
       "pageSize=x",
       "nextToken=bm9uZQ",
       "asyncOnly=2",
+      "mode=both",
+      "from=yesterday",
     ]) {
       expect([query, (await site.ask("GET", `apps/${app_id}/runs?${query}`)).status]).toEqual([query, 400]);
     }

@@ -89,6 +89,7 @@ async function openSite(databaseUrl: string | null): Promise<{ site: ManagementS
   const { json: offered } = await site.call("offerFile", { file_path: "a/empty" });
   const grantOf = (url: string): string => new URL(url).searchParams.get("grant") ?? "";
   const { json: account } = await site.call("createServiceAccount", {}, { body: { name: "victim" } });
+  const begun = await site.call("beginDeploy", {}, { body: { name: "hello" } });
   const known = {
     project_id: [site.projectId, site.projectId, "p-stranger", "p-none"],
     app_id: [`${site.projectId}-hello`, "p-stranger-hello"],
@@ -96,7 +97,9 @@ async function openSite(databaseUrl: string | null): Promise<{ site: ManagementS
     runId: [json.run_id],
     id: [account.id, json.run_id],
     part_number: ["1", "2", "3", "4"],
-    grant: [grantOf(upload.parts[0].url), grantOf(offered.url)],
+    grant: [grantOf(upload.parts[0].url), grantOf(offered.url), grantOf(begun.json.uploadUrl)],
+    build_id: [begun.json.buildId],
+    name: ["hello", "other"],
     file_path: ["a/empty", "a/", "/", "a/b"],
     dir: ["/", "a", "."],
     upload_id: [upload.upload_id],

@@ -7,18 +7,20 @@ import { verifies } from "../../verifies.ts";
 
 /** Who may do what, operation by operation. */
 const MAY: Record<string, readonly string[]> = {
-  run: names(`listApps getApp listContainers listRuns getRun
+  run: names(`listApps getApp listContainers listProjectRuns listRuns getRun getFigures getTraffic
     listDeliveries getDelivery redeliverOne redeliverMany`),
   deploy: names(
-    `listLogs getProjectSecrets getAppSecrets listFiles offerFile listWebhookSecrets listMembers`,
+    `listLogs getProjectSecrets getAppSecrets listFiles offerFile listWebhookSecrets listMembers
+    beginDeploy deploy listBuilds getBuild listBuildLogs cancelBuild changeApp rollBackApp getConfiguration
+    createRunApp makeBaseImage runFile`,
   ),
   admin: names(`createServiceAccount listServiceAccounts updateServiceAccount rotateServiceAccount
-    deleteServiceAccount setMember removeMember listAudit replaceProjectSecrets replaceAppSecrets
+    deleteServiceAccount deleteApp setMember removeMember listAudit replaceProjectSecrets replaceAppSecrets
     beginUpload completeUpload removeFile createWebhookSecret deleteWebhookSecret`),
   anyone: names("listProjects listHardware"),
   person: names("createProject getMe changePassword listSessions endSession approveDevice"),
   nobody: names(`setUp signIn refreshSession signOut acceptPasswordLink askForDevice redeemToken
-    getPublicKeys listNotifications putPart readFile`),
+    getPublicKeys listNotifications putPart readFile putBundle`),
 };
 
 function names(text: string): string[] {

@@ -3,7 +3,9 @@ import { ManagementSite } from "../../support/management-site.ts";
 import { until } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
+import { zipOf } from "../../support/zip.ts";
 import { verifies } from "../../verifies.ts";
+import { formOf, tarOf } from "../once/site.ts";
 
 const MAIN = `
 def run(name="you"):
@@ -21,6 +23,10 @@ const SHAPES: Record<string, string> = {
   getApp:
     "id createdAt updatedAt hardware cpu memory gpuCount cooldownPeriodSeconds minReplicaCount maxReplicaCount " +
     "responseGracePeriodSeconds status lastBuildStatus latestBuildId",
+  beginDeploy: "buildId status uploadUrl keyName internalEndpoint dashboardUrl",
+  getBuild: "id status createdAt updatedAt",
+  listBuildLogs: "logs status",
+  listProjectRuns: "items nextToken",
   listRuns: "items nextToken",
   getRun: "item",
   listContainers:
@@ -158,11 +164,53 @@ verifies(
       items: [{ id: run_id, status: "success", async: false }],
       nextToken: "",
     });
+    expect((await site.call("listProjectRuns")).json).toEqual(listed.json);
     expect((await site.call("getRun", { app_id, run_id })).json.item).toEqual(listed.json.items[0]);
     expect((await site.call("listLogs", { app_id, runId: run_id })).json).toMatchObject({
       logs: [{ logLine: "hello Ada", stream: "stdout" }],
       hasMore: false,
     });
+
+    expect((await site.call("getFigures", { app_id })).json).toMatchObject({
+      total: { runs: 1, success: 1, errorRate: 0 },
+      isPartial: false,
+    });
+    expect((await site.call("getTraffic")).json.items).toMatchObject([{ appId: app_id, version: 1 }]);
+
+    const begun = await site.call("beginDeploy", {}, { body: { name: "deployed" } });
+    const deployed = { app_id: `${site.projectId}-deployed` };
+    const bundle = await zipOf({ "main.py": MAIN });
+    const send = new URL(begun.json.uploadUrl).searchParams.get("grant") ?? "";
+    await site.call("putBundle", { grant: send }, { as: "nobody", body: bundle });
+    const build_id: string = begun.json.buildId;
+    const isBuilt = async () =>
+      (await site.call("getBuild", { ...deployed, build_id })).json.status === "success";
+    await until("the build succeeds", isBuilt, 20_000);
+    expect((await site.call("listBuildLogs", { ...deployed, build_id })).json.logs[0]).toEqual({
+      id: expect.any(String),
+      createdAt: expect.any(String),
+      log: expect.stringContaining("received"),
+    });
+    await site.call("deploy", { name: "deployed" }, { body: bundle });
+    const waiting = await site.call("beginDeploy", {}, { body: { name: "deployed" } });
+    await site.call("cancelBuild", { ...deployed, build_id: waiting.json.buildId });
+    expect((await site.call("listBuilds", deployed)).json).toMatchObject([
+      { status: "cancelled", version: null, isServing: false },
+      { status: "success", version: 2, isServing: true },
+      { id: build_id, version: 1, isServing: false },
+    ]);
+    await site.call("changeApp", deployed, { body: { cooldownPeriodSeconds: 9 } });
+    const { json: configuration } = await site.call("getConfiguration", deployed);
+    expect(configuration.keys).toContainEqual(
+      expect.objectContaining({ key: "scaling.cooldown", value: 9, deployed: 30, unit: "seconds" }),
+    );
+    await site.call("rollBackApp", deployed, { body: { buildId: build_id } });
+    await site.call("deleteApp", deployed);
+
+    const files = { app_id: `${site.projectId}-files` };
+    await site.call("createRunApp", files);
+    await site.call("makeBaseImage", files, { body: {} });
+    await site.call("runFile", { ...files, filename: "a.py" }, { body: formOf(tarOf({ "a.py": "" })) });
 
     await site.call("replaceProjectSecrets", {}, { body: { KEY: "value" } });
     expect((await site.call("getProjectSecrets")).json).toEqual({ KEY: "value" });

@@ -202,7 +202,10 @@ describe.each(DATABASE_KINDS)("deliveries on %s", (kind) => {
     expect(await again({ ids }, "p-other")).toBe(0);
     expect(await again({ ids: [ids[0]!, ids[3]!, uuidv7(1)] })).toBe(1);
     expect(await webhookState(runs[0]!)).toBe("pending");
+    const span = { projectId, from: NOW, to: NOW + 2 };
+    expect(await store.deliveries.countRedeliverable(span)).toBe(1);
     expect(await again({ from: NOW, to: NOW + 2 })).toBe(1);
+    expect(await store.deliveries.countRedeliverable(span)).toBe(0);
     expect(await webhookState(runs[2]!)).toBe("failed");
     const claimed = await due("one", NOW + 9);
     expect(claimed.map(({ id, attempts }) => `${id} ${attempts}`).toSorted()).toEqual([

@@ -154,6 +154,8 @@ verifies(
     expect(again).toMatchObject({ status: 200, json: { redelivered: 1 } });
     await box.count("delivered", 1);
     const range = { from: "2026-01-01T00:00:00Z", to: "2026-01-02T01:00:00+01:00" };
+    const counted = await routes.ask("POST", "/deliveries/redeliver", { ...range, countOnly: true });
+    expect([counted.json, routes.wakes]).toEqual([{ redelivered: 1 }, 1]);
     expect((await routes.ask("POST", "/deliveries/redeliver", range)).json).toEqual({ redelivered: 1 });
     await box.count("delivered", 2);
     expect(routes.wakes).toBe(2);

@@ -1,5 +1,77 @@
-import { Page } from "../../parts/page.tsx";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import type { FormEvent } from "react";
+import { messageOf } from "../../api/answer.ts";
+import { appsQuery, deleteApp, idOf } from "../../api/apps.ts";
+import { Button } from "../../parts/button.tsx";
+import { Card } from "../../parts/card.tsx";
+import { Field } from "../../parts/field.tsx";
+import { tell } from "../../parts/toasts.tsx";
+import { useIsOwner } from "./is-owner.ts";
 
+/** The end of an app, once its name is typed. */
 export function AppDanger() {
-  return <Page title="AppDanger">NOT WRITTEN</Page>;
+  const { projectId, appName } = useParams({ from: "/gate/projects/$projectId/apps/$appName" });
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const mayDelete = useIsOwner(projectId);
+  const [typed, setTyped] = useState("");
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => deleteApp(projectId, appName),
+    onSuccess: async () => {
+      tell(`${appName} is deleted.`);
+      const { queryKey } = appsQuery(projectId);
+      // A list that was asked for before would bring it back.
+      await queries.cancelQueries({ queryKey });
+      queries.setQueryData(queryKey, (apps) => apps?.filter(({ id }) => id !== idOf(projectId, appName)));
+      // Away before it is forgotten: here it would be asked for once more.
+      await navigate({ to: "/projects/$projectId/apps", params: { projectId } });
+      queries.removeQueries({ predicate: (query) => isOfApp(query.queryKey, projectId, appName) });
+      await queries.invalidateQueries({ queryKey });
+    },
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (typed === appName) mutate();
+  };
+  return (
+    <Card title="Delete this app" className="!border-bad">
+      <form onSubmit={submit} className="flex max-w-xl flex-col gap-4">
+        <p className="text-ink-soft">
+          From the moment it is deleted, calls get 404. What runs finishes. Its versions, builds, secrets and
+          the record of its runs go; the files of the persistent storage stay, as they are the project’s. The
+          name is free again. This cannot be undone.
+        </p>
+        <Field
+          label={
+            <>
+              Type <code className="font-mono">{appName}</code> to delete it
+            </>
+          }
+          autoComplete="off"
+          spellCheck={false}
+          disabled={!mayDelete}
+          value={typed}
+          onChange={({ target }) => setTyped(target.value)}
+          hint={mayDelete ? undefined : "Only owners of the project delete apps."}
+        />
+        {error && (
+          <p role="alert" className="break-words text-bad">
+            {messageOf(error)}
+          </p>
+        )}
+        <div>
+          <Button type="submit" look="danger" isBusy={isPending} disabled={typed !== appName || !mayDelete}>
+            Delete {appName}
+          </Button>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+/** Whatever is known of an app is kept under its project and its name. */
+function isOfApp(key: readonly unknown[], projectId: string, appName: string): boolean {
+  return key[1] === projectId && key[2] === appName;
 }

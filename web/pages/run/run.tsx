@@ -1,5 +1,131 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { useCallback, useState } from "react";
+import { ApiError } from "../../api/answer.ts";
+import { payloadQuery } from "../../api/payload.ts";
+import { runLogsQuery, tracebackOf } from "../../api/run-logs.ts";
+import { isOver, runQuery } from "../../api/runs.ts";
+import type { Run, RunPlace } from "../../api/runs.ts";
+import { AsyncMark, StateBadge } from "../../parts/badge.tsx";
+import { Card } from "../../parts/card.tsx";
+import { Copy } from "../../parts/copy.tsx";
+import { Empty } from "../../parts/empty.tsx";
 import { Page } from "../../parts/page.tsx";
+import { Problem } from "../../parts/problem.tsx";
+import { Skeleton } from "../../parts/skeleton.tsx";
+import { RunActions } from "./actions.tsx";
+import { Facts } from "./facts.tsx";
+import { Failure } from "./failure.tsx";
+import { Input } from "./input.tsx";
+import { Output } from "./output.tsx";
+import { RunLogs } from "./run-logs.tsx";
+import { Timeline } from "./timeline.tsx";
+import { useTranscript } from "./transcript.ts";
 
+/** One run: what it was given, what it answered, and where its time went; it changes while the run does. */
 export function RunPage() {
-  return <Page title="RunPage">NOT WRITTEN</Page>;
+  const place = useParams({ from: "/gate/projects/$projectId/apps/$appName/runs/$runId" });
+  const { data: run, error, refetch } = useQuery(runQuery(place));
+  const { projectId, appName, runId } = place;
+  if (error instanceof ApiError && error.status === 404) return <NoSuchRun place={place} />;
+  return (
+    <Page
+      title={run ? `${appName} · ${run.functionName}` : appName}
+      subtitle={
+        <span className="flex min-w-0 flex-wrap items-center gap-2">
+          {run ? <StateBadge state={run.status} /> : <Skeleton className="h-5.5 w-16" />}
+          {run?.async && <AsyncMark />}
+          <code className="min-w-0 font-mono text-[0.88rem] break-all">{runId}</code>
+          <Copy text={runId} label="Copy id" />
+          <Link
+            to="/projects/$projectId/apps/$appName/runs"
+            params={{ projectId, appName }}
+            className="text-accent underline-offset-2 hover:underline"
+          >
+            All runs of {appName}
+          </Link>
+        </span>
+      }
+      actions={run && <RunActions place={place} run={run} />}
+    >
+      {run ? (
+        <RunView key={runId} place={place} run={run} />
+      ) : error ? (
+        <Problem error={error} onRetry={() => void refetch()} />
+      ) : (
+        <Loading />
+      )}
+    </Page>
+  );
+}
+
+function RunView({ place, run }: { readonly place: RunPlace; readonly run: Run }) {
+  const queries = useQueryClient();
+  const { view = "messages" } = useSearch({ from: "/gate/projects/$projectId/apps/$appName/runs/$runId" });
+  const [wasLive] = useState(!isOver(run));
+  const { data: result } = useQuery(payloadQuery(place, "result", isOver(run)));
+  const { data: logs, error: logsError } = useQuery(runLogsQuery(place, run));
+  const isStream = result?.contentType.startsWith("text/event-stream") ?? false;
+  const { projectId, appName, runId } = place;
+  const onEnd = useCallback(
+    () => void queries.invalidateQueries({ queryKey: ["run", projectId, appName, runId] }),
+    [queries, projectId, appName, runId],
+  );
+  const transcript = useTranscript(place, { isWanted: wasLive || isStream, isLive: wasLive, onEnd });
+  return (
+    <>
+      <Failure run={run} traceback={logs ? tracebackOf(logs.lines) : null} />
+      <Timeline place={place} run={run} firstChunkMs={transcript.firstChunkMs} />
+      <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
+        <Input place={place} />
+        <Output
+          place={place}
+          run={run}
+          result={result}
+          isStream={isStream}
+          transcript={transcript}
+          view={view}
+        />
+      </div>
+      <RunLogs place={place} page={logs} error={logsError} />
+      <Facts place={place} run={run} />
+    </>
+  );
+}
+
+function NoSuchRun({ place: { projectId, appName, runId } }: { readonly place: RunPlace }) {
+  return (
+    <Page title={appName}>
+      <Empty title="The app has no such run">
+        <p className="mb-2 font-mono text-[0.9rem] break-all">{runId}</p>
+        Runs are kept for 30 days. Look among{" "}
+        <Link
+          to="/projects/$projectId/apps/$appName/runs"
+          params={{ projectId, appName }}
+          className="text-accent underline"
+        >
+          the runs of {appName}
+        </Link>
+        .
+      </Empty>
+    </Page>
+  );
+}
+
+function Loading() {
+  return (
+    <>
+      <Card title="Timeline">
+        <Skeleton className="h-24 w-full" />
+      </Card>
+      <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
+        <Card title="Input">
+          <Skeleton className="h-24 w-full" />
+        </Card>
+        <Card title="Output">
+          <Skeleton className="h-24 w-full" />
+        </Card>
+      </div>
+    </>
+  );
 }

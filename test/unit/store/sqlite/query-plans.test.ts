@@ -114,6 +114,10 @@ describe("with a little of everything stored", () => {
       "sending a range again",
       () => plansOf(deliveries.redeliver, { projectId: "p", from: 0, to: 9, now: 5 }),
     ],
+    [
+      "counting a range to send again",
+      () => plansOf(deliveries.countRedeliverable, { projectId: "p", from: 0, to: 9 }),
+    ],
     ["expiry", () => plansOf(retention.expire, { appNumber: 1, cutoff, limit: 1 })],
     ["removing the oldest contents", () => plansOf(retention.removeOldest, { limit: 1, keep: "record" })],
     ["removing the oldest records", () => plansOf(retention.removeOldest, { limit: 1, keep: "nothing" })],

@@ -1,0 +1,115 @@
+import { z } from "zod";
+import type { Catalog } from "../apps/catalog.ts";
+import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../config/keys/build.ts";
+import { DEPLOYMENT_KEYS } from "../config/keys/deployment.ts";
+import { HARDWARE_KEYS } from "../config/keys/hardware.ts";
+import type { AppKey, AppKeys } from "../config/keys/key.ts";
+import { LIMITS_KEYS } from "../config/keys/limits.ts";
+import { SCALING_KEYS } from "../config/keys/scaling.ts";
+import type { AppConfig } from "../model/app-config.ts";
+import { AppError } from "../model/errors.ts";
+import type { Store } from "../store/store.ts";
+import { findApp } from "./api/find-app.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { APP_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+
+export type ConfigurationParts = { readonly store: Store; readonly catalog: Pick<Catalog, "byNumber"> };
+
+const VALUE = z.union([
+  z.string(),
+  z.number(),
+  z.boolean(),
+  z.null(),
+  z.array(z.string()),
+  z.record(z.string(), z.string()),
+]);
+type Value = z.infer<typeof VALUE>;
+
+const ENTRY = z.object({
+  key: z.string(),
+  value: VALUE,
+  deployed: VALUE,
+  unit: z.enum(["seconds", "bytes"]).nullable(),
+  takes: z.string(),
+  meaning: z.string(),
+});
+type Entry = z.input<typeof ENTRY>;
+
+const PACKAGES = { pip: "Python", apt: "system", conda: "Conda" } as const;
+
+/** What decides how an app runs, key by key as its file names them. */
+export function configurationOperations({ store, catalog }: ConfigurationParts): AnyOperation[] {
+  return [
+    operation({
+      method: "GET",
+      path: "/v2/projects/{project_id}/apps/{app_id}/configuration",
+      id: "getConfiguration",
+      tag: "Apps",
+      summary: "The configuration that serves, key by key, and what was deployed of each",
+      access: "deploy",
+      params: APP_PATH,
+      response: z.object({
+        buildId: z.uuid(),
+        version: z.int(),
+        deployedAt: TIMESTAMP,
+        keys: z.array(ENTRY),
+      }),
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => {
+        const app = await findApp(store, params);
+        const live = catalog.byNumber(app.number);
+        if (!live) throw new AppError("build_not_found", { message: "The app has no version that serves." });
+        const { id, number, createdAt, config } = live.version;
+        const deployed = (await store.versions.findDeployed(id)) ?? config;
+        return {
+          buildId: id,
+          version: number,
+          deployedAt: timestamp(createdAt),
+          keys: entriesOf(config, deployed),
+        };
+      },
+    }),
+  ];
+}
+
+function entriesOf(now: AppConfig, deployed: AppConfig): Entry[] {
+  const custom = now.customRuntime;
+  return [
+    ...tableOf(SCALING_KEYS, now.scaling, deployed.scaling),
+    ...tableOf(DEPLOYMENT_KEYS, now.deployment),
+    ...tableOf(HARDWARE_KEYS, now.hardware),
+    ...tableOf(LIMITS_KEYS, now.limits),
+    ...DEPENDENCY_KINDS.map((kind) => packagesOf(kind, now)),
+    ...tableOf(DEPENDENCY_PATH_KEYS, now.dependencies.paths),
+    ...(custom ? tableOf(CUSTOM_RUNTIME_KEYS, custom) : []),
+  ];
+}
+
+function tableOf<C extends object>(keys: AppKeys<C>, now: C, deployed = now): Entry[] {
+  return Object.entries<AppKey<unknown>>(keys).map(([field, { path, reader, meaning }]) => ({
+    key: path,
+    value: valueIn(now, field),
+    deployed: valueIn(deployed, field),
+    unit: field.endsWith("Seconds") ? "seconds" : field.endsWith("Bytes") ? "bytes" : null,
+    takes: reader.expects,
+    meaning,
+  }));
+}
+
+/** What an earlier release stored may lack a key of today. */
+function valueIn(table: object, field: string): Value {
+  return (table as Readonly<Record<string, Value | undefined>>)[field] ?? null;
+}
+
+function packagesOf(kind: (typeof DEPENDENCY_KINDS)[number], { dependencies }: AppConfig): Entry {
+  const value = dependencies[kind];
+  return {
+    key: `dependencies.${kind}`,
+    value,
+    deployed: value,
+    unit: null,
+    takes: "a table of names and versions",
+    meaning: `The ${PACKAGES[kind]} packages that are installed.`,
+  };
+}

@@ -1,0 +1,203 @@
+import { z } from "zod";
+import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { Clock } from "../kit/clock.ts";
+import { appId } from "../model/names.ts";
+import type { RunFigures } from "../store/run-figures.ts";
+import type { Store } from "../store/store.ts";
+import { findApp } from "./api/find-app.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { RANGE, SPAN, spanOf } from "./figures-span.ts";
+
+export type FigureParts = {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  /** The clock that runs are written with. */
+  readonly steadyClock: Clock;
+};
+
+const TAG = "Figures";
+const PATH = "/v2/projects/{project_id}";
+/** As many as are looked at, the newest ones; 100,000 take about 70 ms. */
+const MAX_RUNS = 200_000;
+const MAX_FAILURES = 10;
+const STEPS = 72;
+const STEPS_OF_TRAFFIC = 24;
+
+const COUNT = z.int().min(0);
+const MS = z.number().min(0);
+
+const RUNS = z.object({
+  queued: COUNT,
+  running: COUNT,
+  success: COUNT,
+  failure: COUNT,
+  cancelled: COUNT,
+  coldRuns: COUNT,
+  p50Ms: MS.nullable(),
+  p95Ms: MS.nullable(),
+  p99Ms: MS.nullable(),
+});
+const REPLICAS = z.object({ starting: COUNT, ready: COUNT, draining: COUNT });
+const FAILURE = z.object({
+  id: z.uuid(),
+  appId: z.string(),
+  functionName: z.string(),
+  createdAt: TIMESTAMP,
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+});
+const VERSION = z.object({ number: z.int(), buildId: z.string() });
+const FIGURES = SPAN.extend({
+  steps: z.array(RUNS.extend({ at: TIMESTAMP })),
+  total: RUNS.extend({ runs: COUNT, errorRate: z.number().min(0).max(1).nullable() }),
+  now: z.object({
+    queueAgeMs: MS,
+    waiting: COUNT,
+    running: COUNT,
+    replicas: REPLICAS,
+    coldStarts: COUNT,
+    /** What the app serves; null of a project. */
+    version: VERSION.nullable(),
+  }),
+  lastFailures: z.array(FAILURE),
+  isPartial: z.boolean(),
+  completeSince: TIMESTAMP,
+});
+const TRAFFIC = SPAN.extend({
+  items: z.array(
+    z.object({
+      appId: z.string(),
+      version: z.int().nullable(),
+      replicas: REPLICAS,
+      runs: z.array(COUNT),
+      failures: z.array(COUNT),
+    }),
+  ),
+});
+
+/** What runs did over a time, and how things are now. */
+export function figureOperations({ store, catalog, steadyClock }: FigureParts): AnyOperation[] {
+  return [
+    operation({
+      method: "GET",
+      path: `${PATH}/figures`,
+      id: "getFigures",
+      tag: TAG,
+      summary: "Runs over time by state and response time, of a project or one app; queue and replicas now",
+      access: "run",
+      params: PROJECT_PATH,
+      query: RANGE.safeExtend({ app_id: z.string().min(1).max(200).optional() }),
+      response: FIGURES,
+      errors: ["app_not_found"],
+      handle: async ({ params, query }) => {
+        const { project_id: projectId } = params;
+        const app =
+          query.app_id === undefined ? null : await findApp(store, { ...params, app_id: query.app_id });
+        const nowMs = steadyClock.now();
+        const { span, record } = spanOf(query, nowMs, STEPS);
+        const runs = { projectId, appNumber: app?.number ?? null, ...span, maxRuns: MAX_RUNS };
+        const [figures, failures, queuedAt, apps] = await Promise.all([
+          store.runFigures.ofSpan(runs),
+          store.runFigures.lastFailures({ ...runs, limit: MAX_FAILURES }),
+          store.runFigures.oldestQueuedAt(runs),
+          app ? [app] : store.apps.list(projectId),
+        ]);
+        const names = new Map(apps.map(({ number, name }) => [number, name]));
+        const live = apps.flatMap(({ number }) => catalog.versions(number));
+        return {
+          ...record,
+          steps: figures.steps.map((step, place) => ({
+            at: timestamp(span.fromMs + place * span.stepMs),
+            ...runsRecord(step),
+          })),
+          total: { ...runsRecord(figures.total), ...sharesOf(figures.total) },
+          now: {
+            queueAgeMs: Math.max(
+              queuedAt === null ? 0 : nowMs - queuedAt,
+              ...live.map(({ pool }) => pool.oldestWaitMs),
+            ),
+            waiting: live.reduce((sum, { pool }) => sum + pool.waiting, 0),
+            running: live.reduce((sum, { pool }) => sum + callsIn(pool), 0),
+            replicas: replicasOf(live),
+            coldStarts: apps.reduce((sum, { number }) => sum + coldStartsOf(catalog.byNumber(number)), 0),
+            version: app && versionOf(catalog.byNumber(app.number)),
+          },
+          lastFailures: failures.map(
+            ({ appNumber, id, functionName, createdAt, errorCode, errorMessage }) => ({
+              id,
+              appId: appId(projectId, names.get(appNumber) ?? ""),
+              functionName,
+              createdAt: timestamp(createdAt),
+              error: errorCode === null ? null : { code: errorCode, message: errorMessage ?? "" },
+            }),
+          ),
+          isPartial: figures.sinceMs > span.fromMs,
+          completeSince: timestamp(figures.sinceMs),
+        };
+      },
+    }),
+    operation({
+      method: "GET",
+      path: `${PATH}/traffic`,
+      id: "getTraffic",
+      tag: TAG,
+      summary: "Each app's runs over time, its version and its replicas",
+      access: "run",
+      params: PROJECT_PATH,
+      query: RANGE,
+      response: TRAFFIC,
+      handle: async ({ params, query }) => {
+        const { project_id: projectId } = params;
+        const { span, record } = spanOf(query, steadyClock.now(), STEPS_OF_TRAFFIC);
+        const [apps, traffic] = await Promise.all([
+          store.apps.list(projectId),
+          store.runFigures.byApp({ projectId, appNumber: null, ...span, maxRuns: MAX_RUNS }),
+        ]);
+        const byNumber = new Map(traffic.map((ofApp) => [ofApp.appNumber, ofApp]));
+        return {
+          ...record,
+          items: apps.map(({ number, name }) => ({
+            appId: appId(projectId, name),
+            version: catalog.byNumber(number)?.version.number ?? null,
+            replicas: replicasOf(catalog.versions(number)),
+            runs: byNumber.get(number)?.runs ?? [],
+            failures: byNumber.get(number)?.failures ?? [],
+          })),
+        };
+      },
+    }),
+  ];
+}
+
+function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures): z.input<typeof RUNS> {
+  return { ...byState, coldRuns: cold, p50Ms, p95Ms, p99Ms };
+}
+
+/** The error rate is of runs that ended by themselves: who cancels has no error. */
+function sharesOf({ byState }: RunFigures): { readonly runs: number; readonly errorRate: number | null } {
+  const runs = Object.values(byState).reduce((sum, count) => sum + count, 0);
+  const ended = byState.success + byState.failure;
+  return { runs, errorRate: ended === 0 ? null : byState.failure / ended };
+}
+
+function replicasOf(live: readonly LiveApp[]): z.input<typeof REPLICAS> {
+  const counts = { starting: 0, ready: 0, draining: 0 };
+  for (const { pool } of live) {
+    for (const { state } of pool.replicas) if (state !== "gone") counts[state] += 1;
+  }
+  return counts;
+}
+
+function callsIn({ replicas }: LiveApp["pool"]): number {
+  return [...replicas].reduce((sum, { calls }) => sum + calls.size, 0);
+}
+
+function versionOf(live: LiveApp | undefined): z.input<typeof VERSION> | null {
+  return live ? { number: live.version.number, buildId: live.version.id } : null;
+}
+
+/** All versions of an app share their counts. */
+function coldStartsOf(live: LiveApp | undefined): number {
+  return live?.pool.counts.coldStarts ?? 0;
+}

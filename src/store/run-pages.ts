@@ -1,0 +1,174 @@
+import type { SelectQueryBuilder } from "kysely";
+import { uuidBytes, uuidText } from "../kit/ids.ts";
+import type { Run, RunState } from "../model/run.ts";
+import { newestRows } from "./newest-runs.ts";
+import type { Session } from "./operation.ts";
+import { RUN_COLUMNS, UNFINISHED, runFromRow, stateCode } from "./run-columns.ts";
+import type { RunRow } from "./run-columns.ts";
+import type { Schema } from "./schema.ts";
+
+/** Which runs a list is of. */
+export type RunFilter = {
+  readonly limit: number;
+  readonly asyncOnly?: boolean;
+  readonly syncOnly?: boolean;
+  readonly state?: RunState;
+  readonly functionName?: string;
+  /** Accepted at that time or later, in epoch milliseconds. */
+  readonly fromMs?: number;
+  /** Accepted before that time. */
+  readonly toMs?: number;
+  /** Only runs older than this one: where the page before ended. */
+  readonly before?: string;
+};
+
+/** Some runs, newest first. `next` is where the page after it begins, which may be short too; null at the end. */
+export type RunPage = { readonly runs: Run[]; readonly next: string | null };
+
+/** A stretch of runs that was looked at: what was wanted of it, and its last id; null where nothing is older. */
+type Stretch = { readonly rows: readonly RunRow[]; readonly last: Uint8Array | null };
+
+/**
+ * How many runs are looked at for what no index finds, stretch by stretch: most pages are full after the first. All
+ * of them take 20 ms; then a page is given as it is.
+ */
+const APP_STRETCHES = [500, 4_500, 15_000];
+/** Over all apps of a project: these are merged from many places. */
+const PROJECT_STRETCHES = [200, 400, 400];
+
+/** A page of an app's runs. */
+export async function pageOfApp(
+  session: Session,
+  filter: RunFilter & { readonly appNumber: number },
+): Promise<RunPage> {
+  const { db } = session;
+  const from = (place: Uint8Array) => indexed(session, filter, place);
+  if (!isLookedThrough(filter)) {
+    return await pageOf(filter, [filter.limit + 1], async (place, size) => {
+      const rows = await from(place).select(RUN_COLUMNS).orderBy("id", "desc").limit(size).execute();
+      return { rows, last: rows.length < size ? null : rows.at(-1)!.id };
+    });
+  }
+  return await pageOf(filter, APP_STRETCHES, async (place, size, wanted) => {
+    const stretch = from(place)
+      .select(["id", "functionName", "isAsync", "state"])
+      .orderBy("id", "desc")
+      .limit(size);
+    const ids = await looked(db.selectFrom(stretch.as("runs")), filter)
+      .select("id")
+      .orderBy("id", "desc")
+      .limit(wanted)
+      .execute();
+    const rows = await rowsOf(session, filter.appNumber, ids);
+    if (rows.length === wanted) return { rows, last: rows.at(-1)!.id };
+    const end = await from(place)
+      .select("id")
+      .orderBy("id", "desc")
+      .offset(size - 1)
+      .limit(1)
+      .executeTakeFirst();
+    return { rows, last: end?.id ?? null };
+  });
+}
+
+/** A page of the runs of all apps of a project that are not deleted. */
+export async function pageOfProject(
+  session: Session,
+  filter: RunFilter & { readonly projectId: string },
+): Promise<RunPage> {
+  const { syncOnly, state, functionName } = filter;
+  const isWanted = (row: RunRow): boolean =>
+    (!syncOnly || row.isAsync === 0) &&
+    (state === undefined || row.state === stateCode(state)) &&
+    (functionName === undefined || row.functionName === functionName);
+  const stretches = isLookedThrough(filter) ? PROJECT_STRETCHES : [filter.limit + 1];
+  const first = Math.max(filter.limit + 1, stretches[0]!);
+  return await pageOf(filter, [first, ...stretches.slice(1)], async (place, size) => {
+    const seen = await newestRows(session, { ...filter, ...boundsOf(filter, place), size });
+    return { rows: seen.filter(isWanted), last: seen.length < size ? null : seen.at(-1)!.id };
+  });
+}
+
+/** Goes from stretch to stretch until the page is full, the runs are at an end, or enough was looked at. */
+async function pageOf(
+  { limit, before }: RunFilter,
+  sizes: readonly number[],
+  look: (place: Uint8Array, size: number, wanted: number) => Promise<Stretch>,
+): Promise<RunPage> {
+  const rows: RunRow[] = [];
+  let place: Uint8Array | null = before === undefined ? LAST_ID : uuidBytes(before);
+  for (const size of sizes) {
+    const stretch: Stretch = await look(place, size, limit + 1 - rows.length);
+    rows.push(...stretch.rows);
+    place = stretch.last;
+    if (place === null || rows.length > limit) break;
+  }
+  const isMore = rows.length > limit;
+  const runs = rows.slice(0, limit).map(runFromRow);
+  return { runs, next: isMore ? runs.at(-1)!.id : place && uuidText(place) };
+}
+
+const LAST_ID = Buffer.alloc(16, 0xff);
+
+/** Whether runs have to be looked at one by one: what is asked for is in no index. */
+function isLookedThrough({ syncOnly, state, functionName }: RunFilter): boolean {
+  return syncOnly === true || state === "success" || functionName !== undefined;
+}
+
+/** An app's runs older than that, as far as an index or the key finds them. */
+function indexed({ db }: Session, filter: RunFilter & { readonly appNumber: number }, place: Uint8Array) {
+  const { appNumber, asyncOnly, state } = filter;
+  const { fromId, beforeId } = boundsOf(filter, place);
+  let query = db.selectFrom("runs").where("appNumber", "=", appNumber).where("id", "<", beforeId);
+  if (fromId) query = query.where("id", ">=", fromId);
+  // Literals, not parameters: SQLite takes a partial index only if the query repeats its condition.
+  if (asyncOnly) query = query.where("isAsync", "=", (eb) => eb.lit(1));
+  if (state === undefined || state === "success") return query;
+  query = query.where("state", "=", (eb) => eb.lit(stateCode(state)));
+  if (state !== "queued" && state !== "running") return query;
+  return query.where((eb) =>
+    eb(
+      "state",
+      "in",
+      UNFINISHED.map((name) => eb.lit(stateCode(name))),
+    ),
+  );
+}
+
+function looked<Output>(query: SelectQueryBuilder<Schema, "runs", Output>, filter: RunFilter) {
+  const { syncOnly, state, functionName } = filter;
+  let wanted = query;
+  if (syncOnly) wanted = wanted.where("isAsync", "=", 0);
+  if (state) wanted = wanted.where("state", "=", stateCode(state));
+  if (functionName !== undefined) wanted = wanted.where("functionName", "=", functionName);
+  return wanted;
+}
+
+async function rowsOf({ db }: Session, appNumber: number, ids: readonly { id: Uint8Array }[]) {
+  if (ids.length === 0) return [];
+  return await db
+    .selectFrom("runs")
+    .select(RUN_COLUMNS)
+    .where("appNumber", "=", appNumber)
+    .where(
+      "id",
+      "in",
+      ids.map(({ id }) => id),
+    )
+    .orderBy("id", "desc")
+    .execute();
+}
+
+/** The ids between which the runs are: ids begin with their time. */
+function boundsOf({ fromMs, toMs }: RunFilter, place: Uint8Array) {
+  const end = toMs === undefined ? LAST_ID : firstIdAt(toMs);
+  return {
+    fromId: fromMs === undefined ? null : firstIdAt(fromMs),
+    beforeId: Buffer.compare(end, place) < 0 ? end : place,
+  };
+}
+
+/** No UUIDv7 of that millisecond is smaller. */
+function firstIdAt(ms: number): Buffer {
+  return uuidBytes(Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0").padEnd(32, "0"));
+}

@@ -1,0 +1,130 @@
+import axe from "axe-core";
+import type { Page } from "playwright-core";
+import { beforeAll, expect } from "vitest";
+import { sharedBrowser } from "../../support/browser.ts";
+import { OWNER, builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
+
+const MAIN = `
+def run(name="you"):
+    return f"Hello, {name}"
+
+def broken(text=""):
+    raise ValueError(text)
+`;
+const HOSTILE = `<img src=x onerror="document.title='owned'">\u202E${"long".repeat(3_000)}`;
+
+const webDir = await builtDashboard();
+const service = sharedService({ hello: { main: MAIN } }, {}, { webDir });
+const browser = sharedBrowser();
+
+beforeAll(async () => {
+  await makeOwner(service());
+});
+
+/** A project of the owner's that has no apps. */
+async function emptyProject(): Promise<string> {
+  const { baseUrl } = service().service;
+  const post = async (path: string, body: object, token = "") => {
+    const response = await fetch(`${baseUrl}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...(token && { authorization: `Bearer ${token}` }) },
+      body: JSON.stringify(body),
+    });
+    return (await response.json()) as { readonly accessToken: string; readonly id: string };
+  };
+  const { accessToken } = await post("/v2/session", OWNER);
+  return (await post("/v2/projects", { name: "empty" }, accessToken)).id;
+}
+
+async function seriousFaults(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const { violations } = (await page.evaluate("axe.run()")) as axe.AxeResults;
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+}
+
+const figure = (page: Page, title: string) =>
+  page
+    .getByLabel("Figures")
+    .locator("div")
+    .filter({ has: page.getByText(title, { exact: true }) });
+
+verifies(
+  ["dashboard.overview", "dashboard.hostile"],
+  "the overview teaches at first, then shows runs, errors, latencies, replicas and failures as they come",
+  async () => {
+    const { baseUrl, owner } = service().service;
+    const { page, complaints } = await openPage(browser());
+    await signIn(page, baseUrl, `/projects/${await emptyProject()}`);
+    await page.getByText("millrace init hi && millrace deploy hi").waitFor();
+    await page.getByText("/hi/run").waitFor();
+    expect(await seriousFaults(page)).toEqual([]);
+
+    for (let i = 0; i < 3; i++) await service().call("hello");
+    await service().service.settle();
+    await page.goto(`${baseUrl}/projects/${owner.projectId}`);
+    await figure(page, "Runs").getByText("3", { exact: true }).waitFor();
+    await figure(page, "Error rate").getByText("0%", { exact: true }).waitFor();
+    await figure(page, "Replicas ready").getByText("1", { exact: true }).waitFor();
+    await page.getByText("No run has failed in this time.").waitFor();
+
+    // It comes by itself.
+    await service().call("hello", { text: HOSTILE }, { functionName: "broken" });
+    await figure(page, "Runs").getByText("4", { exact: true }).waitFor();
+    await figure(page, "Error rate").getByText("25%", { exact: true }).waitFor();
+    const failure = page.getByRole("link", { name: /ValueError: <img/ });
+    await failure.waitFor();
+    expect([await page.title(), await page.locator("img[src=x]").count()]).toEqual([
+      "Overview · Millrace",
+      0,
+    ]);
+    expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    expect(await seriousFaults(page)).toEqual([]);
+
+    const chart = page.getByRole("slider", { name: /^Runs per minute: 4 in all, 1 failure/ });
+    await chart.focus();
+    await page.keyboard.press("Home");
+    expect(await chart.getAttribute("aria-valuetext")).toMatch(/: nothing$/);
+    await page.keyboard.press("End");
+    const steps = Number(await chart.getAttribute("max"));
+    const texts: string[] = [];
+    for (let step = 0; step <= steps; step++) {
+      texts.push((await chart.getAttribute("aria-valuetext")) ?? "");
+      await page.keyboard.press("ArrowLeft");
+    }
+    expect(texts.join(" ")).toMatch(/failure 1.*success|success.*failure 1/);
+
+    await page.getByRole("link", { name: "7 days" }).click();
+    await page.getByText("Runs per 3 hours").waitFor();
+    await page.reload();
+    await page.getByText("Runs per 3 hours").waitFor();
+    expect(new URL(page.url()).search).toBe("?range=7d");
+
+    await failure.click();
+    await page.waitForURL(/\/apps\/hello\/runs\/[0-9a-f-]{36}$/);
+    expect(complaints).toEqual([]);
+  },
+  60_000,
+);
+
+verifies(
+  "dashboard.app-tabs",
+  "an app's overview shows its version, hardware, figures and replicas",
+  async () => {
+    const { baseUrl, owner } = service().service;
+    const { page, complaints } = await openPage(browser());
+    await signIn(page, baseUrl, `/projects/${owner.projectId}/apps/hello?range=15m`);
+    await service().call("hello");
+    await page.getByText("CPU, 2 cores, 4 GB").waitFor();
+    await page.getByRole("link", { name: "Version 1" }).waitFor();
+    await page.getByRole("region", { name: "Replicas" }).getByText("ready", { exact: true }).waitFor();
+    await page.getByRole("slider", { name: /^Runs per minute: [1-9]/ }).waitFor();
+    const ranges = page.getByRole("navigation", { name: "Time range" });
+    expect(await ranges.locator("[aria-current]").allTextContents()).toEqual(["15 min"]);
+    expect(await seriousFaults(page)).toEqual([]);
+    expect(complaints).toEqual([]);
+  },
+);

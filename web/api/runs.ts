@@ -1,0 +1,136 @@
+import { queryOptions } from "@tanstack/react-query";
+import { ApiError, readAnswer } from "./answer.ts";
+import { idOf, placeOf } from "./apps.ts";
+import type { RunState } from "./figures.ts";
+import { ask, askApps } from "./http.ts";
+import { queryOf } from "./run-search.ts";
+import type { RunSearch } from "./run-search.ts";
+
+/** A run as both planes show it, as far as it is shown here. */
+export type Run = {
+  readonly id: string;
+  readonly projectId: string;
+  readonly modelId: string;
+  readonly functionName: string;
+  readonly async: boolean;
+  readonly status: RunState | "failed";
+  readonly statusCode: number | null;
+  readonly attempt: number;
+  readonly createdAt: string;
+  readonly startedAt: string | null;
+  readonly completedAt: string | null;
+  readonly containerId: string | null;
+  readonly containerStartedAt: string | null;
+  readonly ip: string | null;
+  readonly webhookEndpoint: string | null;
+  readonly webhookStatus: "none" | "pending" | "delivered" | "failed";
+  readonly error: { readonly code: string; readonly message: string } | null;
+  readonly queueTimeMs: number | null;
+  readonly runtimeMs: number | null;
+  readonly responseTimeMs: number | null;
+};
+
+/** A page of runs, newest first; the token is empty where there are no older ones. */
+export type RunPage = { readonly items: readonly Run[]; readonly nextToken: string };
+
+/** A delivery's attempt, as far as a run's timeline shows it. */
+export type WebhookAttempt = {
+  readonly number: number;
+  readonly startedAt: string;
+  readonly durationMs: number;
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly nextAt: string | null;
+};
+
+/** What finds a run. */
+export type RunPlace = { readonly projectId: string; readonly appName: string; readonly runId: string };
+
+const LIVE_MS = 5_000;
+const MOVING_MS = 2_000;
+/** A run that runs is looked at as often as somebody could see a difference. */
+const WATCHED_MS = 1_000;
+
+/** Whether nothing of it will change any more. */
+export function isOver({ status }: Pick<Run, "status">): boolean {
+  return status !== "queued" && status !== "running";
+}
+
+/** A page of runs, of a project's apps or of the one that the search names. */
+export async function readRuns(
+  projectId: string,
+  search: RunSearch,
+  page: { readonly pageSize: number; readonly nextToken?: string },
+  signal?: AbortSignal,
+): Promise<RunPage> {
+  const { app } = search;
+  const query = { ...queryOf(search, Date.now()), ...page, app_id: app && idOf(projectId, app) };
+  return await ask<RunPage>(`/v2/projects/${projectId}/runs`, { query, signal });
+}
+
+/** The newest runs, asked for again and again. */
+export function newestRunsQuery(projectId: string, search: RunSearch, pageSize: number) {
+  return queryOptions({
+    queryKey: ["runs", projectId, search],
+    queryFn: ({ signal }) => readRuns(projectId, search, { pageSize }, signal),
+    refetchInterval: ({ state }) => (state.data?.items.every(isOver) === false ? MOVING_MS : LIVE_MS),
+    // What was shown of this list an hour ago is of no use.
+    gcTime: 60_000,
+  });
+}
+
+/** One run, watched until it is over and its response is delivered. */
+export function runQuery(place: RunPlace) {
+  return queryOptions({
+    queryKey: ["run", place.projectId, place.appName, place.runId],
+    queryFn: async ({ client, queryKey, signal }) => {
+      const last = client.getQueryData<Run>(queryKey);
+      // One that somebody waits for is not stored before it has ended.
+      const isUnstored = last !== undefined && !last.async && !isOver(last);
+      return isUnstored ? await findLive(place, signal) : await findRun(place, signal);
+    },
+    refetchInterval: ({ state: { data } }) =>
+      data && (!isOver(data) || data.webhookStatus === "pending") ? WATCHED_MS : false,
+  });
+}
+
+/** A run as it is stored; while it is under way the service itself knows more. */
+async function findRun(place: RunPlace, signal: AbortSignal): Promise<Run> {
+  try {
+    const path = `${placeOf(place.projectId, place.appName)}/runs/${place.runId}`;
+    const { item } = await ask<{ readonly item: Run }>(path, { signal });
+    return item.status === "running" ? await findLive(place, signal) : item;
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "run_not_found") throw error;
+    return await findLive(place, signal);
+  }
+}
+
+async function findLive(place: RunPlace, signal: AbortSignal): Promise<Run> {
+  return await readAnswer<Run>(await askApps(runPath(place), { signal }));
+}
+
+/** What was tried to deliver the run's response; the delivery has the run's id. */
+export function attemptsQuery({ projectId, runId }: RunPlace, run: Run | undefined) {
+  return queryOptions({
+    // Asked for once more when the last one is over.
+    queryKey: ["attempts", projectId, runId, run?.webhookStatus],
+    queryFn: async ({ signal }) => {
+      const path = `/v2/projects/${projectId}/deliveries/${runId}`;
+      type Answer = { readonly item: { readonly attempts: readonly WebhookAttempt[] } };
+      return (await ask<Answer>(path, { signal })).item.attempts;
+    },
+    enabled: run !== undefined && run.webhookStatus !== "none" && isOver(run),
+    refetchInterval: run?.webhookStatus === "pending" ? MOVING_MS : false,
+    placeholderData: (last) => last,
+  });
+}
+
+export async function cancelRun(place: RunPlace): Promise<void> {
+  await readAnswer(await askApps(`${runPath(place)}/cancel`, { method: "POST" }));
+}
+
+/** The run's address where apps are called. */
+export function runPath({ projectId, appName, runId }: RunPlace): string {
+  return `/v4/${projectId}/${appName}/runs/${runId}`;
+}

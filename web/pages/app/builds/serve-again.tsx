@@ -1,0 +1,47 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { appQuery, configurationQuery, rollBack } from "../../../api/apps.ts";
+import { buildsQuery } from "../../../api/builds.ts";
+import type { Build } from "../../../api/builds.ts";
+import { Confirm } from "../../../parts/dialog.tsx";
+import { tell, tellError } from "../../../parts/toasts.tsx";
+
+/** Asks first, then has an earlier version serve. */
+export function ServeAgain({
+  projectId,
+  appName,
+  target,
+  onClose,
+}: {
+  readonly projectId: string;
+  readonly appName: string;
+  readonly target: Build | null;
+  readonly onClose: () => void;
+}) {
+  const queries = useQueryClient();
+  const { mutate, isPending } = useMutation({
+    mutationFn: (build: Build) => rollBack(projectId, appName, build.id),
+    onSuccess: async (_, { version }) => {
+      await Promise.all(
+        [buildsQuery, appQuery, configurationQuery].map((query) =>
+          queries.invalidateQueries({ queryKey: query(projectId, appName).queryKey }),
+        ),
+      );
+      tell(`Version ${version} serves.`);
+    },
+    onError: tellError,
+    onSettled: onClose,
+  });
+  return (
+    <Confirm
+      title={`Serve version ${target?.version ?? ""} again?`}
+      isOpen={target !== null}
+      onClose={onClose}
+      onConfirm={() => target && mutate(target)}
+      action={`Serve version ${target?.version ?? ""}`}
+      isBusy={isPending}
+    >
+      It is started first, and calls move to it when it is ready: none fails for it. What runs now ends where
+      it is. The version that serves now stays, and can be put back in the same way.
+    </Confirm>
+  );
+}

@@ -1,0 +1,66 @@
+import { useQuery } from "@tanstack/react-query";
+import { replicasQuery } from "../../../api/replicas.ts";
+import type { Replica } from "../../../api/replicas.ts";
+import { Badge } from "../../../parts/badge.tsx";
+import { Card } from "../../../parts/card.tsx";
+import { count, span } from "../../../parts/format.ts";
+import { Problem } from "../../../parts/problem.tsx";
+import { SkeletonRows } from "../../../parts/skeleton.tsx";
+import { Cell, Row, Table } from "../../../parts/table.tsx";
+import { Time } from "../../../parts/time.tsx";
+
+const COLUMNS = [
+  { title: "Replica" },
+  { title: "State" },
+  { title: "Started", isMinor: true },
+  { title: "Ready for", align: "right" },
+] as const;
+/** An app may have two thousand. */
+const MAX_SHOWN = 50;
+
+/** The processes that take an app's calls. */
+export function Replicas({ projectId, appName }: { readonly projectId: string; readonly appName: string }) {
+  const { data: replicas, error, refetch } = useQuery(replicasQuery(projectId, appName));
+  const hidden = (replicas?.length ?? 0) - MAX_SHOWN;
+  return (
+    <Card title="Replicas" isFlush>
+      {error && !replicas ? (
+        <Problem error={error} onRetry={() => void refetch()} />
+      ) : replicas?.length === 0 ? (
+        <p className="px-4 py-6 text-ink-soft">
+          None now. The next call starts one; with min_replicas above 0 some are always ready.
+        </p>
+      ) : (
+        <Table columns={COLUMNS} label="Replicas">
+          {replicas?.slice(0, MAX_SHOWN).map((replica) => (
+            <Row key={replica.containerId}>
+              <Cell className="max-w-80 truncate font-mono text-[0.9rem]">{replica.containerId}</Cell>
+              <Cell>
+                <ReplicaState replica={replica} />
+              </Cell>
+              <Cell isMinor>
+                <Time at={replica.containerStartTimestamp} />
+              </Cell>
+              <Cell align="right">
+                {replica.containerState === "PENDING" ? "–" : span(replica.containerRunningTimeMs)}
+              </Cell>
+            </Row>
+          )) ?? <SkeletonRows rows={2} columns={COLUMNS.length} />}
+        </Table>
+      )}
+      {hidden > 0 && (
+        <p className="border-t border-line px-4 py-2.5 text-ink-faint">and {count(hidden)} more</p>
+      )}
+    </Card>
+  );
+}
+
+function ReplicaState({ replica }: { readonly replica: Replica }) {
+  if (replica.isTerminating) return <Badge>draining</Badge>;
+  if (replica.containerState === "PENDING") return <Badge tone="busy">starting</Badge>;
+  return replica.containerState === "RUNNING" ? (
+    <Badge tone="good">ready</Badge>
+  ) : (
+    <Badge tone="bad">{replica.containerState.toLowerCase()}</Badge>
+  );
+}

@@ -1,0 +1,99 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import type { FormEvent } from "react";
+import { messageOf } from "../../../api/answer.ts";
+import { SECRET_NAME, appSecretsQuery, changeAppSecret } from "../../../api/secrets.ts";
+import type { SecretMap } from "../../../api/secrets.ts";
+import { Button } from "../../../parts/button.tsx";
+import { Dialog } from "../../../parts/dialog.tsx";
+import { Field, TextField } from "../../../parts/field.tsx";
+import { tell } from "../../../parts/toasts.tsx";
+
+const MAX_VALUE_CHARS = 65_536;
+
+/** The form of a new secret, or of another value for one that is there. */
+export function EditSecret({
+  projectId,
+  appName,
+  name: known,
+  own,
+  shared,
+  onClose,
+}: {
+  readonly projectId: string;
+  readonly appName: string;
+  /** Null for a new one. */
+  readonly name: string | null;
+  readonly own: SecretMap;
+  readonly shared: SecretMap;
+  readonly onClose: () => void;
+}) {
+  const queries = useQueryClient();
+  const [typed, setTyped] = useState("");
+  const [value, setValue] = useState(known === null ? "" : (own[known] ?? ""));
+  const name = known ?? typed;
+  const problem = known === null && typed !== "" ? problemOf(typed, own) : undefined;
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => changeAppSecret(projectId, appName, name, value),
+    onSuccess: (secrets) => {
+      queries.setQueryData(appSecretsQuery(projectId, appName).queryKey, secrets);
+      onClose();
+      tell(`${name} is ${known === null ? "added" : "changed"}. Replicas get it when they start.`);
+    },
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (!problem) mutate();
+  };
+  return (
+    <Dialog title={known === null ? "Add a secret" : `Change ${known}`} isOpen onClose={onClose}>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        {known === null && (
+          <Field
+            label="Name"
+            hint="Letters, digits, . - and _, as in DATABASE_URL"
+            error={problem}
+            required
+            autoFocus
+            autoComplete="off"
+            spellCheck={false}
+            maxLength={253}
+            value={typed}
+            onChange={({ target }) => setTyped(target.value)}
+          />
+        )}
+        <TextField
+          label="Value"
+          rows={4}
+          autoFocus={known !== null}
+          autoComplete="off"
+          spellCheck={false}
+          maxLength={MAX_VALUE_CHARS}
+          value={value}
+          onChange={({ target }) => setValue(target.value)}
+        />
+        {Object.hasOwn(shared, name) && (
+          <p role="status" className="rounded-md bg-warn-soft px-3 py-2 text-warn">
+            The project has a secret of this name too. This app gets the one set here instead.
+          </p>
+        )}
+        {error && (
+          <p role="alert" className="break-words text-bad">
+            {messageOf(error)}
+          </p>
+        )}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" isBusy={isPending}>
+            {known === null ? "Add secret" : "Change secret"}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function problemOf(name: string, own: SecretMap): string | undefined {
+  if (!SECRET_NAME.test(name)) return "Only letters, digits, . - and _ can be in a name.";
+  return Object.hasOwn(own, name) ? "This app has one of that name. Change it in the list." : undefined;
+}

@@ -1,0 +1,46 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { appSecretsQuery, changeAppSecret } from "../../../api/secrets.ts";
+import { Confirm } from "../../../parts/dialog.tsx";
+import { tell, tellError } from "../../../parts/toasts.tsx";
+
+/** Asks first: nothing else holds the value. */
+export function RemoveSecret({
+  projectId,
+  appName,
+  name,
+  isShared,
+  onClose,
+}: {
+  readonly projectId: string;
+  readonly appName: string;
+  readonly name: string | null;
+  /** The project has one of the same name. */
+  readonly isShared: boolean;
+  readonly onClose: () => void;
+}) {
+  const queries = useQueryClient();
+  const { mutate, isPending } = useMutation({
+    mutationFn: (chosen: string) => changeAppSecret(projectId, appName, chosen, null),
+    onSuccess: (secrets, chosen) => {
+      queries.setQueryData(appSecretsQuery(projectId, appName).queryKey, secrets);
+      tell(`${chosen} is removed.`);
+    },
+    onError: tellError,
+    onSettled: onClose,
+  });
+  return (
+    <Confirm
+      title={`Remove ${name ?? ""}?`}
+      isOpen={name !== null}
+      onClose={onClose}
+      onConfirm={() => name !== null && mutate(name)}
+      action="Remove secret"
+      isBusy={isPending}
+    >
+      {isShared
+        ? "Replicas that start from now on get the project’s secret of this name again."
+        : "Replicas that start from now on do without it."}{" "}
+      Its value cannot be brought back.
+    </Confirm>
+  );
+}

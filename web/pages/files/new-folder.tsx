@@ -1,0 +1,49 @@
+import { useState } from "react";
+import type { FormEvent } from "react";
+import { Button } from "../../parts/button.tsx";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Field } from "../../parts/field.tsx";
+
+type Props = {
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  readonly onName: (name: string) => void;
+};
+
+/** Asks for the name of a folder to go to; it exists with its first file. */
+export function NewFolder(props: Props) {
+  return (
+    <Dialog title="New folder" isOpen={props.isOpen} onClose={props.onClose}>
+      <NameForm {...props} />
+    </Dialog>
+  );
+}
+
+function NameForm({ onClose, onName }: Props) {
+  const [name, setName] = useState("");
+  const isOdd = /[/\\]|^\.{1,2}$/.test(name.trim());
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (name.trim() !== "" && !isOdd) onName(name.trim());
+  };
+  return (
+    <form onSubmit={submit} className="flex flex-col gap-4">
+      <Field
+        label="Name"
+        hint="A folder exists once it has a file: the next step is to upload one into it."
+        error={isOdd ? "A name has no slashes." : undefined}
+        required
+        autoFocus
+        maxLength={200}
+        value={name}
+        onChange={({ target }) => setName(target.value)}
+      />
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" look="primary">
+          Go to the folder
+        </Button>
+      </div>
+    </form>
+  );
+}

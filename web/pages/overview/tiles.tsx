@@ -1,0 +1,129 @@
+import type { ReactNode } from "react";
+import type { Figures } from "../../api/figures.ts";
+import { classes } from "../../parts/classes.ts";
+import { count, span } from "../../parts/format.ts";
+import { Skeleton } from "../../parts/skeleton.tsx";
+
+const SHARE = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 2 });
+/** Async runs that wait longer than this are worth a look. */
+const LONG_QUEUE_MS = 60_000;
+
+/** The figures of a time and of now, at a glance. */
+export function Tiles({ figures }: { readonly figures: Figures | undefined }) {
+  return (
+    <dl
+      aria-label="Figures"
+      className="grid grid-cols-12 gap-px overflow-hidden rounded-lg border border-line bg-line 2xl:grid-cols-14"
+    >
+      {figures ? <Filled figures={figures} /> : <Waiting />}
+    </dl>
+  );
+}
+
+function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
+  const { replicas } = now;
+  const unfinished = now.running + now.waiting;
+  return (
+    <>
+      <Tile
+        place={NARROW}
+        title="Runs"
+        note={unfinished === 0 ? "none under way" : `${count(unfinished)} under way`}
+      >
+        {count(total.runs)}
+      </Tile>
+      <Tile
+        place={NARROW}
+        title="Error rate"
+        isBad={total.failure > 0}
+        note={total.failure === 1 ? "1 failure" : `${count(total.failure)} failures`}
+      >
+        {total.errorRate === null ? "–" : SHARE.format(total.errorRate)}
+      </Tile>
+      <Tile place={WIDE} title="Response time" note="of runs that ended">
+        <span className="flex flex-wrap items-baseline gap-x-5 max-sm:gap-x-3 max-sm:text-[1.25rem]">
+          <Percentile name="p50" ms={total.p50Ms} />
+          <Percentile name="p95" ms={total.p95Ms} />
+          <Percentile name="p99" ms={total.p99Ms} />
+        </span>
+      </Tile>
+      <Tile
+        place={MIDDLE}
+        title="Replicas ready"
+        note={replicas.starting === 0 ? "none starting" : `${count(replicas.starting)} starting`}
+      >
+        {count(replicas.ready)}
+      </Tile>
+      <Tile
+        place={MIDDLE}
+        title="Cold starts"
+        note={total.coldRuns === 1 ? "1 run waited for one" : `${count(total.coldRuns)} runs waited for one`}
+        hint="Cold starts since the service started; runs of the chosen time."
+      >
+        {count(now.coldStarts)}
+      </Tile>
+      <Tile
+        place={LAST}
+        title="Queue age"
+        isBad={now.queueAgeMs > LONG_QUEUE_MS}
+        note={now.queueAgeMs === 0 ? "nothing waits" : "waited for longest"}
+      >
+        {now.queueAgeMs === 0 ? "–" : span(now.queueAgeMs)}
+      </Tile>
+    </>
+  );
+}
+
+// Two and three in a row, then four, then all.
+const NARROW = "col-span-6 md:col-span-3 2xl:col-span-2";
+const WIDE = "col-span-12 md:col-span-6 2xl:col-span-4";
+const MIDDLE = "col-span-6 md:col-span-4 2xl:col-span-2";
+const LAST = "col-span-12 md:col-span-4 2xl:col-span-2";
+const PLACES = [NARROW, NARROW, WIDE, MIDDLE, MIDDLE, LAST];
+
+function Tile({
+  place,
+  title,
+  note,
+  hint,
+  isBad,
+  children,
+}: {
+  readonly place: string;
+  readonly title: string;
+  readonly note: string;
+  readonly hint?: string;
+  readonly isBad?: boolean;
+  readonly children: ReactNode;
+}) {
+  return (
+    <div className={classes("bg-surface px-4 py-3", place)} title={hint}>
+      <dt className="text-[0.9rem] text-ink-soft">{title}</dt>
+      <dd>
+        <span className={classes("tabular block text-[1.6rem] leading-9 font-semibold", isBad && "text-bad")}>
+          {children}
+        </span>
+        <span className="tabular block truncate text-[0.86rem] text-ink-faint">{note}</span>
+      </dd>
+    </div>
+  );
+}
+
+function Percentile({ name, ms }: { readonly name: string; readonly ms: number | null }) {
+  return (
+    <span className="whitespace-nowrap">
+      <span className="mr-1.5 text-[0.86rem] font-normal text-ink-faint">{name}</span>
+      {span(ms)}
+    </span>
+  );
+}
+
+function Waiting() {
+  return PLACES.map((place, number) => (
+    <div key={number} className={classes("bg-surface px-4 py-3", place)}>
+      <Skeleton className="my-1 h-3.5 w-20" />
+      <Skeleton className="my-2 h-5 w-24" />
+      <Skeleton className="my-1 h-3 w-28" />
+    </div>
+  ));
+}

@@ -1,0 +1,74 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { Run, RunPlace } from "../../api/runs.ts";
+import { StateBadge } from "../../parts/badge.tsx";
+import { Card } from "../../parts/card.tsx";
+import { span } from "../../parts/format.ts";
+import { Time } from "../../parts/time.tsx";
+import { StatusCode } from "../runs/run-row.tsx";
+
+/** What is on record of a run. */
+export function Facts({ place, run }: { readonly place: RunPlace; readonly run: Run }) {
+  const { projectId, runId } = place;
+  return (
+    <Card title="Facts">
+      <dl className="grid grid-cols-[repeat(auto-fill,minmax(9.5rem,1fr))] gap-x-6 gap-y-3">
+        <Fact title="Status code">
+          <StatusCode code={run.statusCode} />
+        </Fact>
+        <Fact title="Mode">{run.async ? "async" : "sync"}</Fact>
+        <Fact title="Attempt">{run.attempt}</Fact>
+        <Fact title="Accepted">
+          <Time at={run.createdAt} />
+        </Fact>
+        <Fact title="Started">
+          <Time at={run.startedAt} />
+        </Fact>
+        <Fact title="Ended">
+          <Time at={run.completedAt} />
+        </Fact>
+        <Fact title="Queued for">{span(run.queueTimeMs)}</Fact>
+        <Fact title="Ran for">{span(run.runtimeMs)}</Fact>
+        <Fact title="Answered after">{span(run.responseTimeMs)}</Fact>
+        <Fact title="Replica">
+          <span className="font-mono text-[0.9rem]">{run.containerId ?? "–"}</span>
+        </Fact>
+        <Fact title="Caller">{run.ip ?? "–"}</Fact>
+        {run.webhookEndpoint !== null && (
+          <Fact title="Webhook" isWide>
+            <span className="flex flex-wrap items-center gap-2">
+              <StateBadge state={run.webhookStatus} />
+              <span className="min-w-0 break-all">{run.webhookEndpoint}</span>
+              {run.completedAt !== null && (
+                <Link
+                  to="/projects/$projectId/webhooks/$deliveryId"
+                  params={{ projectId, deliveryId: runId }}
+                  className="text-accent underline"
+                >
+                  Delivery
+                </Link>
+              )}
+            </span>
+          </Fact>
+        )}
+      </dl>
+    </Card>
+  );
+}
+
+function Fact({
+  title,
+  isWide,
+  children,
+}: {
+  readonly title: string;
+  readonly isWide?: boolean;
+  readonly children: ReactNode;
+}) {
+  return (
+    <div className={isWide ? "col-span-full min-w-0" : "min-w-0"}>
+      <dt className="text-[0.86rem] text-ink-faint">{title}</dt>
+      <dd className="tabular mt-0.5 break-words">{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,84 @@
+import { useNavigate } from "@tanstack/react-router";
+import type { Payload } from "../../api/payload.ts";
+import type { TranscriptView } from "../../api/run-search.ts";
+import { isOver } from "../../api/runs.ts";
+import type { Run, RunPlace } from "../../api/runs.ts";
+import { Card } from "../../parts/card.tsx";
+import { MessageView, ViewPicker } from "../../parts/messages.tsx";
+import { Problem } from "../../parts/problem.tsx";
+import { Skeleton } from "../../parts/skeleton.tsx";
+import { DownloadPayload, NotKept, PayloadText } from "./payload-card.tsx";
+import type { Transcript } from "./transcript.ts";
+
+type Props = {
+  readonly place: RunPlace;
+  readonly run: Run;
+  /** Undefined while it is on its way, null when it is not kept. */
+  readonly result: Payload | null | undefined;
+  readonly isStream: boolean;
+  readonly transcript: Transcript;
+  readonly view: TranscriptView;
+};
+
+/** What a run answered: its result, or what it yields while it does. */
+export function Output({ place, run, result, isStream, transcript, view }: Props) {
+  const navigate = useNavigate();
+  const isShownAsMessages = !isOver(run) || isStream;
+  const setView = (next: TranscriptView): void => {
+    const to = "/projects/$projectId/apps/$appName/runs/$runId" as const;
+    void navigate({ to, params: place, search: { view: next }, replace: true, resetScroll: false });
+  };
+  return (
+    <Card
+      title="Output"
+      actions={
+        <>
+          {isShownAsMessages && <ViewPicker view={view} onChange={setView} />}
+          {isOver(run) && result && <DownloadPayload place={place} kind="result" />}
+        </>
+      }
+    >
+      {isShownAsMessages ? (
+        <Stream transcript={transcript} view={view} isOver={isOver(run)} />
+      ) : result === undefined ? (
+        <Skeleton className="h-24 w-full" />
+      ) : run.status === "cancelled" ? (
+        <p className="py-2 text-ink-soft">The run was cancelled, so there is no result.</p>
+      ) : result === null ? (
+        <NotKept what="The result" />
+      ) : (
+        <PayloadText payload={result} label="Output" />
+      )}
+    </Card>
+  );
+}
+
+function Stream({
+  transcript: { messages, isTruncated, error },
+  view,
+  isOver: isEnded,
+}: {
+  readonly transcript: Transcript;
+  readonly view: TranscriptView;
+  readonly isOver: boolean;
+}) {
+  if (error) return <Problem error={error} />;
+  return (
+    <>
+      {isTruncated && (
+        <p className="mb-2 text-[0.9rem] text-ink-faint">The beginning is not kept any more.</p>
+      )}
+      <MessageView
+        messages={messages}
+        view={view}
+        label="Output"
+        empty={
+          isEnded ? "It yielded nothing." : "Nothing yet. What the function yields is shown as it comes."
+        }
+      />
+      {isEnded && messages.isFull && (
+        <p className="mt-2 text-[0.9rem] text-ink-faint">There may be more. Download it to see the whole.</p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,62 @@
+import { useMutation } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { SHOWN_BYTES, wholePayload } from "../../api/payload.ts";
+import type { Payload, PayloadKind } from "../../api/payload.ts";
+import type { RunPlace } from "../../api/runs.ts";
+import { Button } from "../../parts/button.tsx";
+import { CodeBlock } from "../../parts/copy.tsx";
+import { bytes } from "../../parts/format.ts";
+import { prettyText } from "../../parts/payload-text.ts";
+import { saveBlob } from "../../parts/save-text.ts";
+import { tellError } from "../../parts/toasts.tsx";
+
+/** What a run was given or answered, as far as it can be read; the whole is a click away. */
+export function PayloadText({ payload, label }: { readonly payload: Payload; readonly label: string }) {
+  const { text, isCut } = payload;
+  if (text === "" && !isCut) return <p className="py-2 text-ink-soft">Empty.</p>;
+  return (
+    <>
+      {isCut && (
+        <p className="mb-2 text-[0.9rem] text-ink-faint">
+          The first {bytes(SHOWN_BYTES)}. Download it to see the rest.
+        </p>
+      )}
+      <CodeBlock text={prettyText(text, isCut)} label={label} />
+    </>
+  );
+}
+
+/** Saves the whole of it as a file. */
+export function DownloadPayload({
+  place,
+  kind,
+  children = "Download",
+}: {
+  readonly place: RunPlace;
+  readonly kind: PayloadKind;
+  readonly children?: ReactNode;
+}) {
+  const { mutate, isPending } = useMutation({
+    mutationFn: () => wholePayload(place, kind),
+    onSuccess: (blob) => {
+      const ending = blob.type.startsWith("application/json") ? "json" : "txt";
+      saveBlob(`${place.runId}-${kind}.${ending}`, blob);
+    },
+    onError: tellError,
+  });
+  return (
+    <Button size="small" look="quiet" isBusy={isPending} onClick={() => mutate()}>
+      {children}
+    </Button>
+  );
+}
+
+/** Stands where a payload was, or never was. */
+export function NotKept({ what }: { readonly what: string }) {
+  return (
+    <p className="py-2 text-ink-soft">
+      {what} is not kept any more, or never was: results and inputs are kept for the app&apos;s{" "}
+      <code className="font-mono">result_retention</code>, of sync runs up to 64 KiB.
+    </p>
+  );
+}

@@ -1,0 +1,69 @@
+import { isOver } from "../../api/runs.ts";
+import type { Run, WebhookAttempt } from "../../api/runs.ts";
+
+export type SpanTone = "wait" | "cold" | "run" | "good" | "bad" | "mark";
+
+/** One thing that took time, or happened at one. */
+export type TimeSpan = {
+  readonly title: string;
+  readonly tone: SpanTone;
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** It goes on. */
+  readonly isOpen: boolean;
+  readonly note?: string;
+};
+
+/** Spans on one scale. */
+export type Scale = { readonly fromMs: number; readonly toMs: number; readonly spans: readonly TimeSpan[] };
+
+/** What became of a run over time, from its acceptance to its end or to now. */
+export function runScale(run: Run, firstChunkMs: number | null, nowMs: number): Scale {
+  const createdMs = Date.parse(run.createdAt);
+  const endMs = run.completedAt === null ? Math.max(nowMs, createdMs) : Date.parse(run.completedAt);
+  const startedMs = run.startedAt === null ? null : Date.parse(run.startedAt);
+  const readyMs = run.containerStartedAt === null ? null : Date.parse(run.containerStartedAt);
+  const spans: TimeSpan[] = [];
+  // The replica became ready after the run had come: it was started for it.
+  const coldUntilMs =
+    readyMs !== null && readyMs > createdMs ? Math.min(readyMs, startedMs ?? readyMs) : null;
+  if (coldUntilMs !== null) {
+    spans.push(closed("Cold start", "cold", createdMs, coldUntilMs, "Waiting until a replica was ready"));
+  }
+  const queuedUntilMs = startedMs ?? endMs;
+  const queuedFromMs = coldUntilMs ?? createdMs;
+  const isWaiting = startedMs === null && !isOver(run);
+  spans.push({ ...closed("Queued", "wait", queuedFromMs, queuedUntilMs), isOpen: isWaiting });
+  if (startedMs !== null) {
+    const tone = run.status === "failure" || run.status === "failed" ? "bad" : isOver(run) ? "good" : "run";
+    spans.push({ ...closed("Running", tone, startedMs, endMs), isOpen: !isOver(run) });
+  }
+  if (firstChunkMs !== null) {
+    const atMs = Math.min(Math.max(firstChunkMs, startedMs ?? createdMs), endMs);
+    spans.push(closed("First chunk", "mark", atMs, atMs));
+  }
+  if (isOver(run)) spans.push(closed(capital(run.status), "mark", endMs, endMs));
+  return { fromMs: createdMs, toMs: Math.max(endMs, createdMs + 1), spans };
+}
+
+/** The attempts to deliver a response, on a scale of their own: they may go on for days. */
+export function webhookScale(run: Run, attempts: readonly WebhookAttempt[]): Scale | null {
+  if (attempts.length === 0) return null;
+  const spans = attempts.map(({ number, startedAt, durationMs, status, error }): TimeSpan => {
+    const fromMs = Date.parse(startedAt);
+    const isGood = status !== null && status >= 200 && status < 300;
+    const note = status === null ? (error ?? "no answer") : `answered ${status}`;
+    return closed(`Attempt ${number}`, isGood ? "good" : "bad", fromMs, fromMs + durationMs, note);
+  });
+  const endMs = run.completedAt === null ? Date.parse(run.createdAt) : Date.parse(run.completedAt);
+  const fromMs = Math.min(endMs, ...spans.map((span) => span.fromMs));
+  return { fromMs, toMs: Math.max(fromMs + 1, ...spans.map((span) => span.toMs)), spans };
+}
+
+function closed(title: string, tone: SpanTone, fromMs: number, toMs: number, note?: string): TimeSpan {
+  return { title, tone, fromMs, toMs: Math.max(fromMs, toMs), isOpen: false, ...(note && { note }) };
+}
+
+function capital(word: string): string {
+  return word.slice(0, 1).toUpperCase() + word.slice(1);
+}

@@ -1,0 +1,165 @@
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+import { appsQuery, nameOf } from "../../api/apps.ts";
+import { RANGES, RUN_STATES } from "../../api/figures.ts";
+import type { RangeName } from "../../api/figures.ts";
+import { RUN_MODES, isSpan, readRunSearch } from "../../api/run-search.ts";
+import type { RunSearch } from "../../api/run-search.ts";
+import { Button } from "../../parts/button.tsx";
+import { Choice, Field } from "../../parts/field.tsx";
+
+const CUSTOM = "custom";
+/** Somebody who types is not finished yet. */
+const TYPING_MS = 400;
+
+type Props = { readonly search: RunSearch; readonly onChange: (search: RunSearch) => void };
+
+/** What narrows a list of runs. */
+export function RunFilters({ search, onChange, projectId }: Props & { readonly projectId?: string }) {
+  const set = (name: keyof RunSearch, value: string): void =>
+    onChange(readRunSearch({ ...search, [name]: value }));
+  const { status = "", mode = "", from = "", to } = search;
+  const isCustom = to !== undefined || (from !== "" && !isSpan(from));
+  const setTime = (value: string): void => {
+    const { from: _from, to: _to, ...rest } = search;
+    const start = new Date(Date.now() - RANGES["1h"].ms).toISOString();
+    onChange(readRunSearch({ ...rest, from: value === CUSTOM ? start : value }));
+  };
+  return (
+    <div className="flex flex-wrap items-end gap-3">
+      <div className="w-32">
+        <Choice label="State" value={status} onChange={({ target }) => set("status", target.value)}>
+          <option value="">Any</option>
+          {RUN_STATES.map((state) => (
+            <option key={state}>{state}</option>
+          ))}
+        </Choice>
+      </div>
+      <div className="w-28">
+        <Choice label="Mode" value={mode} onChange={({ target }) => set("mode", target.value)}>
+          <option value="">Any</option>
+          {RUN_MODES.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </Choice>
+      </div>
+      {projectId !== undefined && (
+        <AppChoice projectId={projectId} app={search.app ?? ""} onChange={(app) => set("app", app)} />
+      )}
+      <FunctionField name={search.function ?? ""} onChange={(name) => set("function", name)} />
+      <div className="w-32">
+        <Choice
+          label="Time"
+          value={isCustom ? CUSTOM : from}
+          onChange={({ target }) => setTime(target.value)}
+        >
+          <option value="">Any</option>
+          {(Object.keys(RANGES) as RangeName[]).map((name) => (
+            <option key={name} value={name}>
+              Last {RANGES[name].title}
+            </option>
+          ))}
+          <option value={CUSTOM}>From … to</option>
+        </Choice>
+      </div>
+      {isCustom && (
+        <>
+          <TimeField label="From" at={from} onChange={(at) => set("from", at)} />
+          <TimeField label="To" at={to ?? ""} onChange={(at) => set("to", at)} />
+        </>
+      )}
+      {Object.keys(search).length > 0 && (
+        <Button look="quiet" onClick={() => onChange({})}>
+          Clear
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function AppChoice({
+  projectId,
+  app,
+  onChange,
+}: {
+  readonly projectId: string;
+  readonly app: string;
+  readonly onChange: (app: string) => void;
+}) {
+  const { data: apps = [] } = useQuery({ ...appsQuery(projectId), refetchInterval: false });
+  const names = apps.map(({ id }) => nameOf(projectId, id));
+  return (
+    <div className="w-44">
+      <Choice label="App" value={app} onChange={({ target }) => onChange(target.value)}>
+        <option value="">Any</option>
+        {app !== "" && !names.includes(app) && <option>{app}</option>}
+        {names.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </Choice>
+    </div>
+  );
+}
+
+function FunctionField({
+  name,
+  onChange,
+}: {
+  readonly name: string;
+  readonly onChange: (name: string) => void;
+}) {
+  const [text, setText] = useState(name);
+  const [given, setGiven] = useState(name);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  // Changed by another way than this field.
+  if (given !== name) {
+    setGiven(name);
+    if (text.trim() !== name) setText(name);
+  }
+  const type = (typed: string): void => {
+    setText(typed);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => onChange(typed.trim()), TYPING_MS);
+  };
+  return (
+    <div className="w-36">
+      <Field
+        label="Function"
+        placeholder="Any"
+        spellCheck={false}
+        maxLength={200}
+        value={text}
+        onChange={({ target }) => type(target.value)}
+      />
+    </div>
+  );
+}
+
+function TimeField({
+  label,
+  at,
+  onChange,
+}: {
+  readonly label: string;
+  readonly at: string;
+  readonly onChange: (at: string) => void;
+}) {
+  return (
+    <div className="w-52">
+      <Field
+        label={label}
+        type="datetime-local"
+        value={localTime(at)}
+        onChange={({ target }) => onChange(target.value && new Date(target.value).toISOString())}
+      />
+    </div>
+  );
+}
+
+/** A time as such a field has it: in the viewer's zone, without saying so. */
+function localTime(at: string): string {
+  if (at === "") return "";
+  const date = new Date(at);
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}

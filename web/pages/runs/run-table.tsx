@@ -1,0 +1,110 @@
+import { useQueryClient, useMutation, useQuery } from "@tanstack/react-query";
+import { useEffect, useReducer } from "react";
+import type { ReactNode } from "react";
+import { newestRunsQuery, readRuns } from "../../api/runs.ts";
+import type { Run } from "../../api/runs.ts";
+import type { RunSearch } from "../../api/run-search.ts";
+import { Button } from "../../parts/button.tsx";
+import { Card } from "../../parts/card.tsx";
+import { count } from "../../parts/format.ts";
+import { Problem } from "../../parts/problem.tsx";
+import { SkeletonRows } from "../../parts/skeleton.tsx";
+import { Table } from "../../parts/table.tsx";
+import { tellError } from "../../parts/toasts.tsx";
+import { EMPTY_LIST, MAX_ROWS, nextList } from "./run-list.ts";
+import { RunRow } from "./run-row.tsx";
+
+const PAGE_SIZE = 50;
+/** Who has scrolled further reads. */
+const TOP_PIXELS = 80;
+
+const COLUMNS = [
+  { title: "Run" },
+  { title: "State" },
+  { title: "App" },
+  { title: "Function", isMinor: true },
+  { title: "Status", align: "right", isMinor: true },
+  { title: "Started", align: "right" },
+  { title: "Duration", align: "right" },
+  { title: "Queued for", align: "right", isMinor: true },
+] as const;
+
+/** Runs as they come, newest first, and older ones on demand. */
+export function RunTable({
+  projectId,
+  search,
+  isOfApp,
+  empty,
+}: {
+  readonly projectId: string;
+  readonly search: RunSearch;
+  /** All of one app, which need not be said. */
+  readonly isOfApp: boolean;
+  /** What stands there when there are none. */
+  readonly empty: ReactNode;
+}) {
+  const queries = useQueryClient();
+  const newest = newestRunsQuery(projectId, search, PAGE_SIZE);
+  const { data: page, error, refetch } = useQuery(newest);
+  const [list, change] = useReducer(nextList<Run>, EMPTY_LIST);
+  useEffect(() => {
+    if (page) change({ kind: "newest", page, isAtTop: window.scrollY < TOP_PIXELS });
+  }, [page]);
+  const { mutate: loadOlder, isPending } = useMutation({
+    mutationFn: async (nextToken: string) =>
+      await readRuns(projectId, search, { pageSize: PAGE_SIZE, nextToken }),
+    onSuccess: (older) => change({ kind: "older", page: older }),
+    onError: tellError,
+  });
+  const show = (): void => {
+    change({ kind: "show" });
+    window.scrollTo({ top: 0 });
+    void queries.invalidateQueries({ queryKey: newest.queryKey });
+  };
+  const { rows, olderToken } = list;
+  const columns = isOfApp ? COLUMNS.filter(({ title }) => title !== "App") : COLUMNS;
+  if (error && !page) return <Problem error={error} onRetry={() => void refetch()} />;
+  return (
+    <>
+      {list.waiting > 0 && (
+        <Button
+          look="primary"
+          onClick={show}
+          className="sticky top-3 z-10 self-center rounded-full shadow-lg max-md:top-16"
+        >
+          {waitingText(list.waiting, list.isMoreWaiting)}
+        </Button>
+      )}
+      <Card isFlush>
+        {olderToken === "" && rows.length === 0 ? (
+          empty
+        ) : (
+          <Table columns={columns} label="Runs">
+            {rows.map((run) => (
+              <RunRow key={run.id} projectId={projectId} run={run} isOfApp={isOfApp} />
+            ))}
+            {olderToken === null && <SkeletonRows rows={12} columns={columns.length} />}
+          </Table>
+        )}
+        {olderToken !== null && olderToken !== "" && (
+          <footer className="flex flex-wrap items-center justify-center gap-3 border-t border-line p-3">
+            {rows.length >= MAX_ROWS ? (
+              <p className="text-ink-soft">
+                {count(rows.length)} runs are shown. Narrow the time to look further back.
+              </p>
+            ) : (
+              <Button isBusy={isPending} onClick={() => loadOlder(olderToken)}>
+                Load older
+              </Button>
+            )}
+          </footer>
+        )}
+      </Card>
+    </>
+  );
+}
+
+function waitingText(waiting: number, isMore: boolean): string {
+  if (waiting === 1 && !isMore) return "1 new run";
+  return `${count(waiting)}${isMore ? "+" : ""} new runs`;
+}

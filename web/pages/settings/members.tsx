@@ -1,0 +1,169 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { meQuery } from "../../api/me.ts";
+import { MEMBER_ROLES, membersQuery, removeMember, setMember, useIsOwner } from "../../api/members.ts";
+import type { Member, MemberRole } from "../../api/members.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { Button } from "../../parts/button.tsx";
+import { Card } from "../../parts/card.tsx";
+import { Confirm } from "../../parts/dialog.tsx";
+import { Problem } from "../../parts/problem.tsx";
+import { ShownOnce } from "../../parts/shown-once.tsx";
+import { SkeletonRows } from "../../parts/skeleton.tsx";
+import { Cell, Row, Table } from "../../parts/table.tsx";
+import { Time } from "../../parts/time.tsx";
+import { tell, tellError } from "../../parts/toasts.tsx";
+import { AddMember } from "./add-member.tsx";
+
+const COLUMNS = [
+  { title: "E-mail" },
+  { title: "Role" },
+  { title: "Since", isMinor: true },
+  { title: "Actions", align: "right" },
+] as const;
+
+/** Who belongs to the project: add, change, take out. */
+export function Members({ projectId }: { readonly projectId: string }) {
+  const queries = useQueryClient();
+  const isOwner = useIsOwner(projectId) ?? false;
+  const { data: members, error, refetch } = useQuery(membersQuery(projectId));
+  const { data: me } = useQuery(meQuery);
+  const [isAdding, setAdding] = useState(false);
+  const [inviteUrl, setInviteUrl] = useState<string | null>(null);
+  const [leaving, setLeaving] = useState<Member | null>(null);
+  const [stepping, setStepping] = useState<Member | null>(null);
+  const refresh = async (): Promise<void> => {
+    await queries.invalidateQueries({ queryKey: membersQuery(projectId).queryKey });
+    await queries.invalidateQueries({ queryKey: meQuery.queryKey });
+  };
+  const change = useMutation({
+    mutationFn: ({ email, role }: Pick<Member, "email" | "role">) => setMember(projectId, email, role),
+    onSuccess: async ({ email, role }) => {
+      tell(`${email} is ${role} now.`);
+      await refresh();
+    },
+    onError: tellError,
+    onSettled: () => setStepping(null),
+  });
+  const remove = useMutation({
+    mutationFn: ({ personId }: Member) => removeMember(projectId, personId),
+    onSuccess: async (_, { email }) => {
+      setLeaving(null);
+      tell(`${email} is no longer in the project.`);
+      await refresh();
+    },
+    onError: tellError,
+  });
+  return (
+    <Card
+      title="Members"
+      isFlush
+      actions={
+        isOwner && (
+          <Button size="small" onClick={() => setAdding(true)}>
+            Add member
+          </Button>
+        )
+      }
+    >
+      {error ? (
+        <Problem error={error} onRetry={() => void refetch()} />
+      ) : (
+        <Table columns={COLUMNS} label="Members">
+          {members?.map((member) => (
+            <Row key={member.personId}>
+              <Cell className="max-w-80 truncate font-medium">
+                {member.email}
+                {member.personId === me?.id && <span className="ml-2 text-ink-faint">you</span>}
+              </Cell>
+              <Cell>
+                {isOwner ? (
+                  <RoleChoice
+                    member={member}
+                    onChange={(role) =>
+                      member.personId === me?.id ? setStepping(member) : change.mutate({ ...member, role })
+                    }
+                  />
+                ) : (
+                  <Badge>{member.role}</Badge>
+                )}
+              </Cell>
+              <Cell isMinor>
+                <Time at={member.createdAt} />
+              </Cell>
+              <Cell align="right">
+                {isOwner && (
+                  <Button
+                    size="small"
+                    look="quiet"
+                    aria-label={`Remove ${member.email}`}
+                    onClick={() => setLeaving(member)}
+                  >
+                    Remove
+                  </Button>
+                )}
+              </Cell>
+            </Row>
+          )) ?? <SkeletonRows rows={2} columns={COLUMNS.length} />}
+        </Table>
+      )}
+      <AddMember
+        projectId={projectId}
+        isOpen={isAdding}
+        onClose={() => setAdding(false)}
+        onInvited={setInviteUrl}
+      />
+      <ShownOnce
+        title="The invitation"
+        label="Invitation link"
+        text={inviteUrl}
+        onClose={() => setInviteUrl(null)}
+      >
+        Millrace sends no mail: pass this link on yourself. It is shown this once, works once, and for seven
+        days. Whoever has it sets the password.
+      </ShownOnce>
+      <Confirm
+        title="Give up being an owner?"
+        isOpen={stepping !== null}
+        onClose={() => setStepping(null)}
+        onConfirm={() => stepping && change.mutate({ ...stepping, role: "member" })}
+        action="Become a member"
+        isBusy={change.isPending}
+      >
+        Only another owner can make you one again.
+      </Confirm>
+      <Confirm
+        title="Take this member out?"
+        isOpen={leaving !== null}
+        onClose={() => setLeaving(null)}
+        onConfirm={() => leaving && remove.mutate(leaving)}
+        action="Remove member"
+        isBusy={remove.isPending}
+      >
+        <p className="mb-2 font-medium break-all text-ink">{leaving?.email}</p>
+        They lose their access to this project at once. API keys that they made go on.
+      </Confirm>
+    </Card>
+  );
+}
+
+function RoleChoice({
+  member,
+  onChange,
+}: {
+  readonly member: Member;
+  readonly onChange: (role: MemberRole) => void;
+}) {
+  return (
+    <select
+      aria-label={`Role of ${member.email}`}
+      value={member.role}
+      onChange={({ target }) => onChange(target.value as MemberRole)}
+      className="h-7 rounded-md border border-line-strong bg-surface px-1.5"
+    >
+      {MEMBER_ROLES.map((role) => (
+        <option key={role}>{role}</option>
+      ))}
+    </select>
+  );
+}

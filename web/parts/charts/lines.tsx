@@ -1,0 +1,90 @@
+import type { ReactNode } from "react";
+import { ChartFrame } from "./frame.tsx";
+import type { Axis, Plot } from "./frame.tsx";
+import type { Series } from "./series.ts";
+
+type Values<Name extends string> = Readonly<Record<Name, number | null>>;
+
+/** Values step by step, a line for each series; where there is no value it is broken off. */
+export function Lines<Name extends string>({
+  label,
+  axis,
+  series,
+  values,
+  format,
+  empty,
+}: {
+  readonly label: string;
+  readonly axis: Axis;
+  readonly series: readonly Series<Name>[];
+  /** As many as the axis has steps. */
+  readonly values: readonly Values<Name>[];
+  readonly format: (value: number) => string;
+  readonly empty: ReactNode;
+}) {
+  const most = Math.max(0, ...values.flatMap((step) => series.map(({ name }) => step[name] ?? 0)));
+  return (
+    <ChartFrame
+      label={label}
+      axis={axis}
+      most={most}
+      isWhole={false}
+      format={format}
+      isEmpty={most === 0}
+      empty={empty}
+      readings={(step) =>
+        series.flatMap(({ name, title, colour }) => {
+          const value = values[step]?.[name] ?? null;
+          return value === null ? [] : [{ name: title, colour, text: format(value) }];
+        })
+      }
+    >
+      {(plot) =>
+        series.map(({ name, colour }) => (
+          <Line key={name} plot={plot} colour={colour} values={values.map((step) => step[name])} />
+        ))
+      }
+    </ChartFrame>
+  );
+}
+
+function Line({
+  plot,
+  colour,
+  values,
+}: {
+  readonly plot: Plot;
+  readonly colour: string;
+  readonly values: readonly (number | null)[];
+}) {
+  return (
+    <g stroke={colour} fill={colour}>
+      {unbroken(values).map((points) => {
+        const places = points.map(([place, value]) => ({ x: plot.x(place + 0.5), y: plot.y(value) }));
+        const [first] = places;
+        if (!first) return null;
+        return places.length === 1 ? (
+          <circle key={first.x} cx={first.x} cy={first.y} r={2} stroke="none" />
+        ) : (
+          <polyline
+            key={first.x}
+            points={places.map(({ x, y }) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ")}
+            fill="none"
+            strokeWidth={1.6}
+            strokeLinejoin="round"
+          />
+        );
+      })}
+    </g>
+  );
+}
+
+/** The stretches without a gap, as places and values. */
+function unbroken(values: readonly (number | null)[]): (readonly [number, number])[][] {
+  const stretches: (readonly [number, number])[][] = [[]];
+  for (const [place, value] of values.entries()) {
+    if (value === null) stretches.push([]);
+    else stretches.at(-1)?.push([place, value]);
+  }
+  return stretches;
+}
