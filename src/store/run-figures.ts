@@ -85,8 +85,10 @@ export const runFigures = {
     const steps = Array.from({ length: stepCount(span) }, () => new Tally());
     const total = new Tally();
     for (const { packed, count } of groups) {
-      steps[stepIn(span, Math.floor(packed / STEP_SIZE))]!.add(packed % STEP_SIZE, count);
-      total.add(packed % STEP_SIZE, count);
+      const step = Math.floor(packed / STEP_SIZE);
+      const rest = packed - step * STEP_SIZE;
+      steps[stepIn(span, step)]!.add(rest, count);
+      total.add(rest, count);
     }
     return { steps: steps.map((step) => step.figures()), total: total.figures(), sinceMs };
   }),

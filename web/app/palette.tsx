@@ -48,6 +48,9 @@ export function Palette({
     }
     if (!isOpen && element?.open) element.close();
   }, [isOpen]);
+  useEffect(() => {
+    document.querySelector(`#palette-${chosen}`)?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
   const take = (entry: Entry | undefined): void => {
     onClose();
     entry?.go();
@@ -88,7 +91,12 @@ export function Palette({
             onKeyDown={onKey}
             className="h-12 w-full border-b border-line bg-transparent px-4 outline-none"
           />
-          <ul id="palette-list" role="listbox" aria-label="Places" className="max-h-96 overflow-y-auto p-2">
+          <ul
+            id="palette-list"
+            role="listbox"
+            aria-label="Places"
+            className="max-h-[min(30rem,70vh)] overflow-y-auto p-2"
+          >
             {entries.map((entry, place) => (
               <li
                 key={`${entry.kind} ${entry.title}`}

@@ -22,7 +22,7 @@ const WARN_MS = 14 * 86_400_000;
 const COLUMNS = [
   { title: "Name" },
   { title: "Role" },
-  { title: "Last used" },
+  { title: "Last used", isMinor: true },
   { title: "Expires" },
   { title: "Created", isMinor: true },
   { title: "Actions", align: "right" },
@@ -79,7 +79,7 @@ export function Keys() {
                 <Cell>
                   <Badge tone={key.role === "admin" ? "warn" : "neutral"}>{key.role}</Badge>
                 </Cell>
-                <Cell>
+                <Cell isMinor>
                   {key.lastUsedAt ? (
                     <Time at={key.lastUsedAt} />
                   ) : (

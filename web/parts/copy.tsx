@@ -40,7 +40,7 @@ export function CodeBlock({
         tabIndex={0}
         role="region"
         aria-label={label}
-        className="overflow-auto p-3 pr-20 font-mono text-[0.88rem] whitespace-pre-wrap break-words"
+        className="overflow-auto p-3 pr-20 font-mono text-[0.88rem] whitespace-pre-wrap wrap-anywhere"
         style={{ maxHeight: maxHeight ?? "26rem" }}
       >
         {text}

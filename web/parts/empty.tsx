@@ -5,7 +5,7 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
   return (
     <div className="flex flex-col items-center px-6 py-12 text-center">
       <p className="text-[1.1rem] font-semibold">{title}</p>
-      <div className="mt-1.5 max-w-xl text-ink-soft">{children}</div>
+      <div className="mt-1.5 w-full max-w-xl text-ink-soft">{children}</div>
     </div>
   );
 }

@@ -2,6 +2,8 @@ const COUNT = new Intl.NumberFormat("en");
 const ONE = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
+const YEAR_SECONDS = 365 * 86_400;
+
 /** A count with its thousands set apart. */
 export function count(value: number): string {
   return COUNT.format(value);
@@ -42,7 +44,9 @@ export function relative(at: number, now: number): string {
         ? `${Math.floor(past / 60)} min`
         : past < 86_400
           ? `${Math.floor(past / 3_600)} h`
-          : `${Math.floor(past / 86_400)} days`;
+          : past < 2 * YEAR_SECONDS
+            ? `${Math.floor(past / 86_400)} days`
+            : `${Math.floor(past / YEAR_SECONDS)} years`;
   if (past < 5) return "just now";
   return seconds > 0 ? `${text} ago` : `in ${text}`;
 }

@@ -2,12 +2,14 @@ import { useLayoutEffect, useRef } from "react";
 import type { ReactNode } from "react";
 import type { Messages, ShownMessage } from "../api/message-log.ts";
 import type { TranscriptView } from "../api/run-search.ts";
-import { Button } from "./button.tsx";
 import { classes } from "./classes.ts";
 import { count } from "./format.ts";
+import { Picker } from "./picker.tsx";
 
 /** Who has scrolled back further than this reads, and is not pulled along. */
 const END_PIXELS = 40;
+const VIEWS = ["messages", "text"] as const;
+const VIEW_TITLES = { messages: "Messages", text: "Text" };
 
 /** A stream as it arrives: message by message, or as the text that they make together. */
 export function MessageView({
@@ -85,19 +87,5 @@ export function ViewPicker({
   readonly view: TranscriptView;
   readonly onChange: (view: TranscriptView) => void;
 }) {
-  return (
-    <span role="group" aria-label="Shown as" className="flex gap-1">
-      {(["messages", "text"] as const).map((name) => (
-        <Button
-          key={name}
-          size="small"
-          look={name === view ? "plain" : "quiet"}
-          aria-pressed={name === view}
-          onClick={() => onChange(name)}
-        >
-          {name === "messages" ? "Messages" : "Text"}
-        </Button>
-      ))}
-    </span>
-  );
+  return <Picker label="Shown as" names={VIEWS} titles={VIEW_TITLES} picked={view} onPick={onChange} />;
 }

@@ -95,6 +95,8 @@ async function faults(page: Page): Promise<string[]> {
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
 }
 
+/** What is as wide as its place knows that a frame later. */
+const DRAWN = "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))";
 /** How far the page itself can be scrolled sideways. */
 const SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
@@ -120,6 +122,7 @@ verifies(
           ["phone", PHONE],
         ] as const) {
           await page.setViewportSize(size);
+          await page.evaluate(DRAWN);
           const file = path.join(SCREENS, `${name}-${theme}-${kind}.png`);
           await page.screenshot({ path: file, fullPage: true, animations: "disabled" });
           if ((theme === "light") !== (kind === "desktop")) continue;

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { checkNode } from "../../../src/cli/host-checks.ts";
+import { checkNode, checkPythons } from "../../../src/cli/host-checks.ts";
+import { readSettings } from "../../../src/config/settings.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 
 test("the oldest Node that doctor takes is the one that package.json names", () => {
@@ -16,4 +17,14 @@ test("the oldest Node that doctor takes is the one that package.json names", () 
     status: "fail",
     remedy: `install Node ${oldest} or newer`,
   });
+});
+
+test("on a host without any Python there is something to do about interpreter, versions and packages", async () => {
+  const { settings } = readSettings({ flags: { python: "/no/such/python" }, env: {} });
+  const findings = await checkPythons(settings, { PATH: "/no/such/folder" });
+  expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
+    "python fail",
+    "python versions warn",
+    "packages warn",
+  ]);
 });

@@ -28,10 +28,7 @@ describe("a list of runs", () => {
   test("further down nothing moves: states change, and what is new waits until it is asked for", () => {
     const list = nextList(FIRST, { kind: "newest", page: page(12, 8, "more", "failure"), isAtTop: false });
     expect([numbers(list), list.waiting, list.isMoreWaiting]).toEqual([[10, 9, 8, 7, 6], 2, false]);
-    expect(list.rows.map(({ status }) => status)).toEqual([
-      ...["failure", "failure", "failure"],
-      ...["success", "success"],
-    ]);
+    expect(list.rows.map(({ status }) => status === "failure")).toEqual([true, true, true, false, false]);
     const shown = nextList(list, { kind: "show" });
     expect([numbers(shown), shown.waiting]).toEqual([[12, 11, 10, 9, 8], 0]);
   });

@@ -14,10 +14,12 @@ export function RunLogs({
   place: { projectId, appName, runId },
   page,
   error,
+  isOver,
 }: {
   readonly place: RunPlace;
   readonly page: LogPage | undefined;
   readonly error: unknown;
+  readonly isOver: boolean;
 }) {
   return (
     <Card
@@ -38,7 +40,7 @@ export function RunLogs({
       ) : !page ? (
         <Skeleton className="h-24 w-full" />
       ) : page.lines.length === 0 ? (
-        <p className="py-2 text-ink-soft">It printed nothing.</p>
+        <p className="py-2 text-ink-soft">{isOver ? "It printed nothing." : "It has printed nothing yet."}</p>
       ) : (
         <>
           {page.olderToken !== null && (

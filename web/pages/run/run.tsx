@@ -87,7 +87,7 @@ function RunView({ place, run }: { readonly place: RunPlace; readonly run: Run }
           view={view}
         />
       </div>
-      <RunLogs place={place} page={logs} error={logsError} />
+      <RunLogs place={place} page={logs} error={logsError} isOver={isOver(run)} />
       <Facts place={place} run={run} />
     </>
   );

@@ -7,10 +7,10 @@ import { snippet } from "../../../api/snippets.ts";
 import { Card } from "../../../parts/card.tsx";
 import { CodeBlock } from "../../../parts/copy.tsx";
 import { Choice } from "../../../parts/field.tsx";
+import { Picker } from "../../../parts/picker.tsx";
 import { AnswerCard } from "./answer-card.tsx";
 import { EMPTY_DRAFT, withJson } from "./arguments.ts";
 import { CallForm } from "./call-form.tsx";
-import { Picker } from "./picker.tsx";
 import { useCall } from "./use-call.ts";
 
 type Props = {

@@ -1,4 +1,4 @@
-import { Button } from "../../../parts/button.tsx";
+import { Button } from "./button.tsx";
 
 /** One of a few, all in sight. */
 export function Picker<Name extends string>({
