@@ -80,3 +80,8 @@ export function randomName(length: number): string {
 export function randomTicket(): string {
   return randomBytes(16).toString("hex");
 }
+
+/** The bytes that no UUIDv7 of that millisecond is below. */
+export function firstIdAt(ms: number): Buffer {
+  return uuidBytes(Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0").padEnd(32, "0"));
+}

@@ -1,4 +1,4 @@
-import { uuidBytes, uuidText } from "../kit/ids.ts";
+import { firstIdAt, uuidText } from "../kit/ids.ts";
 import { CLASS_RATIO, SpanClasses } from "../kit/span-classes.ts";
 import { RUN_STATES } from "../model/run.ts";
 import type { RunState } from "../model/run.ts";
@@ -222,9 +222,4 @@ function packedClass(session: Session, span: RunSpan) {
     else ${1 - CLASS_ZERO} end`;
   return sql<number>`${stepOf(session, span)} * ${STEP_SIZE} + r.state * ${STATE_SIZE}
     + (${spanClass} + ${CLASS_ZERO}) * 2 + case when r.replica_started_at >= r.created_at then 1 else 0 end`;
-}
-
-/** No UUIDv7 of that millisecond is smaller. */
-function firstIdAt(ms: number): Buffer {
-  return uuidBytes(Math.floor(ms).toString(16).padStart(12, "0").padEnd(32, "0"));
 }

@@ -1,5 +1,5 @@
 import type { SelectQueryBuilder } from "kysely";
-import { uuidBytes, uuidText } from "../kit/ids.ts";
+import { firstIdAt, uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Run, RunState } from "../model/run.ts";
 import { newestRows } from "./newest-runs.ts";
 import type { Session } from "./operation.ts";
@@ -166,9 +166,4 @@ function boundsOf({ fromMs, toMs }: RunFilter, place: Uint8Array) {
     fromId: fromMs === undefined ? null : firstIdAt(fromMs),
     beforeId: Buffer.compare(end, place) < 0 ? end : place,
   };
-}
-
-/** No UUIDv7 of that millisecond is smaller. */
-function firstIdAt(ms: number): Buffer {
-  return uuidBytes(Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0").padEnd(32, "0"));
 }

@@ -1,6 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import type { ReactNode } from "react";
 import { nameOf } from "../api/apps.ts";
 import { deliveryQuery, redeliver } from "../api/webhooks.ts";
 import type { DeliveryDetail } from "../api/webhooks.ts";
@@ -16,6 +15,7 @@ import { Skeleton } from "../parts/skeleton.tsx";
 import { Time } from "../parts/time.tsx";
 import { tell, tellError } from "../parts/toasts.tsx";
 import { AttemptEntry } from "./delivery/attempt.tsx";
+import { Fact } from "../parts/fact.tsx";
 
 /** One delivery and every attempt at it. */
 export function DeliveryPage() {
@@ -117,22 +117,5 @@ function Facts({ projectId, delivery }: { readonly projectId: string; readonly d
         <Time at={createdAt} />
       </Fact>
     </dl>
-  );
-}
-
-function Fact({
-  title,
-  isWide,
-  children,
-}: {
-  readonly title: string;
-  readonly isWide?: boolean;
-  readonly children: ReactNode;
-}) {
-  return (
-    <div className={isWide ? "col-span-full min-w-0" : "min-w-0"}>
-      <dt className="text-[0.86rem] text-ink-faint">{title}</dt>
-      <dd className="mt-0.5 min-h-5.5">{children}</dd>
-    </div>
   );
 }

@@ -1,11 +1,11 @@
 import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
 import type { Run, RunPlace } from "../../api/runs.ts";
 import { StateBadge } from "../../parts/badge.tsx";
 import { Card } from "../../parts/card.tsx";
 import { span } from "../../parts/format.ts";
 import { Time } from "../../parts/time.tsx";
 import { StatusCode } from "../runs/run-row.tsx";
+import { Fact } from "../../parts/fact.tsx";
 
 /** What is on record of a run. */
 export function Facts({ place, run }: { readonly place: RunPlace; readonly run: Run }) {
@@ -53,22 +53,5 @@ export function Facts({ place, run }: { readonly place: RunPlace; readonly run: 
         )}
       </dl>
     </Card>
-  );
-}
-
-function Fact({
-  title,
-  isWide,
-  children,
-}: {
-  readonly title: string;
-  readonly isWide?: boolean;
-  readonly children: ReactNode;
-}) {
-  return (
-    <div className={isWide ? "col-span-full min-w-0" : "min-w-0"}>
-      <dt className="text-[0.86rem] text-ink-faint">{title}</dt>
-      <dd className="tabular mt-0.5 break-words">{children}</dd>
-    </div>
   );
 }

@@ -49,15 +49,20 @@ async function plansOf<Input, Packed>(
 type Filter = Omit<Parameters<typeof runs.list.run>[1], "appNumber" | "limit">;
 
 test.each<[Filter, string]>([
-  [{}, "SEARCH runs USING PRIMARY KEY (app_number=?)"],
-  [{ before: uuidv7(1) }, "SEARCH runs USING PRIMARY KEY (app_number=? AND id<?)"],
-  [{ state: "queued" }, "SEARCH runs USING INDEX runs_unfinished (app_number=?)"],
+  [{}, "SEARCH runs USING PRIMARY KEY (app_number=? AND id<?)"],
+  [{ state: "queued" }, "SEARCH runs USING INDEX runs_unfinished (app_number=? AND id<?)"],
   [{ state: "running", before: uuidv7(1) }, "SEARCH runs USING INDEX runs_running (app_number=? AND id<?)"],
-  [{ state: "failure" }, "SEARCH runs USING INDEX runs_failed (app_number=?)"],
-  [{ asyncOnly: true }, "SEARCH runs USING INDEX runs_async (app_number=?)"],
-  [{ state: "cancelled" }, "SEARCH runs USING INDEX runs_cancelled (app_number=?)"],
-  [{ asyncOnly: true, state: "failure" }, "SEARCH runs USING INDEX runs_async_failed (app_number=?)"],
-  [{ asyncOnly: true, state: "cancelled" }, "SEARCH runs USING INDEX runs_async_cancelled (app_number=?)"],
+  [{ state: "failure" }, "SEARCH runs USING INDEX runs_failed (app_number=? AND id<?)"],
+  [{ asyncOnly: true }, "SEARCH runs USING INDEX runs_async (app_number=? AND id<?)"],
+  [{ state: "cancelled" }, "SEARCH runs USING INDEX runs_cancelled (app_number=? AND id<?)"],
+  [
+    { asyncOnly: true, state: "failure" },
+    "SEARCH runs USING INDEX runs_async_failed (app_number=? AND id<?)",
+  ],
+  [
+    { asyncOnly: true, state: "cancelled" },
+    "SEARCH runs USING INDEX runs_async_cancelled (app_number=? AND id<?)",
+  ],
 ])("a listing with %j reads only what it lists, in order", async (filter, plan) => {
   expect(await plansOf(runs.list, { appNumber: 1, limit: 50, ...filter })).toEqual([plan]);
 });
