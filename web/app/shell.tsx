@@ -89,7 +89,7 @@ export function Shell() {
               to={to}
               params={{ projectId }}
               onClick={close}
-              activeOptions={{ exact: icon === "overview" }}
+              activeOptions={{ exact: icon === "overview", includeSearch: false }}
               className="flex h-8.5 items-center gap-2.5 rounded-md px-2.5 font-medium text-ink-soft hover:bg-sunken hover:text-ink"
               activeProps={{ className: "!bg-accent-soft !text-accent", "aria-current": "page" }}
             >
