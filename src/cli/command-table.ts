@@ -73,6 +73,9 @@ export const COMMANDS: readonly CommandRow[] = [
   row(SERVER, "doctor", "look at everything the service depends on, and say what to do", async (to) => {
     (await import("./commands/operate.ts")).defineDoctor(to);
   }),
+  row(SERVER, "bench", "calls per second and latencies of the service that runs", async (to) => {
+    (await import("./commands/bench.ts")).defineBench(to);
+  }),
   row(ACCESS, "login", "sign in to a service", async (to) => {
     (await import("./commands/login.ts")).defineLogin(to);
   }),

@@ -35,7 +35,11 @@ function stopAtUsage(command: Command, isJson: boolean): void {
 
 /** Says what went wrong, to a person on stderr or to a program as the one document; returns the exit code. */
 function report(error: unknown, isJson: boolean): number {
-  if (error instanceof Interrupted) return error.exitCode;
+  if (error instanceof Interrupted) {
+    // The terminal has shown ^C, and the shell's prompt would stand beside it.
+    if (process.stderr.isTTY) process.stderr.write("\n");
+    return error.exitCode;
+  }
   const { message, detail, exitCode } = asFailure(error);
   const { hint, details = [], code = exitCode === EXIT.usage ? "usage" : "failed", requestId } = detail;
   if (isJson) {

@@ -21,7 +21,8 @@ export type Installer = {
   readonly fetched: string | null;
 };
 
-type Probe = { readonly pip: string | null; readonly bundled: string | null };
+/** The pip of an interpreter, and the wheel of one that comes with it. */
+export type Probe = { readonly pip: string | null; readonly bundled: string | null };
 
 /** Which pip the interpreter has, and which wheel of it comes with ensurepip. */
 const PROBE = `import glob, json, os, sys, sysconfig
@@ -64,8 +65,8 @@ export async function findInstaller(
   }
   if (site.wantsUv) site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
   const install = ["install", "--progress-bar", "off", "--no-compile"];
-  const { pip, bundled } = await probe(python.path, env);
-  if (pip !== null && isReaching(pip)) {
+  const { pip, bundled } = await probePip(python.path, env);
+  if (pip !== null) {
     const args = ["-m", "pip", "--python", inside, ...install];
     return { name: "pip", program: python.path, args, env: {}, fetched: null };
   }
@@ -74,7 +75,11 @@ export async function findInstaller(
   return { name: "pip", program: inside, args, env: {}, fetched };
 }
 
-async function findUv(searchPath: string, env: Readonly<Record<string, string>>): Promise<string | null> {
+/** The first uv on the path that runs; null for none. */
+export async function findUv(
+  searchPath: string,
+  env: Readonly<Record<string, string>>,
+): Promise<string | null> {
   for (const folder of searchPath.split(path.delimiter)) {
     const command = path.join(folder, "uv");
     if (!path.isAbsolute(command) || !existsSync(command)) continue;
@@ -101,12 +106,13 @@ function uvSources(settings: PipSettings, host: NodeJS.ProcessEnv): Pick<Install
   };
 }
 
-async function probe(python: string, env: Readonly<Record<string, string>>): Promise<Probe> {
+/** Asks an interpreter which pip it has that can install for another one. */
+export async function probePip(python: string, env: Readonly<Record<string, string>>): Promise<Probe> {
   try {
+    const asked = await promisify(execFile)(python, ["-c", PROBE], { env: { ...env }, timeout: ASK_MS });
     // oxlint-disable-next-line no-unsafe-type-assertion
-    return JSON.parse(
-      (await promisify(execFile)(python, ["-c", PROBE], { env: { ...env }, timeout: ASK_MS })).stdout,
-    ) as Probe;
+    const { pip, bundled } = JSON.parse(asked.stdout) as Probe;
+    return { pip: pip !== null && isReaching(pip) ? pip : null, bundled };
   } catch {
     return { pip: null, bundled: null };
   }

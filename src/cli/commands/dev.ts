@@ -62,6 +62,7 @@ async function dev(given: string | undefined, flags: DevFlags, signal: AbortSign
       reloadAtSaves(apiOf(service, signal), { given, nameGiven: flags.name, folder }, signal),
     ]);
   } finally {
+    if (signal.aborted) process.stdout.write("\nStopping…\n");
     await service.stop();
   }
 }

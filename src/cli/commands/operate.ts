@@ -58,7 +58,11 @@ export function defineRestore(command: Command): void {
 
 /** `millrace doctor` */
 export function defineDoctor(command: Command): void {
-  examples(withSettings(command).option(...JSON_OPTION), "millrace doctor").action(
-    async (flags: ServeFlags) => (await import("../doctor.ts")).doctor(flags),
-  );
+  withSettings(command)
+    .option("--chaos", "kill a replica and a service under load, in a scratch folder; count what was lost")
+    .option(...JSON_OPTION);
+  examples(command, "millrace doctor", "millrace doctor --chaos").action(async (flags: ServeFlags) => {
+    if (flags["chaos"]) await (await import("../chaos/chaos.ts")).chaos(flags);
+    else await (await import("../doctor.ts")).doctor(flags);
+  });
 }

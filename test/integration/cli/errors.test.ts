@@ -36,6 +36,7 @@ const WORDS: Record<string, readonly string[]> = {
   "files rm": ["a"],
   "webhook deliveries": [],
   "webhook redeliver": [RUN],
+  bench: ["--app", "nosuch"],
   whoami: [],
   "projects list": [],
   "projects create": ["name"],

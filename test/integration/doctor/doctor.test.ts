@@ -4,12 +4,16 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
-import type { Finding } from "../../../src/cli/checks.ts";
+import type { Finding } from "../../../src/cli/finding.ts";
 import { MILLRACE, bootstrap, run, scratchDirectory, serve } from "../../support/command-line.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
+const [, OPERATIONS = ""] = readFileSync(path.join(REPOSITORY, "docs", "operations.md"), "utf8").split(
+  "## When something is wrong",
+);
 
 async function doctor(dataDir: string, env: Record<string, string> = {}) {
   const free = { MILLRACE_API_PORT: "0", MILLRACE_BASE_PORT: "0" };
@@ -25,24 +29,36 @@ async function doctor(dataDir: string, env: Record<string, string> = {}) {
 }
 
 for (const kind of DATABASE_KINDS) {
-  verifies("operations.doctor", `a good installation on ${kind} has nothing to complain of`, async () => {
-    const { dataDir, databaseUrl } = await databases.fresh(kind);
-    const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
-    await bootstrap(dataDir, env);
-    const { code, findings } = await doctor(dataDir, env);
-    expect(code).toBe(0);
-    expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
-      "data directory ok",
-      "permissions ok",
-      "lock ok",
-      "database ok",
-      "schema ok",
-      "disk ok",
-      "python ok",
-      "ports ok",
-      "clock ok",
-    ]);
-  });
+  verifies(
+    "operations.doctor",
+    `on ${kind} all is well with a good installation but the sandbox`,
+    async () => {
+      const { dataDir, databaseUrl } = await databases.fresh(kind);
+      const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+      await bootstrap(dataDir, env);
+      const { code, findings } = await doctor(dataDir, env);
+      expect(code).toBe(0);
+      expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
+        "data directory ok",
+        "permissions ok",
+        "lock ok",
+        "database ok",
+        "schema ok",
+        "disk ok",
+        "node ok",
+        "python ok",
+        "python versions ok",
+        "packages ok",
+        "sandbox warn",
+        "ports ok",
+        "clock ok",
+      ]);
+      // The document has a row for each, in the same order.
+      expect([...OPERATIONS.matchAll(/^\| `([a-z ]+)` \| .* \|$/gm)].map(([, check]) => check)).toEqual(
+        findings.map(({ check }) => check),
+      );
+    },
+  );
 }
 
 verifies(
@@ -74,6 +90,7 @@ verifies("operations.doctor", "each planted fault is found, and says what to do"
   writeFileSync(path.join(dataDir, "lock.pid"), "4194305\n");
   const { code, of } = await doctor(dataDir, {
     MILLRACE_PYTHON: "/no/such/python",
+    MILLRACE_ISOLATION: "landlock",
     MILLRACE_DISK_RESERVE: "1000TB",
     MILLRACE_API_PORT: String(port),
   });
@@ -83,6 +100,10 @@ verifies("operations.doctor", "each planted fault is found, and says what to do"
   expect(of("lock")).toMatchObject({ status: "warn", message: "left behind by process 4194305" });
   expect(of("disk")?.status).toBe("fail");
   expect(of("python")?.status).toBe("fail");
+  expect(of("sandbox")).toMatchObject({
+    status: "fail",
+    message: expect.stringContaining("MILLRACE_ISOLATION asks for landlock"),
+  });
   expect(of("ports")).toMatchObject({ status: "fail", message: expect.stringContaining(String(port)) });
 });
 
@@ -129,6 +150,6 @@ test("without --json there is a line for each check, and one below for what to d
     "--base-port",
     "0",
   ]);
-  expect(stdout).toMatch(/^warn {2}data directory {2}.* does not exist\n {22}→ the first start makes it/);
-  expect(stdout).toMatch(/\nok {4}python {10}3\./);
+  expect(stdout).toMatch(/^warn {2}data directory {3}.* does not exist\n {23}→ the first start makes it/);
+  expect(stdout).toMatch(/\nok {4}python {11}3\./);
 });

@@ -1,0 +1,33 @@
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { usage } from "../failure.ts";
+
+const BENCH = path.join(fileURLToPath(new URL("../../../bench", import.meta.url)), "bench.ts");
+
+/** Runs one of the repository's own benches, which are in a clone alone; resolves with its exit code. */
+export async function runRepositoryBench(words: readonly string[], isJson: boolean): Promise<number> {
+  if (!existsSync(BENCH)) {
+    throw usage(
+      `the bench ${JSON.stringify(words[0])} is in a clone of the repository, and this is none`,
+      "millrace bench without a word measures the service that runs",
+    );
+  }
+  const args = [...process.execArgv, BENCH, ...words, ...(isJson ? ["--json"] : [])];
+  const child = spawn(process.execPath, args, { stdio: "inherit" });
+  // Ctrl-C reaches it as well; it clears up, and we wait for that.
+  const ignore = (): void => {};
+  process.on("SIGINT", ignore);
+  const forward = (): boolean => child.kill("SIGTERM");
+  process.on("SIGTERM", forward);
+  try {
+    return await new Promise((resolve, reject) => {
+      child.once("error", reject);
+      child.once("exit", (code) => resolve(code ?? 1));
+    });
+  } finally {
+    process.off("SIGINT", ignore);
+    process.off("SIGTERM", forward);
+  }
+}

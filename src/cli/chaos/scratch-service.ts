@@ -1,0 +1,118 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { mkdtempSync, readlinkSync, realpathSync, rmSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { ENV_PREFIX, envOf } from "../../config/setting-keys.ts";
+import { runtimeDir } from "../../kit/runtime-dir.ts";
+import { askService } from "../ask-service.ts";
+import { CliFailure } from "../failure.ts";
+
+/** Where a service that runs can be called, and as whom. */
+export type Address = {
+  readonly apiUrl: string;
+  readonly baseUrl: string;
+  readonly projectId: string;
+  readonly token: string;
+};
+
+const MILLRACE = fileURLToPath(new URL("../../../bin/millrace", import.meta.url));
+const LOOK_MS = 50;
+const START_MS = 60_000;
+/** Of what the service logged: enough to see why it did not start. */
+const KEPT_CHARACTERS = 2_000;
+
+/** A service in a process and a folder of its own, there to be killed; after `remove` nothing of it is left. */
+export class ScratchService {
+  readonly folder = realpathSync(mkdtempSync(path.join(tmpdir(), "millrace-chaos-")));
+  readonly dataDir = path.join(this.folder, "data");
+  readonly #env: NodeJS.ProcessEnv;
+  #child: ChildProcess | null = null;
+  #log = "";
+
+  constructor(python: string, env: NodeJS.ProcessEnv = process.env) {
+    // Nothing that is set for another service: its data and its database are none of ours.
+    const others = Object.entries(env).filter(([name]) => !name.startsWith(ENV_PREFIX));
+    this.#env = {
+      ...Object.fromEntries(others),
+      [envOf("data_dir")]: this.dataDir,
+      [envOf("api_port")]: "0",
+      [envOf("base_port")]: "0",
+      [envOf("python")]: python,
+      [envOf("log_level")]: "error",
+    };
+    process.once("exit", this.#removeNow);
+  }
+
+  /** Starts it on what is in the folder, and resolves when it answers. */
+  async start(signal: AbortSignal): Promise<Address> {
+    // In our process group: what ends us from a terminal ends it too.
+    const child = spawn(MILLRACE, ["serve"], {
+      cwd: this.folder,
+      env: this.#env,
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    child.on("error", () => {}); // It has no process id then, and never answers.
+    child.stderr.on("data", (data) => (this.#log = `${this.#log}${data}`.slice(-KEPT_CHARACTERS)));
+    this.#child = child;
+    const deadline = performance.now() + START_MS;
+    while (isAlive(child) && performance.now() < deadline) {
+      const asked = await askService(this.dataDir, "bootstrap");
+      if (asked) return asked.result as Address;
+      await sleep(LOOK_MS, undefined, { signal });
+    }
+    throw new CliFailure(
+      `the service in ${this.folder} does not start: ${this.#log.trim() || "it says nothing"}`,
+      { hint: "millrace doctor looks at what a start depends on" },
+    );
+  }
+
+  /** Kills the service at once; its replicas end by themselves. Resolves when it is dead, with its process id. */
+  async kill(): Promise<number> {
+    const child = this.#child;
+    if (!child?.pid || !isAlive(child))
+      throw new CliFailure(`the service died by itself: ${this.#log.trim()}`);
+    const gone = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await gone;
+    return child.pid;
+  }
+
+  /** Kills one of its replicas at once; false when that process is gone, or is none of this service. */
+  killReplica(pid: number): boolean {
+    try {
+      // Replicas work below the data directory. A number may have been given to somebody else meanwhile.
+      if (!readlinkSync(`/proc/${pid}/cwd`).startsWith(`${this.folder}/`)) return false;
+      return process.kill(pid, "SIGKILL");
+    } catch {
+      return false;
+    }
+  }
+
+  /** Ends it, however far it has come, and removes all that it left. */
+  async remove(): Promise<void> {
+    if (this.#child && isAlive(this.#child)) await this.kill();
+    for (const folder of this.#folders) {
+      // Replicas outlive the service by a moment, and may write still.
+      await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+    }
+    process.off("exit", this.#removeNow);
+  }
+
+  get #folders(): string[] {
+    return [runtimeDir(this.dataDir), this.folder];
+  }
+
+  /** For a second Ctrl-C, which waits for nothing. */
+  readonly #removeNow = (): void => {
+    this.#child?.kill("SIGKILL");
+    for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  };
+}
+
+function isAlive({ pid, exitCode, signalCode }: ChildProcess): boolean {
+  return pid !== undefined && exitCode === null && signalCode === null;
+}
