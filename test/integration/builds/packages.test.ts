@@ -193,7 +193,8 @@ async function barePython(place: BuildPlace, withEnsurepip = false): Promise<Int
   const packages = await evaluate(bare.path, "import sysconfig; print(sysconfig.get_path('purelib'))");
   await mkdir(packages, { recursive: true });
   if (!withEnsurepip) {
-    await writeFile(path.join(packages, "sitecustomize.py"), "import sys; sys.modules['ensurepip'] = None\n");
+    // Not as sitecustomize.py: some systems have one of their own, which comes first.
+    await writeFile(path.join(packages, "bare.pth"), "import sys; sys.modules['ensurepip'] = None\n");
   }
   return bare;
 }
