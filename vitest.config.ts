@@ -10,8 +10,8 @@ const scale = process.argv.includes("scale") ? [project("scale", 3_600_000)] : [
 export default defineConfig({
   test: {
     reporters: ["default"],
-    // Two files at a time: real processes need the cores more than the runner does.
-    maxWorkers: 2,
+    // Three files at a time: most of a test's time is waiting for real processes, which need the cores themselves.
+    maxWorkers: 3,
     // What measures real processes on a shared machine has a second try; the last lines of `.ci/run` name each
     // test that needed it.
     projects: [
