@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000;
 const UPDATES = 720;
 /** After these what is built once is there. */
 const WARM_UP = 60;
-const MAX_GROWTH_BYTES = 2_000_000;
+const MAX_GROWTH_BYTES = 3_000_000;
 const MAIN = {
   main: "def run(lines=0):\n    for i in range(lines):\n        print('line', i)\n    return lines\n",
 };

@@ -1,9 +1,10 @@
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useDeferredValue, useEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { KeyboardEvent } from "react";
 import { appsQuery, nameOf } from "../api/apps.ts";
 import { meQuery } from "../api/me.ts";
+import { readRuns } from "../api/runs.ts";
 import { session } from "../api/session.ts";
 import { classes } from "../parts/classes.ts";
 import { tellError } from "../parts/toasts.tsx";
@@ -12,6 +13,8 @@ import { toggleTheme } from "./theme.ts";
 type Entry = { readonly title: string; readonly kind: string; readonly go: () => unknown };
 
 const MAX_SHOWN = 12;
+/** Runs of one millisecond. */
+const MAX_TOGETHER = 100;
 const RUN_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const PAGES = [
   ["Overview", "/projects/$projectId"],
@@ -36,34 +39,15 @@ export function Palette({
   readonly onClose: () => void;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [text, setText] = useState("");
-  const [chosen, setChosen] = useState(0);
-  const entries = useEntries(projectId, useDeferredValue(text));
-  useEffect(() => {
+  // Before the next key can be pressed, so that the field has it.
+  useLayoutEffect(() => {
     const element = dialog.current;
-    if (isOpen && !element?.open) {
-      setText("");
-      setChosen(0);
-      element?.showModal();
-    }
+    if (isOpen && !element?.open) element?.showModal();
     if (!isOpen && element?.open) element.close();
   }, [isOpen]);
-  useEffect(() => {
-    document.querySelector(`#palette-${chosen}`)?.scrollIntoView({ block: "nearest" });
-  }, [chosen]);
   const take = (entry: Entry | undefined): void => {
     onClose();
     entry?.go();
-  };
-  const onKey = (event: KeyboardEvent): void => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
-    if (step !== 0) {
-      event.preventDefault();
-      setChosen((place) => (place + step + entries.length) % Math.max(1, entries.length));
-    } else if (event.key === "Enter") {
-      event.preventDefault();
-      take(entries[chosen]);
-    }
   };
   return (
     <dialog
@@ -73,52 +57,78 @@ export function Palette({
       onClick={(event) => event.target === dialog.current && onClose()}
       className="mx-auto mt-[12vh] w-[calc(100vw-2rem)] max-w-xl overflow-hidden rounded-xl border border-line bg-raised p-0 text-ink shadow-xl backdrop:bg-black/45"
     >
-      {isOpen && (
-        <>
-          <input
-            autoFocus
-            role="combobox"
-            aria-expanded="true"
-            aria-controls="palette-list"
-            aria-activedescendant={entries[chosen] ? `palette-${chosen}` : undefined}
-            aria-label="Page, app or run id"
-            placeholder="Page, app or run id…"
-            value={text}
-            onChange={({ target }) => {
-              setText(target.value);
-              setChosen(0);
-            }}
-            onKeyDown={onKey}
-            className="h-12 w-full border-b border-line bg-transparent px-4 outline-none"
-          />
-          <ul
-            id="palette-list"
-            role="listbox"
-            aria-label="Places"
-            className="max-h-[min(30rem,70vh)] overflow-y-auto p-2"
-          >
-            {entries.map((entry, place) => (
-              <li
-                key={`${entry.kind} ${entry.title}`}
-                id={`palette-${place}`}
-                role="option"
-                aria-selected={place === chosen}
-                onMouseMove={() => setChosen(place)}
-                onClick={() => take(entry)}
-                className={classes(
-                  "flex h-9 cursor-pointer items-center gap-3 rounded-md px-3",
-                  place === chosen && "bg-accent-soft text-accent",
-                )}
-              >
-                <span className="min-w-0 flex-1 truncate">{entry.title}</span>
-                <span className="text-[0.86rem] text-ink-faint">{entry.kind}</span>
-              </li>
-            ))}
-            {entries.length === 0 && <li className="px-3 py-4 text-ink-faint">Nothing has that name.</li>}
-          </ul>
-        </>
-      )}
+      {isOpen && <Places projectId={projectId} onTake={take} />}
     </dialog>
+  );
+}
+
+function Places({
+  projectId,
+  onTake,
+}: {
+  readonly projectId: string;
+  readonly onTake: (entry: Entry | undefined) => void;
+}) {
+  const [text, setText] = useState("");
+  const [chosen, setChosen] = useState(0);
+  const entries = useEntries(projectId, text);
+  useEffect(() => {
+    document.querySelector(`#palette-${chosen}`)?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  const onKey = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
+    if (step !== 0) {
+      event.preventDefault();
+      setChosen((place) => (place + step + entries.length) % Math.max(1, entries.length));
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      onTake(entries[chosen]);
+    }
+  };
+  return (
+    <>
+      <input
+        autoFocus
+        role="combobox"
+        aria-expanded="true"
+        aria-controls="palette-list"
+        aria-activedescendant={entries[chosen] ? `palette-${chosen}` : undefined}
+        aria-label="Page, app or run id"
+        placeholder="Page, app or run id…"
+        value={text}
+        onChange={({ target }) => {
+          setText(target.value);
+          setChosen(0);
+        }}
+        onKeyDown={onKey}
+        className="h-12 w-full border-b border-line bg-transparent px-4 outline-none"
+      />
+      <ul
+        id="palette-list"
+        role="listbox"
+        aria-label="Places"
+        className="max-h-[min(30rem,70vh)] overflow-y-auto p-2"
+      >
+        {entries.map((entry, place) => (
+          <li
+            key={place}
+            id={`palette-${place}`}
+            role="option"
+            aria-selected={place === chosen}
+            onMouseMove={() => setChosen(place)}
+            onClick={() => onTake(entry)}
+            className={classes(
+              "flex h-9 cursor-pointer items-center gap-3 rounded-md px-3",
+              place === chosen && "bg-accent-soft text-accent",
+            )}
+          >
+            <span className="min-w-0 flex-1 truncate">{entry.title}</span>
+            <span className="text-[0.86rem] text-ink-faint">{entry.kind}</span>
+          </li>
+        ))}
+        {entries.length === 0 && <li className="px-3 py-4 text-ink-faint">Nothing has that name.</li>}
+      </ul>
+    </>
   );
 }
 
@@ -127,6 +137,7 @@ function useEntries(projectId: string, text: string): Entry[] {
   const { data: apps = [] } = useQuery({ ...appsQuery(projectId), refetchInterval: false });
   const { data: me } = useQuery(meQuery);
   const wanted = text.trim().toLowerCase();
+  const { data: run } = useQuery(runByIdQuery(projectId, wanted));
   const entries: Entry[] = PAGES.map(([title, to]) => ({
     title,
     kind: "page",
@@ -146,11 +157,6 @@ function useEntries(projectId: string, text: string): Entry[] {
       const to = `/projects/$projectId/apps/$appName/${page}` as const;
       entries.push({ title: `${appName} ${page}`, kind: "app", go: () => navigate({ to, params }) });
     }
-    if (RUN_ID.test(wanted)) {
-      const to = "/projects/$projectId/apps/$appName/runs/$runId" as const;
-      const go = () => navigate({ to, params: { ...params, runId: wanted } });
-      entries.unshift({ title: wanted, kind: `run of ${appName}`, go });
-    }
   }
   for (const { id, name } of me?.projects ?? []) {
     const to = "/projects/$projectId" as const;
@@ -158,7 +164,30 @@ function useEntries(projectId: string, text: string): Entry[] {
   }
   entries.push({ title: "Change colours", kind: "deed", go: toggleTheme });
   entries.push({ title: "Sign out", kind: "deed", go: () => session.signOut().catch(tellError) });
-  return entries
-    .filter(({ title, kind }) => kind.startsWith("run of") || title.toLowerCase().includes(wanted))
-    .slice(0, MAX_SHOWN);
+  if (run) {
+    const appName = nameOf(projectId, run.modelId);
+    const to = "/projects/$projectId/apps/$appName/runs/$runId" as const;
+    const go = () => navigate({ to, params: { projectId, appName, runId: run.id } });
+    entries.push({ title: run.id, kind: `run of ${appName}`, go });
+  }
+  return entries.filter(({ title }) => title.toLowerCase().includes(wanted)).slice(0, MAX_SHOWN);
+}
+
+/** The run of that id, whichever app it is of: an id begins with the time it was made, and lists know that. */
+function runByIdQuery(projectId: string, id: string) {
+  return queryOptions({
+    queryKey: ["run by id", projectId, id],
+    queryFn: async ({ signal }) => {
+      const ms = Number.parseInt(id.replace("-", "").slice(0, 12), 16);
+      const [from, to] = [ms, ms + 1].map((at) => new Date(at).toISOString());
+      const { items } = await readRuns(
+        projectId,
+        { from: from!, to: to! },
+        { pageSize: MAX_TOGETHER },
+        signal,
+      );
+      return items.find((run) => run.id === id) ?? null;
+    },
+    enabled: RUN_ID.test(id),
+  });
 }

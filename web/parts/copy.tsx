@@ -4,7 +4,15 @@ import { copyText } from "./copy-text.ts";
 import { tellError } from "./toasts.tsx";
 
 /** Puts a text on the clipboard, and says so for a moment. */
-export function Copy({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
+export function Copy({
+  text,
+  label = "Copy",
+  size = "small",
+}: {
+  readonly text: string;
+  readonly label?: string;
+  readonly size?: "normal" | "small";
+}) {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return undefined;
@@ -15,7 +23,7 @@ export function Copy({ text, label = "Copy" }: { readonly text: string; readonly
     copyText(text).then(() => setCopied(true), tellError);
   };
   return (
-    <Button size="small" onClick={copy}>
+    <Button size={size} onClick={copy}>
       <span aria-live="polite">{isCopied ? "Copied" : label}</span>
     </Button>
   );

@@ -47,6 +47,17 @@ describe("a list of runs", () => {
     expect([numbers(apart), apart.olderToken]).toEqual([[30, 29, 28, 27, 26], "more"]);
   });
 
+  test("a search that finds nothing among the newest goes on from where it was", () => {
+    const none = page(0, 1, "newest");
+    const begun = nextList<Run>(EMPTY_LIST, { kind: "newest", page: none, isAtTop: true });
+    const further = nextList(begun, { kind: "older", page: page(0, 1, "further") });
+    const asked = nextList(further, { kind: "newest", page: none, isAtTop: true });
+    expect([numbers(asked), asked.olderToken]).toEqual([[], "further"]);
+    const found = nextList(asked, { kind: "older", page: page(3, 2, "end") });
+    const still = nextList(found, { kind: "newest", page: none, isAtTop: true });
+    expect([numbers(still), still.olderToken]).toEqual([[3, 2], "end"]);
+  });
+
   test("a list that is left open does not grow", () => {
     let list = nextList(FIRST, { kind: "older", page: page(5, 1) });
     for (let newest = 11; newest < 3 * MAX_ROWS; newest += 1) {

@@ -46,7 +46,7 @@ export function RunActions({ place, run }: { readonly place: RunPlace; readonly 
         </Button>
       )}
       <Button onClick={runAgain}>Run again</Button>
-      <Copy text={curl} label="Copy as curl" />
+      <Copy text={curl} label="Copy as curl" size="normal" />
       <Confirm
         title="Cancel this run?"
         isOpen={isAsking}

@@ -54,7 +54,7 @@ export function Output({ place, run, result, isStream, transcript, view }: Props
 }
 
 function Stream({
-  transcript: { messages, isTruncated, error },
+  transcript: { messages, isTruncated, isRead, error },
   view,
   isOver: isEnded,
 }: {
@@ -63,6 +63,7 @@ function Stream({
   readonly isOver: boolean;
 }) {
   if (error) return <Problem error={error} />;
+  if (isEnded && !isRead && messages.count === 0) return <Skeleton className="h-24 w-full" />;
   return (
     <>
       {isTruncated && (

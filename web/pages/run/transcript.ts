@@ -11,6 +11,8 @@ export type Transcript = {
   readonly firstChunkMs: number | null;
   /** Some of the beginning is not kept. */
   readonly isTruncated: boolean;
+  /** There is no more to come. */
+  readonly isRead: boolean;
   readonly error: unknown;
 };
 
@@ -26,6 +28,7 @@ export function useTranscript(
   const [log] = useState(() => new MessageLog());
   const [firstChunkMs, setFirstChunk] = useState<number | null>(null);
   const [isTruncated, setTruncated] = useState(false);
+  const [isRead, setRead] = useState(false);
   const [error, setError] = useState<unknown>(null);
   useEffect(() => {
     if (!isWanted) return undefined;
@@ -50,8 +53,12 @@ export function useTranscript(
       log.add(event, data);
       return isLive || !log.isFull;
     };
-    followRun({ projectId, appName, runId }, take, aborter.signal).then(onEnd).catch(setError);
+    const finish = (): void => {
+      setRead(true);
+      onEnd();
+    };
+    followRun({ projectId, appName, runId }, take, aborter.signal).then(finish).catch(setError);
     return () => aborter.abort();
   }, [projectId, appName, runId, isWanted, isLive, onEnd, log]);
-  return { messages: useMessages(log), firstChunkMs, isTruncated, error };
+  return { messages: useMessages(log), firstChunkMs, isTruncated, isRead, error };
 }

@@ -57,8 +57,9 @@ export function nextList<Item extends Listed>(list: RunList<Item>, event: ListEv
 
 function withNewest<Item extends Listed>(list: RunList<Item>, page: Page<Item>): RunList<Item> {
   const last = page.items.at(-1);
-  const older = last ? list.rows.filter(({ id }) => id < last.id) : [];
-  const isJoined = list.rows.some(({ id }) => id === last?.id);
+  // A search may find nothing among the newest, and what it looks for further back.
+  const older = last ? list.rows.filter(({ id }) => id < last.id) : list.rows;
+  const isJoined = last === undefined || list.rows.some(({ id }) => id === last.id);
   const rows = [...page.items, ...older];
   if (!list.hasOlder || !isJoined || rows.length > MAX_ROWS) {
     return { ...EMPTY_LIST, rows: page.items, olderToken: page.nextToken, newest: page };

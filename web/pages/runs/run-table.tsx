@@ -6,6 +6,7 @@ import type { Run } from "../../api/runs.ts";
 import type { RunSearch } from "../../api/run-search.ts";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
+import { Empty } from "../../parts/empty.tsx";
 import { count } from "../../parts/format.ts";
 import { Problem } from "../../parts/problem.tsx";
 import { SkeletonRows } from "../../parts/skeleton.tsx";
@@ -78,6 +79,8 @@ export function RunTable({
       <Card isFlush>
         {olderToken === "" && rows.length === 0 ? (
           empty
+        ) : olderToken !== null && rows.length === 0 ? (
+          <Empty title="None so far">Only the newest runs were looked through; there are older ones.</Empty>
         ) : (
           <Table columns={columns} label="Runs">
             {rows.map((run) => (
@@ -94,7 +97,7 @@ export function RunTable({
               </p>
             ) : (
               <Button isBusy={isPending} onClick={() => loadOlder(olderToken)}>
-                Load older
+                {rows.length === 0 ? "Look further back" : "Load older"}
               </Button>
             )}
           </footer>

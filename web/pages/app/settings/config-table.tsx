@@ -13,8 +13,10 @@ export function ConfigTable({ keys }: { readonly keys: readonly ConfigEntry[] })
     <Table columns={COLUMNS} label="Configuration">
       {shown.map((entry) => (
         <Row key={entry.key}>
-          <Cell className="py-3 align-top font-mono text-[0.9rem]">{entry.key}</Cell>
-          <Cell className="max-w-xs min-w-40 py-3 align-top !whitespace-normal">
+          <Cell className="py-3 align-top font-mono text-[0.9rem] max-md:break-all max-md:!whitespace-normal">
+            {entry.key}
+          </Cell>
+          <Cell className="max-w-xs min-w-32 py-3 align-top !whitespace-normal">
             <Value entry={entry} />
           </Cell>
           <Cell isMinor className="min-w-60 py-3 align-top !whitespace-normal text-ink-soft">

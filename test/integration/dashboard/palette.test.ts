@@ -1,0 +1,140 @@
+import type { Page } from "playwright-core";
+import { beforeAll, expect, test } from "vitest";
+import { sharedBrowser } from "../../support/browser.ts";
+import { OWNER, builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
+
+const HELLO = { main: "def run(name: str = 'x'):\n    return f'Hello, {name}'\n" };
+const webDir = await builtDashboard();
+const service = sharedService({ hello: HELLO }, {}, { webDir });
+const browser = sharedBrowser();
+
+beforeAll(async () => {
+  await makeOwner(service());
+});
+
+/** Goes where the palette leads for a text, with nothing but keys. */
+async function goTo(page: Page, text: string): Promise<void> {
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Page, app or run id" }).waitFor();
+  await page.keyboard.type(text);
+  await page.getByRole("listbox").getByRole("option", { name: text }).first().waitFor();
+  await page.keyboard.press("Enter");
+}
+
+/** The name of what has the focus, as it is read out. */
+async function focused(page: Page): Promise<string> {
+  return await page.evaluate<string>(`(() => {
+    const { activeElement: element } = document;
+    const label = element.labels?.[0]?.textContent;
+    return element.ariaLabel ?? label ?? element.textContent;
+  })()`);
+}
+
+verifies("dashboard.palette", "somebody with a keyboard alone signs in and reaches every page", async () => {
+  const { baseUrl, owner } = service().service;
+  const { page, complaints } = await openPage(browser());
+  await page.goto(`${baseUrl}/sign-in`);
+  // The first field has the focus already.
+  await page.getByLabel("E-mail").waitFor();
+  await page.keyboard.type(OWNER.email);
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(OWNER.password);
+  await page.keyboard.press("Enter");
+  await page.getByRole("navigation", { name: "Project" }).waitFor();
+
+  for (const name of ["Apps", "Runs", "API keys", "Webhooks", "Files", "Audit", "Settings", "Overview"]) {
+    await goTo(page, name);
+    await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+    expect(await page.getByRole("link", { name, exact: true }).getAttribute("aria-current")).toBe("page");
+  }
+  for (const tab of ["runs", "logs", "builds", "playground", "settings", "secrets"]) {
+    await goTo(page, `hello ${tab}`);
+    await page.waitForURL(`**/projects/${owner.projectId}/apps/hello/${tab}`);
+    const open = page.getByRole("navigation", { name: "App" }).locator("[aria-current=page]");
+    expect((await open.textContent())?.toLowerCase()).toBe(tab);
+  }
+  const answer = await service().call("hello", {});
+  await service().service.settle();
+  const runId = answer.headers.get("x-request-id") ?? "";
+  await page.keyboard.press("Control+k");
+  await page.keyboard.insertText(runId);
+  await page.getByRole("option", { name: "run of hello" }).waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "hello · run" }).waitFor();
+
+  // Chosen by the arrows, also the one above the first, which is the last; what is chosen is in sight.
+  await page.keyboard.press("Control+k");
+  await page.getByRole("option", { name: "hello app" }).waitFor();
+  await page.keyboard.press("ArrowUp");
+  const chosen = page.getByRole("listbox").getByRole("option", { selected: true });
+  expect(await chosen.textContent()).toContain("Sign out");
+  const [list, option] = [await page.getByRole("listbox").boundingBox(), await chosen.boundingBox()];
+  expect(option!.y + option!.height).toBeLessThanOrEqual(list!.y + list!.height);
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Use light colours" }).waitFor();
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("no such thing");
+  await page.getByText("Nothing has that name.").waitFor();
+  await page.keyboard.press("Enter");
+  await goTo(page, "Sign out");
+  await page.getByLabel("Password").waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("Tab goes through a page in the order in which it is read, and past the navigation if one likes", async () => {
+  const { baseUrl, owner } = service().service;
+  const { page } = await openPage(browser());
+  await signIn(page, baseUrl, `/projects/${owner.projectId}/keys`);
+  await page.getByRole("cell", { name: "owner", exact: true }).waitFor();
+  await page.reload();
+  await page.getByRole("cell", { name: "owner", exact: true }).waitFor();
+  const order: string[] = [];
+  for (let i = 0; i < 17; i++) {
+    await page.keyboard.press("Tab");
+    order.push((await focused(page)).replace(/Ctrl K$/, ""));
+  }
+  const navigation = ["Overview", "Apps", "Runs", "API keys", "Webhooks", "Files", "Audit", "Settings"];
+  const beginning = ["Skip to the content", "Project", "Go to…"];
+  const person = ["Use dark colours", "Sign out", expect.stringContaining("API ")];
+  const content = ["Create key", "API keys", "Rotate owner"];
+  expect(order).toEqual([...beginning, ...navigation, ...person, ...content]);
+  await page.reload();
+  await page.getByRole("cell", { name: "owner", exact: true }).waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Tab");
+  expect(await focused(page)).toBe("Create key");
+});
+
+test("a dialog keeps the focus while it is open and gives it back", async () => {
+  const { baseUrl, owner } = service().service;
+  const { page } = await openPage(browser());
+  await signIn(page, baseUrl, `/projects/${owner.projectId}/keys`);
+  const button = page.getByRole("button", { name: "Create key" });
+  for (const leave of ["Escape", "Cancel"]) {
+    await button.focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    expect(await focused(page)).toBe("Name");
+    for (let i = 0; i < 24; i++) {
+      await page.keyboard.press("Tab");
+      // The browser's own bar is a stop on the way round; nothing of the page beneath is.
+      expect(
+        await page.evaluate(
+          "document.activeElement.closest('dialog') !== null || document.activeElement === document.body",
+        ),
+      ).toBe(true);
+    }
+    if (leave === "Cancel") await page.getByRole("button", { name: "Cancel" }).focus();
+    await page.keyboard.press(leave === "Cancel" ? "Enter" : "Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    expect(await focused(page)).toBe("Create key");
+  }
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Page, app or run id" }).waitFor();
+  await page.keyboard.press("Escape");
+  expect(await focused(page)).toBe("Create key");
+});
