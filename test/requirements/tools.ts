@@ -18,7 +18,8 @@ export const TOOLS = {
     "cli.errors": "An error says what happened and what helps, with the documented exit code and no stack.",
     "cli.json": "`--json` prints one document and nothing else.",
     "cli.start-time": "A command that asks nobody loads none of the service.",
-    "cli.chaos": "`millrace doctor --chaos` kills a replica and the service under load, and counts what was lost.",
+    "cli.chaos":
+      "`millrace doctor --chaos` kills a replica and the service under load, and counts what was lost.",
     "cli.terminal": "On a terminal a newcomer gets from init to a call, a stream and a log.",
     "cli.docs": "docs/cli.md names every command and option.",
   }),
