@@ -16,7 +16,7 @@ import { queuedRun, samplePayload, sampleEnd, sampleRun } from "../support/sampl
 import { verifies } from "../verifies.ts";
 
 /** Records in the database; what is promised is promised for ten million. */
-const RUNS = Number(process.env["MILLRACE_SCALE_RUNS"] ?? 1_000_000);
+const RUNS = Number(process.env["MILLRACE_SCALE_RUNS"] ?? 10_000_000);
 const MAX_MS = 50;
 const BATCH = 5_000;
 const APPS = 10;

@@ -60,6 +60,11 @@ export class MessageLog {
     this.#timer ??= setTimeout(() => this.#tell(), TELL_MS);
   }
 
+  /** Tells who looks now, not in a moment. */
+  flush(): void {
+    this.#tell();
+  }
+
   clear(): void {
     this.#shown = [];
     this.#chars = 0;

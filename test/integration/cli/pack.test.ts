@@ -55,6 +55,17 @@ verifies(
       console.log((await millrace.run("hello", { name: "Ada" })).result.message);`;
     const { stdout } = await run(process.execPath, ["--input-type=module", "-e", script]);
     expect(stdout).toBe("Hello, Ada!\n");
+
+    // A newcomer's way, in an empty folder, with what was packed alone.
+    const env = { ...process.env, MILLRACE_URL: baseUrl, MILLRACE_API_URL: origin, MILLRACE_TOKEN: token };
+    const millrace = async (...args: string[]): Promise<string> =>
+      (await run(bin, args, { cwd: dir, env: { ...env, XDG_CONFIG_HOME: dir } })).stdout;
+    await millrace("init", "hi");
+    expect(await millrace("deploy", "hi", "--yes")).toContain(`/${project}/hi/run`);
+    expect(await millrace("call", "hi", "name=Ada")).toContain("Ada");
+    expect(await millrace("call", "hi", "name=Ada", "--async", "--wait")).toContain("Ada");
+    expect((await millrace("call", "hi", "count", "upto=3", "--stream")).trim().split("\n")).toHaveLength(3);
+    expect(await millrace("runs", "list", "hi", "--json")).toContain('"async": true');
   },
   120_000,
 );

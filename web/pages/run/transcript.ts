@@ -54,6 +54,9 @@ export function useTranscript(
       return isLive || !log.isFull;
     };
     const finish = (): void => {
+      // Who has left has not read to the end.
+      if (aborter.signal.aborted) return;
+      log.flush();
       setRead(true);
       onEnd();
     };
