@@ -29,7 +29,10 @@ export async function start(flags: ServeFlags): Promise<void> {
   try {
     const entries = await readdir(EXAMPLES, { withFileTypes: true });
     for (const { name } of entries.filter((entry) => entry.isDirectory())) {
-      await service.install(path.join(EXAMPLES, name));
+      await service.install(path.join(EXAMPLES, name)).catch((error: Error) => {
+        // The others work without it.
+        process.stderr.write(`warning: the example ${name} cannot be deployed here: ${error.message}\n`);
+      });
     }
   } catch (error) {
     await service.stop(); // Its listeners would keep the process alive behind the message.

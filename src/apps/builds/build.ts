@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import path from "node:path";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
@@ -8,6 +9,7 @@ import { compileBundle } from "./compile-bundle.ts";
 import { ownEnvironment, removeEnvironment, sharedEnvironment } from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
 import { installInto } from "./make-environment.ts";
+import { namePython } from "./named-python.ts";
 import { readRequirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
 
@@ -56,19 +58,24 @@ export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
   const own = [...before, ...after].some(({ installs }) => installs)
     ? await ownEnvironment(python, site)
     : null;
+  const named = `${bundleDir}.bin`;
   try {
-    const env = (runBy: string) => buildEnvironment(site.host, path.dirname(runBy), own);
-    await runCommands("pre_build_commands", before, env(own === null ? python.path : pythonOf(own)), site);
+    if (before.length + after.length > 0) await namePython(python.path, named);
+    const env = (environment: string | null) =>
+      buildEnvironment(site.host, environment === null ? named : path.join(environment, "bin"), own);
+    await runCommands("pre_build_commands", before, env(own), site);
     const requirements = await readRequirements(config.dependencies, site);
     if (own !== null && requirements) await installInto(own, requirements, python, site);
     const environment = own ?? (requirements && (await sharedEnvironment(requirements, python, site)));
     const runsOn = environment === null ? python.path : pythonOf(environment);
-    await runCommands("shell_commands", after, env(runsOn), site);
+    await runCommands("shell_commands", after, env(environment), site);
     await compileBundle(python.path, before.length + after.length > 0, site);
     return { environment, python: runsOn === input.python.path ? null : runsOn };
   } catch (error) {
     if (own !== null) await removeEnvironment(own);
     throw error;
+  } finally {
+    await rm(named, { recursive: true, force: true });
   }
 }
 

@@ -53,6 +53,21 @@ pip = "deps.txt"
     expect(lines.slice(-2)).toEqual(["$ one > after", expect.stringMatching(/^\$ python/)]);
   });
 
+  verifies(
+    "deploy.commands",
+    "commands find Python by its usual names, whatever the host calls it",
+    async () => {
+      const place = await buildPlace();
+      const ask = "-c 'import sys; print(sys.version_info[0])' >> told";
+      const toml = `[deployment]\nshell_commands = ["python ${ask}", "python3 ${ask}"]\n`;
+      const host = { ...place.host, PATH: "/nowhere" };
+      const { bundleDir, result } = await place.build({}, { toml, host });
+      expect(await readFile(path.join(bundleDir, "told"), "utf8")).toBe("3\n3\n");
+      expect(result).toEqual({ environment: null, python: null });
+      expect(existsSync(`${bundleDir}.bin`)).toBe(false);
+    },
+  );
+
   verifies("deploy.commands", "nothing of the service's environment reaches a command", async () => {
     const place = await buildPlace();
     const { lines } = await place.build(

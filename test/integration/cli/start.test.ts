@@ -126,12 +126,17 @@ verifies("start.ctrl-c", "Ctrl-C ends npm start and every process below it, in m
   await expect(fetch(apps)).rejects.toThrow("fetch failed");
 });
 
-test("an app that cannot be installed ends the start, with the reason", async () => {
+test("an example that cannot be deployed is told with the reason, and the others serve", async () => {
   const copy = repositoryCopy();
   mkdirSync(path.join(copy, "examples/broken"));
   writeFileSync(path.join(copy, "examples/broken/millrace.toml"), "[scaling]\ncooldown = -1\n");
   const env = serviceEnvironment(path.join(copy, "data"));
-  const { code, stdout, stderr } = await run(path.join(copy, "bin/millrace"), ["start"], { cwd: copy, env });
-  expect([code, stdout]).toEqual([2, ""]);
-  expect(stderr).toContain("scaling.cooldown must be a duration from 0s to 1h, got -1");
+  const command = new Command(path.join(copy, "bin/millrace"), ["start"], { cwd: copy, env });
+  await command.printed(/Ctrl-C stops it/);
+  expect(command.stderr).toMatch(/^warning: the example broken cannot be deployed here: /m);
+  expect(command.stderr).toContain("scaling.cooldown must be a duration from 0s to 1h, got -1");
+  const [, url = "", token = ""] = /'(\S+\/hello\/run)'[^]*?Bearer (\S+)'/.exec(command.stdout) ?? [];
+  const answer = await fetch(url, { method: "POST", headers: { authorization: `Bearer ${token}` } });
+  expect(answer.status).toBe(200);
+  await command.interrupt();
 });
