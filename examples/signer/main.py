@@ -9,6 +9,6 @@ def run(message: str):
     """Signs a message with a key that the caller never sees."""
     key = os.environ.get("SIGNING_KEY")
     if not key:
-        raise RuntimeError("SIGNING_KEY is not set: millrace secrets set SIGNING_KEY=… --app signer")
+        raise RuntimeError("SIGNING_KEY is not set: millrace secrets set SIGNING_KEY=… and deploy again")
     signature = hmac.new(key.encode(), message.encode(), hashlib.sha256).hexdigest()
     return {"message": message, "signature": signature}

@@ -28,6 +28,7 @@ export const TOOLS = {
     "examples.work": "Each example deploys as it is, and does what its README says.",
   }),
   ...section("issue: Documents", {
+    "docs.blocks": "Every command in the documents and in the examples' READMEs works as it stands.",
     "docs.readme": "The README's commands do what it says, from the first start to an app of one's own.",
   }),
   ...section("issue: Packaging", {
