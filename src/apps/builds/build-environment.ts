@@ -8,7 +8,7 @@ const PASSED_BY_NAME = ["REQUESTS_CA_BUNDLE", "XDG_CONFIG_HOME", "XDG_CACHE_HOME
 const NEVER = /^PIP_(USER|TARGET|PREFIX|ROOT|PYTHON)$|^UV_(PYTHON|TARGET|PREFIX|SYSTEM_PYTHON)$/;
 
 /**
- * What commands and installers of a build find in their environment. `bin` comes first on their path;
+ * What commands and installers of a build find in their environment. `bin` comes first on their path, one folder or several;
  * `environment` is the folder of packages they may change, null where that is none: shared ones are not told.
  */
 export function buildEnvironment(

@@ -61,8 +61,9 @@ export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
   const named = `${bundleDir}.bin`;
   try {
     if (before.length + after.length > 0) await namePython(python.path, named);
+    const host = [named, path.dirname(python.path)].join(path.delimiter);
     const env = (environment: string | null) =>
-      buildEnvironment(site.host, environment === null ? named : path.join(environment, "bin"), own);
+      buildEnvironment(site.host, environment === null ? host : path.join(environment, "bin"), own);
     await runCommands("pre_build_commands", before, env(own), site);
     const requirements = await readRequirements(config.dependencies, site);
     if (own !== null && requirements) await installInto(own, requirements, python, site);
