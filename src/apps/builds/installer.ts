@@ -96,11 +96,11 @@ export async function findUv(
 /** uv does not read pip's settings: without them it would ask the public index for a private package. */
 function uvSources(settings: PipSettings, host: NodeJS.ProcessEnv): Pick<Installer, "args" | "env"> {
   if (Object.keys(host).some((name) => UV_OWN_SOURCES.test(name))) return { args: [], env: {} };
-  const { indexUrl, isChosen, extraIndexUrls, findLinks, noIndex } = settings;
+  const { indexUrl, extraIndexUrls, findLinks, noIndex } = settings;
   return {
     args: [...findLinks.flatMap((place) => ["--find-links", place]), ...(noIndex ? ["--no-index"] : [])],
     env: {
-      ...(isChosen && { UV_INDEX_URL: indexUrl }),
+      ...(indexUrl !== null && { UV_INDEX_URL: indexUrl }),
       ...(extraIndexUrls.length > 0 && { UV_EXTRA_INDEX_URL: extraIndexUrls.join(" ") }),
     },
   };
@@ -130,10 +130,12 @@ async function fetchWheel(
   env: Readonly<Record<string, string>>,
   site: BuildSite,
 ): Promise<string> {
-  site.say(`Python ${python.version} of this host has no pip: fetching one from the package index`);
+  const { indexUrl } = settings;
   const download = pythonDownload(python.path, env, site.signal);
   try {
-    return await fetchPipWheel(settings.indexUrl, python.version, environment, download);
+    if (indexUrl === null) throw new BuildError("no package index is set to fetch pip from (PIP_INDEX_URL)");
+    site.say(`Python ${python.version} of this host has no pip: fetching one from the package index`);
+    return await fetchPipWheel(indexUrl, python.version, environment, download);
   } catch (error) {
     if (!(error instanceof BuildError)) throw error;
     throw new BuildError(

@@ -3,15 +3,12 @@ import path from "node:path";
 
 /** Where the host's pip looks for packages. */
 export type PipSettings = {
-  readonly indexUrl: string;
-  /** The host has chosen that index. */
-  readonly isChosen: boolean;
+  /** The index that the host has chosen; null where it leaves that to the installer. */
+  readonly indexUrl: string | null;
   readonly extraIndexUrls: readonly string[];
   readonly findLinks: readonly string[];
   readonly noIndex: boolean;
 };
-
-const PUBLIC_INDEX = "https://pypi.org/simple";
 
 /** Reads what pip would read: its variables, then the files of the user and of the machine. */
 export async function readPipSettings(host: NodeJS.ProcessEnv): Promise<PipSettings> {
@@ -32,8 +29,7 @@ export async function readPipSettings(host: NodeJS.ProcessEnv): Promise<PipSetti
   const list = (key: string): string[] => value(key).split(/\s+/).filter(Boolean);
   const indexUrl = value("index-url").trim();
   return {
-    indexUrl: indexUrl === "" ? PUBLIC_INDEX : indexUrl,
-    isChosen: indexUrl !== "",
+    indexUrl: indexUrl === "" ? null : indexUrl,
     extraIndexUrls: list("extra-index-url"),
     findLinks: list("find-links"),
     noIndex: /^(1|true|yes|on)$/i.test(value("no-index").trim()),

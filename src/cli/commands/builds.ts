@@ -16,6 +16,8 @@ type Build = {
   readonly updatedAt: string;
   /** The line a person needs; null when all is well. */
   readonly message: string | null;
+  /** Calls go to its version. */
+  readonly isServing: boolean;
 };
 type BuildLogs = {
   readonly logs: readonly { readonly id: string; readonly createdAt: string; readonly log: string }[];
@@ -40,14 +42,11 @@ export function defineBuilds(command: Command): void {
   examples(cancel, "millrace builds cancel hello").action(withService(cancelBuild));
 }
 
-/** The build to go back to: the successful one before the version that is current. */
+/** The build to go back to: the successful one before that which serves. */
 export async function findEarlier(api: Api, app: string): Promise<string> {
-  const { latestBuildId } = await api.get<{ latestBuildId: string | null }>(await api.appPath(app), {
-    about: { app },
-  });
   const good = (await buildsOf(api, app)).filter(({ status }) => status === "success");
-  const place = good.findIndex(({ id }) => id === latestBuildId);
-  const earlier = good[place + 1];
+  const serving = good.findIndex(({ isServing }) => isServing);
+  const earlier = serving < 0 ? undefined : good[serving + 1];
   if (!earlier)
     throw new CliFailure(`${app} has no earlier version`, { hint: `millrace builds list ${app}` });
   return earlier.id;

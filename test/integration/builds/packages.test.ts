@@ -161,6 +161,17 @@ describe("a Python without pip and ensurepip", () => {
     expect(refused.message).toMatch(/its sha256 differs/);
   });
 
+  verifies("deploy.pip", "is told what to set or install where no index is chosen", async () => {
+    const place = await buildPlace();
+    const host = { ...place.host, PIP_NO_INDEX: undefined, PIP_CONFIG_FILE: "/dev/null" };
+    const options = { python: await barePython(place), host };
+    const { message } = await place.failure({ "requirements.txt": "polite\n" }, options);
+    expect(message).toMatch(
+      /^nothing on this host installs Python packages: no package index is set .*PIP_INDEX_URL/,
+    );
+    expect(message).toMatch(/Install uv, or pip for its Python/);
+  });
+
   verifies("deploy.pip", "is told what to install where the index has none either", async () => {
     const place = await buildPlace();
     const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));

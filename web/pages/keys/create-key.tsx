@@ -1,13 +1,13 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { FormEvent } from "react";
-import { messageOf } from "../../api/answer.ts";
 import { createKey, keysQuery } from "../../api/keys.ts";
 import type { KeyWithToken, Role } from "../../api/keys.ts";
 import { Button } from "../../parts/button.tsx";
 import { classes } from "../../parts/classes.ts";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
+import { FormEnd } from "../../parts/form-end.tsx";
 
 const DAY_MS = 86_400_000;
 const PRESETS = [7, 30, 90, 365] as const;
@@ -96,17 +96,7 @@ export function CreateKey({
             ))}
           </div>
         </div>
-        {error && (
-          <p role="alert" className="text-bad">
-            {messageOf(error)}
-          </p>
-        )}
-        <div className="flex justify-end gap-2">
-          <Button onClick={close}>Cancel</Button>
-          <Button type="submit" look="primary" isBusy={isPending}>
-            Create key
-          </Button>
-        </div>
+        <FormEnd error={error} action="Create key" isBusy={isPending} onCancel={close} />
       </form>
     </Dialog>
   );

@@ -1,12 +1,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { FormEvent } from "react";
-import { messageOf } from "../../api/answer.ts";
 import { membersQuery, setMember } from "../../api/members.ts";
 import type { MemberRole } from "../../api/members.ts";
-import { Button } from "../../parts/button.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
+import { FormEnd } from "../../parts/form-end.tsx";
 import { tell } from "../../parts/toasts.tsx";
 
 type Props = {
@@ -59,17 +58,7 @@ function MemberForm({ projectId, onClose, onInvited }: Props) {
         <option value="member">member: deploys, reads logs, secrets and files</option>
         <option value="owner">owner: everything in the project</option>
       </Choice>
-      {error && (
-        <p role="alert" className="text-bad">
-          {messageOf(error)}
-        </p>
-      )}
-      <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" isBusy={isPending}>
-          Add member
-        </Button>
-      </div>
+      <FormEnd error={error} action="Add member" isBusy={isPending} onCancel={onClose} />
     </form>
   );
 }

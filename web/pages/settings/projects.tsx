@@ -11,6 +11,7 @@ import { Card } from "../../parts/card.tsx";
 import { Copy } from "../../parts/copy.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Field } from "../../parts/field.tsx";
+import { FormEnd } from "../../parts/form-end.tsx";
 import { SkeletonRows } from "../../parts/skeleton.tsx";
 import { Cell, Row, Table } from "../../parts/table.tsx";
 import { tell } from "../../parts/toasts.tsx";
@@ -90,12 +91,7 @@ function ProjectForm({ onClose }: { readonly onClose: () => void }) {
         value={name}
         onChange={({ target }) => setName(target.value)}
       />
-      <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" isBusy={isPending}>
-          Create project
-        </Button>
-      </div>
+      <FormEnd action="Create project" isBusy={isPending} onCancel={onClose} />
     </form>
   );
 }

@@ -14,10 +14,9 @@ async function home(files: Record<string, string>): Promise<string> {
   return folder;
 }
 
-test("nothing set: the public index", async () => {
+test("nothing set: the index is left to the installer", async () => {
   expect(await readPipSettings({ PIP_CONFIG_FILE: "/dev/null" })).toEqual({
-    indexUrl: "https://pypi.org/simple",
-    isChosen: false,
+    indexUrl: null,
     extraIndexUrls: [],
     findLinks: [],
     noIndex: false,
@@ -33,7 +32,6 @@ test("variables come before the file they name, that before the user's", async (
   const user = await readPipSettings({ HOME });
   expect(user).toMatchObject({
     indexUrl: "https://user.test/simple",
-    isChosen: true,
     findLinks: ["/wheels"],
   });
   expect(user.extraIndexUrls).toEqual(["https://one.test", "https://two.test"]);

@@ -1,11 +1,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../../src/kit/ids.ts";
 import { claims } from "../../../../src/store/claims.ts";
 import { deliveries } from "../../../../src/store/deliveries.ts";
-import type { Operation } from "../../../../src/store/operation.ts";
 import { retention } from "../../../../src/store/retention.ts";
 import { runs } from "../../../../src/store/runs.ts";
 import { openSession } from "../../../../src/store/sqlite/session.ts";
@@ -18,6 +17,7 @@ import {
   samplePayload,
   sampleRun,
 } from "../../../support/sample-run.ts";
+import { plansOf } from "../../../support/query-plan.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "millrace-plans-"));
 let session: SqliteSession;
@@ -29,22 +29,6 @@ afterAll(async () => {
   await session.db.destroy();
   rmSync(dir, { recursive: true, force: true });
 });
-
-/** How SQLite goes about each new statement that an operation prepares. */
-async function plansOf<Input, Packed>(
-  { pack, run }: Operation<Input, unknown, Packed>,
-  input: Input,
-): Promise<string[]> {
-  const prepared = vi.spyOn(session.database, "prepare");
-  await run(session, pack(input));
-  const statements = prepared.mock.calls.map(([statement]) => statement);
-  prepared.mockRestore();
-  return statements.map((statement) => {
-    const places = Array.from({ length: statement.split("?").length - 1 }, () => 1);
-    const steps = session.database.prepare(`explain query plan ${statement}`).all(...places);
-    return steps.map((step) => step["detail"]).join("; ");
-  });
-}
 
 type Filter = Omit<Parameters<typeof runs.list.run>[1], "appNumber" | "limit">;
 
@@ -64,7 +48,7 @@ test.each<[Filter, string]>([
     "SEARCH runs USING INDEX runs_async_cancelled (app_number=? AND id<?)",
   ],
 ])("a listing with %j reads only what it lists, in order", async (filter, plan) => {
-  expect(await plansOf(runs.list, { appNumber: 1, limit: 50, ...filter })).toEqual([plan]);
+  expect(await plansOf(session, runs.list, { appNumber: 1, limit: 50, ...filter })).toEqual([plan]);
 });
 
 describe("with a little of everything stored", () => {
@@ -87,11 +71,11 @@ describe("with a little of everything stored", () => {
   });
 
   test("reading a whole table is noticed", async () => {
-    expect((await plansOf(runs.count, {})).join()).toMatch(LONG);
+    expect((await plansOf(session, runs.count, {})).join()).toMatch(LONG);
   });
 
   test("the oldest queued runs of an app are found by the index of what is unfinished", async () => {
-    const plans = await plansOf(claims.claim, { appNumber: 1, limit: 5, maxBytes: 1, ...LEASE });
+    const plans = await plansOf(session, claims.claim, { appNumber: 1, limit: 5, maxBytes: 1, ...LEASE });
     expect(plans[0]).toBe(
       "SEARCH runs USING INDEX runs_unfinished (app_number=?); " +
         "SEARCH payloads USING INDEX sqlite_autoindex_payloads_1 (app_number=? AND id=?) LEFT-JOIN",
@@ -100,7 +84,7 @@ describe("with a little of everything stored", () => {
   });
 
   test("the part that holds an event is found without the parts before it", async () => {
-    const [plan] = await plansOf(transcripts.next, { appNumber: 1, id: uuidv7(1), after: 5 });
+    const [plan] = await plansOf(session, transcripts.next, { appNumber: 1, id: uuidv7(1), after: 5 });
     expect(plan).toContain("(app_number=? AND id=? AND first_event>?)");
     expect(plan).toContain("SEARCH t USING COVERING INDEX sqlite_autoindex_transcripts_1");
   });
@@ -108,28 +92,37 @@ describe("with a little of everything stored", () => {
   const id = uuidv7(1);
   const cutoff = Date.now() + 1_000_000;
   test.each<[string, () => Promise<string[]>]>([
-    ["the backlog", () => plansOf(claims.backlog, undefined)],
-    ["recovery", () => plansOf(claims.recover, { owner: "new", isAlone: false })],
-    ["recovery of one that is alone", () => plansOf(claims.recover, { owner: "new", isAlone: true })],
-    ["trimming a transcript", () => plansOf(transcripts.trim, { appNumber: 1, id, before: 1 })],
-    ["looking for what is due", () => plansOf(deliveries.nextDueAt, undefined)],
-    ["claiming what is due", () => plansOf(deliveries.claimDue, { ...LEASE, now: 5, limit: 5 })],
-    ["listing deliveries", () => plansOf(deliveries.list, { projectId: "p", limit: 5 })],
+    ["the backlog", () => plansOf(session, claims.backlog, undefined)],
+    ["recovery", () => plansOf(session, claims.recover, { owner: "new", isAlone: false })],
+    [
+      "recovery of one that is alone",
+      () => plansOf(session, claims.recover, { owner: "new", isAlone: true }),
+    ],
+    ["trimming a transcript", () => plansOf(session, transcripts.trim, { appNumber: 1, id, before: 1 })],
+    ["looking for what is due", () => plansOf(session, deliveries.nextDueAt, undefined)],
+    ["claiming what is due", () => plansOf(session, deliveries.claimDue, { ...LEASE, now: 5, limit: 5 })],
+    ["listing deliveries", () => plansOf(session, deliveries.list, { projectId: "p", limit: 5 })],
     [
       "sending a range again",
-      () => plansOf(deliveries.redeliver, { projectId: "p", from: 0, to: 9, now: 5 }),
+      () => plansOf(session, deliveries.redeliver, { projectId: "p", from: 0, to: 9, now: 5 }),
     ],
     [
       "counting a range to send again",
-      () => plansOf(deliveries.countRedeliverable, { projectId: "p", from: 0, to: 9 }),
+      () => plansOf(session, deliveries.countRedeliverable, { projectId: "p", from: 0, to: 9 }),
     ],
-    ["expiry", () => plansOf(retention.expire, { appNumber: 1, cutoff, limit: 1 })],
-    ["removing the oldest contents", () => plansOf(retention.removeOldest, { limit: 1, keep: "record" })],
-    ["removing the oldest records", () => plansOf(retention.removeOldest, { limit: 1, keep: "nothing" })],
-    ["removing old records", () => plansOf(retention.removeRuns, { cutoff, limit: 1 })],
-    ["removing keys", () => plansOf(retention.removeKeys, { before: 5, limit: 5 })],
-    ["removing deliveries", () => plansOf(retention.removeDeliveries, { before: 5, limit: 5 })],
-    ["counting what is stored", () => plansOf(retention.usage, undefined)],
+    ["expiry", () => plansOf(session, retention.expire, { appNumber: 1, cutoff, limit: 1 })],
+    [
+      "removing the oldest contents",
+      () => plansOf(session, retention.removeOldest, { limit: 1, keep: "record" }),
+    ],
+    [
+      "removing the oldest records",
+      () => plansOf(session, retention.removeOldest, { limit: 1, keep: "nothing" }),
+    ],
+    ["removing old records", () => plansOf(session, retention.removeRuns, { cutoff, limit: 1 })],
+    ["removing keys", () => plansOf(session, retention.removeKeys, { before: 5, limit: 5 })],
+    ["removing deliveries", () => plansOf(session, retention.removeDeliveries, { before: 5, limit: 5 })],
+    ["counting what is stored", () => plansOf(session, retention.usage, undefined)],
   ])("%s reads no table from end to end", async (_, plan) => {
     const plans = await plan();
     expect(plans.length).toBeGreaterThan(0);
