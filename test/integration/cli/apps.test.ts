@@ -126,6 +126,9 @@ verifies("cli.apps", "apps are listed, shown, scaled, rolled back and deleted", 
     /^hello is as build [0-9a-f-]{36} made it\.\n$/,
   );
   expect(await client.ok("call", "hello")).toBe("one\n");
+  // It goes by what serves, not by what was built last.
+  const further = await client.run("apps", "rollback", "hello");
+  expect([further.code, further.stderr]).toEqual([1, expect.stringContaining("no earlier version")]);
 
   const kept = await client.run("apps", "delete", "hello");
   expect([kept.code, kept.stderr]).toEqual([2, expect.stringContaining("add --yes")]);
