@@ -1,7 +1,9 @@
+import { writeUuid } from "../kit/ids.ts";
+
 /**
  * Many rows as columns, column after column. A thousand runs as objects cost the sending thread 1.1 µs and
  * the receiving thread 2.6 µs a row in structured clone; packed like this all that is left to clone is a few
- * typed arrays, one string and the distinct texts.
+ * typed arrays and the distinct texts.
  */
 export type ColumnBatch = {
   readonly rowCount: number;
@@ -13,8 +15,8 @@ export type ColumnBatch = {
     readonly values: readonly string[];
     readonly codes: Uint32Array;
   };
-  /** 36 characters a value; never null. */
-  readonly uuids: { readonly names: readonly string[]; readonly text: string };
+  /** 16 bytes a value; never null. */
+  readonly uuids: { readonly names: readonly string[]; readonly bytes: Uint8Array };
   readonly blobs: BlobColumns;
 };
 
@@ -24,6 +26,9 @@ export type BlobColumns = {
   readonly lengths: Int32Array;
   readonly bytes: Uint8Array;
 };
+
+export const UUID_BYTES = 16;
+const UUID_CHARS = 36;
 
 /** Where the columns' values come from in a row. */
 export type ColumnSources<Row> = {
@@ -53,8 +58,8 @@ export function columnNames({ numbers, texts, uuids, blobs }: ColumnBatch): stri
 export function buffersOf(packed: unknown): ArrayBuffer[] {
   if (typeof packed !== "object" || packed === null || ArrayBuffer.isView(packed)) return [];
   if (!isBatch(packed)) return Object.values(packed).flatMap(buffersOf);
-  const { numbers, texts, blobs } = packed;
-  const arrays = [numbers.values, texts.codes, blobs.lengths, blobs.bytes];
+  const { numbers, texts, uuids, blobs } = packed;
+  const arrays = [numbers.values, texts.codes, uuids.bytes, blobs.lengths, blobs.bytes];
   return arrays.map(({ buffer }) => buffer as ArrayBuffer).filter(({ byteLength }) => byteLength > 0);
 }
 
@@ -78,12 +83,15 @@ export function pickRows(
     texts: { ...texts, codes: Uint32Array.from(cells(texts.names.length), (cell) => texts.codes[cell]!) },
     uuids: {
       names: uuids.names,
-      text: cells(uuids.names.length)
-        .map((cell) => uuids.text.slice(cell * 36, cell * 36 + 36))
-        .join(""),
+      bytes: Buffer.concat(cells(uuids.names.length).map((cell) => uuidAt(uuids.bytes, cell))),
     },
     blobs: pickBlobs(blobs, new Set(rows)),
   };
+}
+
+/** The id at a place among others. */
+export function uuidAt(bytes: Uint8Array, place: number): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset + place * UUID_BYTES, UUID_BYTES);
 }
 
 function pickBlobs({ names, lengths, bytes }: BlobColumns, rows: ReadonlySet<number>): BlobColumns {
@@ -137,16 +145,22 @@ function packTexts<Row>(rows: readonly Row[], sources: ColumnSources<Row>["texts
 }
 
 function packUuids<Row>(rows: readonly Row[], sources: ColumnSources<Row>["uuids"]): ColumnBatch["uuids"] {
-  let text = "";
+  const names = Object.keys(sources);
+  const bytes = new Uint8Array(rows.length * names.length * UUID_BYTES);
+  let previous = "";
+  let at = 0;
   for (const get of Object.values(sources)) {
     for (const row of rows) {
       const id = get(row);
-      // Values are told apart by length alone: one short id would shift every id after it.
-      if (id.length !== 36) throw new TypeError(`not a UUID: ${id}`);
-      text += id;
+      if (id.length !== UUID_CHARS) throw new TypeError(`not a UUID: ${id}`);
+      // Runs of one version follow each other.
+      if (id === previous) bytes.copyWithin(at, at - UUID_BYTES, at);
+      else writeUuid(id, bytes, at);
+      previous = id;
+      at += UUID_BYTES;
     }
   }
-  return { names: Object.keys(sources), text };
+  return { names, bytes };
 }
 
 function packBlobs<Row>(

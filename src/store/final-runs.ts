@@ -1,8 +1,8 @@
-import { uuidBytes } from "../kit/ids.ts";
+import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { NewDelivery } from "../model/delivery.ts";
 import type { Run } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
-import { packColumns, pickRows } from "./column-batch.ts";
+import { packColumns, pickRows, uuidAt } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { packDeliveries } from "./delivery-columns.ts";
 import type { Session } from "./operation.ts";
@@ -70,7 +70,7 @@ export async function finishClaims(session: Session, packed: PackedFinals): Prom
   });
   await writeKept(session, packed, passed);
   // The ids are the first column of UUIDs.
-  return passed.map((place) => packed.runs.uuids.text.slice(place * 36, place * 36 + 36));
+  return passed.map((place) => uuidText(uuidAt(packed.runs.uuids.bytes, place)));
 }
 
 /** The end of a queued run as columns, ready to travel to the database's thread. */

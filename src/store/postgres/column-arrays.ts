@@ -32,7 +32,7 @@ type PostgresArray = { readonly name: string; readonly type: string; readonly li
 /** A batch as arrays in text form. Written here because `pg` would escape each text again for every row. */
 export function arraysOf({ rowCount, numbers, texts, uuids, blobs }: ColumnBatch): PostgresArray[] {
   const quoted = ["NULL", ...texts.values.map(quote)];
-  const hex = uuids.text.replaceAll("-", "");
+  const hex = Buffer.from(uuids.bytes.buffer, uuids.bytes.byteOffset, uuids.bytes.length).toString("hex");
   const array = (name: string, type: string, column: number, elementAt: (i: number) => string | number) => ({
     name,
     type,

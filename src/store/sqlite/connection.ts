@@ -9,6 +9,8 @@ const PRAGMAS = {
   // FULL: a commit has reached the disk when it returns.
   synchronous: 2,
   foreign_keys: 1,
+  // MEMORY: what a savepoint may have to take back. In a file it was 280 writes for 200 runs, beside 90 of the log.
+  temp_store: 2,
 } as const;
 
 // The log is cut back to this after a burst, instead of staying as long as it ever was.

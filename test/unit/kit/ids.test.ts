@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { randomName, randomTicket, uuidBytes, uuidText, uuidv7 } from "../../../src/kit/ids.ts";
+import { randomName, randomTicket, uuidBytes, uuidText, uuidv7, writeUuid } from "../../../src/kit/ids.ts";
 import { RUN_ID } from "../../../src/model/names.ts";
 
 const NOW_MS = Date.UTC(2026, 6, 1);
@@ -54,6 +54,20 @@ describe("the text and byte forms", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 16, maxLength: 16 }), (bytes) => {
         expect(new Uint8Array(uuidBytes(uuidText(bytes)))).toEqual(bytes);
+      }),
+    );
+  });
+
+  test("the bytes are the same where they are written among others, and nothing beside them is", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ minLength: 16, maxLength: 16 }), fc.nat({ max: 8 }), (bytes, start) => {
+        for (const text of [uuidText(bytes), uuidText(bytes).toUpperCase()]) {
+          const among = new Uint8Array(32).fill(0xaa);
+          writeUuid(text, among, start);
+          const wanted = new Uint8Array(32).fill(0xaa);
+          wanted.set(bytes, start);
+          expect(among).toEqual(wanted);
+        }
       }),
     );
   });

@@ -53,7 +53,7 @@ test("many are not left to wait, and a large pile is written in bounded batches"
   const shelf = new Shelf();
   const ids = shelf.add(4_500);
   await shelf.journal.settle();
-  expect(shelf.batches.map((batch) => batch.length)).toEqual([200, 2_000, 2_000, 300]);
+  expect(shelf.batches.map((batch) => batch.length)).toEqual([1_000, 2_000, 1_500]);
   expect(shelf.ids.flat()).toEqual(ids);
 });
 

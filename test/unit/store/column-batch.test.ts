@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../src/kit/ids.ts";
 import { columnNames, packColumns, pickRows } from "../../../src/store/column-batch.ts";
-import { columnRows } from "../../../src/store/sqlite/column-rows.ts";
+import { batchColumns } from "../../../src/store/sqlite/batch-columns.ts";
 import { arraysOf } from "../../../src/store/postgres/column-arrays.ts";
 
 type Row = {
@@ -59,21 +59,42 @@ describe("packing rows into columns", () => {
         ids.map((id) => ({ n: 1, t: null, id })),
         SOURCES,
       );
-    expect(pack([uuidv7(1), uuidv7(2)]).uuids.text).toHaveLength(72);
+    expect(pack([uuidv7(1), uuidv7(2)]).uuids.bytes).toHaveLength(32);
     expect(() => pack([uuidv7(1), "short"])).toThrow("not a UUID: short");
   });
 });
 
 /** The rows that SQLite's statements get, as objects. */
-function rowsOf(batch: Parameters<typeof columnRows>[0]) {
-  const names = columnNames(batch);
+function rowsOf(batch: Parameters<typeof batchColumns>[0]) {
+  const columns = batchColumns(batch);
+  expect(columns.map(({ name }) => name)).toEqual(columnNames(batch));
   const plain = (value: unknown) =>
     value instanceof Uint8Array ? Buffer.from(value).toString("hex") : value;
-  // One by one: the array is the same for every row.
-  return Array.from(columnRows(batch), (values) =>
-    Object.fromEntries(names.map((name, i) => [name, plain(values[i])])),
+  return Array.from({ length: batch.rowCount }, (_, row) =>
+    Object.fromEntries(columns.map(({ name, valueAt }) => [name, plain(valueAt(row))])),
   );
 }
+
+test("a column is called constant only where all rows have its first value", () => {
+  const row = fc.record({
+    n: fc.constantFrom(null, 0, -0, 7),
+    t: fc.constantFrom(null, "a", ""),
+    id: fc.constantFrom(uuidv7(1), uuidv7(2)),
+    b: fc.constantFrom(null, Buffer.from("x")),
+  });
+  fc.assert(
+    fc.property(fc.array(row, { minLength: 1, maxLength: 4 }), (rows) => {
+      const isSame = (name: keyof Row) => rows.every((each) => Object.is(each[name], rows[0]![name]));
+      const constant = batchColumns(packColumns(rows, WITH_BLOBS)).filter(({ isConstant }) => isConstant);
+      const names = constant.map(({ name }) => name);
+      expect(names.includes("n")).toBe(isSame("n"));
+      expect(names.includes("t")).toBe(isSame("t"));
+      expect(names.includes("id")).toBe(isSame("id"));
+      // Of blobs only the missing ones: comparing bytes would cost more than binding them again.
+      expect(names.includes("b")).toBe(rows.every(({ b }) => b === null));
+    }),
+  );
+});
 
 describe("blobs", () => {
   const row = fc.record({
