@@ -8,6 +8,8 @@ import type { LiveRun, RunEnd, RunKeeper } from "./live-run.ts";
 export class LightKeeper implements RunKeeper {
   readonly #journal: Journal;
   readonly #clock: Clock;
+  /** What ended in this turn of the event loop: all its callers are answered before the first record is made. */
+  #ended: { readonly run: LiveRun; readonly end: RunEnd }[] = [];
   /** Runs whose chunks are still on their way to the store, or are read back for a webhook. */
   readonly #waiting = new Set<Promise<void>>();
 
@@ -17,6 +19,22 @@ export class LightKeeper implements RunKeeper {
   }
 
   keep(run: LiveRun, end: RunEnd): void {
+    if (this.#ended.push({ run, end }) === 1) setImmediate(() => this.#keepEnded());
+  }
+
+  /** Resolves when everything kept so far has reached the journal. */
+  async settle(): Promise<void> {
+    this.#keepEnded();
+    await Promise.all(this.#waiting);
+  }
+
+  #keepEnded(): void {
+    const ended = this.#ended;
+    this.#ended = [];
+    for (const { run, end } of ended) this.#keep(run, end);
+  }
+
+  #keep(run: LiveRun, end: RunEnd): void {
     // Found in the store, a run has to be there with all its chunks.
     const isStored = !run.isStream || run.transcript().isSettled;
     if (isStored && !run.request.webhook) {
@@ -25,11 +43,6 @@ export class LightKeeper implements RunKeeper {
     }
     const kept = this.#keepLater(run, end).finally(() => this.#waiting.delete(kept));
     this.#waiting.add(kept);
-  }
-
-  /** Resolves when everything kept so far has reached the journal. */
-  async settle(): Promise<void> {
-    await Promise.all(this.#waiting);
   }
 
   async #keepLater(run: LiveRun, end: RunEnd): Promise<void> {
