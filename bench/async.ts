@@ -178,8 +178,8 @@ async function dispatch(site: Site): Promise<DispatchResult> {
   return result;
 }
 
-function submitting({ callUrl, headers, stop }: MillraceRunning, functionName: string): Running {
-  return { url: `${callUrl(APP, functionName)}?async=true`, headers, stop };
+function submitting({ callUrl, headers, pid, stop }: MillraceRunning, functionName: string): Running {
+  return { url: `${callUrl(APP, functionName)}?async=true`, headers, pid, stop };
 }
 
 function runsOf({ statuses }: LoadResult | Omit<AcceptRound, "finishedPerSecond">): number {

@@ -6,6 +6,8 @@ export type Roles = Readonly<Record<"service" | "database" | "load", readonly nu
 /** CPU time since the meter was started. */
 export type CpuUse = {
   readonly serviceMs: number;
+  /** Of all processes below the service. */
+  readonly belowMs: number;
   readonly databaseMs: number;
   /** Cores that the rest of the machine took. */
   readonly othersCores: number;
@@ -26,7 +28,7 @@ export function startCpuMeter(roles: Roles): () => CpuUse {
     );
     const ours = used.reduce((sum, ms) => sum + ms, 0);
     const othersMs = Math.max(0, machineCpuMs() - machineBefore - ours);
-    const [serviceMs = 0, databaseMs = 0] = used;
-    return { serviceMs, databaseMs, othersCores: othersMs / (performance.now() - startedAt) };
+    const [serviceMs = 0, databaseMs = 0, , belowMs = 0] = used;
+    return { serviceMs, belowMs, databaseMs, othersCores: othersMs / (performance.now() - startedAt) };
   };
 }

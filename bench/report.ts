@@ -17,17 +17,19 @@ export function syncText(
 ): string {
   const lines = [
     ...machineLines(machine),
-    `the median of ${settings.rounds} round(s) of ${settings.measureMs / 1000} s`,
+    `the median of ${settings.rounds} round(s) of ${settings.measureMs / 1000} s; CPU: of all the server's processes, per call`,
   ];
   lines.push("", " ".repeat(NAME_WIDTH) + CONNECTION_COUNTS.map((count) => groupHead(count)).join(""));
   lines.push(
-    " ".repeat(NAME_WIDTH) + CONNECTION_COUNTS.map(() => row("calls/s", "p50 µs", "p99 µs")).join(""),
+    " ".repeat(NAME_WIDTH) +
+      CONNECTION_COUNTS.map(() => row("calls/s", "p50 µs", "p99 µs", "CPU µs")).join(""),
   );
   for (const result of results) {
     const cells = CONNECTION_COUNTS.map((count) => {
       const round = medianRound(result, count);
       if (round === null) return "";
-      return row(whole(round.callsPerSecond), whole(round.p50Us), whole(round.p99Us));
+      const { callsPerSecond, p50Us, p99Us, cpuUs } = round;
+      return row(whole(callsPerSecond), whole(p50Us), whole(p99Us), whole(cpuUs));
     });
     const text = cells.includes("") ? `  ${result.status}: ${result.problem ?? "no rounds"}` : cells.join("");
     lines.push(result.name.padEnd(NAME_WIDTH) + text);
@@ -73,7 +75,7 @@ function figureText(value: number, unit: Verdict["unit"]): string {
 }
 
 function groupHead(connections: number): string {
-  return `  ${`${connections} connection${connections === 1 ? "" : "s"}`.padStart(30)}`;
+  return `  ${`${connections} connection${connections === 1 ? "" : "s"}`.padStart(40)}`;
 }
 
 function row(...cells: string[]): string {

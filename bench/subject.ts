@@ -3,6 +3,8 @@ export type Running = {
   /** Where a call is POSTed. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** All that it takes to serve is this process and those below it. */
+  readonly pid: number;
   /** Which versions run, for the report. */
   readonly note?: string;
   readonly stop: () => Promise<void>;

@@ -15,7 +15,8 @@ export const SUBJECTS: readonly Subject[] = [
     expects: '"hello ada"',
     start: async () => {
       const service = await startMillrace(makeScratchDir(), ["hello"]);
-      return { url: service.callUrl("hello"), headers: service.headers, stop: service.stop };
+      const { headers, pid, stop } = service;
+      return { url: service.callUrl("hello"), headers, pid, stop };
     },
   },
   { id: "fastapi", name: "FastAPI + uvicorn", expects: '"hello ada"', start: () => startFastapi() },
@@ -25,5 +26,5 @@ export const SUBJECTS: readonly Subject[] = [
 export async function startScript(script: string): Promise<Running> {
   const child = startChild(process.execPath, [join(import.meta.dirname, script)]);
   const { url } = JSON.parse(await child.nextLine()) as { url: string };
-  return { url: `${url}/run`, headers: {}, stop: child.stop };
+  return { url: `${url}/run`, headers: {}, pid: child.pid, stop: child.stop };
 }

@@ -1,3 +1,4 @@
+import { startCpuMeter } from "./cpu-meter.ts";
 import { startLoadGenerator } from "./load-client.ts";
 import type { LoadGenerator } from "./load-client.ts";
 import type { LoadResult } from "./load-job.ts";
@@ -16,6 +17,9 @@ export type SyncSettings = {
   readonly warmUpMs: number;
 };
 
+/** A round, and the CPU time that the server's processes took for each call in it. */
+export type SyncRound = LoadResult & { readonly cpuUs: number };
+
 /** What one subject did: its rounds, or why there are none. */
 export type SubjectResult = {
   readonly id: Subject["id"];
@@ -23,7 +27,7 @@ export type SubjectResult = {
   readonly note: string | null;
   readonly status: "measured" | "skipped" | "failed" | "invalid";
   readonly problem: string | null;
-  readonly rounds: Readonly<Record<ConnectionCount, readonly LoadResult[]>>;
+  readonly rounds: Readonly<Record<ConnectionCount, readonly SyncRound[]>>;
 };
 
 /** New connections and a change of subject: the first moments of a round say nothing. */
@@ -35,7 +39,7 @@ type Entry = {
   server: Running | null;
   status: SubjectResult["status"];
   problem: string | null;
-  readonly rounds: Record<ConnectionCount, LoadResult[]>;
+  readonly rounds: Record<ConnectionCount, SyncRound[]>;
 };
 
 /**
@@ -111,8 +115,12 @@ async function measureRound(
   measureMs: number,
 ): Promise<void> {
   if (entry.server === null) return;
+  const meter = startCpuMeter({ service: [entry.server.pid], database: [], load: [generator.pid] });
   const result = await generator.measure(entry.server, { connections, leadInMs: LEAD_IN_MS, measureMs });
-  entry.rounds[connections].push(result);
+  const { serviceMs, belowMs } = meter();
+  // Those of the lead-in took their time too.
+  const answered = Object.values(result.statuses).reduce((sum, count) => sum + count, 0);
+  entry.rounds[connections].push({ ...result, cpuUs: ((serviceMs + belowMs) * 1000) / answered });
   const problem = problemOf(result);
   if (problem !== null) {
     entry.status = "invalid";

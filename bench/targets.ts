@@ -1,5 +1,5 @@
 import type { LoadResult } from "./load-job.ts";
-import type { ConnectionCount, SubjectResult } from "./sync.ts";
+import type { ConnectionCount, SubjectResult, SyncRound } from "./sync.ts";
 
 /** A promise in figures, and what was measured of it. */
 export type Verdict = {
@@ -28,7 +28,7 @@ export function medianBy<T>(values: readonly T[], key: (value: T) => number): T 
 }
 
 /** The round that stands for a subject: the median by calls per second. */
-export function medianRound(result: SubjectResult, connections: ConnectionCount): LoadResult | null {
+export function medianRound(result: SubjectResult, connections: ConnectionCount): SyncRound | null {
   if (result.status !== "measured") return null;
   return medianBy(result.rounds[connections], (round) => round.callsPerSecond);
 }

@@ -13,17 +13,15 @@ import fastapi, uvicorn, uvloop, httptools
 print(f"FastAPI {fastapi.__version__}, uvicorn {uvicorn.__version__}, uvloop {uvloop.__version__}")
 `;
 
-type FastapiRunning = Running & { readonly pid: number };
-
 /** Starts FastAPI on uvicorn in a virtual environment of the bench, made at the first use. */
-export async function startFastapi(route = "run"): Promise<FastapiRunning> {
+export async function startFastapi(route = "run"): Promise<Running> {
   return await (await prepareFastapi()).start(route);
 }
 
 /** What has to be there before it is started; then only the start itself takes time. */
 export async function prepareFastapi(): Promise<{
   readonly note: string;
-  readonly start: (route: string) => Promise<FastapiRunning>;
+  readonly start: (route: string) => Promise<Running>;
 }> {
   const note = await installedVersions();
   return {

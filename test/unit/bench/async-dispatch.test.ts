@@ -11,7 +11,7 @@ async function dispatchOn(answer: RequestListener, runs: number): Promise<Dispat
   await once(server, "listening");
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/run?async=true`;
   try {
-    return await measureDispatch({ url, headers: {}, stop: () => Promise.resolve() }, runs);
+    return await measureDispatch({ url, headers: {}, pid: process.pid, stop: () => Promise.resolve() }, runs);
   } finally {
     server.closeAllConnections();
     server.close();

@@ -14,7 +14,7 @@ async function loadOn(answer: RequestListener, path = "/run"): Promise<LoadResul
   const server = createServer(answer).listen(0, "127.0.0.1");
   await once(server, "listening");
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`;
-  const target = { url, headers: {}, stop: () => Promise.resolve() };
+  const target = { url, headers: {}, pid: process.pid, stop: () => Promise.resolve() };
   const pressure = { connections: 4, leadInMs: 0, measureMs: 200 };
   const result = await startLoadGenerator().measure(target, pressure);
   server.closeAllConnections();

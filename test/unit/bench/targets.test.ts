@@ -1,11 +1,10 @@
 import { expect, test } from "vitest";
-import type { LoadResult } from "../../../bench/load-job.ts";
 import { problemOf } from "../../../bench/load-job.ts";
-import type { SubjectResult } from "../../../bench/sync.ts";
+import type { SubjectResult, SyncRound } from "../../../bench/sync.ts";
 import { judgeSync } from "../../../bench/targets.ts";
 
-function round(callsPerSecond: number, p50Us = 100): LoadResult {
-  return { calls: 1, callsPerSecond, p50Us, p99Us: 200, statuses: { 200: 1 }, errors: {} };
+function round(callsPerSecond: number, p50Us = 100): SyncRound {
+  return { calls: 1, callsPerSecond, p50Us, p99Us: 200, statuses: { 200: 1 }, errors: {}, cpuUs: 50 };
 }
 
 function subject(id: SubjectResult["id"], rates: readonly number[], p50Us = 100): SubjectResult {
