@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { MessageChannel, receiveMessageOnPort } from "node:worker_threads";
 import type { Payload } from "../src/model/payload.ts";
 import { openSession } from "../src/store/sqlite/session.ts";
-import { runs } from "../src/store/runs.ts";
+import { runs, packEnded } from "../src/store/runs.ts";
 import { openStore } from "../src/store/store.ts";
 import { queuedRun, sampleEnd, samplePayload, sampleRun } from "../test/support/sample-run.ts";
 
@@ -46,7 +46,7 @@ for (const [name, kept] of Object.entries(PAYLOADS)) {
   for (let round = 0; round < rounds; round++) {
     const ends = Array.from({ length: ROWS }, () => sampleEnd(sampleRun(), { payload: kept }));
     const start = performance.now();
-    const batch = runs.insertFinished.pack(ends);
+    const batch = runs.insertFinished.pack([packEnded(ends)]);
     port1.postMessage(batch, runs.insertFinished.movedWith(batch));
     const packed = performance.now();
     const received = receiveMessageOnPort(port2)?.message;

@@ -1,9 +1,9 @@
 import { writeUuid } from "../kit/ids.ts";
 
 /**
- * Many rows as columns, column after column. A thousand runs as objects cost the sending thread 1.1 µs and
- * the receiving thread 2.6 µs a row in structured clone; packed like this all that is left to clone is a few
- * typed arrays and the distinct texts.
+ * Many rows, sorted by the types of their columns; row after row, so that rows can be joined and picked. A thousand
+ * runs as objects cost the sending thread 1.1 µs and the receiving thread 2.6 µs a row in structured clone; packed
+ * like this all that is left to clone is a few typed arrays and the distinct texts.
  */
 export type ColumnBatch = {
   readonly rowCount: number;
@@ -20,7 +20,7 @@ export type ColumnBatch = {
   readonly blobs: BlobColumns;
 };
 
-/** Row after row, so that each value begins where the one before it ends; the length -1 stands for null. */
+/** Each value begins where the one before it ends; the length -1 stands for null. */
 export type BlobColumns = {
   readonly names: readonly string[];
   readonly lengths: Int32Array;
@@ -68,25 +68,93 @@ function isBatch(packed: object): packed is ColumnBatch {
 }
 
 /** The same columns with some of the rows, which are given in order. */
-export function pickRows(
-  { rowCount, numbers, texts, uuids, blobs }: ColumnBatch,
-  rows: readonly number[],
-): ColumnBatch {
-  const cells = (columns: number) =>
-    Array.from({ length: columns }, (_, column) => rows.map((row) => column * rowCount + row)).flat();
+export function pickRows(batch: ColumnBatch, rows: readonly number[]): ColumnBatch {
+  const { numbers, texts, uuids, blobs } = batch;
+  const startOf = blobStarts(blobs);
+  const of = <Items extends Float64Array | Uint32Array | Int32Array | Uint8Array>(
+    items: Items,
+    width: number,
+  ) => rows.map((row) => items.subarray(row * width, (row + 1) * width) as Items);
+  const width = blobs.names.length;
+  const pieces = rows.map((row) => blobs.bytes.subarray(startOf[row * width], startOf[(row + 1) * width]));
   return {
     rowCount: rows.length,
-    numbers: {
-      names: numbers.names,
-      values: Float64Array.from(cells(numbers.names.length), (cell) => numbers.values[cell]!),
+    numbers: { ...numbers, values: joined(Float64Array, of(numbers.values, numbers.names.length)) },
+    texts: { ...texts, codes: joined(Uint32Array, of(texts.codes, texts.names.length)) },
+    uuids: { ...uuids, bytes: joined(Uint8Array, of(uuids.bytes, uuids.names.length * UUID_BYTES)) },
+    blobs: {
+      names: blobs.names,
+      lengths: joined(Int32Array, of(blobs.lengths, width)),
+      bytes: joined(Uint8Array, pieces),
     },
-    texts: { ...texts, codes: Uint32Array.from(cells(texts.names.length), (cell) => texts.codes[cell]!) },
-    uuids: {
-      names: uuids.names,
-      bytes: Buffer.concat(cells(uuids.names.length).map((cell) => uuidAt(uuids.bytes, cell))),
-    },
-    blobs: pickBlobs(blobs, new Set(rows)),
   };
+}
+
+/** All rows of batches with the same columns; a copy, also of one. There must be one. */
+export function joinBatches(batches: readonly ColumnBatch[]): ColumnBatch {
+  const { numbers, texts, uuids, blobs } = batches[0]!;
+  return {
+    rowCount: batches.reduce((sum, { rowCount }) => sum + rowCount, 0),
+    numbers: {
+      ...numbers,
+      values: joined(
+        Float64Array,
+        batches.map((batch) => batch.numbers.values),
+      ),
+    },
+    texts: { names: texts.names, ...joinTexts(batches) },
+    uuids: {
+      ...uuids,
+      bytes: joined(
+        Uint8Array,
+        batches.map((batch) => batch.uuids.bytes),
+      ),
+    },
+    blobs: {
+      names: blobs.names,
+      lengths: joined(
+        Int32Array,
+        batches.map((batch) => batch.blobs.lengths),
+      ),
+      bytes: joined(
+        Uint8Array,
+        batches.map((batch) => batch.blobs.bytes),
+      ),
+    },
+  };
+}
+
+/** A text that is in several batches gets one code. */
+function joinTexts(batches: readonly ColumnBatch[]): Pick<ColumnBatch["texts"], "values" | "codes"> {
+  const values: string[] = [];
+  const codeOf = new Map<string, number>();
+  const codes = joined(
+    Uint32Array,
+    batches.map(({ texts }) => texts.codes),
+  );
+  let at = 0;
+  for (const { texts } of batches) {
+    const newCodes = [0];
+    for (const value of texts.values) {
+      const code = codeOf.get(value) ?? values.push(value);
+      codeOf.set(value, code);
+      newCodes.push(code);
+    }
+    for (const end = at + texts.codes.length; at < end; at++) codes[at] = newCodes[codes[at]!]!;
+  }
+  return { values, codes };
+}
+
+type Numbers = Float64Array | Uint32Array | Int32Array | Uint8Array;
+
+function joined<Items extends Numbers>(kind: new (length: number) => Items, pieces: readonly Items[]): Items {
+  const all = new kind(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
 }
 
 /** The id at a place among others. */
@@ -94,19 +162,11 @@ export function uuidAt(bytes: Uint8Array, place: number): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset + place * UUID_BYTES, UUID_BYTES);
 }
 
-function pickBlobs({ names, lengths, bytes }: BlobColumns, rows: ReadonlySet<number>): BlobColumns {
-  const kept: number[] = [];
-  const pieces: Uint8Array[] = [];
-  let start = 0;
-  for (const [i, length] of lengths.entries()) {
-    const end = start + Math.max(0, length);
-    if (rows.has(Math.floor(i / names.length))) {
-      kept.push(length);
-      pieces.push(bytes.subarray(start, end));
-    }
-    start = end;
-  }
-  return { names, lengths: Int32Array.from(kept), bytes: Buffer.concat(pieces) };
+/** Where each blob begins, and at the end where the last one ends. */
+export function blobStarts({ lengths }: BlobColumns): Float64Array {
+  const starts = new Float64Array(lengths.length + 1);
+  for (let i = 0; i < lengths.length; i++) starts[i + 1] = starts[i]! + Math.max(0, lengths[i]!);
+  return starts;
 }
 
 function packNumbers<Row>(
@@ -115,9 +175,13 @@ function packNumbers<Row>(
 ): ColumnBatch["numbers"] {
   const names = Object.keys(sources);
   const values = new Float64Array(rows.length * names.length);
-  let i = 0;
+  let column = 0;
   for (const get of Object.values(sources)) {
-    for (const row of rows) values[i++] = get(row) ?? Number.NaN;
+    let i = column++;
+    for (const row of rows) {
+      values[i] = get(row) ?? Number.NaN;
+      i += names.length;
+    }
   }
   return { names, values };
 }
@@ -129,8 +193,9 @@ function packTexts<Row>(rows: readonly Row[], sources: ColumnSources<Row>["texts
   const codeOf = new Map<string | null, number>([[null, 0]]);
   let previous: string | null = null;
   let code = 0;
-  let i = 0;
+  let column = 0;
   for (const get of Object.values(sources)) {
+    let i = column++;
     for (const row of rows) {
       const value = get(row);
       if (value !== previous) {
@@ -138,7 +203,8 @@ function packTexts<Row>(rows: readonly Row[], sources: ColumnSources<Row>["texts
         codeOf.set(value, code);
         previous = value;
       }
-      codes[i++] = code;
+      codes[i] = code;
+      i += names.length;
     }
   }
   return { names, values, codes };
@@ -146,18 +212,20 @@ function packTexts<Row>(rows: readonly Row[], sources: ColumnSources<Row>["texts
 
 function packUuids<Row>(rows: readonly Row[], sources: ColumnSources<Row>["uuids"]): ColumnBatch["uuids"] {
   const names = Object.keys(sources);
-  const bytes = new Uint8Array(rows.length * names.length * UUID_BYTES);
-  let previous = "";
-  let at = 0;
+  const rowBytes = names.length * UUID_BYTES;
+  const bytes = new Uint8Array(rows.length * rowBytes);
+  let column = 0;
   for (const get of Object.values(sources)) {
+    let at = UUID_BYTES * column++;
+    let previous = "";
     for (const row of rows) {
       const id = get(row);
       if (id.length !== UUID_CHARS) throw new TypeError(`not a UUID: ${id}`);
       // Runs of one version follow each other.
-      if (id === previous) bytes.copyWithin(at, at - UUID_BYTES, at);
+      if (id === previous) bytes.copyWithin(at, at - rowBytes, at - rowBytes + UUID_BYTES);
       else writeUuid(id, bytes, at);
       previous = id;
-      at += UUID_BYTES;
+      at += rowBytes;
     }
   }
   return { names, bytes };

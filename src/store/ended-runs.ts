@@ -1,13 +1,17 @@
+import { uuidBytes } from "../kit/ids.ts";
 import type { NewDelivery } from "../model/delivery.ts";
 import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
+import { rowOf } from "./batch-columns.ts";
+import { UUID_BYTES, joinBatches } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { packDeliveries } from "./delivery-columns.ts";
 import type { ColumnInsert } from "./operation.ts";
-import { PAYLOAD_BLOBS, packPayloads } from "./payloads.ts";
-import { packRuns } from "./run-columns.ts";
-import type { RunKey } from "./run-columns.ts";
+import { PAYLOAD_BLOBS, packPayloads, payloadFromRow } from "./payloads.ts";
+import type { PayloadRow } from "./payloads.ts";
+import { packRuns, runFromRow } from "./run-columns.ts";
+import type { RunKey, RunRow } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
 
 /** A run that ended before anything of it was stored. */
@@ -19,15 +23,16 @@ export type EndedRun = {
   readonly delivery: NewDelivery | null;
 };
 
-type PackedEnds = {
+/** Ended runs on their way to the store. Packed they hold nothing of the calls they come from. */
+export type EndedBatch = {
   readonly runs: ColumnBatch;
   readonly payloads: ColumnBatch | null;
   readonly parts: ColumnBatch | null;
   readonly deliveries: ColumnBatch | null;
 };
 
-/** Ended runs as columns, ready to travel to the database's thread. */
-export function packEnded(ended: readonly EndedRun[]): PackedEnds {
+/** Takes ended runs apart. */
+export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   const runs: Run[] = [];
   const kept: { run: Run; payload: Payload }[] = [];
   const parts: (RunKey & TranscriptPart)[] = [];
@@ -46,8 +51,50 @@ export function packEnded(ended: readonly EndedRun[]): PackedEnds {
   };
 }
 
+/** All of them as one, ready to travel to the database's thread; the batches themselves stay. */
+export function joinEnded(batches: readonly EndedBatch[]): EndedBatch {
+  return {
+    runs: joinBatches(batches.map(({ runs }) => runs)),
+    payloads: joinSome(batches.map(({ payloads }) => payloads)),
+    parts: joinSome(batches.map(({ parts }) => parts)),
+    deliveries: joinSome(batches.map(({ deliveries }) => deliveries)),
+  };
+}
+
+function joinSome(batches: readonly (ColumnBatch | null)[]): ColumnBatch | null {
+  const some = batches.filter((batch) => batch !== null);
+  return some.length > 0 ? joinBatches(some) : null;
+}
+
+/** A run among them, with its payload. */
+export function findEnded(
+  { runs, payloads }: EndedBatch,
+  { appNumber, id }: RunKey,
+): Pick<EndedRun, "run" | "payload"> | null {
+  const row = placeOf(runs, id);
+  const run = row === -1 ? null : runFromRow(rowOf(runs, row) as RunRow);
+  if (run?.appNumber !== appNumber) return null;
+  const payloadRow = payloads ? placeOf(payloads, id) : -1;
+  const payload =
+    payloads && payloadRow !== -1 ? payloadFromRow(rowOf(payloads, payloadRow) as PayloadRow) : null;
+  return { run, payload };
+}
+
+/** The row with that id, the first of its UUIDs; -1 where there is none. */
+function placeOf({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string): number {
+  const wanted = uuidBytes(id);
+  for (let row = 0; row < rowCount; row++) {
+    const at = row * names.length * UUID_BYTES;
+    // From the end: ids of one moment begin alike.
+    let i = UUID_BYTES - 1;
+    while (i >= 0 && bytes[at + i] === wanted[i]) i -= 1;
+    if (i === -1) return row;
+  }
+  return -1;
+}
+
 /** The rows of ended runs, and of all that is kept of them. */
-export function endedRows({ runs, payloads, parts, deliveries }: PackedEnds): ColumnInsert[] {
+export function endedRows({ runs, payloads, parts, deliveries }: EndedBatch): ColumnInsert[] {
   return [
     { table: "runs", batch: runs },
     ...(payloads ? [{ table: "payloads", batch: payloads, counted: PAYLOAD_BLOBS } as const] : []),

@@ -69,8 +69,9 @@ export async function finishClaims(session: Session, packed: PackedFinals): Prom
     set: { owner: null },
   });
   await writeKept(session, packed, passed);
+  const { names, bytes } = packed.runs.uuids;
   // The ids are the first column of UUIDs.
-  return passed.map((place) => uuidText(uuidAt(packed.runs.uuids.bytes, place)));
+  return passed.map((place) => uuidText(uuidAt(bytes, place * names.length)));
 }
 
 /** The end of a queued run as columns, ready to travel to the database's thread. */

@@ -40,7 +40,7 @@ export function packPayloads(rows: readonly RunWithPayload[]): ColumnBatch {
 /** The columns that make a payload. */
 export const PAYLOAD_COLUMNS = ["input", "result", "contentType", "isBare", "sealedSecret"] as const;
 
-type PayloadRow = Pick<PayloadsTable, (typeof PAYLOAD_COLUMNS)[number]>;
+export type PayloadRow = Pick<PayloadsTable, (typeof PAYLOAD_COLUMNS)[number]>;
 
 /** The payload that a row holds; an empty one where the columns were joined and there is none. */
 export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Name] | null }): Payload {

@@ -1,7 +1,7 @@
 import { uuidBytes } from "../kit/ids.ts";
 import type { Run } from "../model/run.ts";
 import { acceptKeyed, acceptedRows, packAccepted, packKeyed } from "./accepted-runs.ts";
-import { endedRows, packEnded } from "./ended-runs.ts";
+import { endedRows, joinEnded } from "./ended-runs.ts";
 import { packedInsert, packedWrite, read } from "./operation.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
 import type { RunKey } from "./run-columns.ts";
@@ -9,13 +9,14 @@ import { pageOfApp, pageOfProject } from "./run-pages.ts";
 import type { RunFilter } from "./run-pages.ts";
 
 export type { AcceptedRun } from "./accepted-runs.ts";
-export type { EndedRun } from "./ended-runs.ts";
+export { findEnded, packEnded } from "./ended-runs.ts";
+export type { EndedBatch, EndedRun } from "./ended-runs.ts";
 export type { RunFilter, RunPage } from "./run-pages.ts";
 
 /** Records of runs. */
 export const runs = {
   /** Stores runs that have ended, with all that is kept of them; what is stored already stays as it is. */
-  insertFinished: packedInsert(packEnded, endedRows),
+  insertFinished: packedInsert(joinEnded, endedRows),
 
   /** Stores runs that have been accepted: queued, or running where they have an owner. */
   accept: packedInsert(packAccepted, acceptedRows),

@@ -7,6 +7,7 @@ import { idAt, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { until, writeApp } from "../support/service.ts";
 import { sharedService } from "../support/shared-service.ts";
 import { verifies } from "../verifies.ts";
+import { packEnded } from "../../src/store/runs.ts";
 
 const APPS = Number(process.env["MILLRACE_SCALE_APPS"] ?? 1_000);
 const RUNS = Number(process.env["MILLRACE_SCALE_RUNS"] ?? 100_000);
@@ -35,9 +36,9 @@ beforeAll(async () => {
   }
   const apps = await running.store.apps.list(running.owner.projectId);
   for (let n = 0; n < RUNS; n += BATCH) {
-    await running.store.runs.insertFinished(
-      Array.from({ length: Math.min(BATCH, RUNS - n) }, (_, i) => ended(n + i, apps)),
-    );
+    await running.store.runs.insertFinished([
+      packEnded(Array.from({ length: Math.min(BATCH, RUNS - n) }, (_, i) => ended(n + i, apps))),
+    ]);
   }
 }, 600_000);
 
@@ -149,7 +150,7 @@ verifies("dashboard.scale", "a live page that is left open for an hour does not 
     let before = 0;
     for (let update = 0; update < UPDATES; update++) {
       if (update === WARM_UP) before = await heldBytes(devtools);
-      await store.runs.insertFinished([ended(update, apps)]);
+      await store.runs.insertFinished([packEnded([ended(update, apps)])]);
       if (asked === "") await service().call("app-0", { lines: 100 });
       const response =
         asked === "" ? null : page.waitForResponse((one) => new URL(one.url()).pathname.endsWith(asked));

@@ -4,6 +4,7 @@ import type { Store } from "../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { inPostgres } from "../support/killable-service.ts";
 import { idAt, sampleEnd, sampleRun } from "../support/sample-run.ts";
+import { packEnded } from "../../src/store/runs.ts";
 
 const APPS = 1_000;
 const RUNS = 100_000;
@@ -41,7 +42,7 @@ async function fill(store: Store): Promise<void> {
         }),
       );
     });
-    await store.runs.insertFinished(batch);
+    await store.runs.insertFinished([packEnded(batch)]);
   }
 }
 

@@ -14,6 +14,7 @@ import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { inPostgres } from "../support/killable-service.ts";
 import { queuedRun, samplePayload, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { verifies } from "../verifies.ts";
+import { packEnded } from "../../src/store/runs.ts";
 
 /** Records in the database; what is promised is promised for ten million. */
 const RUNS = Number(process.env["MILLRACE_SCALE_RUNS"] ?? 10_000_000);
@@ -43,7 +44,7 @@ async function fill(store: Store): Promise<string[]> {
       const appNumber = (n + i) % 100 < BIG_SHARE * 100 ? 1 : 2 + ((n + i) % (APPS - 1));
       return sampleEnd(ended(n + i, appNumber, start + n + i));
     });
-    await store.runs.insertFinished(batch);
+    await store.runs.insertFinished([packEnded(batch)]);
     some.push(batch[0]!.run.id);
   }
   for (const owner of [null, "somebody"]) {

@@ -33,6 +33,7 @@ def run(gate):
         time.sleep(0.01)
     return gate
 `;
+import { packEnded } from "../../src/store/runs.ts";
 
 /** The apps of a dashboard that has something to show. */
 export const SHOWN_APPS: Record<string, TestApp> = {
@@ -184,5 +185,5 @@ async function history({ service: { store, owner } }: TestService): Promise<void
     });
     ends.push(sampleEnd(run));
   }
-  await store.runs.insertFinished(ends);
+  await store.runs.insertFinished([packEnded(ends)]);
 }

@@ -1,6 +1,7 @@
 import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
+import type { EndedBatch } from "../../src/store/runs.ts";
 import type { Store } from "../../src/store/store.ts";
 
 // A service that dies at a certain write: `node kill-point.ts runs.accept after [part of its input as JSON]`. It
@@ -41,7 +42,7 @@ function withPoint(store: Store): Store {
 function isMeant(input: unknown): boolean {
   if (part !== "" && !JSON.stringify(input).includes(part)) return false;
   if (name !== "runs.insertFinished") return true;
-  return (input as readonly { readonly delivery: unknown }[]).some(({ delivery }) => delivery !== null);
+  return (input as readonly EndedBatch[]).some(({ deliveries }) => deliveries !== null);
 }
 
 function die(): void {

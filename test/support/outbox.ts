@@ -17,6 +17,7 @@ import type { Store } from "../../src/store/store.ts";
 import type { TestDatabase } from "./databases.ts";
 import { sampleEnd, sampleRun } from "./sample-run.ts";
 import { until } from "./service.ts";
+import { packEnded } from "../../src/store/runs.ts";
 
 /** An hour in a second. */
 const SCALE = 3_600;
@@ -64,13 +65,18 @@ export class Outbox {
       const contentType = "application/json";
       return { id, appNumber, url, contentType, runStatus: 200, body, sealedSecret: null, nextAt: createdAt, createdAt, ...fields }; // prettier-ignore
     });
-    await this.store.runs.insertFinished(
-      deliveries.map((delivery) =>
-        sampleEnd(sampleRun({ id: delivery.id, appNumber, webhookEndpoint: url, webhookState: "pending" }), {
-          delivery,
-        }),
+    await this.store.runs.insertFinished([
+      packEnded(
+        deliveries.map((delivery) =>
+          sampleEnd(
+            sampleRun({ id: delivery.id, appNumber, webhookEndpoint: url, webhookState: "pending" }),
+            {
+              delivery,
+            },
+          ),
+        ),
       ),
-    );
+    ]);
     return deliveries;
   }
 

@@ -33,19 +33,17 @@ type PostgresArray = { readonly name: string; readonly type: string; readonly li
 export function arraysOf({ rowCount, numbers, texts, uuids, blobs }: ColumnBatch): PostgresArray[] {
   const quoted = ["NULL", ...texts.values.map(quote)];
   const hex = Buffer.from(uuids.bytes.buffer, uuids.bytes.byteOffset, uuids.bytes.length).toString("hex");
-  const array = (name: string, type: string, column: number, elementAt: (i: number) => string | number) => ({
-    name,
-    type,
-    literal: `{${Array.from({ length: rowCount }, (_, row) => elementAt(column * rowCount + row)).join()}}`,
-  });
+  const arrays = (names: readonly string[], type: string, elementAt: (i: number) => string | number) =>
+    names.map((name, column) => {
+      const elements = Array.from({ length: rowCount }, (_, row) => elementAt(row * names.length + column));
+      return { name, type, literal: `{${elements.join()}}` };
+    });
   return [
-    ...numbers.names.map((name, column) =>
-      array(name, "float8[]", column, (i) => (Number.isNaN(numbers.values[i]) ? "NULL" : numbers.values[i]!)),
+    ...arrays(numbers.names, "float8[]", (i) =>
+      Number.isNaN(numbers.values[i]) ? "NULL" : numbers.values[i]!,
     ),
-    ...texts.names.map((name, column) => array(name, "text[]", column, (i) => quoted[texts.codes[i]!]!)),
-    ...uuids.names.map((name, column) =>
-      array(name, "bytea[]", column, (i) => `"\\\\x${hex.slice(i * 32, i * 32 + 32)}"`),
-    ),
+    ...arrays(texts.names, "text[]", (i) => quoted[texts.codes[i]!]!),
+    ...arrays(uuids.names, "bytea[]", (i) => `"\\\\x${hex.slice(i * 32, i * 32 + 32)}"`),
     ...blobArrays(blobs),
   ];
 }

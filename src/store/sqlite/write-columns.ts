@@ -3,8 +3,8 @@ import { sql } from "kysely";
 import type { Kysely, RawBuilder } from "kysely";
 import type { ColumnChange, ColumnInsert, Session, Written } from "../operation.ts";
 import type { Schema } from "../schema.ts";
-import { batchColumns } from "./batch-columns.ts";
-import type { BatchColumn } from "./batch-columns.ts";
+import { batchColumns } from "../batch-columns.ts";
+import type { BatchColumn } from "../batch-columns.ts";
 
 /** The one row of `usage`. */
 export const USAGE_SLOT = sql<number>`0`;
@@ -50,13 +50,14 @@ export function columnWriter(
       insertSql(table, names, varyingNames, CHUNK_ROWS),
     );
     const values = constant.map(({ valueAt }) => valueAt(0));
+    const readers = varying.map(({ valueAt }) => valueAt);
     const chunked = rowCount - (rowCount % CHUNK_ROWS);
     let written = 0;
     database.exec("savepoint rows");
     for (let row = 0; row < chunked;) {
       let i = constant.length;
       for (const end = row + CHUNK_ROWS; row < end; row++) {
-        for (const { valueAt } of varying) values[i++] = valueAt(row);
+        for (let column = 0; column < readers.length; column++) values[i++] = readers[column]!(row);
       }
       written += Number(statement.run(...values).changes);
     }

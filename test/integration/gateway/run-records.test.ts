@@ -17,6 +17,7 @@ def slow():
 def fail():
     raise ValueError("no")
 `;
+import { packEnded } from "../../../src/store/runs.ts";
 
 const service = sharedService({ app: { main: MAIN } });
 
@@ -84,7 +85,7 @@ describe("the record of a sync run", () => {
   verifies("run-record.final", "is final: a later write of the same run changes nothing", async () => {
     const run = await recordOf({});
     const other = { ...run, state: "failure", statusCode: 500, errorCode: "internal", updatedAt: 1 } as const;
-    await service().service.store.runs.insertFinished([sampleEnd(other)]);
+    await service().service.store.runs.insertFinished([packEnded([sampleEnd(other)])]);
     expect(await service().service.store.runs.find({ appNumber: app().number, id: run.id })).toEqual(run);
   });
 

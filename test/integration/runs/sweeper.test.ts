@@ -9,6 +9,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const HOUR_MS = 3600 * 1000;
@@ -37,7 +38,9 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       updatedAt: at + 5,
     });
     const part = { firstEvent: 1, eventCount: 1, bytes: Buffer.from([3, 0, 0, 0, 65]) };
-    await store.runs.insertFinished([sampleEnd(run, { payload: samplePayload(), part, ...kept })]);
+    await store.runs.insertFinished([
+      packEnded([sampleEnd(run, { payload: samplePayload(), part, ...kept })]),
+    ]);
     return run;
   }
 
@@ -114,7 +117,9 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
         webhookState: "pending",
       });
       const delivery = sampleDelivery(webhook, { nextAt: NOW + DAY_MS });
-      await store.runs.insertFinished([sampleEnd(webhook, { payload: samplePayload(), delivery })]);
+      await store.runs.insertFinished([
+        packEnded([sampleEnd(webhook, { payload: samplePayload(), delivery })]),
+      ]);
       const older = await ended(appNumber, 29.7 * DAY_MS);
       const newer = await ended(appNumber, HOUR_MS);
 

@@ -6,6 +6,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleDelivery, sampleEnd, sampleRun } from "../../support/sample-run.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);
@@ -31,7 +32,9 @@ describe.each(DATABASE_KINDS)("deliveries on %s", (kind) => {
   async function send(appNumber: number, fields: Partial<NewDelivery> = {}): Promise<Run> {
     const run = sampleRun({ appNumber, webhookEndpoint: "https://example.test", webhookState: "pending" });
     await store.runs.insertFinished([
-      sampleEnd(run, { delivery: sampleDelivery(run, { nextAt: NOW, createdAt: NOW, ...fields }) }),
+      packEnded([
+        sampleEnd(run, { delivery: sampleDelivery(run, { nextAt: NOW, createdAt: NOW, ...fields }) }),
+      ]),
     ]);
     return run;
   }

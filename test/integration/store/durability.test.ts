@@ -10,16 +10,19 @@ import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 const STORE = new URL("../../../src/store/store.ts", import.meta.url).href;
+const RUNS = new URL("../../../src/store/runs.ts", import.meta.url).href;
 const SAMPLE = new URL("../../support/sample-run.ts", import.meta.url).href;
 
 /** Stores runs without end, many at a time, and prints each id once its write has resolved. */
 const WRITER = `
-  const [{ openStore }, { sampleEnd }] = await Promise.all([import("${STORE}"), import("${SAMPLE}")]);
+  const { openStore } = await import("${STORE}");
+  const { packEnded } = await import("${RUNS}");
+  const { sampleEnd } = await import("${SAMPLE}");
   const store = await openStore(JSON.parse(process.argv[1]));
   const write = async () => {
     for (;;) {
       const ended = sampleEnd();
-      await store.runs.insertFinished([ended]);
+      await store.runs.insertFinished([packEnded([ended])]);
       process.stdout.write(ended.run.id + "\\n");
     }
   };

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 
@@ -14,7 +15,7 @@ describe.each(DATABASE_KINDS)("figures on %s", (kind) => {
     const other = queuedRun({ appNumber: 9, state: "running" });
     await store.runs.accept(queued.map((run) => ({ run, payload: samplePayload(), owner: null })));
     await store.runs.accept([running, other].map((run) => ({ run, payload: samplePayload(), owner: "one" })));
-    await store.runs.insertFinished([sampleEnd(sampleRun({ appNumber: 4 }))]);
+    await store.runs.insertFinished([packEnded([sampleEnd(sampleRun({ appNumber: 4 }))])]);
     expect(await store.figures.queuedRuns()).toEqual([{ appNumber: 4, count: 3, oldestAt: 1_000 }]);
     await store.close();
   });
@@ -26,7 +27,7 @@ describe.each(DATABASE_KINDS)("figures on %s", (kind) => {
       const run = sampleRun({ webhookState: "pending" });
       return sampleEnd(run, { delivery: sampleDelivery(run, { createdAt }) });
     });
-    await store.runs.insertFinished(ends);
+    await store.runs.insertFinished([packEnded(ends)]);
     expect(await store.figures.pendingDeliveries()).toEqual({ count: 2, oldestAt: 1_000 });
     expect(store.commits.count).toBe(1);
     await store.close();

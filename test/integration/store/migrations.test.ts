@@ -12,6 +12,7 @@ import { openStore } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { sampleEnd, samplePayload } from "../../support/sample-run.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 
@@ -97,7 +98,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
     expect(found).not.toHaveProperty("owner");
     expect(await store.retention.usage()).toEqual({ runs: 1, bytes: 0 });
     const end = sampleEnd(undefined, { payload: samplePayload({ input: Buffer.from("12345") }) });
-    await store.runs.insertFinished([end]);
+    await store.runs.insertFinished([packEnded([end])]);
     expect(await store.retention.usage()).toEqual({ runs: 2, bytes: 5 });
     await store.close();
   });

@@ -6,6 +6,7 @@ import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
 import { NOW, sampleStore } from "../../support/sample-store.ts";
 import { verifies } from "../../verifies.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 
@@ -98,7 +99,7 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
         runMs: null,
         responseMs: null,
       });
-      await store().runs.insertFinished([sampleEnd(full), sampleEnd(empty)]);
+      await store().runs.insertFinished([packEnded([sampleEnd(full), sampleEnd(empty)])]);
       expect(await store().runs.find({ appNumber, id: full.id })).toEqual(full);
       expect(await store().runs.find({ appNumber, id: empty.id })).toEqual(empty);
       expect(await store().runs.find({ appNumber: appNumber + 1, id: full.id })).toBeNull();
@@ -109,22 +110,21 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
   test("a stored run stays as it is when it is stored again", async () => {
     const { number: appNumber } = await newApp();
     const run = sampleRun({ appNumber });
-    await store().runs.insertFinished([sampleEnd(run)]);
+    await store().runs.insertFinished([packEnded([sampleEnd(run)])]);
     const beside = sampleRun({ appNumber });
     await store().runs.insertFinished([
-      sampleEnd({ ...run, state: "failure", statusCode: 500 }),
-      sampleEnd(beside),
+      packEnded([sampleEnd({ ...run, state: "failure", statusCode: 500 }), sampleEnd(beside)]),
     ]);
     expect(await store().runs.find({ appNumber, id: run.id })).toEqual(run);
     expect(await store().runs.find({ appNumber, id: beside.id })).toEqual(beside);
-    await store().runs.insertFinished([]);
+    await store().runs.insertFinished([packEnded([])]);
     expect(await store().runs.count({ appNumber })).toBe(2);
   });
 
   test("an error message with a NUL or half a surrogate pair is stored readably", async () => {
     const { number: appNumber } = await newApp();
     const run = sampleRun({ appNumber, errorMessage: "a\0b\uD800c" });
-    await store().runs.insertFinished([sampleEnd(run)]);
+    await store().runs.insertFinished([packEnded([sampleEnd(run)])]);
     expect((await store().runs.find({ appNumber, id: run.id }))?.errorMessage).toBe("a\uFFFDb\uFFFDc");
   });
 
@@ -133,9 +133,9 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
     const stored = Array.from({ length: 30 }, (_, i) =>
       sampleRun({ appNumber, state: RUN_STATES[i % 5]!, isAsync: i % 2 === 1 }),
     );
-    await store().runs.insertFinished(
-      [...stored, sampleRun({ appNumber: appNumber + 1_000 })].map((run) => sampleEnd(run)),
-    );
+    await store().runs.insertFinished([
+      packEnded([...stored, sampleRun({ appNumber: appNumber + 1_000 })].map((run) => sampleEnd(run))),
+    ]);
     const newestFirst = stored.toReversed();
 
     const page = await store().runs.list({ appNumber, limit: 10 });
@@ -160,9 +160,9 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
 
   test("ten thousand runs go in at once", async () => {
     const { number: appNumber } = await newApp();
-    await store().runs.insertFinished(
-      Array.from({ length: 10_000 }, () => sampleEnd(sampleRun({ appNumber }))),
-    );
+    await store().runs.insertFinished([
+      packEnded(Array.from({ length: 10_000 }, () => sampleEnd(sampleRun({ appNumber })))),
+    ]);
     expect(await store().runs.count({ appNumber })).toBe(10_000);
   });
 

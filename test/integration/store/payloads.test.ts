@@ -6,6 +6,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 
@@ -39,7 +40,7 @@ describe.each(DATABASE_KINDS)("payloads and transcripts on %s", (kind) => {
     ];
     const ends = payloads.map((payload) => sampleEnd(sampleRun(), { payload }));
     // One without a payload stands between the others.
-    await store.runs.insertFinished([ends[0]!, sampleEnd(), ends[1]!, ends[2]!]);
+    await store.runs.insertFinished([packEnded([ends[0]!, sampleEnd(), ends[1]!, ends[2]!])]);
     for (const { run, payload } of ends) {
       const found = await store.payloads.find(run);
       expect(found).toMatchObject({ contentType: payload?.contentType, isBare: payload?.isBare });
@@ -63,9 +64,9 @@ describe.each(DATABASE_KINDS)("payloads and transcripts on %s", (kind) => {
       part: part(1, 1, "second"),
       delivery: sampleDelivery(run, { url: "https://example.test/second" }),
     });
-    await store.runs.insertFinished([first]);
+    await store.runs.insertFinished([packEnded([first])]);
     const before = await store.retention.usage();
-    await store.runs.insertFinished([second]);
+    await store.runs.insertFinished([packEnded([second])]);
     expect(await store.retention.usage()).toEqual(before);
     expect(text((await store.payloads.find(run))?.result)).toBe("first");
     expect(text((await store.transcripts.next({ ...run, after: 0 }))?.bytes)).toBe("first");

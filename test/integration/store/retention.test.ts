@@ -7,6 +7,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);
@@ -39,7 +40,7 @@ describe.each(DATABASE_KINDS)("retention on %s", (kind) => {
     return sampleEnd(run, { payload, part: PART, ...kept });
   }
   async function insert(...ends: EndedRun[]): Promise<Run[]> {
-    await store.runs.insertFinished(ends);
+    await store.runs.insertFinished([packEnded(ends)]);
     return ends.map(({ run }) => run);
   }
   const contents = async (run: Run) =>

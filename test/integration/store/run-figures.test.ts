@@ -4,6 +4,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { idAt, queuedRun, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const MINUTE_MS = 60_000;
@@ -52,7 +53,7 @@ async function fill(store: Store): Promise<number[]> {
     run(gone, 1, FAILED),
     run(other, 1, FAILED),
   ];
-  await store.runs.insertFinished(ended.map((record) => sampleEnd(record)));
+  await store.runs.insertFinished([packEnded(ended.map((record) => sampleEnd(record)))]);
   const createdAt = FROM_MS + 4 * MINUTE_MS;
   const queued = [createdAt, createdAt + 1].map((at) =>
     queuedRun({ id: idAt(at), appNumber: b, createdAt: at }),

@@ -7,6 +7,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 /** Later than any clock here: ids are made in order, and grow with the time they are given. */
@@ -52,7 +53,7 @@ describe.each(DATABASE_KINDS)("pages of runs on %s", (kind) => {
         functionName: i % 11 === 0 ? "rare" : "run",
       }),
     );
-    await store.runs.insertFinished(stored.map((run) => sampleEnd(run)));
+    await store.runs.insertFinished([packEnded(stored.map((run) => sampleEnd(run)))]);
     await store.apps.markDeleted({ appNumber: deleted, now: START });
     const newest = stored.toReversed();
     const [fromMs, toMs] = [START + 100, START + 300];
@@ -99,7 +100,7 @@ describe.each(DATABASE_KINDS)("pages of runs on %s", (kind) => {
     const [appNumber = 0] = await openProject(store, "p-mine", 1);
     const rare = sampleRun({ appNumber, id: uuidv7(START), functionName: "rare" });
     const rest = Array.from({ length: 21_000 }, () => sampleRun({ appNumber, id: uuidv7(START) }));
-    await store.runs.insertFinished([rare, ...rest].map((run) => sampleEnd(run)));
+    await store.runs.insertFinished([packEnded([rare, ...rest].map((run) => sampleEnd(run)))]);
     const first = await store.runs.pageOfApp({ appNumber, limit: 10, functionName: "rare" });
     expect([first.runs, first.next]).toEqual([[], rest.at(-20_000)?.id]);
     const second = await store.runs.pageOfApp({

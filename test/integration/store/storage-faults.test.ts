@@ -8,21 +8,24 @@ import { afterAll, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { sampleEnd } from "../../support/sample-run.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const scratch = mkdtempSync(join(tmpdir(), "millrace-fault-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const STORE = new URL("../../../src/store/store.ts", import.meta.url).href;
+const RUNS = new URL("../../../src/store/runs.ts", import.meta.url).href;
 const SAMPLE = new URL("../../support/sample-run.ts", import.meta.url).href;
 
 /** Answers each message `n` with what became of storing n runs at once, and how many are stored then. */
 const WRITER = `
   import { openStore } from "${STORE}";
+  import { packEnded } from "${RUNS}";
   import { sampleEnd } from "${SAMPLE}";
   const store = await openStore(JSON.parse(process.argv[2]));
   process.on("message", async (n) => {
-    const write = store.runs.insertFinished(Array.from({ length: n }, () => sampleEnd()));
+    const write = store.runs.insertFinished([packEnded(Array.from({ length: n }, () => sampleEnd()))]);
     const outcome = await write.then(() => "stored", (error) => error.code + " <- " + error.cause?.message);
     process.send({ outcome, count: await store.runs.count({}) });
   });
@@ -63,7 +66,7 @@ test("a lost connection to Postgres is storage_unavailable, and the next call co
   await other.connect();
   // Held by the other side, so that the store's write is surely under way when its connection goes.
   await other.query("begin; lock table runs in exclusive mode");
-  const write = store.runs.insertFinished([sampleEnd()]);
+  const write = store.runs.insertFinished([packEnded([sampleEnd()])]);
   const refusal = write.catch((error: unknown) => error);
   const ended = await untilRow(
     other,
@@ -75,7 +78,7 @@ test("a lost connection to Postgres is storage_unavailable, and the next call co
   expect(await store.meta.get("a")).toBe("b");
   const end = sampleEnd();
   const { run } = end;
-  await store.runs.insertFinished([end]);
+  await store.runs.insertFinished([packEnded([end])]);
   expect(await store.runs.find({ appNumber: run.appNumber, id: run.id })).toEqual(run);
 
   // Idle connections that go unnoticed must cost no call either.

@@ -1,8 +1,12 @@
 import { expect, test } from "vitest";
+import { uuidText } from "../../../src/kit/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Journal } from "../../../src/runs/journal.ts";
 import type { JournalEntry } from "../../../src/runs/journal.ts";
-import type { EndedRun } from "../../../src/store/runs.ts";
+import type { Transcript } from "../../../src/runs/transcript.ts";
+import { rowOf } from "../../../src/store/batch-columns.ts";
+import { findEnded } from "../../../src/store/runs.ts";
+import type { EndedBatch, EndedRun } from "../../../src/store/runs.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 
@@ -10,18 +14,28 @@ function entry(fields: Partial<EndedRun> = {}): JournalEntry {
   return { ...sampleEnd(sampleRun(), fields), transcript: null };
 }
 
+type Stored = Pick<EndedRun, "run" | "payload">;
+
+/** The runs of a batch as the database would give them back. */
+function runsIn(batch: EndedBatch): Stored[] {
+  return Array.from({ length: batch.runs.rowCount }, (_, row) => {
+    const { appNumber, id } = rowOf(batch.runs, row) as { appNumber: number; id: Uint8Array };
+    return findEnded(batch, { appNumber, id: uuidText(id) })!;
+  });
+}
+
 /** Takes batches, or refuses them while told to: a disk that fails cannot be had on demand. */
 class Shelf {
-  readonly batches: EndedRun[][] = [];
+  readonly batches: Stored[][] = [];
   isBroken = false;
   /** How many writes had deliveries among them. */
   deliveries = 0;
   readonly journal = new Journal(
     {
       runs: {
-        insertFinished: (ended: readonly EndedRun[]) => {
+        insertFinished: (ended: readonly EndedBatch[]) => {
           if (this.isBroken) return Promise.reject(new Error("the disk is full"));
-          this.batches.push([...ended]);
+          this.batches.push(ended.flatMap(runsIn));
           return Promise.resolve();
         },
       },
@@ -53,7 +67,7 @@ test("many are not left to wait, and a large pile is written in bounded batches"
   const shelf = new Shelf();
   const ids = shelf.add(4_500);
   await shelf.journal.settle();
-  expect(shelf.batches.map((batch) => batch.length)).toEqual([1_000, 2_000, 1_500]);
+  expect(shelf.batches.map((batch) => batch.length)).toEqual([1_000, 1_980, 1_520]);
   expect(shelf.ids.flat()).toEqual(ids);
 });
 
@@ -84,10 +98,41 @@ test("a run is found while it waits, by its app and id, and not once it is store
   const shelf = new Shelf();
   const [id = ""] = shelf.add(3);
   expect(shelf.journal.find(1, id)?.run.id).toBe(id);
-  expect(shelf.journal.find(2, id)).toBeUndefined();
-  expect(shelf.journal.find(1, sampleRun().id)).toBeUndefined();
+  expect(shelf.journal.find(2, id)).toBeNull();
+  expect(shelf.journal.find(1, sampleRun().id)).toBeNull();
   await shelf.journal.settle();
-  expect(shelf.journal.find(1, id)).toBeUndefined();
+  expect(shelf.journal.find(1, id)).toBeNull();
+});
+
+test("among many that wait each is found whole, with its payload and its transcript", async () => {
+  const shelf = new Shelf();
+  shelf.isBroken = true;
+  const entries = Array.from({ length: 500 }, (_, i) => {
+    const payload = samplePayload({ input: Buffer.from(`{"n":${i}}`), result: null });
+    return {
+      ...entry({ payload: i % 3 === 0 ? null : payload }),
+      transcript: i % 7 === 0 ? ({ place: i } as unknown as Transcript) : null,
+    };
+  });
+  for (const each of entries) shelf.journal.add(each);
+  const check = (): void => {
+    for (const { run, payload, transcript } of entries) {
+      const found = shelf.journal.find(1, run.id)!;
+      expect(found.run).toEqual(run);
+      expect(found.payload && Buffer.from(found.payload.input!)).toEqual(payload && payload.input);
+      expect(found.transcript).toBe(transcript);
+    }
+  };
+  check();
+  expect(shelf.journal.waiting).toBe(500);
+  // Still so when the database has refused them all.
+  const settled = shelf.journal.settle();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  check();
+  shelf.isBroken = false;
+  await settled;
+  expect(shelf.journal.waiting).toBe(0);
+  expect(shelf.batches.flat().map(({ run }) => run)).toEqual(entries.map(({ run }) => run));
 });
 
 test("somebody is told when runs with deliveries are stored, and only then", async () => {
@@ -115,5 +160,5 @@ test("arguments and results beyond 64 MiB are not kept, their records are", asyn
   // There is room again.
   shelf.journal.add(entry({ payload }));
   await shelf.journal.settle();
-  expect(shelf.batches.at(-1)?.[0]?.payload).toBe(payload);
+  expect(shelf.batches.at(-1)?.[0]?.payload?.result).toHaveLength(8 * 1024 * 1024);
 });

@@ -1,8 +1,14 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../src/kit/ids.ts";
-import { columnNames, packColumns, pickRows } from "../../../src/store/column-batch.ts";
-import { batchColumns } from "../../../src/store/sqlite/batch-columns.ts";
+import {
+  buffersOf,
+  columnNames,
+  joinBatches,
+  packColumns,
+  pickRows,
+} from "../../../src/store/column-batch.ts";
+import { batchColumns } from "../../../src/store/batch-columns.ts";
 import { arraysOf } from "../../../src/store/postgres/column-arrays.ts";
 
 type Row = {
@@ -31,15 +37,12 @@ describe("packing rows into columns", () => {
       fc.property(fc.array(row), (rows) => {
         const { rowCount, numbers, texts } = packColumns(rows, SOURCES);
         expect(rowCount).toBe(rows.length);
-        const wantedNumbers = [...rows.map((r) => r.n), ...rows.map((r) => r.n && r.n * 2)];
         expect([...numbers.values].map((value) => (Number.isNaN(value) ? null : value))).toEqual(
-          wantedNumbers,
+          rows.flatMap((r) => [r.n, r.n && r.n * 2]),
         );
-        const wantedTexts = rows.map((r) => r.t?.replaceAll("\0", "\uFFFD") ?? null);
-        expect([...texts.codes].map((code) => [null, ...texts.values][code])).toEqual([
-          ...wantedTexts,
-          ...rows.map(() => "f"),
-        ]);
+        expect([...texts.codes].map((code) => [null, ...texts.values][code])).toEqual(
+          rows.flatMap((r) => [r.t?.replaceAll("\0", "\uFFFD") ?? null, "f"]),
+        );
       }),
     );
   });
@@ -49,7 +52,7 @@ describe("packing rows into columns", () => {
     expect(packColumns(rows, SOURCES).texts).toEqual({
       names: ["t", "fixed"],
       values: ["x", "f"],
-      codes: Uint32Array.of(1, 0, 1, 2, 1, 2, 2, 2, 2, 2),
+      codes: Uint32Array.of(1, 2, 0, 2, 1, 2, 2, 2, 1, 2),
     });
   });
 
@@ -119,6 +122,24 @@ describe("blobs", () => {
     const { bytes, lengths } = packColumns(rows, WITH_BLOBS).blobs;
     expect(bytes.buffer.byteLength).toBe(10);
     expect(lengths).toEqual(Int32Array.of(3, 3, -1, -1, 2, 2));
+  });
+
+  test("rows packed apart and joined are the rows packed together, and those apart stay", () => {
+    fc.assert(
+      fc.property(fc.array(fc.array(row, { maxLength: 5 }), { minLength: 1, maxLength: 5 }), (groups) => {
+        const named = groups.map((rows, i) => rows.map((each) => ({ ...each, id: uuidv7(i) })));
+        const apart = named.map((rows) => packColumns(rows, WITH_BLOBS));
+        const joined = joinBatches(apart);
+        const together = packColumns(named.flat(), WITH_BLOBS);
+        expect(joined.rowCount).toBe(together.rowCount);
+        expect(rowsOf(joined)).toEqual(rowsOf(together));
+        // The same columns repeat, whatever codes their texts had.
+        const constants = (batch: typeof joined) => batchColumns(batch).map(({ isConstant }) => isConstant);
+        expect(constants(joined)).toEqual(constants(together));
+        structuredClone(joined, { transfer: buffersOf(joined) });
+        expect(apart.flatMap(rowsOf)).toEqual(rowsOf(together));
+      }),
+    );
   });
 
   test("some of the rows are the same rows", () => {

@@ -6,7 +6,7 @@ import { uuidv7 } from "../../../../src/kit/ids.ts";
 import { claims } from "../../../../src/store/claims.ts";
 import { deliveries } from "../../../../src/store/deliveries.ts";
 import { retention } from "../../../../src/store/retention.ts";
-import { runs } from "../../../../src/store/runs.ts";
+import { runs, packEnded } from "../../../../src/store/runs.ts";
 import { openSession } from "../../../../src/store/sqlite/session.ts";
 import type { SqliteSession } from "../../../../src/store/sqlite/session.ts";
 import { transcripts } from "../../../../src/store/transcripts.ts";
@@ -66,7 +66,7 @@ describe("with a little of everything stored", () => {
     const due = sampleRun({ webhookState: "pending" });
     const accepted = { run: queuedRun(), payload: samplePayload(), owner: null };
     const all = [...ends, sampleEnd(due, { ...kept(), delivery: sampleDelivery(due, { nextAt: 1 }) })];
-    await runs.insertFinished.run(session, runs.insertFinished.pack(all));
+    await runs.insertFinished.run(session, runs.insertFinished.pack([packEnded(all)]));
     await runs.accept.run(session, runs.accept.pack([accepted]));
   });
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { uuidBytes } from "../../../../src/kit/ids.ts";
 import type { Payload } from "../../../../src/model/payload.ts";
 import { PAYLOAD_BLOBS, packPayloads, payloads } from "../../../../src/store/payloads.ts";
-import { runs } from "../../../../src/store/runs.ts";
+import { runs, packEnded } from "../../../../src/store/runs.ts";
 import { openSession } from "../../../../src/store/sqlite/session.ts";
 import type { SqliteSession } from "../../../../src/store/sqlite/session.ts";
 import { sampleEnd, samplePayload, sampleRun } from "../../../support/sample-run.ts";
@@ -78,12 +78,12 @@ describe("rows written as columns", () => {
     const ends = Array.from({ length: 50 }, () => sampleEnd(sampleRun()));
     // No such state: the column may not be null.
     const broken = ends.map((end, i) => (i === 45 ? sampleEnd({ ...end.run, state: "?" as never }) : end));
-    await expect(runs.insertFinished.run(session, runs.insertFinished.pack(broken))).rejects.toThrow(
-      "NOT NULL",
-    );
+    await expect(
+      runs.insertFinished.run(session, runs.insertFinished.pack([packEnded(broken)])),
+    ).rejects.toThrow("NOT NULL");
     session.database.exec("rollback to operation; release operation; commit");
     for (const { run } of ends) expect(await runs.find.run(session, run)).toBeNull();
-    await runs.insertFinished.run(session, runs.insertFinished.pack(ends));
+    await runs.insertFinished.run(session, runs.insertFinished.pack([packEnded(ends)]));
     for (const { run } of ends) expect((await runs.find.run(session, run))?.id).toBe(run.id);
   });
 
@@ -105,7 +105,7 @@ describe("rows written as columns", () => {
           }),
         ),
       );
-      await runs.insertFinished.run(session, runs.insertFinished.pack(ends));
+      await runs.insertFinished.run(session, runs.insertFinished.pack([packEnded(ends)]));
       expect(await runs.find.run(session, ends[19]!.run)).toEqual(ends[19]!.run);
     }
   });
