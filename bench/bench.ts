@@ -33,7 +33,7 @@ const USAGE = `usage: npm run bench sync|cold|stream|async|deploy [-- options]
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
-  --rounds N    rounds of each measurement (default 5, quick 3; stream and async 3, quick 1; deploy 20, quick 5)
+  --rounds N    rounds of each measurement (default 5, sync 7, quick 3; stream and async 3, quick 1; deploy 20, quick 5)
   --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
@@ -63,7 +63,7 @@ async function main(): Promise<boolean> {
   const isStream = what === "stream";
   const isAsync = what === "async";
   const isLong = isStream || isAsync;
-  const [usual, quick] = what === "deploy" ? [20, 5] : isLong ? [3, 1] : [5, 3];
+  const [usual, quick] = what === "deploy" ? [20, 5] : what === "sync" ? [7, 3] : isLong ? [3, 1] : [5, 3];
   const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : 2)) * 1000;
   const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
@@ -80,7 +80,7 @@ async function main(): Promise<boolean> {
     (isLong || values.profile === undefined) &&
     (isAsync || values.database === undefined);
   if (isSound && what === "sync") {
-    return sync({ rounds, measureMs, warmUpMs: values.quick ? 500 : 1000 }, values.json);
+    return sync({ rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 }, values.json);
   }
   if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
   if (isSound && what === "deploy" && values.seconds === undefined) return deploy(rounds, values.json);

@@ -29,8 +29,14 @@ export function medianBy<T>(values: readonly T[], key: (value: T) => number): T 
 
 /** The round that stands for a subject: the median by calls per second. */
 export function medianRound(result: SubjectResult, connections: ConnectionCount): SyncRound | null {
-  if (result.status !== "measured") return null;
-  return medianBy(result.rounds[connections], (round) => round.callsPerSecond);
+  return medianBy(measuredRounds(result, connections), (round) => round.callsPerSecond);
+}
+
+function measuredRounds(
+  { status, rounds }: SubjectResult,
+  connections: ConnectionCount,
+): readonly SyncRound[] {
+  return status === "measured" ? rounds[connections] : [];
 }
 
 /** The three ratios that `npm run bench sync` is for. */
@@ -63,6 +69,7 @@ export function judgeSync(results: readonly SubjectResult[]): Verdict[] {
   ];
 }
 
+/** Of both in the same round: a machine that becomes faster or slower meanwhile changes each round alike. */
 function ratio(
   upper: SubjectResult | undefined,
   lower: SubjectResult | undefined,
@@ -70,9 +77,11 @@ function ratio(
   figure: (round: LoadResult) => number,
 ): Pick<Verdict, "value" | "spread"> {
   if (upper === undefined || lower === undefined) return { value: null, spread: null };
-  const [a, b] = [medianRound(upper, connections), medianRound(lower, connections)];
-  if (a === null || b === null) return { value: null, spread: null };
-  const others = lower.rounds[connections];
-  const perRound = upper.rounds[connections].map((round, i) => figure(round) / figure(others[i] ?? b));
-  return { value: figure(a) / figure(b), spread: [Math.min(...perRound), Math.max(...perRound)] };
+  const [uppers, lowers] = [measuredRounds(upper, connections), measuredRounds(lower, connections)];
+  const perRound = uppers.flatMap((round, i) => {
+    const other = lowers[i];
+    return other === undefined ? [] : figure(round) / figure(other);
+  });
+  const value = medianBy(perRound, (each) => each);
+  return { value, spread: value === null ? null : [Math.min(...perRound), Math.max(...perRound)] };
 }

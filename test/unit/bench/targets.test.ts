@@ -12,13 +12,13 @@ function subject(id: SubjectResult["id"], rates: readonly number[], p50Us = 100)
   return { id, name: id, note: null, status: "measured", problem: null, rounds: { 32: rounds, 1: rounds } };
 }
 
-test("targets are judged on median rounds, with the spread of the single rounds", () => {
+test("targets are judged by the median of what both did in the same round, with the spread of the rounds", () => {
   const verdicts = judgeSync([
     subject("floor", [100, 90, 200], 100),
     subject("millrace", [70, 60, 80], 130),
     subject("fastapi", [40, 41, 42]),
   ]);
-  expect(verdicts.map(({ value }) => value)).toEqual([0.7, 70 / 41, 1.3]);
+  expect(verdicts.map(({ value }) => value)).toEqual([60 / 90, 70 / 40, 1.3]);
   expect(verdicts.map(({ isMet }) => isMet)).toEqual([true, true, true]);
   expect(verdicts[0]?.spread).toEqual([0.4, 0.7]);
 });
