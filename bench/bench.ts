@@ -33,8 +33,8 @@ const USAGE = `usage: npm run bench sync|cold|stream|async|deploy [-- options]
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
-  --rounds N    rounds of each measurement (default 5, sync 7, quick 3; stream and async 3, quick 1; deploy 20, quick 5)
-  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, quick 0.7)
+  --rounds N    rounds of each measurement (sync 15, quick 3; cold 5, 3; stream and async 3, 1; deploy 20, 5)
+  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync 1, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
   --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
@@ -42,6 +42,15 @@ const USAGE = `usage: npm run bench sync|cold|stream|async|deploy [-- options]
   --json        one JSON document on stdout`;
 
 const TOP_FUNCTIONS = 12;
+
+/** Usually, and for a quick look. */
+const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
+  sync: [15, 3],
+  cold: [5, 3],
+  stream: [3, 1],
+  async: [3, 1],
+  deploy: [20, 5],
+};
 
 let isInterrupted = false;
 
@@ -63,9 +72,10 @@ async function main(): Promise<boolean> {
   const isStream = what === "stream";
   const isAsync = what === "async";
   const isLong = isStream || isAsync;
-  const [usual, quick] = what === "deploy" ? [20, 5] : what === "sync" ? [7, 3] : isLong ? [3, 1] : [5, 3];
+  const [usual, quick] = ROUNDS[what ?? ""] ?? [0, 0];
   const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
-  const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : 2)) * 1000;
+  const usualSeconds = what === "sync" ? 1 : 2;
+  const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : usualSeconds)) * 1000;
   const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
     PART_IDS.includes(part as PartId),
   );
