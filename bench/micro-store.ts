@@ -47,7 +47,7 @@ for (const [name, kept] of Object.entries(PAYLOADS)) {
     const ends = Array.from({ length: ROWS }, () => sampleEnd(sampleRun(), { payload: kept }));
     const start = performance.now();
     const batch = runs.insertFinished.pack([packEnded(ends)]);
-    port1.postMessage(batch, runs.insertFinished.movedWith(batch));
+    port1.postMessage(batch);
     const packed = performance.now();
     const received = receiveMessageOnPort(port2)?.message;
     session.database.exec("begin immediate");

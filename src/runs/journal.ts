@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../kit/log.ts";
 import { RunTally } from "../model/run-tally.ts";
-import { findEnded, packEnded } from "../store/runs.ts";
+import { discardEnded, findEnded, packEnded } from "../store/runs.ts";
 import type { EndedBatch, EndedRun } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
 import type { Transcript } from "./transcript.ts";
@@ -34,6 +34,8 @@ const FLUSH_MS = 80;
 const FLUSH_ROWS = 4_000;
 /** A write's arguments and results are copied on this thread: a megabyte takes about a millisecond. */
 const BATCH_BYTES = 1024 * 1024;
+/** A stored block with so much in it is given back at once: to the garbage collector it looks small. */
+const LARGE_BYTES = 64 * 1024;
 /** What may pile up while the database is away: about 100 MB. */
 const MAX_WAITING = 100_000;
 /** Of arguments and results among it: past this only the records are kept. */
@@ -186,6 +188,7 @@ export class Journal {
       for (const { ended, payloadBytes: bytes } of blocks) {
         this.#waiting -= ended.runs.rowCount;
         this.#payloadBytes -= bytes;
+        if (bytes >= LARGE_BYTES) discardEnded(ended);
       }
       if (blocks.some(({ ended }) => ended.deliveries !== null)) this.#onDeliveries();
       if (this.#dropped > 0) this.#log.error({ dropped: this.#dropped }, "run records were dropped");

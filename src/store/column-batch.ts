@@ -90,7 +90,7 @@ export function pickRows(batch: ColumnBatch, rows: readonly number[]): ColumnBat
   };
 }
 
-/** All rows of batches with the same columns; a copy, also of one. There must be one. */
+/** All rows of batches with the same columns, of which there must be one; a copy. */
 export function joinBatches(batches: readonly ColumnBatch[]): ColumnBatch {
   const { numbers, texts, uuids, blobs } = batches[0]!;
   return {

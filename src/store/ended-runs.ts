@@ -4,7 +4,7 @@ import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { rowOf } from "./batch-columns.ts";
-import { UUID_BYTES, joinBatches } from "./column-batch.ts";
+import { UUID_BYTES, buffersOf, joinBatches } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { packDeliveries } from "./delivery-columns.ts";
 import type { ColumnInsert } from "./operation.ts";
@@ -51,8 +51,11 @@ export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   };
 }
 
-/** All of them as one, ready to travel to the database's thread; the batches themselves stay. */
+/** All of them as one. */
 export function joinEnded(batches: readonly EndedBatch[]): EndedBatch {
+  const [only] = batches;
+  // Large payloads come alone, and are not copied for nothing.
+  if (only && batches.length === 1) return only;
   return {
     runs: joinBatches(batches.map(({ runs }) => runs)),
     payloads: joinSome(batches.map(({ payloads }) => payloads)),
@@ -64,6 +67,11 @@ export function joinEnded(batches: readonly EndedBatch[]): EndedBatch {
 function joinSome(batches: readonly (ColumnBatch | null)[]): ColumnBatch | null {
   const some = batches.filter((batch) => batch !== null);
   return some.length > 0 ? joinBatches(some) : null;
+}
+
+/** Frees the memory of a batch that nobody needs any more. */
+export function discardEnded(batch: EndedBatch): void {
+  for (const buffer of buffersOf(batch)) buffer.transfer(0);
 }
 
 /** A run among them, with its payload. */

@@ -9,14 +9,17 @@ import { pageOfApp, pageOfProject } from "./run-pages.ts";
 import type { RunFilter } from "./run-pages.ts";
 
 export type { AcceptedRun } from "./accepted-runs.ts";
-export { findEnded, packEnded } from "./ended-runs.ts";
+export { discardEnded, findEnded, packEnded } from "./ended-runs.ts";
 export type { EndedBatch, EndedRun } from "./ended-runs.ts";
 export type { RunFilter, RunPage } from "./run-pages.ts";
 
 /** Records of runs. */
 export const runs = {
-  /** Stores runs that have ended, with all that is kept of them; what is stored already stays as it is. */
-  insertFinished: packedInsert(joinEnded, endedRows),
+  /**
+   * Stores runs that have ended, with all that is kept of them; what is stored already stays as it is. Nothing
+   * moves away with it: who could not store them tries again.
+   */
+  insertFinished: { ...packedInsert(joinEnded, endedRows), movedWith: () => [] },
 
   /** Stores runs that have been accepted: queued, or running where they have an owner. */
   accept: packedInsert(packAccepted, acceptedRows),
