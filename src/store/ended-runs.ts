@@ -74,7 +74,7 @@ export function discardEnded(batch: EndedBatch): void {
   for (const buffer of buffersOf(batch)) buffer.transfer(0);
 }
 
-/** A run among them, with its payload. */
+/** A run among them, with a copy of its payload, which outlives them. */
 export function findEnded(
   { runs, payloads }: EndedBatch,
   { appNumber, id }: RunKey,
@@ -83,9 +83,12 @@ export function findEnded(
   const run = row === -1 ? null : runFromRow(rowOf(runs, row) as RunRow);
   if (run?.appNumber !== appNumber) return null;
   const payloadRow = payloads ? placeOf(payloads, id) : -1;
-  const payload =
-    payloads && payloadRow !== -1 ? payloadFromRow(rowOf(payloads, payloadRow) as PayloadRow) : null;
-  return { run, payload };
+  if (!payloads || payloadRow === -1) return { run, payload: null };
+  const { input, result, ...payload } = payloadFromRow(rowOf(payloads, payloadRow) as PayloadRow);
+  return {
+    run,
+    payload: { ...payload, input: input && Buffer.from(input), result: result && Buffer.from(result) },
+  };
 }
 
 /** The row with that id, the first of its UUIDs; -1 where there is none. */
