@@ -92,6 +92,8 @@ describe("the 202", () => {
       const test = await testService({ app: { main: MAIN, toml: ONE } });
       const id = await submit(test, "app", { n: 7 }, { functionName: "hold" });
       await until("it runs", async () => (await recordOf(test, "app", id)).status === "running");
+      // It is handed over: its code begins a moment later.
+      await until("it has begun", () => ledger(test, "app").length > 0);
       expect(ledger(test, "app")).toEqual(["7"]);
       letGo(test, "app");
       expect(await ended(test, "app", id)).toMatchObject({ status: "success", result: 7, async: true });
