@@ -1,13 +1,13 @@
 import path from "node:path";
 import type { CDPSession, Page, Request } from "playwright-core";
 import { beforeAll, expect } from "vitest";
+import { packEnded } from "../../src/store/runs.ts";
 import { sharedBrowser } from "../support/browser.ts";
 import { builtDashboard, makeOwner, openPage, signIn } from "../support/dashboard-site.ts";
 import { idAt, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { until, writeApp } from "../support/service.ts";
 import { sharedService } from "../support/shared-service.ts";
 import { verifies } from "../verifies.ts";
-import { packEnded } from "../../src/store/runs.ts";
 
 const APPS = Number(process.env["MILLRACE_SCALE_APPS"] ?? 1_000);
 const RUNS = Number(process.env["MILLRACE_SCALE_RUNS"] ?? 100_000);

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { packEnded } from "../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { inPostgres } from "../support/killable-service.ts";
 import { idAt, sampleEnd, sampleRun } from "../support/sample-run.ts";
-import { packEnded } from "../../src/store/runs.ts";
 
 const APPS = 1_000;
 const RUNS = 100_000;

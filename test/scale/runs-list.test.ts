@@ -10,11 +10,11 @@ import { RUN_STATES } from "../../src/model/run.ts";
 import type { Run, RunState } from "../../src/model/run.ts";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { packEnded } from "../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { inPostgres } from "../support/killable-service.ts";
 import { queuedRun, samplePayload, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { verifies } from "../verifies.ts";
-import { packEnded } from "../../src/store/runs.ts";
 
 /** Records in the database; what is promised is promised for ten million. */
 const RUNS = Number(process.env["MILLRACE_SCALE_RUNS"] ?? 10_000_000);

@@ -14,10 +14,10 @@ import { GAPS_MS } from "../../src/runs/webhooks/schedule.ts";
 import { SigningSecrets } from "../../src/runs/webhooks/signing-secrets.ts";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { packEnded } from "../../src/store/runs.ts";
 import type { TestDatabase } from "./databases.ts";
 import { sampleEnd, sampleRun } from "./sample-run.ts";
 import { until } from "./service.ts";
-import { packEnded } from "../../src/store/runs.ts";
 
 /** An hour in a second. */
 const SCALE = 3_600;

@@ -89,6 +89,7 @@ export function columnWriter(
       const written = inserts.map((one) => ({ ...insert(one), isRuns: one.table === "runs" }));
       const runs = written.reduce((sum, { rows, isRuns }) => sum + (isRuns ? rows : 0), 0);
       const bytes = written.reduce((sum, one) => sum + one.bytes, 0);
+      if (runs === 0 && bytes === 0) return;
       prepared(
         "usage",
         () => sql`update usage set runs = runs + ?, bytes = bytes + ? where slot = ${USAGE_SLOT}`,

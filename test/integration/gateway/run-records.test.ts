@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import { runRecord } from "../../../src/model/run-record.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { sampleEnd } from "../../support/sample-run.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -17,7 +18,6 @@ def slow():
 def fail():
     raise ValueError("no")
 `;
-import { packEnded } from "../../../src/store/runs.ts";
 
 const service = sharedService({ app: { main: MAIN } });
 

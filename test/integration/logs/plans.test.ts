@@ -1,23 +1,11 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { uuidv7 } from "../../../src/kit/ids.ts";
 import { FIRST_TAG, logIdAt } from "../../../src/model/log-line.ts";
 import { logs } from "../../../src/store/log-lines.ts";
-import { openSession } from "../../../src/store/sqlite/session.ts";
-import type { SqliteSession } from "../../../src/store/sqlite/session.ts";
 import { plansOf } from "../../support/query-plan.ts";
+import { sqliteSession } from "../../support/sqlite-session.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "millrace-plans-"));
-let session: SqliteSession;
-beforeAll(async () => {
-  session = await openSession("write", join(dir, "millrace.db"));
-});
-afterAll(async () => {
-  await session.db.destroy();
-  rmSync(dir, { recursive: true, force: true });
-});
+const session = sqliteSession();
 
 const place = logIdAt(1n, FIRST_TAG);
 const scan = { appNumber: 1, direction: "backward", limit: 10, scanLimit: 20 } as const;
@@ -28,16 +16,16 @@ test.each([
   [{ runId: uuidv7(1) }, "USING INDEX log_lines_by_run (app_number=? AND run_id=?)"],
   [{ runId: uuidv7(1), after: place }, "USING INDEX log_lines_by_run (app_number=? AND run_id=? AND id>?)"],
 ])("a scan with %j reads no more than it looks at, in order", async (query, plan) => {
-  const [steps = ""] = await plansOf(session, logs.scan, { ...scan, ...query });
+  const [steps = ""] = await plansOf(session(), logs.scan, { ...scan, ...query });
   expect(steps).toContain(`SEARCH log_lines ${plan}`);
   // What is sorted is only what has been looked at already.
   expect(steps.split("MATERIALIZE scanned")[1]?.split(";")[2]).not.toContain("B-TREE");
 });
 
 test("what is oldest is found by its age", async () => {
-  expect((await plansOf(session, logs.removeOldest, { limit: 10 }))[0]).toContain("log_lines_by_age");
-  expect((await plansOf(session, logs.expire, { before: 1, limit: 10 }))[0]).toContain(
+  expect((await plansOf(session(), logs.removeOldest, { limit: 10 }))[0]).toContain("log_lines_by_age");
+  expect((await plansOf(session(), logs.expire, { before: 1, limit: 10 }))[0]).toContain(
     "log_lines_by_age (id<?)",
   );
-  expect((await plansOf(session, logs.last, undefined))[0]).toContain("log_lines_by_age");
+  expect((await plansOf(session(), logs.last, undefined))[0]).toContain("log_lines_by_age");
 });

@@ -6,10 +6,10 @@ import type { SweeperParts } from "../../../src/runs/sweeper.ts";
 import type { EndedRun } from "../../../src/store/runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const HOUR_MS = 3600 * 1000;

@@ -4,9 +4,9 @@ import type { DeliveryAttempt, NewDelivery } from "../../../src/model/delivery.t
 import type { Run } from "../../../src/model/run.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleDelivery, sampleEnd, sampleRun } from "../../support/sample-run.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);

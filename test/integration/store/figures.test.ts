@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 

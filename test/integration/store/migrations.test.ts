@@ -9,10 +9,10 @@ import { POSTGRES_TYPES, SQLITE_TYPES } from "../../../src/store/migrations/colu
 import { createKysely as postgresKysely } from "../../../src/store/postgres/dialect.ts";
 import { createKysely as sqliteKysely } from "../../../src/store/sqlite/dialect.ts";
 import { openStore } from "../../../src/store/store.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { sampleEnd, samplePayload } from "../../support/sample-run.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 

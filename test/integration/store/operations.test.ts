@@ -2,11 +2,11 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../src/kit/ids.ts";
 import { RUN_STATES } from "../../../src/model/run.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
 import { NOW, sampleStore } from "../../support/sample-store.ts";
 import { verifies } from "../../verifies.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 

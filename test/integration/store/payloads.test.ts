@@ -4,9 +4,9 @@ import { uuidv7 } from "../../../src/kit/ids.ts";
 import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 

@@ -4,10 +4,10 @@ import type { Run } from "../../../src/model/run.ts";
 import type { EndedRun } from "../../../src/store/runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);

@@ -5,9 +5,9 @@ import { RUN_STATES } from "../../../src/model/run.ts";
 import type { RunFilter } from "../../../src/store/runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 /** Later than any clock here: ids are made in order, and grow with the time they are given. */

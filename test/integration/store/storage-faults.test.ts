@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
+import { packEnded } from "../../../src/store/runs.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { sampleEnd } from "../../support/sample-run.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 
 const databases = testDatabases();
 const scratch = mkdtempSync(join(tmpdir(), "millrace-fault-"));

@@ -1,14 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../../src/kit/ids.ts";
 import { claims } from "../../../../src/store/claims.ts";
 import { deliveries } from "../../../../src/store/deliveries.ts";
 import { retention } from "../../../../src/store/retention.ts";
-import { runs, packEnded } from "../../../../src/store/runs.ts";
-import { openSession } from "../../../../src/store/sqlite/session.ts";
-import type { SqliteSession } from "../../../../src/store/sqlite/session.ts";
+import { packEnded, runs } from "../../../../src/store/runs.ts";
 import { transcripts } from "../../../../src/store/transcripts.ts";
 import {
   queuedRun,
@@ -18,17 +13,9 @@ import {
   sampleRun,
 } from "../../../support/sample-run.ts";
 import { plansOf } from "../../../support/query-plan.ts";
+import { sqliteSession } from "../../../support/sqlite-session.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "millrace-plans-"));
-let session: SqliteSession;
-beforeAll(async () => {
-  // As the service has it: the connection that made the tables goes on to use them.
-  session = await openSession("write", join(dir, "millrace.db"));
-});
-afterAll(async () => {
-  await session.db.destroy();
-  rmSync(dir, { recursive: true, force: true });
-});
+const session = sqliteSession();
 
 type Filter = Omit<Parameters<typeof runs.list.run>[1], "appNumber" | "limit">;
 
@@ -48,7 +35,7 @@ test.each<[Filter, string]>([
     "SEARCH runs USING INDEX runs_async_cancelled (app_number=? AND id<?)",
   ],
 ])("a listing with %j reads only what it lists, in order", async (filter, plan) => {
-  expect(await plansOf(session, runs.list, { appNumber: 1, limit: 50, ...filter })).toEqual([plan]);
+  expect(await plansOf(session(), runs.list, { appNumber: 1, limit: 50, ...filter })).toEqual([plan]);
 });
 
 describe("with a little of everything stored", () => {
@@ -66,16 +53,16 @@ describe("with a little of everything stored", () => {
     const due = sampleRun({ webhookState: "pending" });
     const accepted = { run: queuedRun(), payload: samplePayload(), owner: null };
     const all = [...ends, sampleEnd(due, { ...kept(), delivery: sampleDelivery(due, { nextAt: 1 }) })];
-    await runs.insertFinished.run(session, runs.insertFinished.pack([packEnded(all)]));
-    await runs.accept.run(session, runs.accept.pack([accepted]));
+    await runs.insertFinished.run(session(), runs.insertFinished.pack([packEnded(all)]));
+    await runs.accept.run(session(), runs.accept.pack([accepted]));
   });
 
   test("reading a whole table is noticed", async () => {
-    expect((await plansOf(session, runs.count, {})).join()).toMatch(LONG);
+    expect((await plansOf(session(), runs.count, {})).join()).toMatch(LONG);
   });
 
   test("the oldest queued runs of an app are found by the index of what is unfinished", async () => {
-    const plans = await plansOf(session, claims.claim, { appNumber: 1, limit: 5, maxBytes: 1, ...LEASE });
+    const plans = await plansOf(session(), claims.claim, { appNumber: 1, limit: 5, maxBytes: 1, ...LEASE });
     expect(plans[0]).toBe(
       "SEARCH runs USING INDEX runs_unfinished (app_number=?); " +
         "SEARCH payloads USING INDEX sqlite_autoindex_payloads_1 (app_number=? AND id=?) LEFT-JOIN",
@@ -84,7 +71,7 @@ describe("with a little of everything stored", () => {
   });
 
   test("the part that holds an event is found without the parts before it", async () => {
-    const [plan] = await plansOf(session, transcripts.next, { appNumber: 1, id: uuidv7(1), after: 5 });
+    const [plan] = await plansOf(session(), transcripts.next, { appNumber: 1, id: uuidv7(1), after: 5 });
     expect(plan).toContain("(app_number=? AND id=? AND first_event>?)");
     expect(plan).toContain("SEARCH t USING COVERING INDEX sqlite_autoindex_transcripts_1");
   });
@@ -92,37 +79,37 @@ describe("with a little of everything stored", () => {
   const id = uuidv7(1);
   const cutoff = Date.now() + 1_000_000;
   test.each<[string, () => Promise<string[]>]>([
-    ["the backlog", () => plansOf(session, claims.backlog, undefined)],
-    ["recovery", () => plansOf(session, claims.recover, { owner: "new", isAlone: false })],
+    ["the backlog", () => plansOf(session(), claims.backlog, undefined)],
+    ["recovery", () => plansOf(session(), claims.recover, { owner: "new", isAlone: false })],
     [
       "recovery of one that is alone",
-      () => plansOf(session, claims.recover, { owner: "new", isAlone: true }),
+      () => plansOf(session(), claims.recover, { owner: "new", isAlone: true }),
     ],
-    ["trimming a transcript", () => plansOf(session, transcripts.trim, { appNumber: 1, id, before: 1 })],
-    ["looking for what is due", () => plansOf(session, deliveries.nextDueAt, undefined)],
-    ["claiming what is due", () => plansOf(session, deliveries.claimDue, { ...LEASE, now: 5, limit: 5 })],
-    ["listing deliveries", () => plansOf(session, deliveries.list, { projectId: "p", limit: 5 })],
+    ["trimming a transcript", () => plansOf(session(), transcripts.trim, { appNumber: 1, id, before: 1 })],
+    ["looking for what is due", () => plansOf(session(), deliveries.nextDueAt, undefined)],
+    ["claiming what is due", () => plansOf(session(), deliveries.claimDue, { ...LEASE, now: 5, limit: 5 })],
+    ["listing deliveries", () => plansOf(session(), deliveries.list, { projectId: "p", limit: 5 })],
     [
       "sending a range again",
-      () => plansOf(session, deliveries.redeliver, { projectId: "p", from: 0, to: 9, now: 5 }),
+      () => plansOf(session(), deliveries.redeliver, { projectId: "p", from: 0, to: 9, now: 5 }),
     ],
     [
       "counting a range to send again",
-      () => plansOf(session, deliveries.countRedeliverable, { projectId: "p", from: 0, to: 9 }),
+      () => plansOf(session(), deliveries.countRedeliverable, { projectId: "p", from: 0, to: 9 }),
     ],
-    ["expiry", () => plansOf(session, retention.expire, { appNumber: 1, cutoff, limit: 1 })],
+    ["expiry", () => plansOf(session(), retention.expire, { appNumber: 1, cutoff, limit: 1 })],
     [
       "removing the oldest contents",
-      () => plansOf(session, retention.removeOldest, { limit: 1, keep: "record" }),
+      () => plansOf(session(), retention.removeOldest, { limit: 1, keep: "record" }),
     ],
     [
       "removing the oldest records",
-      () => plansOf(session, retention.removeOldest, { limit: 1, keep: "nothing" }),
+      () => plansOf(session(), retention.removeOldest, { limit: 1, keep: "nothing" }),
     ],
-    ["removing old records", () => plansOf(session, retention.removeRuns, { cutoff, limit: 1 })],
-    ["removing keys", () => plansOf(session, retention.removeKeys, { before: 5, limit: 5 })],
-    ["removing deliveries", () => plansOf(session, retention.removeDeliveries, { before: 5, limit: 5 })],
-    ["counting what is stored", () => plansOf(session, retention.usage, undefined)],
+    ["removing old records", () => plansOf(session(), retention.removeRuns, { cutoff, limit: 1 })],
+    ["removing keys", () => plansOf(session(), retention.removeKeys, { before: 5, limit: 5 })],
+    ["removing deliveries", () => plansOf(session(), retention.removeDeliveries, { before: 5, limit: 5 })],
+    ["counting what is stored", () => plansOf(session(), retention.usage, undefined)],
   ])("%s reads no table from end to end", async (_, plan) => {
     const plans = await plan();
     expect(plans.length).toBeGreaterThan(0);

@@ -1,29 +1,17 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import * as fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { uuidBytes } from "../../../../src/kit/ids.ts";
 import type { Payload } from "../../../../src/model/payload.ts";
 import { PAYLOAD_BLOBS, packPayloads, payloads } from "../../../../src/store/payloads.ts";
-import { runs, packEnded } from "../../../../src/store/runs.ts";
-import { openSession } from "../../../../src/store/sqlite/session.ts";
-import type { SqliteSession } from "../../../../src/store/sqlite/session.ts";
+import { packEnded, runs } from "../../../../src/store/runs.ts";
 import { sampleEnd, samplePayload, sampleRun } from "../../../support/sample-run.ts";
+import { sqliteSession } from "../../../support/sqlite-session.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "millrace-columns-"));
-let session: SqliteSession;
-beforeAll(async () => {
-  session = await openSession("write", join(dir, "millrace.db"));
-});
-afterAll(async () => {
-  await session.db.destroy();
-  rmSync(dir, { recursive: true, force: true });
-});
+const session = sqliteSession();
 
 const bytesOf = ({ input, result }: Payload) => (input?.length ?? 0) + (result?.length ?? 0);
 const insert = (rows: Parameters<typeof packPayloads>[0]) =>
-  session.insertColumns("payloads", packPayloads(rows), PAYLOAD_BLOBS);
+  session().insertColumns("payloads", packPayloads(rows), PAYLOAD_BLOBS);
 
 /** Rows with columns that repeat, that vary, and that are missing, in numbers on both sides of a statement's. */
 const someRows = fc
@@ -45,7 +33,7 @@ describe("rows written as columns", () => {
         expect(await insert(rows)).toEqual({ rows: rows.length, bytes });
         for (const { run, payload } of rows) {
           const input = payload.input && new Uint8Array(payload.input);
-          expect(await payloads.find.run(session, run)).toEqual({ ...payload, input });
+          expect(await payloads.find.run(session(), run)).toEqual({ ...payload, input });
         }
       }),
       { numRuns: 40 },
@@ -61,8 +49,9 @@ describe("rows written as columns", () => {
         await insert(old);
         const bytes = fresh.reduce((sum, { payload }) => sum + bytesOf(payload), 0);
         expect(await insert(rows)).toEqual({ rows: fresh.length, bytes });
-        for (const { run } of old) expect((await payloads.find.run(session, run))?.input).toEqual(OLD.input);
-        for (const { run } of fresh) expect(await payloads.find.run(session, run)).not.toBeNull();
+        for (const { run } of old)
+          expect((await payloads.find.run(session(), run))?.input).toEqual(OLD.input);
+        for (const { run } of fresh) expect(await payloads.find.run(session(), run)).not.toBeNull();
       }),
       { numRuns: 40 },
     );
@@ -74,17 +63,17 @@ describe("rows written as columns", () => {
   });
 
   test("that fail take the rows before them along", async () => {
-    session.database.exec("begin immediate; savepoint operation");
+    session().database.exec("begin immediate; savepoint operation");
     const ends = Array.from({ length: 50 }, () => sampleEnd(sampleRun()));
     // No such state: the column may not be null.
     const broken = ends.map((end, i) => (i === 45 ? sampleEnd({ ...end.run, state: "?" as never }) : end));
     await expect(
-      runs.insertFinished.run(session, runs.insertFinished.pack([packEnded(broken)])),
+      runs.insertFinished.run(session(), runs.insertFinished.pack([packEnded(broken)])),
     ).rejects.toThrow("NOT NULL");
-    session.database.exec("rollback to operation; release operation; commit");
-    for (const { run } of ends) expect(await runs.find.run(session, run)).toBeNull();
-    await runs.insertFinished.run(session, runs.insertFinished.pack([packEnded(ends)]));
-    for (const { run } of ends) expect((await runs.find.run(session, run))?.id).toBe(run.id);
+    session().database.exec("rollback to operation; release operation; commit");
+    for (const { run } of ends) expect(await runs.find.run(session(), run)).toBeNull();
+    await runs.insertFinished.run(session(), runs.insertFinished.pack([packEnded(ends)]));
+    for (const { run } of ends) expect((await runs.find.run(session(), run))?.id).toBe(run.id);
   });
 
   test("of all kinds do not make statements without end", async () => {
@@ -105,8 +94,8 @@ describe("rows written as columns", () => {
           }),
         ),
       );
-      await runs.insertFinished.run(session, runs.insertFinished.pack([packEnded(ends)]));
-      expect(await runs.find.run(session, ends[19]!.run)).toEqual(ends[19]!.run);
+      await runs.insertFinished.run(session(), runs.insertFinished.pack([packEnded(ends)]));
+      expect(await runs.find.run(session(), ends[19]!.run)).toEqual(ends[19]!.run);
     }
   });
 });
