@@ -16,7 +16,7 @@ export function FormEnd({
   return (
     <>
       {Boolean(error) && (
-        <p role="alert" className="text-bad">
+        <p role="alert" className="break-words text-bad">
           {messageOf(error)}
         </p>
       )}

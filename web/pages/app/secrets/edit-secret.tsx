@@ -1,12 +1,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { FormEvent } from "react";
-import { messageOf } from "../../../api/answer.ts";
 import { SECRET_NAME, appSecretsQuery, changeAppSecret } from "../../../api/secrets.ts";
 import type { SecretMap } from "../../../api/secrets.ts";
-import { Button } from "../../../parts/button.tsx";
 import { Dialog } from "../../../parts/dialog.tsx";
 import { Field, TextField } from "../../../parts/field.tsx";
+import { FormEnd } from "../../../parts/form-end.tsx";
 import { tell } from "../../../parts/toasts.tsx";
 
 const MAX_VALUE_CHARS = 65_536;
@@ -77,17 +76,12 @@ export function EditSecret({
             The project has a secret of this name too. This app gets the one set here instead.
           </p>
         )}
-        {error && (
-          <p role="alert" className="break-words text-bad">
-            {messageOf(error)}
-          </p>
-        )}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" isBusy={isPending}>
-            {known === null ? "Add secret" : "Change secret"}
-          </Button>
-        </div>
+        <FormEnd
+          error={error}
+          action={known === null ? "Add secret" : "Change secret"}
+          isBusy={isPending}
+          onCancel={onClose}
+        />
       </form>
     </Dialog>
   );
