@@ -7,11 +7,10 @@ import { checkJson } from "./json/check-json.ts";
 import type { JsonFault } from "./json/fault.ts";
 import { OFF_THREAD_BYTES, checkJsonOffThread } from "./json/off-thread.ts";
 import { readQuery } from "./query.ts";
-import type { RunQuery } from "./query.ts";
 import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { CallRoute } from "./route.ts";
-import type { RunStarter } from "./start-run.ts";
+import type { CheckedCall, RunStarter } from "./start-run.ts";
 
 export type CallParts = {
   readonly catalog: Catalog;
@@ -25,13 +24,6 @@ type CallRequest = {
   readonly exchange: Exchange;
   readonly head: RequestHead;
   readonly route: CallRoute;
-};
-
-/** A request that may become a run. */
-type AdmittedRequest = CallRequest & {
-  readonly live: LiveApp;
-  readonly query: RunQuery;
-  readonly hasToken: boolean;
 };
 
 const NO_BODY = Buffer.alloc(0);
@@ -88,7 +80,7 @@ export class CallHandler {
     }
     const { maxBodyBytes } = live.version.config.limits;
     checkBodyHead(head, maxBodyBytes);
-    const admitted = { ...call, live, query: readQuery(route.query), hasToken };
+    const admitted: CheckedCall = { exchange, head, route, live, query: readQuery(route.query), hasToken };
     if (!hasBody(head)) return this.#starter.start(admitted, NO_BODY, []);
     if (head.isHeldBack) exchange.response.writeContinue();
     readBody(exchange.request, maxBodyBytes, (error, body) => {
@@ -98,7 +90,7 @@ export class CallHandler {
     return undefined;
   }
 
-  #check(call: AdmittedRequest, body: Buffer): void | Promise<void> {
+  #check(call: CheckedCall, body: Buffer): void | Promise<void> {
     const conclude = (fault: JsonFault | null, names: readonly string[] | null): void | Promise<void> => {
       if (fault) throw new AppError("invalid_json", { message: fault.message });
       return this.#starter.start(call, body, names);

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AppError } from "../model/errors.ts";
 import type { RunTiming } from "../runs/live-run.ts";
-import { respondError, roundMs } from "../runs/response.ts";
+import { msText, respondError } from "../runs/response.ts";
 import type { RunResponse } from "../runs/response.ts";
 import type { Cors } from "./cors.ts";
 import { isSoonOver } from "./read-body.ts";
@@ -99,6 +99,6 @@ function addAll(list: string[], headers: Readonly<Record<string, string>>): void
 }
 
 function serverTiming({ queueMs, startMs, runMs }: RunTiming): string {
-  const waits = `queue;dur=${roundMs(queueMs)}, start;dur=${roundMs(startMs)}`;
-  return runMs === null ? waits : `${waits}, run;dur=${roundMs(runMs)}`;
+  const waits = `queue;dur=${msText(queueMs)}, start;dur=${msText(startMs)}`;
+  return runMs === null ? waits : `${waits}, run;dur=${msText(runMs)}`;
 }

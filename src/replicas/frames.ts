@@ -1,3 +1,5 @@
+import { writeAscii } from "../kit/ascii.ts";
+
 /**
  * Frames of the wire and of the control connection: payload length, call id (both u32, little endian), type
  * (u8), payload. `docs/wire.md` holds the same table; a test compares it with this file and with Python's.
@@ -39,25 +41,57 @@ export function packFrame(type: number, callId: number, count?: number): Buffer 
   return frame;
 }
 
-/** The head of a CALL; the arguments' bytes follow it unchanged. */
-export function packCall(callId: number, runId: string, functionName: string, body: Buffer): Buffer {
-  const headBytes = HEAD_BYTES + 1 + RUN_ID_BYTES + functionName.length;
-  // One buffer for small bodies: a second write costs more than the copy of a few kilobytes.
-  const copied = body.length <= 8192 ? body.length : 0;
-  const frame = Buffer.allocUnsafe(headBytes + copied);
-  frame.writeUInt32LE(headBytes - HEAD_BYTES + body.length, 0);
-  frame.writeUInt32LE(callId, 4);
-  frame[8] = FRAME.CALL;
-  frame[9] = functionName.length;
-  frame.write(runId, 10, RUN_ID_BYTES, "latin1");
-  frame.write(functionName, 10 + RUN_ID_BYTES, functionName.length, "latin1");
-  if (copied > 0) body.copy(frame, headBytes);
-  return frame;
+/** What a CALL frame says. */
+export type PackedCall = {
+  readonly wireId: number;
+  readonly runId: string;
+  readonly functionName: string;
+  /** The arguments' bytes, sent unchanged. */
+  readonly body: Buffer;
+};
+
+/** The frames of many calls in as few buffers as possible; only a large body stays in its own. */
+export function packCalls(calls: readonly PackedCall[]): Buffer[] {
+  let bytes = 0;
+  for (const call of calls) bytes += headBytes(call) + (isCopied(call) ? call.body.length : 0);
+  const frames = Buffer.allocUnsafe(bytes);
+  const parts: Buffer[] = [];
+  let start = 0;
+  let at = 0;
+  for (const call of calls) {
+    at = writeHead(call, frames, at);
+    if (isCopied(call)) {
+      frames.set(call.body, at);
+      at += call.body.length;
+    } else {
+      parts.push(frames.subarray(start, at), call.body);
+      start = at;
+    }
+  }
+  if (start < at) parts.push(start === 0 ? frames : frames.subarray(start));
+  return parts;
 }
 
-/** Whether `packCall` has put the body into its frame already. */
-export function carriesBody(frame: Buffer, body: Buffer): boolean {
-  return frame.length - HEAD_BYTES === frame.readUInt32LE(0) || body.length === 0;
+/** A second write costs more than the copy of a few kilobytes. */
+function isCopied({ body }: PackedCall): boolean {
+  return body.length <= 8192;
+}
+
+function headBytes({ functionName }: PackedCall): number {
+  return HEAD_BYTES + 1 + RUN_ID_BYTES + functionName.length;
+}
+
+/** Writes all of a call's frame but its body; where that begins. */
+function writeHead(call: PackedCall, frames: Buffer, at: number): number {
+  const { wireId, runId, functionName, body } = call;
+  const end = at + headBytes(call);
+  frames.writeUInt32LE(end - at - HEAD_BYTES + body.length, at);
+  frames.writeUInt32LE(wireId, at + 4);
+  frames[at + 8] = FRAME.CALL;
+  frames[at + 9] = functionName.length;
+  frames.write(runId, at + 10, RUN_ID_BYTES, "latin1");
+  writeAscii(functionName, frames, at + 10 + RUN_ID_BYTES);
+  return end;
 }
 
 /** Thrown when the other side does not speak the protocol. */

@@ -5,7 +5,7 @@ import type { Outcome } from "../model/outcome.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started } from "./engine.ts";
 import { CallTable } from "./call-table.ts";
-import { BadFrame, FRAME, FrameReader, HEAD_BYTES, carriesBody, packCall, packFrame } from "./frames.ts";
+import { BadFrame, FRAME, FrameReader, HEAD_BYTES, packCalls, packFrame } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
 import { readLogLines } from "./log-lines.ts";
 import type { LogLine } from "./log-lines.ts";
@@ -55,8 +55,8 @@ export class Replica implements CallHolder {
   #hello: readonly FunctionSignature[] | null = null;
   #initFailure: InitFailure | null = null;
   #nextWireId = 1;
-  /** Frames of this tick. */
-  #outgoing: Buffer[] = [];
+  /** Handed over in this tick. */
+  #outgoing: Call[] = [];
   #deadline: NodeJS.Timeout | undefined;
   readonly #wireClosed = Promise.withResolvers<void>();
 
@@ -114,10 +114,7 @@ export class Replica implements CallHolder {
     call.handedAt = now;
     if (this.calls.size === 0) this.headSince = now;
     this.calls.set(call.wireId, call);
-    if (this.#outgoing.length === 0) setImmediate(() => this.#flush(wire));
-    const frame = packCall(call.wireId, call.runId, call.functionName, call.body);
-    this.#outgoing.push(frame);
-    if (!carriesBody(frame, call.body)) this.#outgoing.push(call.body);
+    if (this.#outgoing.push(call) === 1) setImmediate(() => this.#flush(wire));
   }
 
   /** Its wire ids, which only grow, near the end of their 32 bits: two days of full load. */
@@ -162,10 +159,10 @@ export class Replica implements CallHolder {
 
   /** One buffer, one write: a stream's own corking costs more a frame than the copy. */
   #flush(wire: Socket): void {
-    const frames = this.#outgoing;
-    if (frames.length === 0) return;
+    const calls = this.#outgoing;
+    if (calls.length === 0) return;
     this.#outgoing = [];
-    wire.write(frames.length === 1 ? frames[0]! : Buffer.concat(frames));
+    for (const part of packCalls(calls)) wire.write(part);
   }
 
   #read(socket: Socket, onFrame: (type: number, callId: number, payload: Buffer) => void): void {

@@ -1,3 +1,4 @@
+import { writeAscii } from "../kit/ascii.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { Misfit, Outcome } from "../model/outcome.ts";
 
@@ -55,11 +56,11 @@ export function respondError(requestId: string, error: AppError): RunResponse {
 /** Puts the result's own bytes between the two other members: they are never parsed here. */
 function envelope(runId: string, json: Buffer, runMs: number): Buffer {
   const before = `{"run_id":"${runId}","result":`;
-  const after = `,"run_time_ms":${roundMs(runMs)}}`;
+  const after = `,"run_time_ms":${msText(runMs)}}`;
   const body = Buffer.allocUnsafe(before.length + json.length + after.length);
   body.write(before, 0, "latin1");
-  json.copy(body, before.length);
-  body.write(after, before.length + json.length, "latin1");
+  body.set(json, before.length);
+  writeAscii(after, body, before.length + json.length);
   return body;
 }
 
@@ -80,9 +81,13 @@ export function isBodiless(status: number): boolean {
   return BODILESS.has(status);
 }
 
-/** Two decimals are 10 µs: finer than anybody's clock is steady. */
-export function roundMs(ms: number): number {
-  return Math.round(ms * 100) / 100;
+/** The texts of short spans. Each answer tells four, and V8 takes 150 ns to find the shortest for a fraction. */
+const HUNDREDTHS = Array.from({ length: 1000 }, (_, n) => String(n / 100));
+
+/** A span as answers tell it. Two decimals are 10 µs: finer than anybody's clock is steady. */
+export function msText(ms: number): string {
+  const hundredths = Math.round(ms * 100);
+  return HUNDREDTHS[hundredths] ?? String(hundredths / 100);
 }
 
 /** What is told of arguments that do not fit. */

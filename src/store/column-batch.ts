@@ -140,9 +140,16 @@ function joinTexts(batches: readonly ColumnBatch[]): Pick<ColumnBatch["texts"], 
       codeOf.set(value, code);
       newCodes.push(code);
     }
-    for (const end = at + texts.codes.length; at < end; at++) codes[at] = newCodes[codes[at]!]!;
+    const end = at + texts.codes.length;
+    // Runs of one app have the same texts in the same order: nothing to do.
+    if (newCodes.some((code, before) => code !== before)) recode(codes.subarray(at, end), newCodes);
+    at = end;
   }
   return { values, codes };
+}
+
+function recode(codes: Uint32Array, newCodes: readonly number[]): void {
+  for (let i = 0; i < codes.length; i++) codes[i] = newCodes[codes[i]!]!;
 }
 
 type Numbers = Float64Array | Uint32Array | Int32Array | Uint8Array;

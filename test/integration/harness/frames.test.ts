@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import path from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { FRAME, FrameReader, carriesBody, packCall, packFrame } from "../../../src/replicas/frames.ts";
+import { FRAME, FrameReader, packCalls, packFrame } from "../../../src/replicas/frames.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 
 /** Answers each line: `read` gives parts to Python's reader, `pack` and `split` use its other functions. */
@@ -146,8 +146,7 @@ test("Python finds the name, the run and the arguments of a call, small or large
   for (const body of ["", "{}", `{"text":"${"ü".repeat(10)}"}`, `{"text":"${"z".repeat(20_000)}"}`].map(
     (text) => Buffer.from(text),
   )) {
-    const head = packCall(3, runId, "a_name", body);
-    const bytes = carriesBody(head, body) ? head : Buffer.concat([head, body]);
+    const bytes = Buffer.concat(packCalls([{ wireId: 3, runId, functionName: "a_name", body }]));
     expect(readHere([bytes])).toEqual([[FRAME.CALL, 3, bytes.subarray(9).toString("hex")]]);
     const split = await peer.ask({ split: bytes.subarray(9).toString("hex") });
     expect(split).toEqual(["a_name", runId, body.toString("hex")]);

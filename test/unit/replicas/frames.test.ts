@@ -5,8 +5,7 @@ import {
   FRAME,
   FrameReader,
   HEAD_BYTES,
-  carriesBody,
-  packCall,
+  packCalls,
   packFrame,
 } from "../../../src/replicas/frames.ts";
 
@@ -77,16 +76,36 @@ test("a frame no replica would send is refused before its bytes are waited for",
   expect(() => reader.push(head)).toThrow(BadFrame);
 });
 
-test("a call carries its run, its function and its arguments unchanged", () => {
+test("calls carry their runs, their functions and their arguments unchanged, however large", () => {
   const runId = "0190a3c4-0000-7000-8000-000000000001";
-  for (const body of [Buffer.alloc(0), Buffer.from('{"n":9007199254740993}'), Buffer.alloc(10_000, 0x20)]) {
-    const head = packCall(5, runId, "run", body);
-    const bytes = carriesBody(head, body) ? head : Buffer.concat([head, body]);
-    const name = Buffer.from(`\x03${runId}run`);
-    expect(readCut(bytes, [3, HEAD_BYTES])).toEqual([
-      { type: FRAME.CALL, callId: 5, payload: Buffer.concat([name, body]).toString("hex") },
-    ]);
-  }
+  const bodies = [0, 22, 8192, 8193, 20_000];
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...bodies), { minLength: 1, maxLength: 8 }), (sizes) => {
+      const calls = sizes.map((size, i) => ({
+        wireId: i + 5,
+        runId,
+        functionName: `run${i}`,
+        body: Buffer.alloc(size, i),
+      }));
+      const bytes = Buffer.concat(packCalls(calls));
+      expect(readCut(bytes, [3, HEAD_BYTES])).toEqual(
+        calls.map(({ wireId, functionName, body }) => ({
+          type: FRAME.CALL,
+          callId: wireId,
+          payload: Buffer.concat([Buffer.from(`\x04${runId}${functionName}`), body]).toString("hex"),
+        })),
+      );
+    }),
+  );
+});
+
+test("small calls leave in one buffer, and a large body is not copied", () => {
+  const call = (body: Buffer) => ({ wireId: 1, runId: "r".repeat(36), functionName: "run", body });
+  const [small, large] = [call(Buffer.from("{}")), call(Buffer.alloc(10_000))];
+  expect(packCalls([small, small, small])).toHaveLength(1);
+  const parts = packCalls([small, large, small, small]);
+  expect(parts).toHaveLength(3);
+  expect(parts[1]).toBe(large.body);
 });
 
 test("a count travels in the payload", () => {
