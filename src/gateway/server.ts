@@ -11,6 +11,7 @@ import type { ErrorCode } from "../model/errors.ts";
 import { DocumentHandler } from "./app-document.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 import { CallHandler } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
@@ -78,7 +79,8 @@ export class Gateway {
     this.#server.on("request", onRequest);
     this.#server.on("checkContinue", onRequest);
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-      this.#exchange(request, response, randomUUID()).fail(new AppError("expectation_failed"));
+      const connection = this.#connections.of(request.socket);
+      this.#exchange(connection, request, response, randomUUID()).fail(new AppError("expectation_failed"));
     });
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) =>
       this.#onClientError(error, socket),
@@ -111,8 +113,12 @@ export class Gateway {
     await closeJsonChecker();
   }
 
-  #exchange(request: IncomingMessage, response: ServerResponse, id: string): Exchange {
-    const connection = this.#connections.of(request.socket);
+  #exchange(
+    connection: Connection,
+    request: IncomingMessage,
+    response: ServerResponse,
+    id: string,
+  ): Exchange {
     connection.latest = new Exchange(request, response, id, this.#cors, this.#onFault);
     return connection.latest;
   }
@@ -120,11 +126,12 @@ export class Gateway {
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const route = this.#router.route(request.url ?? "");
     const id = route?.kind === "call" ? uuidv7(this.#options.clock.now()) : randomUUID();
-    const exchange = this.#exchange(request, response, id);
-    exchange.attempt(() => this.#handle(exchange, route));
+    const connection = this.#connections.of(request.socket);
+    const exchange = this.#exchange(connection, request, response, id);
+    exchange.attempt(() => this.#handle(connection, exchange, route));
   }
 
-  #handle(exchange: Exchange, route: Route | null): void | Promise<void> {
+  #handle(connection: Connection, exchange: Exchange, route: Route | null): void | Promise<void> {
     const head = readHead(exchange.request);
     exchange.head = head;
     exchange.isLast = this.#isDraining;
@@ -136,7 +143,6 @@ export class Gateway {
     if (this.#isDraining && route.kind === "call") {
       throw new AppError("draining", { headers: { "retry-after": "1" } });
     }
-    const connection = this.#connections.of(exchange.request.socket);
     switch (route.kind) {
       case "call":
         return this.#calls.handle({ connection, exchange, head, route });

@@ -10,6 +10,11 @@ function residentBytes(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]) * 4096;
 }
 
+/** Room for the parent alone, whatever else the two hold by now. */
+function roomForOne(): number {
+  return residentBytes(PARENT) + residentBytes(MINE) / 2;
+}
+
 test("idle templates within their share of memory are kept", () => {
   const idle = new IdleTemplates(4 * (residentBytes(MINE) + residentBytes(PARENT)));
   const retired: number[] = [];
@@ -19,7 +24,7 @@ test("idle templates within their share of memory are kept", () => {
 });
 
 test("beyond it the oldest goes, and goes once", () => {
-  const idle = new IdleTemplates(residentBytes(PARENT) * 1.2);
+  const idle = new IdleTemplates(roomForOne());
   const retired: number[] = [];
   idle.add(MINE, () => retired.push(MINE));
   idle.add(PARENT, () => retired.push(PARENT));
@@ -28,7 +33,7 @@ test("beyond it the oldest goes, and goes once", () => {
 });
 
 test("one that works again does not count", () => {
-  const idle = new IdleTemplates(residentBytes(PARENT) * 1.2);
+  const idle = new IdleTemplates(roomForOne());
   const retired: number[] = [];
   idle.add(MINE, () => retired.push(MINE));
   idle.remove(MINE);
