@@ -6,6 +6,7 @@ import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started } from "./engine.ts";
 import { CallTable } from "./call-table.ts";
 import { BadFrame, FRAME, FrameReader, HEAD_BYTES, packCalls, packFrame } from "./frames.ts";
+import type { PackedCall } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
 import { readLogLines } from "./log-lines.ts";
 import type { LogLine } from "./log-lines.ts";
@@ -55,8 +56,8 @@ export class Replica implements CallHolder {
   #hello: readonly FunctionSignature[] | null = null;
   #initFailure: InitFailure | null = null;
   #nextWireId = 1;
-  /** Handed over in this tick. */
-  #outgoing: Call[] = [];
+  /** Handed over in this tick. Not the calls themselves: one may be withdrawn, and get another id, before it leaves. */
+  #outgoing: PackedCall[] = [];
   #deadline: NodeJS.Timeout | undefined;
   readonly #wireClosed = Promise.withResolvers<void>();
 
@@ -114,7 +115,9 @@ export class Replica implements CallHolder {
     call.handedAt = now;
     if (this.calls.size === 0) this.headSince = now;
     this.calls.set(call.wireId, call);
-    if (this.#outgoing.push(call) === 1) setImmediate(() => this.#flush(wire));
+    const { wireId, runId, functionName, body } = call;
+    const waiting = this.#outgoing.push({ wireId, runId, functionName, body });
+    if (waiting === 1) setImmediate(() => this.#flush(wire));
   }
 
   /** Its wire ids, which only grow, near the end of their 32 bits: two days of full load. */

@@ -50,6 +50,12 @@ function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[
     { name: "app-playground", to: `${app}/playground` },
     { name: "app-settings", to: `${app}/settings` },
     { name: "app-secrets", to: `${app}/secrets` },
+    {
+      name: "app-secrets-add",
+      to: `${app}/secrets`,
+      open: async (page) => await page.getByRole("button", { name: "Add secret" }).click(),
+      isState: true,
+    },
     { name: "app-danger", to: `${app}/danger` },
     { name: "app-not-found", to: `${project}/apps/none`, isState: true },
     { name: "runs", to: `${project}/runs` },

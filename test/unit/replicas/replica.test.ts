@@ -1,0 +1,55 @@
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import type { Socket } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { Call } from "../../../src/replicas/call.ts";
+import { FRAME, FrameReader } from "../../../src/replicas/frames.ts";
+import { Replica } from "../../../src/replicas/replica.ts";
+
+/** Both ends of a connection. */
+async function connection(): Promise<{ readonly here: Socket; readonly there: Socket }> {
+  const folder = mkdtempSync(path.join(tmpdir(), "wire-"));
+  const server = createServer().listen(path.join(folder, "s"));
+  await once(server, "listening");
+  const there = connect(path.join(folder, "s"));
+  const [here] = (await once(server, "connection")) as [Socket];
+  onTestFinished(async () => {
+    here.destroy();
+    there.destroy();
+    await new Promise((resolve) => server.close(resolve));
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return { here, there };
+}
+
+const NOTHING = {
+  onReady: () => {},
+  onOutcome: () => {},
+  onWithdrawn: () => {},
+  onEnding: () => {},
+  onGone: () => {},
+  onLog: () => {},
+};
+
+test("a call leaves with the id it was handed over with, even if it is in other hands by then", async () => {
+  const { here, there } = await connection();
+  const seen: number[] = [];
+  const reader = new FrameReader((type, callId) => {
+    expect(type).toBe(FRAME.CALL);
+    seen.push(callId);
+  });
+  there.on("data", (data: Buffer) => reader.push(data));
+  const replica = new Replica("r-first", 0, NOTHING);
+  replica.attach("wire", here);
+  const calls = Array.from({ length: 2 }, (_, i) => {
+    const runId = `0190a3c4-0000-7000-8000-00000000000${i}`;
+    return new Call(runId, "run", Buffer.from("{}"), { onEnd: () => {} });
+  });
+  for (const call of calls) replica.hand(call, 0);
+  // Withdrawn, and handed to another replica in the same tick.
+  calls[0]!.wireId = 77;
+  await expect.poll(() => seen).toEqual([1, 2]);
+});
