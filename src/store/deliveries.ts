@@ -1,3 +1,4 @@
+import type { ExpressionBuilder } from "kysely";
 import { uuidBytes } from "../kit/ids.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../model/delivery.ts";
 import { DELIVERY_COLUMNS, deliveryFromRow, deliveryStateCode } from "./delivery-columns.ts";
@@ -6,6 +7,7 @@ import type { Lease } from "./leases.ts";
 import { read, write } from "./operation.ts";
 import { countRedeliverable, redeliver } from "./redeliver.ts";
 import { webhookStateCode } from "./run-columns.ts";
+import type { Schema } from "./schema.ts";
 
 /** A delivery that its claimer is to attempt now. */
 export type DueDelivery = Delivery & { readonly projectId: string };
@@ -37,25 +39,34 @@ export const deliveries = {
     ): Promise<DueDelivery[]> => {
       const { db } = session;
       const { owner } = query;
+      const isFree = (eb: ExpressionBuilder<Schema, "deliveries">) =>
+        eb.or([
+          eb("owner", "is", null),
+          eb.and([eb("owner", "<>", owner), eb.not(isAlive(session, eb.ref("deliveries.owner")))]),
+        ]);
       const due = await db
         .selectFrom("deliveries")
         .select(["deliveries.id", session.sql<number | null>`length(deliveries.body)`.as("bodyBytes")])
         .where("state", "=", (eb) => eb.lit(0))
         .where("nextAt", "<=", query.now)
-        .where((eb) =>
-          eb.or([
-            eb("owner", "is", null),
-            eb.and([eb("owner", "<>", owner), eb.not(isAlive(session, eb.ref("deliveries.owner")))]),
-          ]),
-        )
+        .where(isFree)
         .orderBy("nextAt")
         .limit(query.limit)
         .modifyEnd(session.skipLocked("deliveries"))
         .execute();
       if (due.length === 0) return [];
       await renewLease(session, query);
-      const ids = fitting(due, query.maxBytes ?? Number.POSITIVE_INFINITY);
-      await db.updateTable("deliveries").set({ owner }).where("id", "in", ids).execute();
+      const taken = await db
+        .updateTable("deliveries")
+        .set({ owner })
+        .where("id", "in", fitting(due, query.maxBytes ?? Number.POSITIVE_INFINITY))
+        // Once more, now that nobody else can change them: who took one while Postgres looked has a lease that was not
+        // there when it began to look.
+        .where(isFree)
+        .returning("id")
+        .execute();
+      const ids = taken.map(({ id }) => id);
+      if (ids.length === 0) return [];
       const rows = await db
         .selectFrom("deliveries")
         .innerJoin("apps", "apps.number", "deliveries.appNumber")
