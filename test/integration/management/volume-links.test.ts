@@ -20,6 +20,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { Volumes } from "../../../src/apps/volumes/volumes.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
+import { altered } from "../../support/altered.ts";
 import { HandClock } from "../../support/identity-site.ts";
 import { until } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
@@ -232,7 +233,7 @@ test("rights end: an upload's after a day, a download's after an hour, and neith
   const grant = await volumes.offer(PROJECT, "file");
   expect(await volumes.open(uploadId)).toBeNull();
   expect(await codeOf(volumes.put(grant, 1, Readable.from([])))).toBe("not_found");
-  for (const forged of ["", "x", `${grant.slice(0, -2)}AA`]) expect(await volumes.open(forged)).toBeNull();
+  for (const forged of ["", "x", altered(grant)]) expect(await volumes.open(forged)).toBeNull();
   clock.nowMs += 3_600_000;
   expect(await volumes.open(grant)).toBeNull();
   clock.nowMs += DAY_MS;

@@ -1,27 +1,9 @@
-import { execFileSync, spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { constants, createGunzip, gunzipSync } from "node:zlib";
 import * as fc from "fast-check";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { GzipMember } from "../../../src/gateway/gzip-member.ts";
-
-// Real processes, on a machine that may be busy with other suites.
-vi.setConfig({ testTimeout: 30_000 });
-
-const text = (bytes: number) =>
-  Buffer.from("data: one message of a stream\n\n".repeat(bytes / 31 + 1)).subarray(0, bytes);
-const SIZES = [0, 1, 30, 511, 512, 513, 2048, 65_534, 65_535, 65_536, 200_000];
-const SAMPLES = [...SIZES.map(text), ...SIZES.map((size) => randomBytes(size)), text(30)];
-
-/** The member's pieces: the header, one per sample, the end. */
-function writeMember(samples: readonly Buffer[]): Buffer[] {
-  const member = new GzipMember();
-  return [member.begin(), ...samples.map((sample) => member.add(sample)), member.end()];
-}
+import { SAMPLES, text, writeMember } from "../../support/gzip-samples.ts";
 
 /** What a streaming gunzip gives for each piece before it gets the next. */
 async function gunzipByPiece(pieces: readonly Buffer[]): Promise<Buffer[]> {
@@ -88,7 +70,9 @@ test("random pieces come back", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(data, { maxLength: 10 }), async (samples) => {
       const decoded = await gunzipByPiece(writeMember(samples));
-      expect(decoded.slice(1, -1)).toEqual(samples);
+      expect(decoded.length).toBe(samples.length + 2);
+      // Compared here byte by byte: expect takes 20 times as long for the same.
+      expect(samples.findIndex((sample, i) => !decoded[i + 1]!.equals(sample))).toBe(-1);
     }),
     { numRuns: 200 },
   );
@@ -102,46 +86,4 @@ test("no piece grows by more than 5 bytes for each 64 KiB, and text of a tick sh
     );
   }
   expect(member.add(text(2048)).length).toBeLessThan(300);
-});
-
-test("Python reads it", () => {
-  const code = "import gzip, sys; sys.stdout.buffer.write(gzip.decompress(sys.stdin.buffer.read()))";
-  const out = execFileSync("python3", ["-c", code], {
-    input: Buffer.concat(writeMember(SAMPLES)),
-    maxBuffer: 2 ** 24,
-  });
-  expect(out.equals(Buffer.concat(SAMPLES))).toBe(true);
-});
-
-test("curl --compressed prints each piece before the next is sent", async () => {
-  const samples = [text(30), text(2048), randomBytes(700), text(31)];
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  const curl = spawn("curl", ["-sN", "--compressed", `http://127.0.0.1:${port}/`]);
-  try {
-    const [, response] = (await once(server, "request")) as [IncomingMessage, ServerResponse];
-    const member = new GzipMember();
-    response.writeHead(200, { "content-encoding": "gzip" });
-    response.write(member.begin());
-    const printing = curl.stdout[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-    for (const sample of samples) {
-      response.write(member.add(sample));
-      let printed = Buffer.alloc(0);
-      while (printed.length < sample.length) {
-        const next = await printing.next();
-        if (next.done) throw new Error("curl ended early");
-        printed = Buffer.concat([printed, next.value]);
-      }
-      expect(printed.equals(sample)).toBe(true);
-    }
-    const closed = once(curl, "close");
-    response.end(member.end());
-    expect(await printing.next()).toMatchObject({ done: true });
-    expect(await closed).toEqual([0, null]);
-  } finally {
-    curl.kill();
-    server.close();
-    server.closeAllConnections();
-  }
 });

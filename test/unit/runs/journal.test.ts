@@ -4,7 +4,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { Journal } from "../../../src/runs/journal.ts";
 import type { JournalEntry } from "../../../src/runs/journal.ts";
 import type { Transcript } from "../../../src/runs/transcript.ts";
-import { rowOf } from "../../../src/store/batch-columns.ts";
+import { batchColumns } from "../../../src/store/batch-columns.ts";
 import { findEnded } from "../../../src/store/runs.ts";
 import type { EndedBatch, EndedRun } from "../../../src/store/runs.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -16,17 +16,20 @@ function entry(fields: Partial<EndedRun> = {}): JournalEntry {
 
 type Stored = Pick<EndedRun, "run" | "payload">;
 
+function idsIn({ runs }: EndedBatch): string[] {
+  const { valueAt } = batchColumns(runs).find(({ name }) => name === "id")!;
+  return Array.from({ length: runs.rowCount }, (_, row) => uuidText(valueAt(row) as Uint8Array));
+}
+
 /** The runs of a batch as the database would give them back. */
 function runsIn(batch: EndedBatch): Stored[] {
-  return Array.from({ length: batch.runs.rowCount }, (_, row) => {
-    const { appNumber, id } = rowOf(batch.runs, row) as { appNumber: number; id: Uint8Array };
-    return findEnded(batch, { appNumber, id: uuidText(id) })!;
-  });
+  return idsIn(batch).map((id) => findEnded(batch, { appNumber: 1, id })!);
 }
 
 /** Takes batches, or refuses them while told to: a disk that fails cannot be had on demand. */
 class Shelf {
-  readonly batches: Stored[][] = [];
+  /** Copies, for the journal gives its memory back. */
+  readonly #written: EndedBatch[][] = [];
   isBroken = false;
   /** How many writes had deliveries among them. */
   deliveries = 0;
@@ -35,7 +38,7 @@ class Shelf {
       runs: {
         insertFinished: (ended: readonly EndedBatch[]) => {
           if (this.isBroken) return Promise.reject(new Error("the disk is full"));
-          this.batches.push(ended.flatMap(runsIn));
+          this.#written.push(structuredClone([...ended]));
           return Promise.resolve();
         },
       },
@@ -50,8 +53,12 @@ class Shelf {
     return entries.map(({ run }) => run.id);
   }
 
+  get batches(): Stored[][] {
+    return this.#written.map((ended) => ended.flatMap(runsIn));
+  }
+
   get ids(): string[][] {
-    return this.batches.map((batch) => batch.map(({ run }) => run.id));
+    return this.#written.map((ended) => ended.flatMap(idsIn));
   }
 }
 
@@ -67,7 +74,7 @@ test("many are not left to wait, and a large pile is written in bounded batches"
   const shelf = new Shelf();
   const ids = shelf.add(9_000);
   await shelf.journal.settle();
-  expect(shelf.batches.map((batch) => batch.length)).toEqual([4_000, 4_000, 1_000]);
+  expect(shelf.ids.map((batch) => batch.length)).toEqual([4_000, 4_000, 1_000]);
   expect(shelf.ids.flat()).toEqual(ids);
 });
 

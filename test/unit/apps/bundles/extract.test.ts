@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import {
   existsSync,
   mkdirSync,
@@ -156,38 +155,6 @@ test("main.py may be missing where the runtime needs none", async () => {
   await extractBundle(zip, into, { needsMain: false });
   expect(contents(into)).toEqual({ Dockerfile: "FROM x" });
 });
-
-const PYTHON = `
-import io, os, sys, zipfile
-class Pipe(io.RawIOBase):
-    def __init__(self, file): self.file = file
-    def writable(self): return True
-    def write(self, data): return self.file.write(data)
-with open(sys.argv[1], "wb") as file:
-    with zipfile.ZipFile(Pipe(file) if sys.argv[2] == "pipe" else file, "w", int(sys.argv[3])) as zip:
-        zip.writestr("main.py", "x = 1\\n" * 50000)
-        zip.mkdir("folder") if hasattr(zip, "mkdir") else zip.writestr("folder/", "")
-        with zip.open("folder/ü.bin", "w", force_zip64=True) as entry:
-            entry.write(bytes(range(256)) * 1000)
-`;
-
-test.each([
-  ["file", "0"],
-  ["file", "8"],
-  ["pipe", "0"],
-  ["pipe", "8"],
-])(
-  "a zip that Python writes to a %s by method %s is taken",
-  async (kind, method) => {
-    const { zip, into } = stored(Buffer.alloc(0));
-    const { stderr } = spawnSync("python3", ["-c", PYTHON, zip, kind, method], { encoding: "utf8" });
-    expect(stderr).toBe("");
-    expect(await extractBundle(zip, into)).toEqual({ files: 2, bytes: 556_000 });
-    expect(readFileSync(path.join(into, "main.py"), "utf8")).toBe("x = 1\n".repeat(50_000));
-    expect(readFileSync(path.join(into, "folder", "ü.bin")).at(-1)).toBe(255);
-  },
-  30_000,
-);
 
 const many = makeZip([
   MAIN,
