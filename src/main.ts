@@ -16,6 +16,8 @@ import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
 import type { ArrivalLimits } from "./gateway/server.ts";
 import { identityParts } from "./identity/identity-parts.ts";
+import { operatorRequests } from "./identity/operator-requests.ts";
+import type { OperatorRequests } from "./identity/operator-requests.ts";
 import { ensureOwner } from "./identity/owner.ts";
 import type { Owner } from "./identity/owner.ts";
 import { KeyRing } from "./identity/key-ring.ts";
@@ -91,6 +93,25 @@ export async function openInstallation(
   const tokens = new Tokens(store, keys, instanceId, steady(clock));
   const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
   return { store, seal, keys, tokens, owner };
+}
+
+/** The same while no service runs on the directory: opened for one request, and let go. */
+export async function askInstallation<T>(
+  settings: Settings,
+  ask: (requests: OperatorRequests) => T,
+): Promise<Awaited<T>> {
+  const { host, dataDir } = settings;
+  const clock = systemClock;
+  const life = new Lifecycle();
+  try {
+    const installation = await openInstallation(settings, life);
+    const apiUrl = settings.publicApiUrl ?? listenerUrl(host, settings.apiPort);
+    const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, settings.basePort);
+    const identity = identityParts(installation, clock);
+    return await ask(operatorRequests({ ...installation, ...identity, dataDir, apiUrl, baseUrl, clock }));
+  } finally {
+    await life.stop();
+  }
 }
 
 /** Builds every part from the settings and starts them in order; a failure stops what has started. */
@@ -264,7 +285,14 @@ async function start(
     "control socket",
     () =>
       openControlSocket(sockets, {
-        bootstrap: () => ({ ...owner, apiUrl, baseUrl }),
+        ...operatorRequests({
+          ...installation,
+          ...identity,
+          dataDir: settings.dataDir,
+          apiUrl,
+          baseUrl,
+          clock,
+        }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: () => inspectDatabase(settings, false),
       }),

@@ -64,6 +64,17 @@ export const COMMANDS: readonly CommandRow[] = [
   row(SERVER, "bootstrap", "make the default project and the owner's token once; print them", async (to) => {
     (await import("./commands/operate.ts")).defineBootstrap(to);
   }),
+  row(SERVER, "reset-password", "a link to choose a new password by, for who forgot theirs", async (to) => {
+    (await import("./commands/operate.ts")).defineResetPassword(to);
+  }),
+  row(
+    SERVER,
+    "rotate-keys",
+    "sign tokens with a new key; those of the key before it stay good",
+    async (to) => {
+      (await import("./commands/operate.ts")).defineRotateKeys(to);
+    },
+  ),
   row(SERVER, "backup", "save everything into one file; the service may go on meanwhile", async (to) => {
     (await import("./commands/operate.ts")).defineBackup(to);
   }),

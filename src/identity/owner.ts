@@ -32,10 +32,31 @@ export async function ensureOwner(
     role: "admin",
     expiresAt: now + YEARS_10_MS,
   });
-  // Written aside first: a crash in between leaves the old file or the new one, never half of it.
+  await keepToken(file, token);
+  return { projectId, token };
+}
+
+/** A new token for the owner, by the key that signs now; the one before goes on as long as its key does. */
+export async function renewOwner(
+  store: Store,
+  tokens: Tokens,
+  dataDir: string,
+  clock: Clock,
+): Promise<Owner> {
+  const { projectId, token: before } = await ensureOwner(store, tokens, dataDir, clock);
+  const { principal } = await tokens.verify(before);
+  const lifetime = { expiresAt: clock.now() + YEARS_10_MS, overlapMs: YEARS_10_MS };
+  const renewed =
+    principal.projectId === null ? null : await tokens.rotate(projectId, principal.accountId, lifetime);
+  if (!renewed) throw new Error("the owner's token was revoked meanwhile");
+  await keepToken(path.join(dataDir, TOKEN_FILE), renewed.token);
+  return { projectId, token: renewed.token };
+}
+
+/** Written aside first: a crash in between leaves the old file or the new one, never half of it. */
+async function keepToken(file: string, token: string): Promise<void> {
   await writeFile(`${file}.new`, `${token}\n`, { mode: 0o600 });
   await rename(`${file}.new`, file);
-  return { projectId, token };
 }
 
 async function readToken(file: string): Promise<string | null> {

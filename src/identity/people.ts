@@ -85,9 +85,9 @@ export class People {
   }
 
   /** A link by which somebody who forgot their password sets another; null for an unknown address. */
-  async resetLink(email: string): Promise<string | null> {
+  async resetLink(email: string): Promise<{ readonly person: Person; readonly link: string } | null> {
     const person = await this.#parts.store.people.findByEmail(normal(email));
-    return person && this.#parts.links.password(person);
+    return person && { person, link: this.#parts.links.password(person) };
   }
 
   /** Makes somebody a member, known or new, or changes what they are; null when no owner would be left. */

@@ -2,11 +2,10 @@ import { chmod, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import path from "node:path";
+import type { OperatorRequests } from "../identity/operator-requests.ts";
 
 /** What the command line may ask of a running service on the same machine, by name. */
-export type ControlRequests = {
-  /** The default project, its owner's token, the addresses. */
-  readonly bootstrap: () => unknown;
+export type ControlRequests = OperatorRequests & {
   /** Copies the SQLite database into a new file. */
   readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
   /** What a look at the whole database gave. */

@@ -10,6 +10,10 @@ export const TOOLS = {
     "cli.secrets": "`millrace secrets` lists, sets and unsets.",
     "cli.files": "`millrace files` lists, copies, downloads and removes.",
     "cli.accounts": "`millrace service-accounts` creates, lists, rotates and deletes.",
+    "cli.reset-password":
+      "`millrace reset-password` gives a link to choose a new password by, with the service up or down.",
+    "cli.rotate-keys":
+      "`millrace rotate-keys` has a new key sign, and leaves the owner a token that outlives the next rotation.",
     "cli.login": "Signing in keeps a profile in a file that only its owner reads.",
     "cli.init": "`millrace init` makes an app that deploys as it is, and overwrites nothing.",
     "cli.deploy": "`millrace deploy` brings a folder to a running version.",

@@ -4,7 +4,7 @@ import { session } from "../api/session.ts";
 import { Entrance } from "./entrance.tsx";
 import { NewPassword, useLinkSecret } from "./new-password.tsx";
 
-/** Where an invitation leads: its holder chooses a password and is in. */
+/** Where an invitation leads, and the link of who forgot theirs: its holder chooses a password and is in. */
 export function SetPassword() {
   const link = useLinkSecret();
   const navigate = useNavigate();
@@ -12,7 +12,7 @@ export function SetPassword() {
   return (
     <Entrance
       title="Choose a password"
-      intro="You were invited. The link works once."
+      intro="Your link works once, and signs you in."
       action="Set the password"
       onSubmit={async () => {
         await session.setPassword(link, password);

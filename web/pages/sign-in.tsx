@@ -34,6 +34,7 @@ export function SignIn() {
       />
       <Field
         label="Password"
+        hint="Forgotten? Whoever runs this installation has a link for you: millrace reset-password"
         type="password"
         autoComplete="current-password"
         required

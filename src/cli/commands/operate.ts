@@ -36,6 +36,24 @@ export function defineBootstrap(command: Command): void {
   );
 }
 
+/** `millrace reset-password` */
+export function defineResetPassword(command: Command): void {
+  withSettings(command)
+    .argument("<email>", "the address they sign in with")
+    .option(...JSON_OPTION);
+  examples(command, "millrace reset-password ada@example.com").action(
+    async (email: string, flags: ServeFlags) =>
+      (await import("../reset-password.ts")).resetPassword(email, flags),
+  );
+}
+
+/** `millrace rotate-keys` */
+export function defineRotateKeys(command: Command): void {
+  examples(withSettings(command).option(...JSON_OPTION), "millrace rotate-keys").action(
+    async (flags: ServeFlags) => (await import("../rotate-keys.ts")).rotateKeys(flags),
+  );
+}
+
 /** `millrace backup` */
 export function defineBackup(command: Command): void {
   withSettings(command)

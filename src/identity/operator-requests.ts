@@ -1,0 +1,70 @@
+import type { Clock } from "../kit/clock.ts";
+import type { Store } from "../store/store.ts";
+import type { identityParts } from "./identity-parts.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { renewOwner } from "./owner.ts";
+import type { Owner } from "./owner.ts";
+import type { Tokens } from "./tokens.ts";
+
+/** The default project, its owner's token, and where the service is reached. */
+export type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };
+
+/** A link to choose a password by; `isFirst` where nobody can sign in yet, and it makes the first person. */
+export type PasswordLink = { readonly url: string; readonly isFirst: boolean };
+
+/** The ids of the keys: the newest signs, all verify. */
+export type RotatedKeys = { readonly keys: readonly string[] };
+
+/** What the one at the machine may ask for, with the service up or down. */
+export type OperatorRequests = {
+  readonly bootstrap: () => Bootstrap;
+  /** Null for an address that nobody signs in with. */
+  readonly passwordLink: (input: { readonly email: string }) => Promise<PasswordLink | null>;
+  readonly rotateKeys: () => Promise<RotatedKeys>;
+};
+
+type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "people" | "setupLink"> & {
+  readonly store: Store;
+  readonly keys: KeyRing;
+  readonly tokens: Tokens;
+  readonly owner: Owner;
+  readonly dataDir: string;
+  readonly apiUrl: string;
+  readonly baseUrl: string;
+  readonly clock: Clock;
+};
+
+/** Answers the requests, and writes down in the default project's audit log what they change. */
+export function operatorRequests(parts: OperatorParts): OperatorRequests {
+  const { audit, people, keys, store, tokens, dataDir, apiUrl, baseUrl, clock } = parts;
+  let { owner } = parts;
+  const record = async (action: string, target: string): Promise<void> => {
+    const nobody = { principal: null, ip: "", requestId: "" };
+    await audit.record({
+      ...nobody,
+      projectId: owner.projectId,
+      action,
+      target,
+      before: null,
+      after: null,
+    });
+  };
+  return {
+    bootstrap: () => ({ ...owner, apiUrl, baseUrl }),
+    passwordLink: async ({ email }) => {
+      const setup = await parts.setupLink(baseUrl);
+      if (setup !== null) return { url: setup, isFirst: true };
+      const reset = await people.resetLink(email);
+      if (!reset) return null;
+      await record("person.password-link", reset.person.id);
+      return { url: `${baseUrl}/password#${reset.link}`, isFirst: false };
+    },
+    rotateKeys: async () => {
+      await keys.rotate();
+      // Its own token must not end with the key that signed it, which the next rotation voids.
+      owner = await renewOwner(store, tokens, dataDir, clock);
+      await record("signing-key.rotate", keys.signingKey.id);
+      return { keys: keys.publicKeys().map(({ kid }) => kid) };
+    },
+  };
+}
