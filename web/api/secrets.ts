@@ -4,41 +4,34 @@ import { ask } from "./http.ts";
 
 export type SecretMap = Readonly<Record<string, string>>;
 
+/** Whose secrets: an app's own, or with null those that every app of the project gets. */
+export type SecretHolder = { readonly projectId: string; readonly appName: string | null };
+
 /** What a secret may be called. */
 export const SECRET_NAME = /^[A-Za-z0-9_.-]{1,253}$/;
 
-/** An app's own secrets. They leave this page's memory with the page that shows them. */
-export function appSecretsQuery(projectId: string, appName: string) {
+/** The secrets of a holder. They leave this page's memory with the page that shows them. */
+export function secretsQuery(holder: SecretHolder) {
   return queryOptions({
-    queryKey: ["secrets", projectId, appName],
-    queryFn: ({ signal }) => ask<SecretMap>(appSecrets(projectId, appName), { signal }),
+    queryKey: ["secrets", holder.projectId, holder.appName],
+    queryFn: ({ signal }) => ask<SecretMap>(pathOf(holder), { signal }),
     gcTime: 0,
   });
 }
 
-/** The secrets that every app of a project gets. */
-export function projectSecretsQuery(projectId: string) {
-  return queryOptions({
-    queryKey: ["secrets", projectId],
-    queryFn: ({ signal }) => ask<SecretMap>(`/v2/projects/${projectId}/secrets`, { signal }),
-    gcTime: 0,
-  });
-}
-
-/** Sets one secret of an app, or with null takes it away; the others stay as they are by now. */
-export async function changeAppSecret(
-  projectId: string,
-  appName: string,
+/** Sets one secret of a holder, or with null takes it away; the others stay as they are by now. */
+export async function changeSecret(
+  holder: SecretHolder,
   name: string,
   value: string | null,
 ): Promise<SecretMap> {
-  const path = appSecrets(projectId, appName);
+  const path = pathOf(holder);
   // The API replaces the whole map.
   const { [name]: _, ...others } = await ask<SecretMap>(path);
   const body = value === null ? others : { ...others, [name]: value };
   return await ask<SecretMap>(path, { method: "PATCH", body });
 }
 
-function appSecrets(projectId: string, appName: string): string {
-  return `${placeOf(projectId, appName)}/secrets`;
+function pathOf({ projectId, appName }: SecretHolder): string {
+  return `${appName === null ? `/v2/projects/${projectId}` : placeOf(projectId, appName)}/secrets`;
 }

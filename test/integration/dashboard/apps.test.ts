@@ -174,9 +174,10 @@ verifies(
   "secrets are added, shown on demand, changed and removed, and one that stands over the project's says so",
   async () => {
     const { baseUrl, owner } = service().service;
+    const bearer = { authorization: `Bearer ${owner.token}` };
     await fetch(`${baseUrl}/v2/projects/${owner.projectId}/secrets`, {
       method: "PATCH",
-      headers: { authorization: `Bearer ${owner.token}`, "content-type": "application/json" },
+      headers: { ...bearer, "content-type": "application/json" },
       body: JSON.stringify({ SHARED: "of all", REGION: "here" }),
     });
     const { page, complaints } = await open("/hello/secrets");
@@ -208,6 +209,21 @@ verifies(
     await confirm(page, "Remove secret").click();
     await page.getByText("No secrets yet").waitFor();
     expect(await secrets()).toEqual({});
+
+    await page.getByRole("link", { name: "project’s settings" }).click();
+    await page.getByRole("button", { name: "Add secret" }).click();
+    await page.getByLabel("Name").fill("REGION");
+    await page.getByText("There is one of that name").waitFor();
+    await page.getByLabel("Name").fill("EVERYWHERE");
+    await page.getByLabel("Value").fill("in each app");
+    await confirm(page, "Add secret").click();
+    await page.getByText("EVERYWHERE is added.").waitFor();
+    await page.getByRole("button", { name: "Remove SHARED" }).click();
+    await confirm(page, "Remove secret").click();
+    await page.getByText("SHARED is removed.").waitFor();
+    const ofAll = await fetch(`${baseUrl}/v2/projects/${owner.projectId}/secrets`, { headers: bearer });
+    expect(await ofAll.json()).toEqual({ REGION: "here", EVERYWHERE: "in each app" });
+    expect(await seriousFaults(page)).toEqual([]);
     expect(complaints).toEqual([]);
   },
 );

@@ -4,18 +4,18 @@ import { useState } from "react";
 import type { FormEvent } from "react";
 import { messageOf } from "../../api/answer.ts";
 import { appsQuery, deleteApp, idOf } from "../../api/apps.ts";
+import { useIsOwner } from "../../api/members.ts";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
 import { tell } from "../../parts/toasts.tsx";
-import { useIsOwner } from "./is-owner.ts";
 
 /** The end of an app, once its name is typed. */
 export function AppDanger() {
   const { projectId, appName } = useParams({ from: "/gate/projects/$projectId/apps/$appName" });
   const navigate = useNavigate();
   const queries = useQueryClient();
-  const mayDelete = useIsOwner(projectId);
+  const mayDelete = useIsOwner(projectId) ?? true;
   const [typed, setTyped] = useState("");
   const { mutate, isPending, error } = useMutation({
     mutationFn: () => deleteApp(projectId, appName),

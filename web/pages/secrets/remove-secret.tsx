@@ -1,28 +1,27 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { appSecretsQuery, changeAppSecret } from "../../../api/secrets.ts";
-import { Confirm } from "../../../parts/dialog.tsx";
-import { tell, tellError } from "../../../parts/toasts.tsx";
+import { changeSecret, secretsQuery } from "../../api/secrets.ts";
+import type { SecretHolder } from "../../api/secrets.ts";
+import { Confirm } from "../../parts/dialog.tsx";
+import { tell, tellError } from "../../parts/toasts.tsx";
 
 /** Asks first: nothing else holds the value. */
 export function RemoveSecret({
-  projectId,
-  appName,
+  holder,
   name,
   isShared,
   onClose,
 }: {
-  readonly projectId: string;
-  readonly appName: string;
+  readonly holder: SecretHolder;
   readonly name: string | null;
-  /** The project has one of the same name. */
+  /** An app's, and the project has one of the same name. */
   readonly isShared: boolean;
   readonly onClose: () => void;
 }) {
   const queries = useQueryClient();
   const { mutate, isPending } = useMutation({
-    mutationFn: (chosen: string) => changeAppSecret(projectId, appName, chosen, null),
+    mutationFn: (chosen: string) => changeSecret(holder, chosen, null),
     onSuccess: (secrets, chosen) => {
-      queries.setQueryData(appSecretsQuery(projectId, appName).queryKey, secrets);
+      queries.setQueryData(secretsQuery(holder).queryKey, secrets);
       tell(`${chosen} is removed.`);
     },
     onError: tellError,

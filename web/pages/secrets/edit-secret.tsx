@@ -1,29 +1,28 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { FormEvent } from "react";
-import { SECRET_NAME, appSecretsQuery, changeAppSecret } from "../../../api/secrets.ts";
-import type { SecretMap } from "../../../api/secrets.ts";
-import { Dialog } from "../../../parts/dialog.tsx";
-import { Field, TextField } from "../../../parts/field.tsx";
-import { FormEnd } from "../../../parts/form-end.tsx";
-import { tell } from "../../../parts/toasts.tsx";
+import { SECRET_NAME, changeSecret, secretsQuery } from "../../api/secrets.ts";
+import type { SecretHolder, SecretMap } from "../../api/secrets.ts";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Field, TextField } from "../../parts/field.tsx";
+import { FormEnd } from "../../parts/form-end.tsx";
+import { tell } from "../../parts/toasts.tsx";
 
 const MAX_VALUE_CHARS = 65_536;
 
 /** The form of a new secret, or of another value for one that is there. */
 export function EditSecret({
-  projectId,
-  appName,
+  holder,
   name: known,
   own,
   shared,
   onClose,
 }: {
-  readonly projectId: string;
-  readonly appName: string;
+  readonly holder: SecretHolder;
   /** Null for a new one. */
   readonly name: string | null;
   readonly own: SecretMap;
+  /** Those of the project, which an app's own take the place of. */
   readonly shared: SecretMap;
   readonly onClose: () => void;
 }) {
@@ -33,9 +32,9 @@ export function EditSecret({
   const name = known ?? typed;
   const problem = known === null && typed !== "" ? problemOf(typed, own) : undefined;
   const { mutate, isPending, error } = useMutation({
-    mutationFn: () => changeAppSecret(projectId, appName, name, value),
+    mutationFn: () => changeSecret(holder, name, value),
     onSuccess: (secrets) => {
-      queries.setQueryData(appSecretsQuery(projectId, appName).queryKey, secrets);
+      queries.setQueryData(secretsQuery(holder).queryKey, secrets);
       onClose();
       tell(`${name} is ${known === null ? "added" : "changed"}. Replicas get it when they start.`);
     },
@@ -89,5 +88,5 @@ export function EditSecret({
 
 function problemOf(name: string, own: SecretMap): string | undefined {
   if (!SECRET_NAME.test(name)) return "Only letters, digits, . - and _ can be in a name.";
-  return Object.hasOwn(own, name) ? "This app has one of that name. Change it in the list." : undefined;
+  return Object.hasOwn(own, name) ? "There is one of that name. Change it in the list." : undefined;
 }

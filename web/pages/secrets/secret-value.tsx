@@ -1,7 +1,7 @@
 import { useState } from "react";
-import { Button } from "../../../parts/button.tsx";
-import { Copy } from "../../../parts/copy.tsx";
-import { count } from "../../../parts/format.ts";
+import { Button } from "../../parts/button.tsx";
+import { Copy } from "../../parts/copy.tsx";
+import { count } from "../../parts/format.ts";
 
 /** A longer one is cut; Copy takes the whole. */
 const MAX_CHARS = 500;
