@@ -10,7 +10,7 @@ export const DASHBOARD = {
     "dashboard.apps": "The list of apps shows what each is doing.",
     "dashboard.app-tabs": "An app's pages have addresses of their own, and its scaling can be changed.",
     "dashboard.builds": "A build's log is followed while it runs, and an earlier version put back.",
-    "dashboard.secrets": "An app's secrets are shown, added and removed.",
+    "dashboard.secrets": "Secrets of an app and of the project are shown, added, changed and removed.",
     "dashboard.logs": "An app's log is followed, searched and narrowed to a run.",
     "dashboard.playground": "A function is called from a form made of its signature, streams as they arrive.",
     "dashboard.runs": "Runs are filtered by state, mode, function and time.",
