@@ -47,7 +47,7 @@ export function SecretsCard({
       actions={
         <Button
           size="small"
-          look="primary"
+          look={appName === null ? "plain" : "primary"}
           disabled={!mayChange || !secrets}
           onClick={() => setDeed({ kind: "edit", name: null })}
         >
