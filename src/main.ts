@@ -70,7 +70,7 @@ export type ServiceOptions = {
 };
 
 /** What stands in the data directory apart from the apps: database, keys, owner. */
-export async function openInstallation(
+async function openInstallation(
   settings: Settings,
   life: Lifecycle,
   aroundStore: (store: Store) => Store = (store) => store,
@@ -328,7 +328,7 @@ function warnOfExposure({ host, publicApiUrl }: Settings, log: Log): void {
 }
 
 /** The address of a listener as somebody on this machine reaches it. */
-export function listenerUrl(host: string, port: number): string {
+function listenerUrl(host: string, port: number): string {
   if (host === "0.0.0.0") return `http://127.0.0.1:${port}`;
   return host.includes(":") ? `http://[${host === "::" ? "::1" : host}]:${port}` : `http://${host}:${port}`;
 }

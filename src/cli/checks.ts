@@ -81,6 +81,21 @@ export function checkDatabase(report: DatabaseReport | Error | null): Finding[] 
   ];
 }
 
+/** Nobody has changed the audit log, or taken something out of it. */
+export function checkAudit(report: DatabaseReport | Error | null): Finding[] {
+  if (report === null || report instanceof Error) return [];
+  const { count, brokenAt } = report.audit;
+  if (brokenAt === null)
+    return [ok("audit log", count === 1 ? "1 entry, as written" : `${count} entries, as written`)];
+  return [
+    fail(
+      "audit log",
+      `from entry ${brokenAt} on it is not as it was written`,
+      "somebody has changed the database; a backup from before tells what was there",
+    ),
+  ];
+}
+
 /** There is room for what comes. */
 export function checkDisk({ dataDir, diskReserveBytes }: Settings): Finding {
   const check = "disk";

@@ -8,6 +8,7 @@ import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 import { askService } from "./ask-service.ts";
 import {
+  checkAudit,
   checkClock,
   checkDatabase,
   checkDirectory,
@@ -41,6 +42,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkPermissions(dataDir),
     checkLock(holder, lockedBy),
     ...checkDatabase(report),
+    ...checkAudit(report),
     checkDisk(settings),
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),

@@ -1,6 +1,6 @@
-import { createHash } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import type { AuditEntry } from "../store/audit-entries.ts";
+import { NO_HASH, auditHash } from "../store/audit-chain.ts";
+import type { AuditEntry } from "../store/audit-chain.ts";
 import type { Store } from "../store/store.ts";
 import type { Principal } from "./principal.ts";
 
@@ -32,12 +32,9 @@ export type AuditRecord = {
   readonly requestId: string;
 };
 
-const NO_HASH = Buffer.alloc(32);
-const CHECK_STEP = 1000;
-
 /**
  * The audit log. Each entry's hash covers the entry and the hash before it: one that is changed or taken out later
- * breaks the chain from there on.
+ * breaks the chain from there on, which `millrace doctor` finds.
  */
 export class Audit {
   readonly #store: Store;
@@ -62,21 +59,6 @@ export class Audit {
     return (await this.#store.auditEntries.list(page)).map(fromEntry);
   }
 
-  /** The number of the first entry that does not fit the one before it; null when the chain is whole. */
-  async firstBreak(): Promise<number | null> {
-    let previous: Buffer = NO_HASH;
-    for (let number = 1; ;) {
-      const entries = await this.#store.auditEntries.from({ number, limit: CHECK_STEP });
-      for (const entry of entries) {
-        const expected = hashOf(previous, entry);
-        if (entry.number !== number || !expected.equals(entry.hash)) return number;
-        previous = expected;
-        number += 1;
-      }
-      if (entries.length < CHECK_STEP) return null;
-    }
-  }
-
   async #append(change: Change): Promise<void> {
     const { projectId, action, target, before, after, principal, ip, requestId } = change;
     const entry = JSON.stringify({
@@ -91,18 +73,10 @@ export class Audit {
     for (;;) {
       const last = await this.#store.auditEntries.last();
       const row = { number: (last?.number ?? 0) + 1, projectId, createdAt: this.#clock.now(), entry };
-      const hash = hashOf(last?.hash ?? NO_HASH, row);
+      const hash = auditHash(last?.hash ?? NO_HASH, row);
       if (await this.#store.auditEntries.append({ ...row, hash })) return;
     }
   }
-}
-
-function hashOf(
-  previous: Uint8Array,
-  { number, projectId, createdAt, entry }: Omit<AuditEntry, "hash">,
-): Buffer {
-  const text = JSON.stringify([number, projectId, createdAt, entry]);
-  return createHash("sha256").update(previous).update(text).digest();
 }
 
 function fromEntry({ number, createdAt, entry }: AuditEntry): AuditRecord {

@@ -1,24 +1,9 @@
 export const RUN_STATES = ["queued", "running", "success", "failure", "cancelled"] as const;
 export type RunState = (typeof RUN_STATES)[number];
 
-/**
- * Every legal move. A run never leaves a state that lists nothing: final is final.
- * `running → queued` happens only when the service itself stopped or died under an async run.
- */
-const NEXT: Record<RunState, readonly RunState[]> = {
-  queued: ["running", "failure", "cancelled"],
-  running: ["success", "failure", "cancelled", "queued"],
-  success: [],
-  failure: [],
-  cancelled: [],
-};
-
-export function canMove(from: RunState, to: RunState): boolean {
-  return NEXT[from].includes(to);
-}
-
+/** A run never leaves a final state. */
 export function isFinal(state: RunState): boolean {
-  return NEXT[state].length === 0;
+  return state !== "queued" && state !== "running";
 }
 
 export const WEBHOOK_STATES = ["none", "pending", "delivered", "failed"] as const;

@@ -1,8 +1,5 @@
+import type { AuditEntry } from "./audit-chain.ts";
 import { read, write } from "./operation.ts";
-import type { AuditEntriesTable } from "./schema.ts";
-
-/** One line of the audit log; `entry` is JSON, `hash` covers it and the hash before it. */
-export type AuditEntry = Readonly<AuditEntriesTable>;
 
 type AuditPage = {
   readonly projectId: string;
@@ -40,19 +37,4 @@ export const auditEntries = {
     if (before !== undefined) query = query.where("number", "<", before);
     return await query.orderBy("number", "desc").limit(limit).execute();
   }),
-
-  /** Entries of all projects from that number on, oldest first, for checking the chain. */
-  from: read(
-    async (
-      { db },
-      { number, limit }: { readonly number: number; readonly limit: number },
-    ): Promise<AuditEntry[]> =>
-      await db
-        .selectFrom("auditEntries")
-        .selectAll()
-        .where("number", ">=", number)
-        .orderBy("number")
-        .limit(limit)
-        .execute(),
-  ),
 };

@@ -6,4 +6,6 @@ export type DatabaseReport = {
   readonly migrations: readonly string[];
   /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
   readonly newestAt: number | null;
+  /** How many entries of the audit log fit, and the number of the first that does not; null when all do. */
+  readonly audit: { readonly count: number; readonly brokenAt: number | null };
 };

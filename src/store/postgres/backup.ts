@@ -1,6 +1,20 @@
 import { Client } from "pg";
+import { AuditChain } from "../audit-chain.ts";
+import type { AuditEntry } from "../audit-chain.ts";
 import type { DatabaseReport } from "../database-report.ts";
 import { UnreachableError } from "./open.ts";
+
+/** So many at a time: the log may be long. */
+const AUDIT_STEP = 10_000;
+const AUDIT_ENTRIES =
+  'select number, project_id as "projectId", created_at as "createdAt", entry, hash from audit_entries' +
+  " where number > $1 order by number limit $2";
+
+/** As a client without type parsers reads it: large integers are text. */
+type AuditRow = Omit<AuditEntry, "number" | "createdAt"> & {
+  readonly number: string;
+  readonly createdAt: string;
+};
 
 /** Says what is to be known of the database; its server looks after the rest. */
 export async function inspectPostgres(databaseUrl: string): Promise<DatabaseReport> {
@@ -19,9 +33,25 @@ export async function inspectPostgres(databaseUrl: string): Promise<DatabaseRepo
       problems: [],
       migrations: names.rows.map(({ name }) => name),
       newestAt: Number(clock.rows[0]?.now),
+      audit: await auditState(client),
     };
   } finally {
     await client.end();
+  }
+}
+
+async function auditState(client: Client): Promise<DatabaseReport["audit"]> {
+  const chain = new AuditChain();
+  // A database of an early release has no such table.
+  const place = await client.query<{ at: string | null }>("select to_regclass('audit_entries')::text as at");
+  if (!place.rows[0]?.at) return chain.state;
+  for (let after = 0; ;) {
+    const { rows } = await client.query<AuditRow>(AUDIT_ENTRIES, [after, AUDIT_STEP]);
+    for (const { number, createdAt, ...rest } of rows) {
+      after = Number(number);
+      chain.add({ ...rest, number: after, createdAt: Number(createdAt) });
+    }
+    if (rows.length < AUDIT_STEP) return chain.state;
   }
 }
 

@@ -2,10 +2,15 @@
 import { closeSync, fsyncSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
+import { AuditChain } from "../audit-chain.ts";
+import type { AuditEntry } from "../audit-chain.ts";
 import type { DatabaseReport } from "../database-report.ts";
 import type { UpkeepTask } from "./upkeep-task.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.
+
+const AUDIT_ENTRIES =
+  'select number, project_id as "projectId", created_at as "createdAt", entry, hash from audit_entries order by number';
 
 const task = workerData as UpkeepTask;
 const database = new DatabaseSync(task.path, { readOnly: !task.isAlone });
@@ -32,7 +37,17 @@ function inspect(): DatabaseReport {
     problems: problems.map(String),
     migrations: column("select name from migrations order by name").map(String),
     newestAt: typeof newest[0] === "number" ? newest[0] : null,
+    audit: auditState(),
   };
+}
+
+function auditState(): DatabaseReport["audit"] {
+  const chain = new AuditChain();
+  // A database of an early release has no such table.
+  const isThere = column("select 1 from sqlite_schema where name = 'audit_entries'").length > 0;
+  const entries = isThere ? database.prepare(AUDIT_ENTRIES).iterate() : [];
+  for (const entry of entries) chain.add(entry as AuditEntry);
+  return chain.state;
 }
 
 function column(statement: string): unknown[] {

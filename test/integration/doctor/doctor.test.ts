@@ -44,6 +44,7 @@ for (const kind of DATABASE_KINDS) {
         "lock ok",
         "database ok",
         "schema ok",
+        "audit log ok",
         "disk ok",
         "node ok",
         "python ok",
@@ -107,7 +108,7 @@ verifies("operations.doctor", "each planted fault is found, and says what to do"
   expect(of("ports")).toMatchObject({ status: "fail", message: expect.stringContaining(String(port)) });
 });
 
-test("a newer schema, a run from the future and a damaged file are each found", async () => {
+test("a newer schema, a run from the future, a forged audit entry and a damaged file are each found", async () => {
   const dataDir = path.join(scratchDirectory(), "data");
   const { fields } = await bootstrap(dataDir);
   const file = path.join(dataDir, "millrace.db");
@@ -115,6 +116,7 @@ test("a newer schema, a run from the future and a damaged file are each found", 
   const later = Date.now() + 3_600_000;
   database.exec(`
     insert into migrations (name, timestamp) values ('9999-from-the-future', '');
+    insert into audit_entries (number, created_at, entry, hash) values (1, 0, '{}', zeroblob(32));
     insert into apps (project_id, name, created_at, updated_at) values ('${fields.project_id}', 'app', 0, 0);
     insert into runs (app_number, id, version_id, function_name, method, is_async, state, attempt, created_at,
       updated_at, webhook_state) values (1, zeroblob(16), zeroblob(16), 'run', 'POST', 0, 2, 1, ${later}, 0, 0);
@@ -122,6 +124,10 @@ test("a newer schema, a run from the future and a damaged file are each found", 
   database.close();
   const newer = await doctor(dataDir);
   expect([newer.code, newer.of("schema")?.status, newer.of("clock")?.status]).toEqual([1, "fail", "warn"]);
+  expect(newer.of("audit log")).toMatchObject({
+    status: "fail",
+    message: "from entry 1 on it is not as it was written",
+  });
 
   const bytes = readFileSync(file);
   bytes.fill(0xaa, 4096, 40_960);
