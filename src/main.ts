@@ -95,7 +95,7 @@ async function openInstallation(
   return { store, seal, keys, tokens, owner };
 }
 
-/** The same while no service runs on the directory: opened for one request, and let go. */
+/** Answers the operator while no service runs on the directory: it is opened for one request, and let go. */
 export async function askInstallation<T>(
   settings: Settings,
   ask: (requests: OperatorRequests) => T,
