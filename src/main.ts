@@ -176,8 +176,9 @@ async function start(
   const target = (appNumber: number) => catalog.target(appNumber);
   const versionTarget = (appNumber: number, id: string) => catalog.versionTarget(appNumber, id);
   const retentions = () => catalog.retentions();
-  const parts = { ...settings, store, seal, log, clock, webhookAllow, target, versionTarget, retentions };
-  const runs = await startRuns(parts, life);
+  const cancelFile = (runId: string) => fileRuns.cancel(runId);
+  const wiring = { webhookAllow, target, versionTarget, retentions, cancelFile };
+  const runs = await startRuns({ ...settings, ...wiring, store, seal, log, clock }, life);
   const volumes = await life.start(
     "volumes",
     () => new Volumes({ dataDir: settings.dataDir, seal, clock, log, isDiskLow: () => runs.reserve.isLow }),
@@ -200,7 +201,7 @@ async function start(
     () => new BaseImages({ dataDir: settings.dataDir, python, onLog }),
     (started) => started.stop(),
   );
-  const fileRuns = await life.start(
+  const fileRuns: FileRuns = await life.start(
     "runs of files",
     () =>
       new FileRuns({
@@ -257,6 +258,7 @@ async function start(
         ...runs,
         port: settings.apiPort,
         catalog,
+        findApp: (place) => store.apps.find(place),
         authenticator: new Authenticator(tokens),
         seal,
         webhookAllow,

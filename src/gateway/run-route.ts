@@ -1,4 +1,5 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { App } from "../model/app.ts";
 import { AppError } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
 import type { Canceller } from "../runs/cancel.ts";
@@ -15,6 +16,8 @@ import { sendInput, sendRecord, sendResult } from "./run-views.ts";
 
 export type RunParts = {
   readonly catalog: Catalog;
+  /** An app that may serve nothing: files run in such ones. */
+  readonly findApp: (place: { readonly projectId: string; readonly name: string }) => Promise<App | null>;
   readonly authenticator: Authenticator;
   readonly lookup: RunLookup;
   readonly canceller: Canceller;
@@ -27,7 +30,7 @@ type RunRequest = {
   readonly route: RunRoute;
 };
 
-type AppRunRequest = RunRequest & { readonly live: LiveApp };
+type AppRunRequest = RunRequest & { readonly app: App };
 
 const METHODS: Record<RunAction, "GET" | "POST"> = {
   record: "GET",
@@ -50,38 +53,40 @@ export class RunHandler {
 
   async handle(request: RunRequest): Promise<void> {
     const { connection, exchange, head, route } = request;
-    const { catalog, authenticator } = this.#parts;
-    await authenticator.admit(connection, head.authorization, route.projectId);
-    const live = catalog.find(route.projectId, route.appName);
-    if (!live) throw new AppError("app_not_found");
+    const { catalog, findApp, authenticator } = this.#parts;
+    const { projectId, appName: name } = route;
+    await authenticator.admit(connection, head.authorization, projectId);
+    const live = catalog.find(projectId, name);
+    const app = live?.app ?? (await findApp({ projectId, name }));
+    if (!app) throw new AppError("app_not_found");
     const method = METHODS[route.action];
     if (exchange.request.method !== method) {
       throw new AppError("method_not_allowed", { headers: { allow: method } });
     }
-    await this.#act({ ...request, live });
+    await this.#act({ ...request, app }, live);
   }
 
-  async #act(request: AppRunRequest): Promise<void> {
-    const { exchange, route, live } = request;
+  async #act(request: AppRunRequest, live: LiveApp | undefined): Promise<void> {
+    const { exchange, route, app } = request;
     switch (route.action) {
       case "record":
-        return await sendRecord(exchange, await this.#find(request), live.app);
+        return await sendRecord(exchange, await this.#find(request), app);
       case "input":
         return sendInput(exchange, await this.#find(request));
       case "result":
-        return await this.#result(request);
+        return await this.#result(request, serving(live));
       case "events":
-        return await this.#events(request);
+        return await this.#events(request, serving(live));
       case "cancel":
-        await this.#parts.canceller.cancel({ appNumber: live.app.number, id: route.runId });
+        await this.#parts.canceller.cancel({ appNumber: app.number, id: route.runId });
         return exchange.answerJson(202, { run_id: route.runId });
       default:
         return route.action satisfies never;
     }
   }
 
-  async #result(request: AppRunRequest): Promise<void> {
-    const { exchange, head, live } = request;
+  async #result(request: AppRunRequest, live: LiveApp): Promise<void> {
+    const { exchange, head } = request;
     const waitSeconds = preferredWait(head.prefer);
     const known = await (waitSeconds ? this.#findEnded(request, waitSeconds) : this.#find(request));
     const applied = waitSeconds === null ? {} : { "preference-applied": `wait=${waitSeconds}` };
@@ -93,8 +98,8 @@ export class RunHandler {
     exchange.answerJson(202, { run_id: id, status: state }, { ...RETRY_AFTER, ...applied });
   }
 
-  async #events(request: AppRunRequest): Promise<void> {
-    const { exchange, head, live } = request;
+  async #events(request: AppRunRequest, live: LiveApp): Promise<void> {
+    const { exchange, head } = request;
     const { lastEventId } = head;
     if (lastEventId !== null && !EVENT_NUMBER.test(lastEventId)) {
       throw new AppError("bad_request", { message: "Last-Event-ID is the number of an event." });
@@ -110,19 +115,19 @@ export class RunHandler {
     await answer.send(await this.#find(request));
   }
 
-  async #find({ live, route }: AppRunRequest): Promise<KnownRun> {
-    const known = await this.#parts.lookup.find({ appNumber: live.app.number, id: route.runId });
+  async #find({ app, route }: AppRunRequest): Promise<KnownRun> {
+    const known = await this.#parts.lookup.find({ appNumber: app.number, id: route.runId });
     if (!known) throw new AppError("run_not_found");
     return known;
   }
 
   /** The run when it has ended, or as it stands after that time. */
-  async #findEnded({ exchange, live, route }: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
+  async #findEnded({ exchange, app, route }: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
     const patience = new AbortController();
     const timer = setTimeout(() => patience.abort(), waitSeconds * 1000);
     exchange.response.once("close", () => patience.abort());
     try {
-      const key = { appNumber: live.app.number, id: route.runId };
+      const key = { appNumber: app.number, id: route.runId };
       const known = await this.#parts.lookup.findEnded(key, patience.signal);
       if (!known) throw new AppError("run_not_found");
       return known;
@@ -130,4 +135,9 @@ export class RunHandler {
       clearTimeout(timer);
     }
   }
+}
+
+function serving(live: LiveApp | undefined): LiveApp {
+  if (!live) throw new AppError("app_not_found");
+  return live;
 }

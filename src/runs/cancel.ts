@@ -16,6 +16,16 @@ const TRY_MS = 50;
 const PAGE = 100;
 const ORPHAN = new AppError("app_not_found", { message: "The app was deleted before the run began." });
 
+export type CancellerParts = {
+  readonly lookup: RunLookup;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly onDeliveries: () => void;
+  readonly target: (appNumber: number) => RunTarget | null;
+  /** Ends the run of a file that is under way here; false when there is none. */
+  readonly cancelFile: (runId: string) => boolean;
+};
+
 /** Ends runs from outside, wherever they are. */
 export class Canceller {
   /** Runs that ended in the queue. */
@@ -25,19 +35,15 @@ export class Canceller {
   readonly #clock: Clock;
   readonly #onDeliveries: () => void;
   readonly #target: (appNumber: number) => RunTarget | null;
+  readonly #cancelFile: (runId: string) => boolean;
 
-  constructor(
-    lookup: RunLookup,
-    store: Store,
-    clock: Clock,
-    onDeliveries: () => void,
-    target: (appNumber: number) => RunTarget | null,
-  ) {
+  constructor({ lookup, store, clock, onDeliveries, target, cancelFile }: CancellerParts) {
     this.#lookup = lookup;
     this.#store = store;
     this.#clock = clock;
     this.#onDeliveries = onDeliveries;
     this.#target = target;
+    this.#cancelFile = cancelFile;
   }
 
   /** Throws for a run that is not there, or has ended. */
@@ -50,6 +56,7 @@ export class Canceller {
         known.live.cancel();
         return;
       }
+      if (this.#cancelFile(key.id)) return;
       const cancelled = new AppError("cancelled");
       if (known.run.state === "queued" && (await this.#endQueued(known, cancelled, "cancelled"))) return;
       await sleep(TRY_MS);

@@ -36,6 +36,8 @@ export type RunsParts = {
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** How long each app wants its results kept. */
   readonly retentions: () => readonly { readonly appNumber: number; readonly retentionMs: number }[];
+  /** Ends the run of a file that is under way here; false when there is none. */
+  readonly cancelFile: (runId: string) => boolean;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly dataDir: string;
@@ -44,7 +46,7 @@ export type RunsParts = {
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, seal, log, clock, webhookAllow, target, versionTarget } = parts;
+  const { store, seal, log, clock, webhookAllow, target, versionTarget, cancelFile } = parts;
   // Among services that share a database, this one until it ends.
   const owner = randomUUID();
   // Deliveries are due by a clock that cannot be set: a wrong date neither delays nor repeats one.
@@ -91,7 +93,14 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   const executor = new Executor({ clock, store, partWriter }, lightKeeper);
   const lookup = new RunLookup(executor, journal, store);
-  const canceller = new Canceller(lookup, store, steadyClock, onDeliveries, target);
+  const canceller = new Canceller({
+    lookup,
+    store,
+    clock: steadyClock,
+    onDeliveries,
+    target,
+    cancelFile,
+  });
   const dispatcher = new Dispatcher({
     store,
     executor,

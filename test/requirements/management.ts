@@ -74,6 +74,7 @@ export const MANAGEMENT = {
     "run-once.app": "create-run-app makes an app for running a file once.",
     "run-once.base-image": 'base-image answers {"status":"ready","digest"}.',
     "run-once.run": 'The multipart run answers exactly 200 {"runId"} and runs the file.',
+    "run-once.cancel": "Cancel ends a file's run with all it has started.",
     "run-once.status": "On the runs route such a run is success or failed.",
   }),
   ...section("seed: States; contract 4: Run", {

@@ -57,7 +57,7 @@ export function startedRun(
 }
 
 /** How a file's run ended: by itself, or from outside. */
-export type FileRunEnd = KeptEnd | "timed_out" | "interrupted";
+export type FileRunEnd = KeptEnd | "timed_out" | "cancelled" | "interrupted";
 
 /** The record with its end. */
 export function endedRun(run: Run, end: FileRunEnd, now: number): Run {

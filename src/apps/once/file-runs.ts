@@ -67,6 +67,8 @@ export class FileRuns {
   readonly #parts: FileRunsParts;
   readonly #dir: string;
   readonly #running = new Set<Promise<void>>();
+  /** What ends each of those whose process is there, by the run's id. */
+  readonly #cancels = new Map<string, AbortController>();
   readonly #stopping = new AbortController();
   /** With those that are still arriving. */
   #count = 0;
@@ -123,6 +125,13 @@ export class FileRuns {
     }
   }
 
+  /** Ends one with all it has started; false when none of that id is under way here. */
+  cancel(runId: string): boolean {
+    const cancel = this.#cancels.get(runId);
+    cancel?.abort();
+    return cancel !== undefined;
+  }
+
   /** No new ones; resolves when those under way have ended. */
   async drain(): Promise<void> {
     this.#isClosed = true;
@@ -145,15 +154,19 @@ export class FileRuns {
   /** To its end, written down; never rejects. */
   async #run(ready: ReadyRun): Promise<void> {
     const { run, folder } = ready;
-    const end = await this.#execute(ready).catch((error: unknown): FileRunEnd => {
+    const cancel = new AbortController();
+    this.#cancels.set(run.id, cancel);
+    const end = await this.#execute(ready, cancel.signal).catch((error: unknown): FileRunEnd => {
       this.#parts.log.error({ err: error, runId: run.id }, "a file could not be run");
       return "interrupted";
     });
+    // From here on it is too late to cancel it.
+    this.#cancels.delete(run.id);
     await this.#remove(folder);
     await this.#keepEnd(endedRun(run, end, this.#parts.clock.now()));
   }
 
-  async #execute({ run, app, file, data, folder }: ReadyRun): Promise<FileRunEnd> {
+  async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
     const { python, configOf, onLog } = this.#parts;
     const { scaling } = configOf(app.number) ?? defaultConfig();
     const { environment } = file;
@@ -173,8 +186,9 @@ export class FileRuns {
         onLog({ ...where, replicaId: run.id, runId: run.id, stream, text }),
     };
     try {
-      return await runKept(python, kept, AbortSignal.any([late, this.#stopping.signal]));
+      return await runKept(python, kept, AbortSignal.any([late, cancelled, this.#stopping.signal]));
     } catch (error) {
+      if (cancelled.aborted) return "cancelled";
       if (this.#stopping.signal.aborted) return "interrupted";
       if (late.aborted) return "timed_out";
       throw error;

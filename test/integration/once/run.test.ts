@@ -160,6 +160,28 @@ test("a file that takes longer than its app's grace period is ended, with all it
   expect(foldersOf(service)).toEqual([]);
 });
 
+verifies(
+  "run-once.cancel",
+  "a file that is cancelled ends with all it started, and others go on",
+  async () => {
+    const service = await testService();
+    const client = new OnceClient(service, "cancelled");
+    const long = { "main.py": `${DAEMON}\ntime.sleep(60)` };
+    const [runId, other] = [
+      await client.run("filename=main.py", long),
+      await client.run("filename=main.py", { "main.py": "import time\ntime.sleep(3)" }),
+    ];
+    await until("it runs", () => service.logs.some(({ text }) => text === "ready"));
+    const cancel = async () => await service.ofRun("cancelled", runId, "cancel", { method: "POST" });
+    expect((await cancel()).status).toBe(202);
+    expect(await client.ended(runId)).toMatchObject({ status: "failed", error: { code: "cancelled" } });
+    expect((await client.find(other)).status).toBe("running");
+    expect((await cancel()).json.code).toBe("run_finished");
+    expect((await client.ended(other)).status).toBe("success");
+    expect([processesIn(path.join(service.settings.dataDir, "once")), foldersOf(service)]).toEqual([[], []]);
+  },
+);
+
 test("a service that stops ends the files that run, and says so in their records", async () => {
   const service = await testService({}, { shutdownGrace: "0s" });
   const client = new OnceClient(service, "stopping");
