@@ -25,6 +25,8 @@ if os.fork() == 0:
         os.close(1); os.close(2); time.sleep(300)
     os._exit(0)
 "`,
+  // The daemon's own line may come after its parents have gone.
+  "until [ $(wc -l < pids) = 2 ]; do sleep 0.05; done",
   "echo lingering",
   "sleep 300",
 ].join("\n");
