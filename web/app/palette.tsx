@@ -53,7 +53,8 @@ export function Palette({
     <dialog
       ref={dialog}
       aria-label="Go to"
-      onClose={onClose}
+      // Told a moment later: by then it may be open again.
+      onClose={({ currentTarget }) => !currentTarget.open && onClose()}
       onClick={(event) => event.target === dialog.current && onClose()}
       className="mx-auto mt-[12vh] w-[calc(100vw-2rem)] max-w-xl overflow-hidden rounded-xl border border-line bg-raised p-0 text-ink shadow-xl backdrop:bg-black/45"
     >

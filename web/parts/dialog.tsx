@@ -27,7 +27,8 @@ export function Dialog({
     <dialog
       ref={ref}
       aria-label={title}
-      onClose={onClose}
+      // Told a moment later: by then it may be open again.
+      onClose={({ currentTarget }) => !currentTarget.open && onClose()}
       onClick={(event) => event.target === ref.current && onClose()}
       className="m-auto w-[calc(100vw-2rem)] rounded-xl border border-line bg-raised p-0 text-ink shadow-xl backdrop:bg-black/45"
       style={{ maxWidth: width }}
