@@ -221,25 +221,29 @@ describe("names that are dangerous elsewhere", () => {
 });
 
 describe("large bodies", () => {
-  const elapsedMs = (body: Buffer) => {
-    const startedAt = performance.now();
-    expect(checkJson(body)).toBeNull();
-    return performance.now() - startedAt;
+  /** Of this thread's processor, and the best of three: neither other processes nor the garbage of other tests count. */
+  const spentMs = (body: Buffer): number => {
+    const tries = Array.from({ length: 3 }, () => {
+      const before = process.threadCpuUsage();
+      expect(checkJson(body)).toBeNull();
+      return process.threadCpuUsage(before).user / 1000;
+    });
+    return Math.min(...tries);
   };
 
   test("the time for many keys grows with their number, not with its square", () => {
     const body = (count: number) => Buffer.from(withKeys(numberedKeys(count)));
-    elapsedMs(body(10_000));
+    spentMs(body(10_000));
     // Ten times the keys; a square would make it a hundred times.
-    const few = Math.max(elapsedMs(body(30_000)), 1);
-    expect(elapsedMs(body(300_000))).toBeLessThan(few * 50);
+    const few = Math.max(spentMs(body(30_000)), 1);
+    expect(spentMs(body(300_000))).toBeLessThan(few * 50);
   });
 
   test("long keys of one length do not collide", () => {
     const stem = "k".repeat(17_000);
     const body = Buffer.from(withKeys(Array.from({ length: 1500 }, (_, i) => `"${stem}${1000 + i}"`)));
     // 0.1 s by digest; by V8's own hash of such strings 1.8 s on the same machine.
-    expect(elapsedMs(body)).toBeLessThan(900);
+    expect(spentMs(body)).toBeLessThan(900);
   });
 
   test("an array of a million elements passes", () => {
