@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { Catalog } from "./apps/catalog.ts";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { Deployer } from "./apps/deploys/deployer.ts";
@@ -24,11 +23,13 @@ import { KeyRing } from "./identity/key-ring.ts";
 import { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/address-ranges.ts";
 import { systemClock } from "./kit/clock.ts";
+import type { Clock } from "./kit/clock.ts";
 import { steady } from "./kit/steady-clock.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { Seal, loadMasterKey } from "./kit/seal.ts";
+import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { isLoopback } from "./management/operator.ts";
 import { Management } from "./management/server.ts";
@@ -67,15 +68,17 @@ export type ServiceOptions = {
   readonly webDir?: string;
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
   readonly aroundStore?: (store: Store) => Store;
+  /** The time of everything but what runs in threads and in Python; a test moves it. */
+  readonly clock?: Clock;
 };
 
 /** What stands in the data directory apart from the apps: database, keys, owner. */
 async function openInstallation(
   settings: Settings,
+  clock: Clock,
   life: Lifecycle,
   aroundStore: (store: Store) => Store = (store) => store,
 ): Promise<{ store: Store; seal: Seal; keys: KeyRing; tokens: Tokens; owner: Owner }> {
-  const clock = systemClock;
   await life.start(
     "directory lock",
     () => lockDirectory(settings.dataDir),
@@ -104,7 +107,7 @@ export async function askInstallation<T>(
   const clock = systemClock;
   const life = new Lifecycle();
   try {
-    const installation = await openInstallation(settings, life);
+    const installation = await openInstallation(settings, clock, life);
     const apiUrl = settings.publicApiUrl ?? listenerUrl(host, settings.apiPort);
     const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, settings.basePort);
     const identity = identityParts(installation, clock);
@@ -127,13 +130,12 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog, arrival, webDir, aroundStore }: ServiceOptions,
+  { log, onAppLog, arrival, webDir, aroundStore, clock = systemClock }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
-  const clock = systemClock;
   const { host } = settings;
   const python = await findInterpreter(settings.python);
-  const installation = await openInstallation(settings, life, aroundStore);
+  const installation = await openInstallation(settings, clock, life, aroundStore);
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
   await life.start(
@@ -146,7 +148,7 @@ async function start(
     () => Home.open(sockets),
     (opened) => opened.close(),
   );
-  const engine = processEngine(python.path);
+  const engine = processEngine(python.path, clock);
   const logBook = await life.start(
     "apps' logs",
     () => LogBook.open({ store, clock, log }),
@@ -269,8 +271,7 @@ async function start(
       management.setReady(false);
       server.startDraining();
       runs.dispatcher.stop();
-      const drained = Promise.all([catalog.drain(), fileRuns.drain()]);
-      await Promise.race([drained, sleep(settings.shutdownGraceMs, undefined, { ref: false })]);
+      await within(settings.shutdownGraceMs, Promise.all([catalog.drain(), fileRuns.drain()]), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },

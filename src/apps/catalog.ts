@@ -1,4 +1,3 @@
-import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import type { App, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
@@ -22,7 +21,6 @@ export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
 
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
-  readonly clock: Clock;
 };
 
 /** Every app that takes calls, found by project and name without touching the database. */
@@ -120,7 +118,7 @@ export class Catalog {
     if (!traffic) return null;
     const open = traffic.find(versionId) ?? (await this.#reopen(traffic, versionId));
     if (!open || open.pool.hasFailedToStart) return traffic.current.live.target;
-    open.usedAt = performance.now();
+    open.usedAt = this.#parts.clock.monotonic();
     return open.live.target;
   }
 

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Clock, Timer } from "../kit/clock.ts";
 import type { RunTiming } from "../runs/live-run.ts";
 import { STREAM_TYPE } from "../runs/response.ts";
 import { SseBuffer } from "../runs/sse.ts";
@@ -9,6 +10,7 @@ export type StreamOptions = {
   readonly sse: "auto" | "wrap";
   readonly isGzip: boolean;
   readonly stallSeconds: number;
+  readonly clock: Clock;
 };
 
 const HEARTBEAT_MS = 15_000;
@@ -22,7 +24,8 @@ export class EventStream {
   readonly #response: ServerResponse;
   readonly #stallMs: number;
   readonly #gzip: GzipMember | null;
-  #heartbeat: NodeJS.Timeout | undefined;
+  readonly #clock: Clock;
+  #heartbeat: Timer | null = null;
   #isOver = false;
   isOpen = false;
   /** Bytes wait for the caller to take them. */
@@ -32,6 +35,7 @@ export class EventStream {
   constructor(exchange: Exchange, options: StreamOptions, onDrain: () => void) {
     this.#exchange = exchange;
     this.#response = exchange.response;
+    this.#clock = options.clock;
     this.#stallMs = options.stallSeconds * 1000;
     this.messages = new SseBuffer(options.sse);
     this.#gzip = options.isGzip ? new GzipMember() : null;
@@ -61,14 +65,14 @@ export class EventStream {
     this.#exchange.open(200, headers, timing);
     if (this.#gzip) this.#response.write(this.#gzip.begin());
     this.#response.flushHeaders();
-    this.#heartbeat = setTimeout(() => this.#beat(), HEARTBEAT_MS);
+    this.#heartbeat = this.#clock.after(HEARTBEAT_MS, () => this.#beat());
   }
 
   /** Sends the messages gathered so far; false when the caller has to take some first. */
   flush(): boolean {
     if (this.messages.bytes === 0) return !this.isFull;
     const isTaken = this.#response.write(this.#encode(this.messages.take()));
-    this.#heartbeat?.refresh();
+    this.#heartbeat?.restart();
     if (!isTaken) this.#setFull(true);
     return isTaken;
   }
@@ -83,13 +87,13 @@ export class EventStream {
     // The run is over, but a caller who takes nothing would keep the connection and what is written to it.
     this.#setFull(true);
     if (isBrokenOff)
-      this.#response.write(last, () => setTimeout(() => this.#response.destroy(), LAST_WORD_MS));
+      this.#response.write(last, () => this.#clock.after(LAST_WORD_MS, () => this.#response.destroy()));
     else this.#response.end(last);
   }
 
   /** No more heartbeats. */
   stop(): void {
-    clearTimeout(this.#heartbeat);
+    this.#heartbeat?.cancel();
   }
 
   #encode(text: Buffer): Buffer {
@@ -97,7 +101,7 @@ export class EventStream {
   }
 
   #beat(): void {
-    this.#heartbeat?.refresh();
+    this.#heartbeat?.restart();
     if (this.isFull || this.isClosed) return;
     this.messages.addComment("");
     this.flush();

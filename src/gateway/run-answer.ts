@@ -1,4 +1,5 @@
 import type { LiveApp } from "../apps/catalog.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../runs/live-run.ts";
 import { plainChunk } from "../runs/response.ts";
@@ -19,17 +20,19 @@ export class RunAnswer implements RunReader {
   readonly #exchange: Exchange;
   readonly #head: RequestHead;
   readonly #live: LiveApp;
+  readonly #clock: Clock;
   readonly #patience: Patience | null;
   #run: LiveRun | null = null;
   #stream: StreamAnswer | null = null;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | null = null;
   #isGone = false;
   #isAdopted = false;
 
-  constructor(exchange: Exchange, head: RequestHead, live: LiveApp, patience: Patience | null) {
+  constructor(exchange: Exchange, head: RequestHead, live: LiveApp, clock: Clock, patience: Patience | null) {
     this.#exchange = exchange;
     this.#head = head;
     this.#live = live;
+    this.#clock = clock;
     this.#patience = patience;
   }
 
@@ -46,7 +49,7 @@ export class RunAnswer implements RunReader {
   }
 
   onStream(): void {
-    clearTimeout(this.#timer);
+    this.#timer?.cancel();
     if (!this.#isGone) this.#stream = this.#openStream();
     else if (this.#head.xDisconnect !== "continue") this.#run?.cancel();
   }
@@ -57,7 +60,7 @@ export class RunAnswer implements RunReader {
   }
 
   onEnd(end: RunEnd): void {
-    clearTimeout(this.#timer);
+    this.#timer?.cancel();
     if (this.#stream) this.#stream.end(end);
     else if (end.outcome.kind === "returned" && end.response.status < 300 && wantsEvents(this.#head.accept)) {
       this.#answerAsStream(end, end.outcome.json);
@@ -72,11 +75,11 @@ export class RunAnswer implements RunReader {
   }
 
   #wait(run: LiveRun, patience: Patience): void {
-    this.#timer = setTimeout(() => {
+    this.#timer = this.#clock.after(patience.waitMs, () => {
       this.#exchange.attempt(async () => {
         this.#isAdopted = await patience.adopt(run, this);
       });
-    }, patience.waitMs);
+    });
   }
 
   #openStream(): StreamAnswer | null {
@@ -86,12 +89,13 @@ export class RunAnswer implements RunReader {
       sse: deployment.sse,
       isGzip: takesGzip(this.#head.acceptEncoding),
       stallSeconds: limits.streamStallTimeoutSeconds,
+      clock: this.#clock,
     });
   }
 
   #leave(run: LiveRun): void {
     this.#isGone = true;
-    clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#stream?.close();
     const wish = this.#head.xDisconnect;
     if (wish === "cancel" || (this.#stream && wish !== "continue")) run.cancel();

@@ -1,4 +1,5 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { Clock } from "../kit/clock.ts";
 import type { App } from "../model/app.ts";
 import { AppError } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
@@ -21,6 +22,7 @@ export type RunParts = {
   readonly authenticator: Authenticator;
   readonly lookup: RunLookup;
   readonly canceller: Canceller;
+  readonly clock: Clock;
 };
 
 type RunRequest = {
@@ -111,6 +113,7 @@ export class RunHandler {
       sse: deployment.sse,
       isGzip: takesGzip(head.acceptEncoding),
       stallSeconds: limits.streamStallTimeoutSeconds,
+      clock: this.#parts.clock,
     });
     await answer.send(await this.#find(request));
   }
@@ -124,7 +127,7 @@ export class RunHandler {
   /** The run when it has ended, or as it stands after that time. */
   async #findEnded({ exchange, app, route }: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
     const patience = new AbortController();
-    const timer = setTimeout(() => patience.abort(), waitSeconds * 1000);
+    const timer = this.#parts.clock.after(waitSeconds * 1000, () => patience.abort());
     exchange.response.once("close", () => patience.abort());
     try {
       const key = { appNumber: app.number, id: route.runId };
@@ -132,7 +135,7 @@ export class RunHandler {
       if (!known) throw new AppError("run_not_found");
       return known;
     } finally {
-      clearTimeout(timer);
+      timer.cancel();
     }
   }
 }

@@ -3,7 +3,6 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
-import type { Clock } from "../kit/clock.ts";
 import { uuidv7 } from "../kit/ids.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError, errorBody } from "../model/errors.ts";
@@ -29,7 +28,6 @@ export type GatewayOptions = RunParts &
     readonly port: number;
     readonly corsOrigins: readonly string[];
     readonly maxConnections: number;
-    readonly clock: Clock;
     readonly log: Log;
     readonly arrival?: ArrivalLimits;
   };

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
 import { misfits } from "../model/arguments.ts";
 import { AppError } from "../model/errors.ts";
@@ -27,6 +28,7 @@ export type StarterParts = {
   readonly submitter: Submitter;
   readonly lookup: RunLookup;
   readonly seal: Seal;
+  readonly clock: Clock;
   /** Private addresses that webhooks may reach all the same. */
   readonly webhookAllow: AddressRanges;
   /** Null: links are made from the request's Host. */
@@ -74,10 +76,11 @@ export class RunStarter {
 
   #answer(call: CheckedCall): RunAnswer {
     const { exchange, head, live, route } = call;
+    const { clock } = this.#parts;
     const waitSeconds = preferredWait(head.prefer);
     if (waitSeconds === null || isGenerator(live, route.functionName))
-      return new RunAnswer(exchange, head, live, null);
-    return new RunAnswer(exchange, head, live, {
+      return new RunAnswer(exchange, head, live, clock, null);
+    return new RunAnswer(exchange, head, live, clock, {
       waitMs: waitSeconds * 1000,
       adopt: async (run, answer) => {
         const isAdopted = await this.#parts.submitter.adopt(run, answer);

@@ -1,3 +1,4 @@
+import type { Timer } from "../kit/clock.ts";
 import { errorBody } from "../model/errors.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd } from "../runs/live-run.ts";
@@ -16,7 +17,7 @@ export class StreamAnswer {
   readonly #exchange: Exchange;
   readonly #run: LiveRun;
   readonly #stream: EventStream;
-  readonly #headTimer: NodeJS.Timeout;
+  readonly #headTimer: Timer;
   #isFlushing = false;
   #owedBytes = 0;
 
@@ -24,7 +25,7 @@ export class StreamAnswer {
     this.#exchange = exchange;
     this.#run = run;
     this.#stream = new EventStream(exchange, options, () => this.#pay());
-    this.#headTimer = setTimeout(() => this.#flush(), HEAD_AFTER_MS);
+    this.#headTimer = options.clock.after(HEAD_AFTER_MS, () => this.#flush());
   }
 
   chunk(chunk: Chunk): void {
@@ -37,7 +38,7 @@ export class StreamAnswer {
 
   /** The last messages, then the end; an error after the head is the last message, and no proper end follows. */
   end({ response, timing }: RunEnd): void {
-    clearTimeout(this.#headTimer);
+    this.#headTimer.cancel();
     const stream = this.#stream;
     if (response.error && !stream.isOpen && stream.messages.bytes === 0) {
       this.#exchange.answer(response, timing);
@@ -50,7 +51,7 @@ export class StreamAnswer {
 
   /** The caller has gone; what was sent is not waited for. */
   close(): void {
-    clearTimeout(this.#headTimer);
+    this.#headTimer.cancel();
     this.#stream.stop();
     this.#pay();
   }
@@ -60,7 +61,7 @@ export class StreamAnswer {
     const stream = this.#stream;
     if (stream.isClosed) return;
     if (!stream.isOpen) {
-      clearTimeout(this.#headTimer);
+      this.#headTimer.cancel();
       stream.open(this.#run.timing());
     }
     if (stream.flush()) this.#pay();

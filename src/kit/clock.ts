@@ -4,9 +4,41 @@ export type Clock = {
   now(): number;
   /** Milliseconds that only ever grow, for measuring spans and deadlines. */
   monotonic(): number;
+  /** Calls `act` once, after so many milliseconds. */
+  after(ms: number, act: () => void): Timer;
+  /** Calls `act` again and again, every so many milliseconds. */
+  every(ms: number, act: () => void): Timer;
 };
+
+/** Something that a clock will do. It keeps no process alive. */
+export type Timer = {
+  cancel(): void;
+  /** Counts from now again, also when it has been done already; not after a cancel. */
+  restart(): void;
+};
+
+/** Node's own timers: `restart` costs next to nothing, so a stream can call it for every message. */
+class SystemTimer implements Timer {
+  readonly #timeout: NodeJS.Timeout;
+  #isCancelled = false;
+
+  constructor(timeout: NodeJS.Timeout) {
+    this.#timeout = timeout.unref();
+  }
+
+  cancel(): void {
+    this.#isCancelled = true;
+    clearTimeout(this.#timeout);
+  }
+
+  restart(): void {
+    if (!this.#isCancelled) this.#timeout.refresh();
+  }
+}
 
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
+  after: (ms, act) => new SystemTimer(setTimeout(act, ms)),
+  every: (ms, act) => new SystemTimer(setInterval(act, ms)),
 };

@@ -6,5 +6,10 @@ import type { Clock } from "./clock.ts";
  */
 export function steady(clock: Clock): Clock {
   const start = clock.now() - clock.monotonic();
-  return { now: () => Math.round(start + clock.monotonic()), monotonic: () => clock.monotonic() };
+  return {
+    now: () => Math.round(start + clock.monotonic()),
+    monotonic: () => clock.monotonic(),
+    after: (ms, act) => clock.after(ms, act),
+    every: (ms, act) => clock.every(ms, act),
+  };
 }

@@ -1,3 +1,4 @@
+import type { Clock, Timer } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { AppConfig, ScalingConfig } from "../model/app-config.ts";
@@ -27,6 +28,14 @@ export type FleetEvents = {
   onLog(replica: Replica, line: LogLine): void;
 };
 
+export type FleetParts = {
+  readonly launcher: Launcher;
+  readonly home: Home;
+  readonly clock: Clock;
+  readonly events: FleetEvents;
+  readonly counts: FleetCounts;
+};
+
 /** The replicas of one version: starts as many as the load asks for, stops those idle for the cooldown. */
 export class Fleet {
   /** Counts the time in which at least one replica was ready. */
@@ -39,19 +48,21 @@ export class Fleet {
   readonly #launcher: Launcher;
   readonly #home: Home;
   readonly #events: FleetEvents;
+  readonly #clock: Clock;
   readonly #counts: FleetCounts;
   readonly #crashes = new CrashLoop();
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
   readonly #emptied = Promise.withResolvers<void>();
 
-  constructor(config: AppConfig, launcher: Launcher, home: Home, events: FleetEvents, counts: FleetCounts) {
+  constructor(config: AppConfig, { launcher, home, clock, events, counts }: FleetParts) {
     this.#scaling = config.scaling;
     this.#initSeconds = config.deployment.deploymentInitializationTimeoutSeconds;
     this.#launcher = launcher;
     this.#home = home;
     this.#events = events;
+    this.#clock = clock;
     this.#counts = counts;
   }
 
@@ -76,7 +87,7 @@ export class Fleet {
   /** Brings the number of replicas in line with the load. */
   scale(): void {
     if (this.#isStopping) return;
-    const now = performance.now();
+    const now = this.#clock.monotonic();
     const desired = desiredReplicas(this.#scaling, this.#events.load(now));
     let living = 0;
     for (const { state } of this.replicas) if (state === "starting" || state === "ready") living += 1;
@@ -127,8 +138,8 @@ export class Fleet {
   #start(): void {
     this.#counts.starts += 1;
     const id = `r-${randomName(12)}`;
-    const startedAt = performance.now();
-    const replica: Replica = new Replica(id, Date.now(), {
+    const startedAt = this.#clock.monotonic();
+    const replica: Replica = new Replica(id, this.#clock, {
       onReady: (functions) => this.#onReady(replica, functions),
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
@@ -148,7 +159,7 @@ export class Fleet {
     this.#crashes.initFailure = null;
     if (this.ready.length === 0) this.#counts.coldStarts += 1;
     this.ready = [...this.ready, replica];
-    this.readyClock.set(true);
+    this.readyClock.set(true, this.#clock.monotonic());
     this.#events.onReady(functions);
     this.noteIdle();
   }
@@ -158,7 +169,8 @@ export class Fleet {
     this.#withdraw(replica);
     const isFault = !replica.isCondemned && !this.#isStopping;
     if (isFault) this.#counts.deaths += 1;
-    if (isFault) this.#crashes.record(startedAt, performance.now(), this.#failureToStart(replica, exit));
+    if (isFault)
+      this.#crashes.record(startedAt, this.#clock.monotonic(), this.#failureToStart(replica, exit));
     this.#events.onReplicaGone(replica.id, exit);
     // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
     const begun = lost.slice(0, this.#scaling.replicaConcurrency);
@@ -185,7 +197,7 @@ export class Fleet {
   #withdraw(replica: Replica): void {
     if (!this.ready.includes(replica)) return;
     this.ready = this.ready.filter((other) => other !== replica);
-    if (this.ready.length === 0) this.readyClock.set(false);
+    if (this.ready.length === 0) this.readyClock.set(false, this.#clock.monotonic());
   }
 
   #stopIdle(surplus: number, now: number): void {
@@ -206,23 +218,20 @@ export class Fleet {
   }
 
   #lookAgainIn(delayMs: number): void {
-    const at = performance.now() + Math.max(1, delayMs);
+    const at = this.#clock.monotonic() + Math.max(1, delayMs);
     if (this.#isStopping || at >= this.#timerAt) return;
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timerAt = at;
-    this.#timer = setTimeout(
-      () => {
-        this.#timer = null;
-        this.#timerAt = Number.POSITIVE_INFINITY;
-        this.scale();
-      },
-      Math.max(1, delayMs),
-    );
+    this.#timer = this.#clock.after(Math.max(1, delayMs), () => {
+      this.#timer = null;
+      this.#timerAt = Number.POSITIVE_INFINITY;
+      this.scale();
+    });
   }
 
   #halt(): void {
     this.#isStopping = true;
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer?.cancel();
   }
 
   async #empty(): Promise<void> {

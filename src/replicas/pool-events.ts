@@ -1,6 +1,19 @@
+import type { Clock } from "../kit/clock.ts";
+import type { Exit, Launcher } from "./engine.ts";
+import type { FleetCounts } from "./fleet-counts.ts";
 import type { FunctionSignature } from "../model/app.ts";
-import type { Exit } from "./engine.ts";
+import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
+
+/** What a pool is made of. */
+export type PoolParts = {
+  readonly launcher: Launcher;
+  readonly home: Home;
+  readonly clock: Clock;
+  readonly events: PoolEvents;
+  /** What earlier versions of the app have counted, to go on from. */
+  readonly counts?: FleetCounts;
+};
 
 /** A line some replica of the pool printed. */
 export type PoolLogLine = LogLine & { readonly replicaId: string };

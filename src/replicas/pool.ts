@@ -1,20 +1,20 @@
 import { Bell } from "../kit/bell.ts";
+import type { Clock } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { AppConfig, ScalingConfig } from "../model/app-config.ts";
 import type { Outcome, Refused } from "../model/outcome.ts";
 import { Balancer } from "./balance.ts";
 import type { Call, Lane } from "./call.ts";
-import type { InitFailure, Launcher } from "./engine.ts";
+import type { InitFailure } from "./engine.ts";
 import { newFleetCounts } from "./fleet-counts.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import { Fleet } from "./fleet.ts";
 import type { FleetEvents } from "./fleet.ts";
-import type { Home } from "./home.ts";
 import { Lanes } from "./lanes.ts";
 import type { LogLine } from "./log-lines.ts";
 import { overload } from "./overload.ts";
 import { Pace } from "./pace.ts";
-import type { PoolEvents } from "./pool-events.ts";
+import type { PoolEvents, PoolParts } from "./pool-events.ts";
 import type { Replica } from "./replica.ts";
 import { growsEarly } from "./scale.ts";
 import { Watch } from "./watch.ts";
@@ -38,6 +38,7 @@ export class Pool {
   /** Another version has taken its place: if it cannot start, its backlog has somewhere else to go. */
   isRetired = false;
   readonly counts: FleetCounts;
+  readonly #clock: Clock;
   #scaling: ScalingConfig;
   #growsEarly: boolean;
   readonly #events: PoolEvents;
@@ -45,7 +46,7 @@ export class Pool {
   readonly #lanes = new Lanes();
   readonly #balancer: Balancer;
   readonly #pace = new Pace();
-  readonly #watch = new Watch(() => this.#look());
+  readonly #watch: Watch;
   /** Resolves when the last waiting call has left a pool that takes no more. */
   readonly #noneWaits = Promise.withResolvers<void>();
   /** A replica is ready, or none can be. */
@@ -56,14 +57,9 @@ export class Pool {
   /** The replicas are ending: a call that comes back finds no other. */
   #isClosing = false;
 
-  /** `counts` goes on from what earlier versions of the app have counted. */
-  constructor(
-    config: AppConfig,
-    launcher: Launcher,
-    home: Home,
-    events: PoolEvents,
-    counts: FleetCounts = newFleetCounts(),
-  ) {
+  constructor(config: AppConfig, { launcher, home, clock, events, counts = newFleetCounts() }: PoolParts) {
+    this.#clock = clock;
+    this.#watch = new Watch(clock, () => this.#look());
     this.counts = counts;
     this.#scaling = config.scaling;
     this.#growsEarly = growsEarly(config.scaling);
@@ -78,7 +74,7 @@ export class Pool {
       onReplicaGone: (replicaId, exit) => events.onReplicaGone(replicaId, exit),
       onLog: (replica, line) => this.#onLog(replica, line),
     };
-    this.#fleet = new Fleet(config, launcher, home, fleetEvents, counts);
+    this.#fleet = new Fleet(config, { launcher, home, clock, counts, events: fleetEvents });
     this.#fleet.scale();
   }
 
@@ -94,12 +90,12 @@ export class Pool {
   /** How long the caller at the head of the queue has waited, in milliseconds; 0 when none waits. */
   get oldestWaitMs(): number {
     const first = this.#lanes.callers.peek();
-    return first ? performance.now() - first.enqueuedAt : 0;
+    return first ? this.#clock.monotonic() - first.enqueuedAt : 0;
   }
 
   /** How many more backlog calls it would take now: a call for each slot, and some ahead while they are short. */
   get backlogRoom(): number {
-    if (this.#isDraining || this.#fleet.holdMs(performance.now()) > 0) return 0;
+    if (this.#isDraining || this.#fleet.holdMs(this.#clock.monotonic()) > 0) return 0;
     const slots = this.#scaling.maxReplicas * this.#scaling.replicaConcurrency;
     const ahead = Math.floor(slots * this.#pace.callsIn(BACKLOG_AHEAD_MS));
     const held = this.#lanes.backlog.size + this.#backlogInHand;
@@ -108,7 +104,7 @@ export class Pool {
 
   /** Whether the app could not start when it was last tried, and is not tried again yet. */
   get hasFailedToStart(): boolean {
-    return this.#fleet.failure(performance.now()) !== null;
+    return this.#fleet.failure(this.#clock.monotonic()) !== null;
   }
 
   /** The replicas that take calls now. */
@@ -129,7 +125,7 @@ export class Pool {
   /** Waits until so many replicas are ready or the signal says stop; gives why there is none if it cannot start. */
   async started(count: number, signal: AbortSignal): Promise<InitFailure | null> {
     while (this.readyCount < count && !signal.aborted && !this.#isClosing) {
-      const doomed = this.#fleet.failure(performance.now());
+      const doomed = this.#fleet.failure(this.#clock.monotonic());
       if (doomed) return doomed.failure;
       await this.#starts.wait(signal);
     }
@@ -138,7 +134,7 @@ export class Pool {
 
   /** Takes a call: at once to a free replica, else into its lane; a refusal is an outcome too. */
   submit(call: Call): void {
-    const now = performance.now();
+    const now = this.#clock.monotonic();
     call.enqueuedAt = now;
     const refusal = this.#refusal(call, now);
     if (refusal) {
@@ -164,7 +160,7 @@ export class Pool {
     const replica = call.holder as Replica | null;
     if (replica) {
       replica.cancel(call);
-      setTimeout(() => this.#insist(replica, call), CANCEL_GRACE_MS).unref();
+      this.#clock.after(CANCEL_GRACE_MS, () => this.#insist(replica, call));
     } else {
       this.#lanes.remove(call);
     }
@@ -233,7 +229,7 @@ export class Pool {
   }
 
   #handOver(): void {
-    const now = performance.now();
+    const now = this.#clock.monotonic();
     while (this.#lanes.size > 0) {
       const replica = this.#free();
       const call = replica && this.#lanes.shift();
@@ -305,12 +301,12 @@ export class Pool {
       return;
     }
     this.#fleet.retire(replica);
-    setTimeout(() => this.#insist(replica, call), 50).unref();
+    this.#clock.after(50, () => this.#insist(replica, call));
   }
 
   /** Every few milliseconds while there are calls: what has waited, run or blocked too long. */
   #look(): boolean {
-    const now = performance.now();
+    const now = this.#clock.monotonic();
     const graceMs = this.#scaling.responseGracePeriodSeconds * 1000;
     for (const replica of this.replicas) {
       for (const call of replica.calls.values()) {

@@ -3,7 +3,7 @@ export class ReadyClock {
   #countedMs = 0;
   #readySince: number | null = null;
 
-  set(isReady: boolean, now: number = performance.now()): void {
+  set(isReady: boolean, now: number): void {
     if (isReady === (this.#readySince !== null)) return;
     this.#countedMs = this.elapsed(now);
     this.#readySince = isReady ? now : null;

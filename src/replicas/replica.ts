@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import type { Clock, Timer } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
@@ -49,6 +50,7 @@ export class Replica implements CallHolder {
   idleSince = 0;
   /** When the call now at the head got there. */
   headSince = 0;
+  readonly #clock: Clock;
   readonly #events: ReplicaEvents;
   #started: Started | null = null;
   #wire: Socket | null = null;
@@ -58,12 +60,13 @@ export class Replica implements CallHolder {
   #nextWireId = 1;
   /** Handed over in this tick. Not the calls themselves: one may be withdrawn, and get another id, before it leaves. */
   #outgoing: PackedCall[] = [];
-  #deadline: NodeJS.Timeout | undefined;
+  #deadline: Timer | null = null;
   readonly #wireClosed = Promise.withResolvers<void>();
 
-  constructor(id: string, startedAt: number, events: ReplicaEvents) {
+  constructor(id: string, clock: Clock, events: ReplicaEvents) {
     this.id = id;
-    this.startedAt = startedAt;
+    this.startedAt = clock.now();
+    this.#clock = clock;
     this.#events = events;
   }
 
@@ -239,7 +242,7 @@ export class Replica implements CallHolder {
   }
 
   #release(call: Call): void {
-    const now = performance.now();
+    const now = this.#clock.monotonic();
     this.calls.delete(call.wireId);
     this.headSince = now;
     if (this.calls.size === 0) this.idleSince = now;
@@ -249,22 +252,22 @@ export class Replica implements CallHolder {
     // Both have to be here: a replica without its control connection could not be told to cancel.
     if (this.state !== "starting" || !this.#hello || !this.#control) return;
     this.state = "ready";
-    clearTimeout(this.#deadline);
-    this.readyAt = Date.now();
-    this.idleSince = performance.now();
+    this.#deadline?.cancel();
+    this.readyAt = this.#clock.now();
+    this.idleSince = this.#clock.monotonic();
     this.#events.onReady(this.#hello);
   }
 
   #setDeadline(seconds: number, act: () => void): void {
-    clearTimeout(this.#deadline);
-    this.#deadline = setTimeout(act, seconds * 1000).unref();
+    this.#deadline?.cancel();
+    this.#deadline = this.#clock.after(seconds * 1000, act);
   }
 
   async #outlive(process: Started): Promise<void> {
     const exit = await process.exited;
     this.#retreat();
     // Its last words may still be unread: why it could not start, or a result.
-    await within(LAST_WORDS_MS, this.#wireClosed.promise);
+    await within(LAST_WORDS_MS, this.#wireClosed.promise, this.#clock);
     this.#leave(exit);
   }
 
@@ -273,7 +276,7 @@ export class Replica implements CallHolder {
     if (this.state === "gone") return;
     this.#retreat();
     const exited = this.#started?.exited;
-    const exit = exited ? await within(LAST_WORDS_MS, exited) : null;
+    const exit = exited ? await within(LAST_WORDS_MS, exited, this.#clock) : null;
     if (!exit) this.kill();
     this.#leave(exit ?? { detail: "it closed its connection", initFailure: null });
   }
@@ -288,7 +291,7 @@ export class Replica implements CallHolder {
   #leave(exit: Exit): void {
     if (this.state === "gone") return;
     this.state = "gone";
-    clearTimeout(this.#deadline);
+    this.#deadline?.cancel();
     this.#wire?.destroy();
     this.#control?.destroy();
     const lost = [...this.calls.values()];

@@ -1,3 +1,5 @@
+import type { Clock, Timer } from "../kit/clock.ts";
+
 /** Short enough that a timeout is told "at once", long enough to cost nothing. */
 const TICK_MS = 10;
 const IDLE_TICKS = 100;
@@ -8,22 +10,24 @@ const RATE_WINDOW_MS = 10_000;
  * call itself. Runs while there is anything to look after, and a second longer.
  */
 export class Watch {
+  readonly #clock: Clock;
   readonly #look: () => boolean;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #idleTicks = 0;
   #arrivals = 0;
   #windowStart = 0;
   #lastRate = 0;
 
   /** `look` says whether there is still something to look after. */
-  constructor(look: () => boolean) {
+  constructor(clock: Clock, look: () => boolean) {
+    this.#clock = clock;
     this.#look = look;
   }
 
   /** Notes an arrival; starts looking if nobody is. */
   wake(): void {
     this.#arrivals += 1;
-    this.#timer ??= setInterval(() => this.#tick(), TICK_MS);
+    this.#timer ??= this.#clock.every(TICK_MS, () => this.#tick());
   }
 
   /** Arrivals per second over the last window. */
@@ -38,7 +42,7 @@ export class Watch {
   }
 
   stop(): void {
-    if (this.#timer) clearInterval(this.#timer);
+    this.#timer?.cancel();
     this.#timer = null;
   }
 

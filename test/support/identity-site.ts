@@ -26,6 +26,7 @@ import { serviceAccountOperations } from "../../src/management/service-accounts.
 import { signInOperations } from "../../src/management/sign-in.ts";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { HandClock } from "./clocks.ts";
 import type { TestDatabase } from "./databases.ts";
 
 /** What was answered. */
@@ -52,23 +53,6 @@ export type SiteOptions = {
 };
 
 const LOW_COST = { N: 2 ** 10, r: 8, p: 1 };
-
-/** A clock that a test moves. */
-export class HandClock implements Clock {
-  nowMs: number;
-
-  constructor(nowMs = Date.UTC(2026, 0, 15, 12)) {
-    this.nowMs = nowMs;
-  }
-
-  now(): number {
-    return this.nowMs;
-  }
-
-  monotonic(): number {
-    return this.nowMs;
-  }
-}
 
 /** Identity and its routes on a database, as one process of a service has them. */
 export class IdentitySite {

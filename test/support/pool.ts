@@ -7,8 +7,11 @@ import { onTestFinished } from "vitest";
 import { loadAppConfig } from "../../src/config/app-config.ts";
 import type { ScalingConfig } from "../../src/model/app-config.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
+import { systemClock } from "../../src/kit/clock.ts";
+import type { Clock } from "../../src/kit/clock.ts";
 import { Call } from "../../src/replicas/call.ts";
 import type { Lane } from "../../src/replicas/call.ts";
+import type { Exit } from "../../src/replicas/engine.ts";
 import { Home } from "../../src/replicas/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
@@ -94,7 +97,7 @@ export function returned(outcome: Outcome): unknown {
 }
 
 /** Starts a pool for one app; everything of it is ended, and searched for leaks, when the test is over. */
-export async function testPool(app: TestApp): Promise<TestPool> {
+export async function testPool(app: TestApp, clock: Clock = systemClock): Promise<TestPool> {
   const directory = await mkdtemp(path.join(tmpdir(), "millrace-pool-"));
   const bundleDir = await writeApp(path.join(directory, "app"), "app", app);
   const { config } = loadAppConfig(bundleDir, { host: { cpuCount: availableParallelism() } });
@@ -113,12 +116,13 @@ export async function testPool(app: TestApp): Promise<TestPool> {
     templateKeepMs: config.scaling.templateKeepSeconds * 1000,
   };
   const exits: string[] = [];
-  const launcher = processEngine(python.path).launcher(spec, home, () => {});
-  const pool = new Pool(config, launcher, home, {
+  const launcher = processEngine(python.path, clock).launcher(spec, home, () => {});
+  const events = {
     onLog: () => {},
     onFunctions: () => {},
-    onReplicaGone: (_, exit) => exits.push(exit.detail),
-  });
+    onReplicaGone: (_: string, exit: Exit) => exits.push(exit.detail),
+  };
+  const pool = new Pool(config, { launcher, home, clock, events });
   onTestFinished(async () => {
     await pool.close({ kind: "refused", code: "draining" });
     await home.close();

@@ -1,5 +1,6 @@
 import { rmdir } from "node:fs/promises";
 import path from "node:path";
+import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
@@ -13,6 +14,7 @@ import type { Turns } from "./turns.ts";
 export type HousekeeperParts = {
   readonly store: Store;
   readonly dataDir: string;
+  readonly clock: Clock;
   readonly log: Log;
   readonly registry: Registry;
   readonly turns: Turns<number>;
@@ -31,7 +33,7 @@ export class Housekeeper {
   /** Of deleted apps, while they finish what they hold. */
   readonly #leaving = new Set<Traffic>();
   readonly #work = new Set<Promise<void>>();
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | null = null;
   #looks = 0;
   #isStopping = false;
 
@@ -45,7 +47,7 @@ export class Housekeeper {
     await removeUnnamedBundles(path.join(this.#parts.dataDir, "bundles"), named);
     const byApp = Map.groupBy(versions, ({ appNumber }) => appNumber);
     for (const [appNumber, { length }] of byApp) if (length > KEPT_VERSIONS) this.#untidy.add(appNumber);
-    this.#timer = setInterval(() => this.#do(() => this.#look()), LOOK_MS).unref();
+    this.#timer = this.#parts.clock.every(LOOK_MS, () => this.#do(() => this.#look()));
     this.#do(() => this.#look());
   }
 
@@ -68,7 +70,7 @@ export class Housekeeper {
   /** Begins nothing more; what waits for calls to end is not waited for. */
   stop(): void {
     this.#isStopping = true;
-    clearInterval(this.#timer);
+    this.#timer?.cancel();
   }
 
   /** Resolves when nothing of its work is under way. */
@@ -77,7 +79,8 @@ export class Housekeeper {
   }
 
   async #look(): Promise<void> {
-    for (const traffic of this.#parts.registry.all()) await closeIdle(traffic);
+    const { registry, clock } = this.#parts;
+    for (const traffic of registry.all()) await closeIdle(traffic, clock.monotonic());
     for (const appNumber of this.#untidy) await this.#tidy(appNumber);
     if (this.#looks++ % LOOKS_PER_HOUR === 0) await this.#sweepEnvironments();
   }
@@ -132,8 +135,7 @@ export class Housekeeper {
 }
 
 /** What was opened for a run of an earlier time, or has been replaced, is closed when it has nothing to do. */
-async function closeIdle(traffic: Traffic): Promise<void> {
-  const now = performance.now();
+async function closeIdle(traffic: Traffic, now: number): Promise<void> {
   for (const open of traffic.retired) {
     if (open.isBusy || now - open.usedAt < LINGER_MS) continue;
     traffic.forget(open);

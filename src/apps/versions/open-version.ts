@@ -1,5 +1,6 @@
 import { mkdirSync } from "node:fs";
 import path from "node:path";
+import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, FunctionSignature, Version } from "../../model/app.ts";
 import type { Engine, InitFailure, LaunchSpec, Launcher } from "../../replicas/engine.ts";
@@ -17,6 +18,7 @@ export type OpenParts = {
   readonly store: Store;
   readonly engine: Engine;
   readonly home: Home;
+  readonly clock: Clock;
   readonly dataDir: string;
   readonly log: Log;
   readonly appSecrets: AppSecrets;
@@ -35,10 +37,11 @@ export class OpenVersion {
   live: LiveApp;
   #isServing = false;
   /** Monotonic milliseconds, of when it was last given something to do. */
-  usedAt = performance.now();
+  usedAt: number;
 
   constructor(app: App, version: Version, counts: FleetCounts, parts: OpenParts) {
-    const { engine, home, dataDir, onLog } = parts;
+    const { engine, home, dataDir, clock, onLog } = parts;
+    this.usedAt = clock.monotonic();
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
     this.#parts = parts;
     mkdirSync(storageDir(dataDir, app), { recursive: true, mode: 0o700 });
@@ -47,7 +50,8 @@ export class OpenVersion {
       onLog({ ...line, ...where, replicaId: "template" }),
     );
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };
-    this.pool = new Pool(config, this.#launcher, home, this.#events(where, version), counts);
+    const events = this.#events(where, version);
+    this.pool = new Pool(config, { launcher: this.#launcher, home, clock, events, counts });
     this.pool.isRetired = true;
     this.live = this.#live(app, version);
   }
@@ -72,7 +76,7 @@ export class OpenVersion {
 
   /** At least so many replicas, whatever its calls need; gives why it has none if it cannot start. */
   async warm(replicas: number, signal: AbortSignal): Promise<InitFailure | null> {
-    this.usedAt = performance.now();
+    this.usedAt = this.#parts.clock.monotonic();
     const wanted = Math.min(replicas, this.version.config.scaling.maxReplicas);
     this.#scale(wanted);
     return await this.pool.started(wanted, signal);
@@ -86,7 +90,7 @@ export class OpenVersion {
   /** Stands by: replicas finish what they hold and go; calls that still come are served. */
   retire(): void {
     this.#isServing = false;
-    this.usedAt = performance.now();
+    this.usedAt = this.#parts.clock.monotonic();
     this.pool.isRetired = true;
     this.renew();
     this.relax();

@@ -1,4 +1,3 @@
-import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import type { App, ScalingOverrides, Version } from "../../model/app.ts";
 import type { InitFailure } from "../../replicas/engine.ts";
@@ -15,7 +14,6 @@ import type { Turns } from "./turns.ts";
 const WARM_MS = 5_000;
 
 export type SwitcherParts = OpenParts & {
-  readonly clock: Clock;
   readonly registry: Registry;
   /** Of changes to one app; whoever changes what it serves takes one. */
   readonly turns: Turns<number>;
@@ -130,7 +128,7 @@ export class Switcher {
     open.serve(app, version);
     const traffic = registry.byNumber(app.number);
     if (traffic) traffic.moveTo(open, durationMs);
-    else registry.add(app, new Traffic(open));
+    else registry.add(app, new Traffic(open, this.#parts.clock));
     return open.live;
   }
 

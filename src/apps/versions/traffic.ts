@@ -1,3 +1,4 @@
+import type { Clock, Timer } from "../../kit/clock.ts";
 import type { FleetCounts } from "../../replicas/fleet-counts.ts";
 import type { LiveApp } from "./live-app.ts";
 import type { OpenVersion } from "./open-version.ts";
@@ -13,11 +14,13 @@ export class Traffic {
   /** Of every five calls, so many go to the current version. */
   #share = STEPS;
   #turn = 0;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #clock: Clock;
+  #timer: Timer | null = null;
   /** Versions that get no new calls, the latest last. */
   #retired: OpenVersion[] = [];
 
-  constructor(current: OpenVersion) {
+  constructor(current: OpenVersion, clock: Clock) {
+    this.#clock = clock;
     this.#current = current;
   }
 
@@ -74,7 +77,7 @@ export class Traffic {
     this.#previous = before;
     this.#share = 1;
     this.#turn = 0;
-    this.#timer = setInterval(() => this.#step(), durationMs / (STEPS - 1)).unref();
+    this.#timer = this.#clock.every(durationMs / (STEPS - 1), () => this.#step());
   }
 
   /** The same version with other replicas: its share of the calls stays what it is. */
@@ -96,7 +99,7 @@ export class Traffic {
 
   /** No more steps. */
   stop(): void {
-    clearInterval(this.#timer);
+    this.#timer?.cancel();
   }
 
   #step(): void {
@@ -105,7 +108,7 @@ export class Traffic {
   }
 
   #endRollout(): void {
-    clearInterval(this.#timer);
+    this.#timer?.cancel();
     const previous = this.#previous;
     this.#previous = null;
     this.#share = STEPS;

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "../../kit/clock.ts";
 import type { LaunchSpec, Launcher, Started } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { readLogLines } from "../log-lines.ts";
@@ -15,6 +16,7 @@ import { TemplateLine } from "./template-line.ts";
  */
 export class ProcessLauncher implements Launcher {
   readonly #python: string;
+  readonly #clock: Clock;
   readonly #idle: IdleTemplates;
   readonly #home: Home;
   readonly #onLog: (line: LogLine) => void;
@@ -25,12 +27,14 @@ export class ProcessLauncher implements Launcher {
 
   constructor(
     python: string,
+    clock: Clock,
     idle: IdleTemplates,
     spec: LaunchSpec,
     home: Home,
     onLog: (line: LogLine) => void,
   ) {
     this.#python = python;
+    this.#clock = clock;
     this.#idle = idle;
     this.#spec = spec;
     this.#home = home;
@@ -72,7 +76,7 @@ export class ProcessLauncher implements Launcher {
     });
     const spec = this.#spec;
     const process = this.#spawn({ template: ticket, replica: replicaTicket });
-    const line: TemplateLine = new TemplateLine(process, this.#idle, spec.templateKeepMs, {
+    const line: TemplateLine = new TemplateLine(process, this.#clock, this.#idle, spec.templateKeepMs, {
       onReady: () => this.#home.forget(ticket),
       onOrdinary: () => (this.#forks = false),
       spawn: (replica) => this.#spawn({ replica }, spec),

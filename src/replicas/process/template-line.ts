@@ -1,3 +1,4 @@
+import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Exit, Started } from "../engine.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
 import { Template } from "./template.ts";
@@ -29,6 +30,7 @@ export type LineEvents = {
  */
 export class TemplateLine {
   readonly #process: Started;
+  readonly #clock: Clock;
   readonly #idle: IdleTemplates;
   readonly #events: LineEvents;
   readonly template: Template;
@@ -38,11 +40,12 @@ export class TemplateLine {
   #isDetached = false;
   #isOver = false;
   #waiting: Waiting[] = [];
-  #retireTimer: NodeJS.Timeout | undefined;
+  #retireTimer: Timer | null = null;
 
   /** `process` imports the app; it is kept for `keepMs` without a replica, as long as there is memory for it. */
-  constructor(process: Started, idle: IdleTemplates, keepMs: number, events: LineEvents) {
+  constructor(process: Started, clock: Clock, idle: IdleTemplates, keepMs: number, events: LineEvents) {
     this.#process = process;
+    this.#clock = clock;
     this.#idle = idle;
     this.#keepMs = keepMs;
     this.#events = events;
@@ -61,7 +64,7 @@ export class TemplateLine {
   }
 
   start(replicaId: string, ticket: string): Started {
-    clearTimeout(this.#retireTimer);
+    this.#retireTimer?.cancel();
     this.#idle.remove(this.template.pid);
     return this.#isForking ? this.template.fork(replicaId, ticket) : this.#wait(replicaId, ticket);
   }
@@ -79,7 +82,7 @@ export class TemplateLine {
   }
 
   stop(): void {
-    clearTimeout(this.#retireTimer);
+    this.#retireTimer?.cancel();
   }
 
   #wait(replicaId: string, ticket: string): Started {
@@ -129,8 +132,8 @@ export class TemplateLine {
       this.#retire();
       return;
     }
-    clearTimeout(this.#retireTimer);
-    this.#retireTimer = setTimeout(() => this.#retire(), this.#keepMs).unref();
+    this.#retireTimer?.cancel();
+    this.#retireTimer = this.#clock.after(this.#keepMs, () => this.#retire());
     this.#idle.add(this.template.pid, () => this.#retire());
   }
 
@@ -147,7 +150,7 @@ export class TemplateLine {
 
   #finish(): void {
     this.#isOver = true;
-    clearTimeout(this.#retireTimer);
+    this.#retireTimer?.cancel();
     this.#events.onOver();
   }
 

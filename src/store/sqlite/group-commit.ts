@@ -20,7 +20,7 @@ export async function commitTogether(
   session: SqliteSession,
   first: Request,
   next: () => Request | null,
-  clock: Clock = systemClock,
+  clock: Pick<Clock, "monotonic"> = systemClock,
 ): Promise<Reply[]> {
   const { database } = session;
   const replies: Reply[] = [];

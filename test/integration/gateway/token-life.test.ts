@@ -15,6 +15,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { until } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -32,9 +33,8 @@ async function tokensAt(startMs: number) {
   onTestFinished(close);
   await store.projects.insert({ id: "p-one", name: "one", createdAt: startMs });
   const seal = new Seal(loadMasterKey(path.join(dataDir, "master.key")));
-  const time = { nowMs: startMs };
-  const clock = { now: () => time.nowMs, monotonic: () => time.nowMs };
-  const keys = await KeyRing.open(store, seal, clock);
+  const time = new HandClock(startMs);
+  const keys = await KeyRing.open(store, seal, time);
   const [key] = await loadTokenKeys(store, seal, startMs);
   if (!key) throw new Error("there is no key");
   const asked = { count: 0 };
@@ -44,7 +44,7 @@ async function tokensAt(startMs: number) {
     return known;
   };
   const counting = { ...store, tokens: { ...store.tokens, findByJtiHash } };
-  const tokens = new Tokens(counting, keys, "instance", clock);
+  const tokens = new Tokens(counting, keys, "instance", time);
   const issue = (role: "run" | "admin" = "run") =>
     tokens.issue({ projectId: "p-one", name: "x", role, expiresAt: startMs + HOUR_MS });
   return { store, tokens, time, issue, key, asked, close, dataDir };

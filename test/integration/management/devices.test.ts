@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { HandClock, IdentitySite, claimsOf, cookieOf } from "../../support/identity-site.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { IdentitySite, claimsOf, cookieOf } from "../../support/identity-site.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();

@@ -3,7 +3,8 @@ import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { ensureSetup } from "../../../src/identity/people.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { HandClock, IdentitySite, claimsOf, cookieOf } from "../../support/identity-site.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { IdentitySite, claimsOf, cookieOf } from "../../support/identity-site.ts";
 import type { SiteOptions } from "../../support/identity-site.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -9,7 +9,8 @@ import { mount } from "../../../src/management/api/mount.ts";
 import { serviceAccountOperations } from "../../../src/management/service-accounts.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { HandClock, IdentitySite, claimsOf } from "../../support/identity-site.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { IdentitySite, claimsOf } from "../../support/identity-site.ts";
 import { testService, until } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 

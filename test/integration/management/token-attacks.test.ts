@@ -7,7 +7,8 @@ import { KeyRing } from "../../../src/identity/key-ring.ts";
 import { loadTokenKeys, newKey } from "../../../src/identity/token-keys.ts";
 import { Seal, loadMasterKey } from "../../../src/kit/seal.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { HandClock, IdentitySite, claimsOf } from "../../support/identity-site.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { IdentitySite, claimsOf } from "../../support/identity-site.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();

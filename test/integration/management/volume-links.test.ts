@@ -21,7 +21,7 @@ import { Volumes } from "../../../src/apps/volumes/volumes.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { altered } from "../../support/altered.ts";
-import { HandClock } from "../../support/identity-site.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -7,6 +7,7 @@ import type { EndedRun } from "../../../src/store/runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
@@ -47,7 +48,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
   const sweep = (parts: Partial<SweeperParts>) =>
     new Sweeper({
       store,
-      clock: { now: () => NOW, monotonic: () => 0 },
+      clock: new HandClock(NOW),
       log: createLog("silent"),
       maxRuns: 1_000_000,
       maxStorageBytes: 1_000_000_000,

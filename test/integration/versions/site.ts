@@ -91,7 +91,7 @@ export class CatalogSite {
     this.#home = await Home.open(path.join(this.directory, "run"));
     this.#catalog = await Catalog.open({
       store: this.store,
-      engine: processEngine(this.#python),
+      engine: processEngine(this.#python, systemClock),
       home: this.#home,
       secrets: this.secrets,
       dataDir: this.dataDir,

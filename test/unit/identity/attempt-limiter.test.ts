@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { AttemptLimiter } from "../../../src/identity/attempt-limiter.ts";
-import { HandClock } from "../../support/identity-site.ts";
+import { HandClock } from "../../support/clocks.ts";
 
 test("a burst is let through, then one each gap, for each key alone", () => {
   const clock = new HandClock(0);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Links } from "../../../src/identity/links.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { altered } from "../../support/altered.ts";
-import { HandClock } from "../../support/identity-site.ts";
+import { HandClock } from "../../support/clocks.ts";
 
 test("a link opens only what it was made for, here, and in time", () => {
   const clock = new HandClock(1_000);

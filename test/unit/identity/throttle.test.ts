@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { SignInThrottle, addressKey } from "../../../src/identity/throttle.ts";
 import { AppError } from "../../../src/model/errors.ts";
-import { HandClock } from "../../support/identity-site.ts";
+import { HandClock } from "../../support/clocks.ts";
 
 /** How many of so many attempts are let through. */
 function letThrough(throttle: SignInThrottle, attempts: readonly (readonly [account: string, ip: string])[]) {

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Call } from "../../../src/replicas/call.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { FRAME, FrameReader } from "../../../src/replicas/frames.ts";
 import { Replica } from "../../../src/replicas/replica.ts";
 
@@ -42,7 +43,7 @@ test("a call leaves with the id it was handed over with, even if it is in other 
     seen.push(callId);
   });
   there.on("data", (data: Buffer) => reader.push(data));
-  const replica = new Replica("r-first", 0, NOTHING);
+  const replica = new Replica("r-first", new HandClock(), NOTHING);
   replica.attach("wire", here);
   const calls = Array.from({ length: 2 }, (_, i) => {
     const runId = `0190a3c4-0000-7000-8000-00000000000${i}`;

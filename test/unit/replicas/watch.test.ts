@@ -1,57 +1,56 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { Watch } from "../../../src/replicas/watch.ts";
+import { HandClock } from "../../support/clocks.ts";
 
+let clock = new HandClock();
 beforeEach(() => {
-  vi.useFakeTimers();
-});
-afterEach(() => {
-  vi.useRealTimers();
+  clock = new HandClock();
 });
 
 test("it looks every 10 ms while there is something to look after", () => {
   let looks = 0;
-  const watch = new Watch(() => {
+  const watch = new Watch(clock, () => {
     looks += 1;
     return true;
   });
   watch.wake();
-  vi.advanceTimersByTime(5_000);
+  clock.advance(5_000);
   expect(looks).toBe(500);
   watch.stop();
 });
 
 test("it rests a second after the last thing, and one timer serves however many wake it", () => {
   let looks = 0;
-  const watch = new Watch(() => {
+  const watch = new Watch(clock, () => {
     looks += 1;
     return false;
   });
   for (let arrival = 0; arrival < 50; arrival++) watch.wake();
-  expect(vi.getTimerCount()).toBe(1);
-  vi.advanceTimersByTime(10_000);
+  expect(clock.pending).toBe(1);
+  clock.advance(10_000);
   expect(looks).toBe(100);
-  expect(vi.getTimerCount()).toBe(0);
+  expect(clock.pending).toBe(0);
 });
 
 test("it looks again when it is woken after a rest", () => {
   let isBusy = false;
   let looks = 0;
-  const watch = new Watch(() => {
+  const watch = new Watch(clock, () => {
     looks += 1;
     return isBusy;
   });
   watch.wake();
-  vi.advanceTimersByTime(2_000);
+  clock.advance(2_000);
   looks = 0;
   isBusy = true;
   watch.wake();
-  vi.advanceTimersByTime(1_500);
+  clock.advance(1_500);
   expect(looks).toBe(150);
   watch.stop();
 });
 
 test("the rate is the arrivals of the last window, and falls to nothing in silence", () => {
-  const watch = new Watch(() => true);
+  const watch = new Watch(clock, () => true);
   watch.rate(100_000);
   for (let arrival = 0; arrival < 110; arrival++) watch.wake();
   expect(watch.rate(105_000)).toBe(0);

@@ -65,7 +65,7 @@ verifies(
       seen.push(...committed());
       return rest.shift() ?? null;
     };
-    const replies = await commitTogether(session, put("a"), next, { now: () => 0, monotonic: () => 0 });
+    const replies = await commitTogether(session, put("a"), next, { monotonic: () => 0 });
     expect(outcomes(replies)).toEqual(["stored", "stored", "stored"]);
     expect(rest).toEqual([]);
     expect(seen).toEqual([]);
@@ -115,7 +115,7 @@ test("writes stop joining a batch after 2 ms, however many come", async () => {
     nowMs += 0.5;
     return put(`k${nowMs}`);
   };
-  const clock = { now: () => nowMs, monotonic: () => nowMs };
+  const clock = { monotonic: () => nowMs };
   const replies = await commitTogether(session, put("first"), next, clock);
   expect(nowMs).toBe(2);
   expect(replies).toHaveLength(5);
