@@ -1,33 +1,36 @@
 import { defineConfig } from "vitest/config";
 
-const project = (name: string, timeoutMs: number, more: { retry?: number; isolate?: boolean } = {}) => ({
+const project = (
+  name: string,
+  timeoutMs: number,
+  more: { isolate?: boolean; globalSetup?: string[] } = {},
+) => ({
   test: {
     name,
     include: [`test/${name}/**/*.test.ts`],
+    // The one deadline of a test: generous, since a test fails when something is broken and not when it is late.
     testTimeout: timeoutMs,
-    hookTimeout: 60_000,
+    hookTimeout: timeoutMs,
+    setupFiles: ["test/support/explain.ts"],
     ...more,
   },
 });
 
 // Minutes long, and about figures more than faults: only `npm run test:scale` asks for them.
 const isScale = process.argv.includes("scale");
-const scale = isScale ? [project("scale", 3_600_000)] : [];
+const postgres = { globalSetup: ["test/support/shared-postgres.ts"] };
 
 export default defineConfig({
   test: {
     reporters: ["default"],
-    // Three files at a time: most of a test's time is waiting for real processes, which need the cores themselves.
-    // What measures runs alone.
-    maxWorkers: isScale ? 1 : 3,
+    // More files at a time than cores: most of a test's time is waiting for real processes. What measures runs alone.
+    maxWorkers: isScale ? 1 : 4,
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
-      project("unit", 5_000, { isolate: false }),
-      // What measures real processes on a shared machine has a second try; the last lines of `.ci/run` name each
-      // test that needed it.
-      project("integration", 30_000, { retry: 1 }),
-      project("faults", 60_000, { retry: 1 }),
-      ...scale,
+      project("unit", 60_000, { isolate: false }),
+      project("integration", 180_000, { isolate: false, ...postgres }),
+      project("faults", 300_000, { isolate: false, ...postgres }),
+      ...(isScale ? [project("scale", 3_600_000, postgres)] : []),
     ],
   },
 });

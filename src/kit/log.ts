@@ -50,7 +50,7 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** One JSON line per event on stderr, with known fields only. */
-export function createLog(level: string, stream: NodeJS.WritableStream = process.stderr): Log {
+export function createLog(level: string, stream: { write(line: string): unknown } = process.stderr): Log {
   const options = {
     level,
     base: null,

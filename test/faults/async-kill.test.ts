@@ -5,7 +5,7 @@ import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger } from "../support/ledger.ts";
 import { PromisedRuns } from "../support/promised-runs.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 
 const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
 const KILLS = IS_FULL ? 100 : 5;
@@ -40,7 +40,7 @@ for (const kind of DATABASE_KINDS) {
       }
       await service.start();
       await promised.post(RUNS, { ms: RUN_MS });
-      await promised.keep(PATIENCE_MS);
+      await promised.keep();
       await service.stop();
       await service.withStore(async (store) => {
         const runs = await store.runs.list({ appNumber: service.appNumber, limit: 2 * RUNS });

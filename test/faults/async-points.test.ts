@@ -91,6 +91,5 @@ for (const kind of DATABASE_KINDS) {
       await service.stop();
       await service.withStore((store) => victims.expectDelivered(store, target));
     },
-    180_000,
   );
 }

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 import { MODES, WebhookTarget } from "../support/webhook-target.ts";
 
@@ -57,18 +57,18 @@ async function expectTimesKept(clock: MovableClock, target: WebhookTarget, jumps
   target.behave = (response, { path: sent }) =>
     MODES[sentTo(sent.split("/").at(-1)!).length === 1 ? 500 : "ok"](response);
   const scheduled = await withWebhook("before");
-  await until("the first attempt was made", () => sentTo("before").length === 1, LATE_MS);
+  await until("the first attempt was made", () => sentTo("before").length === 1);
 
   await clock.setAhead(firstJump);
   const afterwards = await withWebhook("after");
-  await until("a response made after the jump was sent", () => sentTo("after").length > 0, LATE_MS);
+  await until("a response made after the jump was sent", () => sentTo("after").length > 0);
 
   const held = await accept(service, "hold", { n: 2, name: `go-${round}` });
   const endless = await accept(service, "hold", { n: 3, name: `never-${round}` });
   const begun = (id: string) => Ledger.read(service).begun(id) === 1;
-  await until("both run", () => begun(held) && begun(endless), LATE_MS);
+  await until("both run", () => begun(held) && begun(endless));
   const startedAt = performance.now();
-  const timed = service.ended(endless, LATE_MS).then((run) => ({ run, ms: performance.now() - startedAt }));
+  const timed = service.ended(endless).then((run) => ({ run, ms: performance.now() - startedAt }));
   const queued = await accept(service, "run", { n: 4 });
   const impatient = service
     .post({ n: 5 }, { headers: { prefer: `wait=${WAIT_SECONDS}` } })
@@ -94,14 +94,14 @@ async function expectTimesKept(clock: MovableClock, target: WebhookTarget, jumps
     [afterwards]: 1,
   };
   for (const [id, n] of Object.entries(ends)) {
-    const ended = await service.ended(id, LATE_MS);
+    const ended = await service.ended(id);
     expect(ended).toMatchObject({ status: "success", result: resultOf(n), attempt: 1 });
     const { createdAt, startedAt: began, completedAt, queueTimeMs, runtimeMs, responseTimeMs } = ended;
     expect([createdAt, began, completedAt].map(String).toSorted()).toEqual([createdAt, began, completedAt]);
     for (const span of [queueTimeMs, runtimeMs, responseTimeMs]) expect(span).toBeGreaterThanOrEqual(0);
     expect(responseTimeMs).toBeLessThan(2 * LATE_MS);
   }
-  await until("the second attempt was made", () => sentTo("before").length === 2, LATE_MS);
+  await until("the second attempt was made", () => sentTo("before").length === 2);
   const [first, second] = sentTo("before");
   expect(second!.at - first!.at).toBeGreaterThan(4_000);
 }

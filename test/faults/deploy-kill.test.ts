@@ -6,7 +6,7 @@ import { DeployClient } from "../support/deploy-client.ts";
 import type { BegunDeploy } from "../support/deploy-client.ts";
 import { KillableService, inPostgres } from "../support/killable-service.ts";
 import { REPOSITORY } from "../support/source-files.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { zipOf } from "../support/zip.ts";
 import { verifies } from "../verifies.ts";
 
@@ -66,7 +66,7 @@ async function killWhen(
   const begun = await site.client.begin();
   const zip = await zipOf(files);
   const putting = site.client.put(begun, zip).catch(() => undefined);
-  await until(what, () => isSeen(begun), 20_000);
+  await until(what, () => isSeen(begun));
   await site.service.kill();
   await putting;
   return begun;

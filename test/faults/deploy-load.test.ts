@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { DeployClient } from "../support/deploy-client.ts";
 import { KillableService } from "../support/killable-service.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { zipOf } from "../support/zip.ts";
 import { verifies } from "../verifies.ts";
 
@@ -74,7 +74,6 @@ for (const { kind, toml, isRare } of KINDS) {
       await service.stop();
       if (IS_FULL) console.log({ kind, calls: load.answered, streams: load.wholeStreams });
     },
-    120_000,
   );
 }
 

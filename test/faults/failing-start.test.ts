@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { rm, writeFile } from "node:fs/promises";
 import { testPool } from "../support/pool.ts";
-import { testService, until } from "../support/service.ts";
+import { testService } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 const BROKEN = `
@@ -39,10 +40,9 @@ verifies(
         Math.max(...answers.map(({ headers }) => Number(headers.get("retry-after")))),
       ).toBeLessThanOrEqual(2);
       await rm(broken);
-      await until("it serves again", async () => (await service.call("app")).json.result === 1, 10_000);
+      await until("it serves again", async () => (await service.call("app")).json.result === 1);
     }
   },
-  60_000,
 );
 
 test("an app whose process ends at its import is refused, not waited for without end", async () => {
@@ -75,7 +75,7 @@ def run():
     const pool = await testPool({ main, toml: "[scaling]\nmin_replicas = 1\nmax_replicas = 1" });
     const starts = (): number[] =>
       readFileSync(path.join(pool.bundleDir, "starts"), "utf8").trim().split("\n").map(Number);
-    await until("it was started five times", () => pool.has("starts") && starts().length >= 5, 20_000);
+    await until("it was started five times", () => pool.has("starts") && starts().length >= 5);
     const gaps = starts().map((at, index, all) => at - (all[index - 1] ?? at));
     const [, first = 0, second = 0, third = 0, fourth = 0] = gaps;
     // Right away, then after half a second, one second, two seconds, each give or take a fifth.

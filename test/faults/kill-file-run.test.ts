@@ -6,7 +6,7 @@ import { formOf, tarOf } from "../integration/once/site.ts";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { assertNothingLeft } from "../support/leak-check.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 
 const databases = testDatabases();
 const SLEEP = { "main.py": "import time\nprint('on', flush=True)\ntime.sleep(60)" };

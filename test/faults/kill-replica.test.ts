@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { testPool } from "../support/pool.ts";
-import { testService, until } from "../support/service.ts";
+import { testService } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 const MAIN = `

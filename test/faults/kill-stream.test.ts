@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import { testService, until } from "../support/service.ts";
+import { testService } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { serveApps } from "../support/serve-apps.ts";
 import { StreamReader, openStream } from "../support/stream-reader.ts";
 import { verifies } from "../verifies.ts";

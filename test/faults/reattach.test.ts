@@ -5,7 +5,7 @@ import { uuidBytes } from "../../src/kit/ids.ts";
 import { serve } from "../support/command-line.ts";
 import { RUNS_MAIN, counted, range } from "../support/run-apps.ts";
 import { ServedApps, serveApps } from "../support/serve-apps.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { StreamReader } from "../support/stream-reader.ts";
 import { verifies } from "../verifies.ts";
 
@@ -66,7 +66,7 @@ async function dieAt(reader: StreamReader, count: number): Promise<string> {
 }
 
 async function expectRest(reader: StreamReader, after: number, upto: number): Promise<void> {
-  await reader.ended(20_000);
+  await reader.ended();
   expect(reader.numbers).toEqual(range(after + 1, upto));
   expect(reader.data.slice(0, -1)).toEqual(counted(upto, after));
   expect(reader.end).toMatchObject({ id: upto + 1, record: { status: "success", statusCode: 200 } });
@@ -136,7 +136,7 @@ describe("a long transcript", () => {
   );
 
   async function expectLong(reader: StreamReader, after: number): Promise<void> {
-    await reader.ended(20_000);
+    await reader.ended();
     expect(reader.numbers).toEqual(range(after + 1, UPTO));
     const isRight = reader.data.slice(0, -1).every((data, i) => {
       return data.length === SIZE && data.startsWith(`${after + i + 1} `);

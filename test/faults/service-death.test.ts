@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { processesIn } from "../support/leak-check.ts";
 import { isAlive } from "../support/process-tree.ts";
 import { serveApps } from "../support/serve-apps.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 const MAIN = `

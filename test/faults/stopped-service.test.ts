@@ -5,7 +5,7 @@ import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
 import { untilRenewed } from "../support/leases.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
 
 const databases = testDatabases();
@@ -50,7 +50,7 @@ test("a service that stood still past its lease finds its runs taken over: its l
   process.kill(first.command.pid, "SIGSTOP");
   // Its replicas go on, and their results wait for it.
   writeFileSync(path.join(first.storageDir, "go"), "");
-  await until("both are taken over", () => allBegun(second), 40_000);
+  await until("both are taken over", () => allBegun(second));
   mkdirSync(second.storageDir, { recursive: true });
   writeFileSync(path.join(second.storageDir, "go"), "");
   for (const id of ids) {
@@ -68,7 +68,7 @@ test("a service that stood still past its lease finds its runs taken over: its l
     expect(await service.ended(next)).toMatchObject({ status: "success", result: resultOf(1) });
   }
   await Promise.all([first.stop(), second.stop()]);
-}, 120_000);
+});
 
 test("a service that is stopping keeps its lease while it waits for its runs", async () => {
   const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 1\n" };

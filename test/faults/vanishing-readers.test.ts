@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { descriptorsOf } from "../support/process-tree.ts";
 import { serveApps } from "../support/serve-apps.ts";
 import type { ServedApps } from "../support/serve-apps.ts";
-import { until } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { StreamReader } from "../support/stream-reader.ts";
 import { verifies } from "../verifies.ts";
 
@@ -99,7 +99,7 @@ async function comeAndGo(served: ServedApps, app: string, roll: (below: number) 
   await new Promise((resolve) => setTimeout(resolve, roll(300)));
   if (isPolite) reader.leave();
   else reader.vanish();
-  await until("it is closed on this side", () => reader.isClosed, 20_000);
+  await until("it is closed on this side", () => reader.isClosed);
 }
 
 function ledger(served: ServedApps, app: string): { entered: string[]; left: string[] } {
@@ -123,7 +123,7 @@ async function meet(served: ServedApps, round: number): Promise<void> {
     const body = JSON.stringify({ wanted: slots * round });
     const url = `${served.url}/${app}/meet`;
     const readers = Array.from({ length: slots }, () => new StreamReader({ url, token, body }));
-    for (const reader of readers) expect((await reader.ended(20_000)).data).toEqual(["present", "all here"]);
+    for (const reader of readers) expect((await reader.ended()).data).toEqual(["present", "all here"]);
     for (const reader of readers) reader.leave();
   }
 }
@@ -161,8 +161,8 @@ verifies(
       await Promise.all(wave.map((app) => comeAndGo(served, app, roll)));
     }
     expect(wave.length * WAVES).toBe(5_000);
-    await until("the callers have gone", () => connectionsOf(served) === 0, 10_000);
-    await until("every finally has run", () => isSettled(served), 10_000);
+    await until("the callers have gone", () => connectionsOf(served) === 0);
+    await until("every finally has run", () => isSettled(served));
 
     await meet(served, 2);
     await until("the descriptors are back", () => connectionsOf(served) === 0 && socketsOf(served) <= before);
@@ -176,7 +176,6 @@ verifies(
       if (app === "looped") expect(left).toEqual(entered);
     }
   },
-  120_000,
 );
 
 function isSettled(served: ServedApps): boolean {

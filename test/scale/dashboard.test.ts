@@ -5,7 +5,8 @@ import { packEnded } from "../../src/store/runs.ts";
 import { sharedBrowser } from "../support/browser.ts";
 import { builtDashboard, makeOwner, openPage, signIn } from "../support/dashboard-site.ts";
 import { idAt, sampleEnd, sampleRun } from "../support/sample-run.ts";
-import { until, writeApp } from "../support/service.ts";
+import { writeApp } from "../support/service.ts";
+import { until } from "../support/until.ts";
 import { sharedService } from "../support/shared-service.ts";
 import { verifies } from "../verifies.ts";
 
@@ -67,7 +68,7 @@ async function openMs(page: Page, underWay: ReadonlySet<Request>, url: string): 
   await page.goto(url);
   await page.getByRole("heading", { level: 1 }).waitFor();
   const waiting = page.locator(".bg-line[class*='shimmer_1.6s']");
-  await until(url, async () => underWay.size === 0 && (await waiting.count()) === 0, 10_000);
+  await until(url, async () => underWay.size === 0 && (await waiting.count()) === 0);
   return performance.now() - began;
 }
 

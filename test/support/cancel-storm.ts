@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import type { Outcome } from "../../src/model/outcome.ts";
 import type { Call } from "../../src/replicas/call.ts";
-import { until } from "./service.ts";
+import { until } from "./until.ts";
 import { returned } from "./pool.ts";
 import type { TestCall, TestPool } from "./pool.ts";
 
@@ -82,7 +82,7 @@ export async function storm(test: TestPool, cancels: number, seed: number): Prom
     cancelEndless();
     return endless.size === 0;
   });
-  await until("every call has ended", () => open.size === 0, 10_000);
+  await until("every call has ended", () => open.size === 0);
   await until("every slot is free", () => [...test.pool.replicas].every(({ calls }) => calls.size === 0));
   const interrupted = Number(await test.value("interrupted", {}));
   return { cancels: cancelled, calls, aheadCancels, interrupted, wrong };

@@ -4,9 +4,11 @@ import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } f
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
+import { Bell } from "../../src/kit/bell.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
+import { explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { until } from "./service.ts";
+import { until } from "./until.ts";
 import { REPOSITORY } from "./source-files.ts";
 
 /** The command line as a user finds it in a clone. */
@@ -24,6 +26,7 @@ export class Command {
   readonly exited: Promise<number | string>;
   stdout = "";
   stderr = "";
+  readonly #news = new Bell();
 
   constructor(program: string, args: readonly string[], { env = {}, cwd = REPOSITORY }: CommandOptions = {}) {
     this.child = spawn(program, args, {
@@ -32,14 +35,26 @@ export class Command {
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,
     });
-    this.child.stdout?.on("data", (data) => (this.stdout += String(data)));
-    this.child.stderr?.on("data", (data) => (this.stderr += String(data)));
+    this.child.stdout?.on("data", (data) => {
+      this.stdout += String(data);
+      this.#news.ring();
+    });
+    this.child.stderr?.on("data", (data) => {
+      this.stderr += String(data);
+      this.#news.ring();
+    });
+    const title = `${path.basename(program)} ${args.join(" ")}`.slice(0, 200);
+    const silence = explains(() => `${title} printed:\n${(this.stdout + this.stderr).slice(-8_000)}`);
     this.exited = new Promise((resolve, reject) => {
       this.child.once("error", reject);
       // `close`, not `exit`: all that was printed has been read.
-      this.child.once("close", (code, signal) => resolve(signal ?? code ?? "no code"));
+      this.child.once("close", (code, signal) => {
+        resolve(signal ?? code ?? "no code");
+        this.#news.ring();
+      });
     });
     onTestFinished(async () => {
+      silence();
       if (groupMembers(this.pid).length > 0) process.kill(-this.pid, "SIGKILL");
       await this.exited;
     });
@@ -50,10 +65,10 @@ export class Command {
   }
 
   /** Waits for a line on stdout or stderr; fails with all that was printed when it does not come. */
-  async printed(pattern: RegExp, withinMs = 20_000): Promise<RegExpExecArray> {
+  async printed(pattern: RegExp): Promise<RegExpExecArray> {
     const find = (): RegExpExecArray | null => pattern.exec(this.stdout) ?? pattern.exec(this.stderr);
     const isOver = (): boolean => this.child.exitCode !== null || this.child.signalCode !== null;
-    await until(`${pattern}`, () => find() !== null || isOver(), withinMs).catch(() => {});
+    await until(`${pattern}`, () => find() !== null || isOver(), this.#news);
     const found = find();
     if (!found) throw new Error(`never printed ${pattern}:\n${this.stdout}\n${this.stderr}`);
     return found;

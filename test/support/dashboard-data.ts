@@ -2,7 +2,7 @@ import { OWNER } from "./dashboard-site.ts";
 import { DeployClient } from "./deploy-client.ts";
 import { letGo } from "./run-apps.ts";
 import { idAt, sampleEnd, sampleRun } from "./sample-run.ts";
-import { until } from "./service.ts";
+import { until } from "./until.ts";
 import type { TestApp, TestService } from "./service.ts";
 import { MODES, WebhookTarget } from "./webhook-target.ts";
 import { zipOf } from "./zip.ts";

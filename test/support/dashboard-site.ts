@@ -10,6 +10,7 @@ import { onTestFinished } from "vitest";
 import { Links } from "../../src/identity/links.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Seal, loadMasterKey } from "../../src/kit/seal.ts";
+import { explains } from "./explain.ts";
 import { REPOSITORY } from "./source-files.ts";
 import type { TestService } from "./service.ts";
 
@@ -62,15 +63,27 @@ export async function openPage(
   options: BrowserContextOptions = {},
 ): Promise<{ page: Page; context: BrowserContext; complaints: string[] }> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
-  onTestFinished(() => context.close());
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  // The test's own deadline is the only one.
+  page.setDefaultTimeout(0);
   const complaints: string[] = [];
+  const silence = explains(() => pictured(page, complaints));
+  onTestFinished(async () => {
+    silence();
+    await context.close();
+  });
   page.on("pageerror", (error) => complaints.push(error.message));
   page.on("console", (message) => {
     if (message.type() === "error") complaints.push(message.text());
   });
   return { page, context, complaints };
+}
+
+/** What a page shows, as a picture in a file, and what the browser complained about. */
+async function pictured(page: Page, complaints: readonly string[]): Promise<string> {
+  const file = path.join(await mkdtemp(path.join(tmpdir(), "millrace-page-")), "page.png");
+  await page.screenshot({ path: file, timeout: 10_000 });
+  return [`${page.url()} looks like ${file}`, ...complaints].join("\n");
 }
 
 /** Signs the owner in, and waits for the dashboard. */

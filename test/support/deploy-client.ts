@@ -1,5 +1,5 @@
 import type { BuildStatus } from "../../src/model/build.ts";
-import { until } from "./service.ts";
+import { until } from "./until.ts";
 
 const FINAL: readonly BuildStatus[] = [
   "success",
@@ -67,13 +67,13 @@ export class DeployClient {
   }
 
   /** The build's status when it is final. */
-  async ended(buildId: string, withinMs = 30_000): Promise<BuildStatus> {
+  async ended(buildId: string): Promise<BuildStatus> {
     let status: BuildStatus = "pending";
     const isFinal = async (): Promise<boolean> => {
       status = await this.status(buildId);
       return FINAL.includes(status);
     };
-    await until(`the build ${buildId} ends`, isFinal, withinMs);
+    await until(`the build ${buildId} ends`, isFinal);
     return status;
   }
 

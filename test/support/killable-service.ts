@@ -14,7 +14,8 @@ import { openStore } from "../../src/store/store.ts";
 import { Command, MILLRACE, serviceEnvironment } from "./command-line.ts";
 import type { TestDatabase } from "./databases.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { until, writeApp } from "./service.ts";
+import { writeApp } from "./service.ts";
+import { until } from "./until.ts";
 import type { TestApp } from "./service.ts";
 
 const YEAR_MS = 365 * 24 * 3_600_000;
@@ -206,13 +207,13 @@ export class KillableService {
   }
 
   /** The run's record when it has ended. */
-  async ended(id: string, withinMs = 20_000): Promise<FoundRun> {
+  async ended(id: string): Promise<FoundRun> {
     let found: FoundRun | null = null;
     const isFinal = async (): Promise<boolean> => {
       found = await this.find(id);
       return found !== null && found.status !== "queued" && found.status !== "running";
     };
-    await until(`the run ${id} ends`, isFinal, withinMs).catch((error: unknown) => {
+    await until(`the run ${id} ends`, isFinal).catch((error: unknown) => {
       throw new Error(`${String(error)}: ${JSON.stringify(found)}`);
     });
     return found!;

@@ -1,6 +1,6 @@
 import type { TestDatabase } from "./databases.ts";
 import { inPostgres } from "./killable-service.ts";
-import { until } from "./service.ts";
+import { until } from "./until.ts";
 
 /** Waits until so many services have said that they live. */
 export async function untilRenewed(database: TestDatabase, services: number): Promise<void> {
@@ -10,13 +10,9 @@ export async function untilRenewed(database: TestDatabase, services: number): Pr
       return new Map(rows.map(({ id, lease_until: leaseUntil }) => [id, leaseUntil]));
     };
     const before = await leases();
-    await until(
-      "the leases are renewed",
-      async () => {
-        const renewed = [...(await leases())].filter(([id, leaseUntil]) => leaseUntil !== before.get(id));
-        return renewed.length >= services;
-      },
-      20_000,
-    );
+    await until("the leases are renewed", async () => {
+      const renewed = [...(await leases())].filter(([id, leaseUntil]) => leaseUntil !== before.get(id));
+      return renewed.length >= services;
+    });
   });
 }

@@ -17,7 +17,7 @@ import type { Store } from "../../src/store/store.ts";
 import { packEnded } from "../../src/store/runs.ts";
 import type { TestDatabase } from "./databases.ts";
 import { sampleEnd, sampleRun } from "./sample-run.ts";
-import { until } from "./service.ts";
+import { until } from "./until.ts";
 
 /** An hour in a second. */
 const SCALE = 3_600;
@@ -114,22 +114,17 @@ export class Outbox {
   }
 
   /** Waits until a delivery is as described. */
-  async became(
-    id: string,
-    what: string,
-    holds: (delivery: Delivery) => boolean,
-    withinMs = 10_000,
-  ): Promise<Delivery> {
-    await until(`delivery ${id} ${what}`, async () => holds(await this.find(id)), withinMs);
+  async became(id: string, what: string, holds: (delivery: Delivery) => boolean): Promise<Delivery> {
+    await until(`delivery ${id} ${what}`, async () => holds(await this.find(id)));
     return await this.find(id);
   }
 
   /** Waits until so many deliveries have that state. */
-  async count(state: Delivery["state"], count: number, withinMs = 20_000): Promise<void> {
+  async count(state: Delivery["state"], count: number): Promise<void> {
     const holds = async () => {
       const found = await this.store.deliveries.list({ projectId: PROJECT, state, limit: count + 1 });
       return found.length === count;
     };
-    await until(`${count} deliveries ${state}`, holds, withinMs);
+    await until(`${count} deliveries ${state}`, holds);
   }
 }

@@ -1,5 +1,7 @@
 import { connect } from "node:net";
 import type { Socket } from "node:net";
+import { Bell } from "../../src/kit/bell.ts";
+import { until } from "./until.ts";
 
 /** An answer as it came over the socket. */
 export type RawAnswer = {
@@ -17,20 +19,20 @@ export class RawConnection {
   /** Set for the answer to HEAD: its length is told and its body does not come. */
   isBodyless = false;
   #bytes = Buffer.alloc(0);
-  #wake: (() => void)[] = [];
+  readonly #news = new Bell();
 
   private constructor(socket: Socket) {
     this.socket = socket;
     socket.on("data", (data: Buffer) => {
       this.#bytes = Buffer.concat([this.#bytes, data]);
       for (let answer = this.#take(); answer; answer = this.#take()) this.answers.push(answer);
-      this.#notify();
+      this.#news.ring();
     });
     // A reset is one of the ways to refuse a connection; the close that follows is what tests look at.
     socket.on("error", () => {});
     socket.on("close", () => {
       this.isClosed = true;
-      this.#notify();
+      this.#news.ring();
     });
   }
 
@@ -55,14 +57,14 @@ export class RawConnection {
   }
 
   /** Waits for the answer of that place, counted from 0. */
-  async answer(place = 0, withinMs = 10_000): Promise<RawAnswer> {
-    await this.#until(`answer ${place}`, () => this.answers.length > place, withinMs);
+  async answer(place = 0): Promise<RawAnswer> {
+    await this.#until(`answer ${place}`, () => this.answers.length > place);
     return this.answers[place] as RawAnswer;
   }
 
   /** Waits until the other side has closed. */
-  async closed(withinMs = 10_000): Promise<void> {
-    await this.#until("the end of the connection", () => this.isClosed, withinMs);
+  async closed(): Promise<void> {
+    await this.#until("the end of the connection", () => this.isClosed);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -70,26 +72,9 @@ export class RawConnection {
     await this.closed();
   }
 
-  async #until(what: string, holds: () => boolean, withinMs: number): Promise<void> {
-    const deadline = performance.now() + withinMs;
-    while (!holds()) {
-      const leftMs = deadline - performance.now();
-      if (leftMs <= 0 || this.isClosed) {
-        const seen = `${this.answers.length} answers, ${this.isClosed ? "closed" : "open"}, rest ${this.rest}`;
-        throw new Error(`${what} did not come (${seen})`);
-      }
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, leftMs);
-        this.#wake.push(() => {
-          clearTimeout(timer);
-          resolve();
-        });
-      });
-    }
-  }
-
-  #notify(): void {
-    for (const wake of this.#wake.splice(0)) wake();
+  async #until(what: string, holds: () => boolean): Promise<void> {
+    await until(what, () => holds() || this.isClosed, this.#news);
+    if (!holds()) throw new Error(`${what} did not come (${this.answers.length} answers, rest ${this.rest})`);
   }
 
   #take(): RawAnswer | null {

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { until } from "./service.ts";
+import { until } from "./until.ts";
 import type { TestService } from "./service.ts";
 
 /** Functions of every kind, to look at their runs from outside. A gate is a file: `letGo` opens it. */

@@ -7,7 +7,8 @@ import { readSettings } from "../../src/config/settings.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
-import type { Service } from "../../src/main.ts";
+import type { Service, ServiceOptions } from "../../src/main.ts";
+import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 
 /** An app as a test writes it: the text of main.py, of millrace.toml, and of further files. */
@@ -36,6 +37,9 @@ export type CallOptions = {
   readonly token?: string | null;
   readonly signal?: AbortSignal;
 };
+
+/** What a test may change in the service it starts. */
+export type TestServiceOptions = Pick<ServiceOptions, "arrival" | "webDir" | "clock" | "aroundStore">;
 
 /** A real service of a test's own: any free ports, a new data directory, silent. */
 export class TestService {
@@ -108,6 +112,7 @@ export class TestService {
 export async function testService(
   apps: Record<string, TestApp> = {},
   flags: Record<string, unknown> = {},
+  options: TestServiceOptions = {},
 ): Promise<TestService> {
   const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
   const logs: AppLogLine[] = [];
@@ -115,9 +120,15 @@ export async function testService(
     flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...flags },
     env: {},
   });
-  const log = createLog(process.env["TEST_LOG"] ?? "silent");
-  const service = await startService(settings, { log, onAppLog: (line) => logs.push(line) });
+  const tail = new Tail();
+  const service = await startService(settings, {
+    ...options,
+    log: createLog("info", tail),
+    onAppLog: (line) => logs.push(line),
+  });
+  const silence = explains(() => told(tail, logs));
   onTestFinished(async () => {
+    silence();
     await service.stop();
     await assertNothingLeft(directory);
     await rm(directory, { recursive: true, force: true });
@@ -125,6 +136,12 @@ export async function testService(
   const test = new TestService(service, settings, directory, logs);
   for (const [name, app] of Object.entries(apps)) await test.deploy(name, app);
   return test;
+}
+
+/** What a service and its apps have said, for whoever reads a failure. */
+export function told(tail: Tail, lines: readonly AppLogLine[]): string {
+  const printed = lines.slice(-40).map(({ appName, stream, text }) => `${appName} ${stream}: ${text}`);
+  return [`the service's log:\n${tail.text}`, ...printed].join("\n");
 }
 
 /** Writes an app's folder. */
@@ -142,19 +159,6 @@ export async function writeApp(
   await writeFile(path.join(folder, "millrace.toml"), named);
   for (const [file, text] of Object.entries(files)) await writeFile(path.join(folder, file), text);
   return folder;
-}
-
-/** Waits until a condition holds, or fails with what it was; looks every few milliseconds. */
-export async function until(
-  what: string,
-  holds: () => boolean | Promise<boolean>,
-  withinMs = 5_000,
-): Promise<void> {
-  const deadline = performance.now() + withinMs;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
 
 export const CPUS = availableParallelism();

@@ -6,18 +6,19 @@ import type { AppLogLine } from "../../src/apps/catalog.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
-import type { ServiceOptions } from "../../src/main.ts";
+import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { TestService } from "./service.ts";
-import type { TestApp } from "./service.ts";
+import { TestService, told } from "./service.ts";
+import type { TestApp, TestServiceOptions } from "./service.ts";
 
 /** One service for all tests of a file that leave nothing behind in it; the answer gives it once it is up. */
 export function sharedService(
   apps: Record<string, TestApp> = {},
   flags: Record<string, unknown> = {},
-  options: Pick<ServiceOptions, "arrival" | "webDir"> = {},
+  options: TestServiceOptions = {},
 ): () => TestService {
   let shared: TestService | undefined;
+  let silence = (): void => undefined;
   beforeAll(async () => {
     const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
     const logs: AppLogLine[] = [];
@@ -25,12 +26,15 @@ export function sharedService(
       flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...flags },
       env: {},
     });
-    const log = createLog(process.env["TEST_LOG"] ?? "silent");
+    const tail = new Tail();
+    const log = createLog("info", tail);
     const service = await startService(settings, { ...options, log, onAppLog: (line) => logs.push(line) });
+    silence = explains(() => told(tail, logs));
     shared = new TestService(service, settings, directory, logs);
     for (const [name, app] of Object.entries(apps)) await shared.deploy(name, app);
   });
   afterAll(async () => {
+    silence();
     if (!shared) return;
     await shared.service.stop();
     await assertNothingLeft(shared.directory);

@@ -3,7 +3,8 @@ import type { Socket } from "node:net";
 import { createGunzip, gunzipSync } from "node:zlib";
 import type { Gunzip } from "node:zlib";
 import { createParser } from "eventsource-parser";
-import { until } from "./service.ts";
+import { Bell } from "../../src/kit/bell.ts";
+import { until } from "./until.ts";
 import type { TestService } from "./service.ts";
 
 /** A message as a parser that keeps to the specification gives it, and when it came (epoch milliseconds). */
@@ -54,6 +55,8 @@ export class StreamReader {
   readonly #pieces: Buffer[] = [];
   /** Pieces that still have to be unpacked. */
   #packed = 0;
+  /** Rings for every piece of the answer, and at its end. */
+  readonly #news = new Bell();
   readonly #decoder = new TextDecoder();
   readonly #parser = createParser({
     onEvent: ({ id, event, data }) =>
@@ -64,11 +67,15 @@ export class StreamReader {
   constructor({ url, body, headers = {}, token = null, httpVersion = "1.1", method = "POST" }: StreamTarget) {
     const { hostname, port, pathname, search } = new URL(url);
     this.socket = connect({ host: hostname, port: Number(port), noDelay: true });
-    this.socket.on("data", (data: Buffer) => this.#take(data));
+    this.socket.on("data", (data: Buffer) => {
+      this.#take(data);
+      this.#news.ring();
+    });
     this.socket.on("error", () => {}); // The close that follows is what tests look at.
     this.socket.on("close", () => {
       if (this.#framing?.kind === "to the end") this.isWhole = true;
       this.isClosed = true;
+      this.#news.ring();
     });
     const lines = [
       `${method} ${pathname}${search} HTTP/${httpVersion}`,
@@ -117,19 +124,19 @@ export class StreamReader {
     return last?.event === "end" ? { id: Number(last.id), record: JSON.parse(last.data) } : null;
   }
 
-  async hasHead(withinMs = 10_000): Promise<Head> {
-    await until("the head of the answer", () => this.head !== null, withinMs);
+  async hasHead(): Promise<Head> {
+    await until("the head of the answer", () => this.head !== null, this.#news);
     return this.head as Head;
   }
 
-  async hasMessages(count: number, withinMs = 10_000): Promise<void> {
-    await until(`${count} messages`, () => this.messages.length >= count, withinMs);
+  async hasMessages(count: number): Promise<void> {
+    await until(`${count} messages`, () => this.messages.length >= count, this.#news);
   }
 
   /** Waits for the end: a whole answer, or one that breaks off. */
-  async ended(withinMs = 10_000): Promise<this> {
+  async ended(): Promise<this> {
     const isOver = (): boolean => (this.isClosed || this.isWhole) && this.#packed === 0;
-    await until("the end of the answer", isOver, withinMs);
+    await until("the end of the answer", isOver, this.#news);
     return this;
   }
 
@@ -204,7 +211,10 @@ export class StreamReader {
     }
     this.#pieces.push(Buffer.from(bytes));
     this.#packed += 1;
-    this.#gunzip.write(bytes, () => (this.#packed -= 1));
+    this.#gunzip.write(bytes, () => {
+      this.#packed -= 1;
+      this.#news.ring();
+    });
   }
 
   #feed(bytes: Buffer): void {

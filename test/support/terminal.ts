@@ -4,7 +4,9 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
-import { until } from "./service.ts";
+import { Bell } from "../../src/kit/bell.ts";
+import { explains } from "./explain.ts";
+import { until } from "./until.ts";
 import { REPOSITORY } from "./source-files.ts";
 
 const RELAY = fileURLToPath(new URL("./terminal.py", import.meta.url));
@@ -25,6 +27,7 @@ export class Terminal {
   /** Resolves with the exit code. */
   readonly exited: Promise<number | string>;
   readonly #child: ChildProcessWithoutNullStreams;
+  readonly #news = new Bell();
   #seen = 0;
 
   constructor(argv: readonly string[], { cwd, env, columns = 80 }: TerminalOptions) {
@@ -34,14 +37,23 @@ export class Terminal {
       cwd,
       env: { PATH, HOME, NODE_COMPILE_CACHE: cache, TERM: "xterm-256color", ...env },
     });
-    this.#child.stdout.setEncoding("utf8").on("data", (text: string) => (this.raw += text));
-    this.#child.stderr.on("data", (data) => (this.raw += String(data)));
+    const show = (text: string): void => {
+      this.raw += text;
+      this.#news.ring();
+    };
+    this.#child.stdout.setEncoding("utf8").on("data", show);
+    this.#child.stderr.setEncoding("utf8").on("data", show);
+    const silence = explains(() => `${argv.join(" ")} shows:\n${this.screen.slice(-8_000)}`);
     this.#child.stdin.on("error", () => {}); // It has ended; its exit tells.
     this.exited = new Promise((resolve, reject) => {
       this.#child.once("error", reject);
-      this.#child.once("close", (code, signal) => resolve(signal ?? code ?? "no code"));
+      this.#child.once("close", (code, signal) => {
+        resolve(signal ?? code ?? "no code");
+        this.#news.ring();
+      });
     });
     onTestFinished(async () => {
+      silence();
       this.#child.kill("SIGKILL");
       await this.exited;
     });
@@ -53,11 +65,11 @@ export class Terminal {
   }
 
   /** Waits for something after what was waited for before, colours not counted; resolves with the match. */
-  async shows(pattern: RegExp, withinMs = 30_000): Promise<RegExpExecArray> {
+  async shows(pattern: RegExp): Promise<RegExpExecArray> {
     const find = (): RegExpExecArray | null =>
       pattern.exec(stripVTControlCharacters(this.raw).slice(this.#seen));
     const isOver = (): boolean => this.#child.exitCode !== null;
-    await until(String(pattern), () => find() !== null || isOver(), withinMs).catch(() => {});
+    await until(String(pattern), () => find() !== null || isOver(), this.#news);
     const found = find();
     if (!found) throw new Error(`never shown: ${pattern}\n${this.screen}`);
     this.#seen += found.index + found[0].length;

@@ -4,7 +4,7 @@ import type { Run } from "../../src/model/run.ts";
 import type { Calls } from "../../src/store/operations.ts";
 import type { KillableService } from "./killable-service.ts";
 import { Ledger, resultOf } from "./ledger.ts";
-import { until } from "./service.ts";
+import { until } from "./until.ts";
 import type { WebhookTarget } from "./webhook-target.ts";
 
 type Left = Partial<Run> | null;
@@ -72,7 +72,7 @@ export class Victims {
       if (this.#ended.has(n)) continue;
       expect(await this.#service.ended(id)).toMatchObject({ status: "success", result: resultOf(n) });
       const isDelivered = async () => (await this.#service.find(id))?.webhookStatus === "delivered";
-      if (webhookEndpoint !== null) await until(`the webhook of ${id} is delivered`, isDelivered, 20_000);
+      if (webhookEndpoint !== null) await until(`the webhook of ${id} is delivered`, isDelivered);
       this.#ended.add(n);
     }
     const ledger = Ledger.read(this.#service);

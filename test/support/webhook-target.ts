@@ -2,7 +2,8 @@ import { createServer } from "node:http";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { onTestFinished } from "vitest";
-import { until } from "./service.ts";
+import { Bell } from "../../src/kit/bell.ts";
+import { until } from "./until.ts";
 
 /** A request as the target received it. */
 export type Received = {
@@ -49,6 +50,8 @@ export class WebhookTarget {
   behave: Behaviour = MODES.ok;
   /** Connections, with or without a request. */
   connections = 0;
+  /** Rings for every request. */
+  readonly news = new Bell();
   readonly #sockets = new Set<Socket>();
   readonly #server = createServer((request, response) => {
     const pieces: Buffer[] = [];
@@ -63,6 +66,7 @@ export class WebhookTarget {
         at: performance.now(),
       };
       this.received.push(received);
+      this.news.ring();
       this.behave(response, received);
     });
   });
@@ -99,7 +103,7 @@ export class WebhookTarget {
   }
 
   /** Waits until so many requests have come. */
-  async has(count: number, withinMs = 10_000): Promise<void> {
-    await until(`${count} requests at the target`, () => this.received.length >= count, withinMs);
+  async has(count: number): Promise<void> {
+    await until(`${count} requests at the target`, () => this.received.length >= count, this.news);
   }
 }

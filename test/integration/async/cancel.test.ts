@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestService } from "../../support/service.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { MAIN, ONE, Site, cancel, ended, ledger, letGo, look, recordOf, submit } from "./site.ts";
 

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test, vi } from "vitest";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { ASYNC, MAIN, ONE, bundleFile, ended, ledger, letGo, look, recordOf, submit } from "./site.ts";

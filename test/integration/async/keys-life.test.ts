@@ -3,7 +3,7 @@ import { expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { Answer, CallOptions, TestService } from "../../support/service.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo } from "./site.ts";
 

@@ -1,6 +1,7 @@
 import { describe, expect } from "vitest";
 import type { Answer, CallOptions, TestService } from "../../support/service.ts";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { ASYNC, MAIN, ONE, ended, ledger, letGo } from "./site.ts";

@@ -4,7 +4,8 @@ import { uuidv7 } from "../../../src/kit/ids.ts";
 import type { AcceptedRun } from "../../../src/store/runs.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { sampleRun } from "../../support/sample-run.ts";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 import { MAIN, ONE, Site, bundleFile, ended, ledger, letGo, submit } from "./site.ts";
@@ -43,7 +44,7 @@ async function fill({ service, apps }: TestService, app: string, count: number):
 test("an app's runs are executed in the order in which they came", async () => {
   const service = await testService({ app: { main: MAIN, toml: ONE } });
   for (let n = 0; n < 60; n++) await submit(service, "app", { n });
-  await until("all have run", () => ledger(service, "app").length === 60, 15_000);
+  await until("all have run", () => ledger(service, "app").length === 60);
   expect(ledger(service, "app")).toEqual(numbers(60));
 });
 
@@ -52,7 +53,7 @@ test("runs that come while others wait go behind those", async () => {
   for (let n = 0; n < 10; n++) await submit(service, "app", { n }, HOLD);
   letGo(service, "app");
   for (let n = 10; n < 40; n++) await submit(service, "app", { n });
-  await until("all have run", () => ledger(service, "app").length === 40, 15_000);
+  await until("all have run", () => ledger(service, "app").length === 40);
   expect(ledger(service, "app")).toEqual(numbers(40));
 });
 
@@ -65,7 +66,7 @@ test("an app with a long backlog does not hold up another", async () => {
   }
   expect(ledger(service, "long")).toEqual(["0"]);
   letGo(service, "long");
-  await until("the backlog is done", () => ledger(service, "long").length === 200, 20_000);
+  await until("the backlog is done", () => ledger(service, "long").length === 200);
 });
 
 verifies(
@@ -128,7 +129,7 @@ test.for(BACKLOGS)(
       mostWaiting = Math.max(mostWaiting, service.apps.get("app")?.pool.waiting ?? 0);
       return ledger(service, "app").length === count;
     };
-    await until("all have run", isDone, 25_000);
+    await until("all have run", isDone);
     expect(mostWaiting).toBeLessThan(600);
     const order = ledger(service, "app").map(Number);
     expect(order.toSorted((a, b) => a - b)).toEqual(numbers(count).map(Number));

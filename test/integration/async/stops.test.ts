@@ -3,7 +3,7 @@ import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { serve } from "../../support/command-line.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo, recordOf, submit } from "./site.ts";
 

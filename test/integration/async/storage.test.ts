@@ -4,7 +4,7 @@ import { AppError } from "../../../src/model/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { serve } from "../../support/command-line.ts";
 import type { Answer } from "../../support/service.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { ASYNC, MAIN, ONE, Site, ended, ledger, submit } from "./site.ts";
 

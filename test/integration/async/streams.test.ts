@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { MAIN, ONE, cancel, ended, ledger, look, recordOf, submit } from "./site.ts";

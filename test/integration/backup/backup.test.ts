@@ -8,7 +8,7 @@ import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { KillableService } from "../../support/killable-service.ts";
 import { LEDGER_APP } from "../../support/ledger.ts";
 import { PromisedRuns } from "../../support/promised-runs.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -59,57 +59,49 @@ verifies(
     const queued = await again.withStore(async (store) => (await store.claims.backlog()).length);
     expect(queued).toBe(1);
     await again.start();
-    await before.keep(40_000, again);
+    await before.keep(again);
     await again.stop();
   },
-  120_000,
 );
 
 describe.each(DATABASE_KINDS)("with the service down, on %s", (kind) => {
-  verifies(
-    "operations.backup",
-    "a backup restored elsewhere is the same installation",
-    async () => {
-      const database = await databases.fresh(kind);
-      const { dataDir, databaseUrl } = database;
-      const service = await KillableService.deploy(database, { main: "def run(n):\n    return n + 1\n" });
-      const storage = path.join(dataDir, "storage", service.projectId);
-      const long = path.join("a".repeat(120), "b".repeat(120));
-      mkdirSync(path.join(storage, path.dirname(long)), { recursive: true });
-      writeFileSync(path.join(storage, long), "deep", { mode: 0o640 });
-      symlinkSync(long, path.join(storage, "link"));
-      symlinkSync("/etc/passwd", path.join(storage, "outside"));
-      symlinkSync("../../master.key", path.join(storage, "key"));
+  verifies("operations.backup", "a backup restored elsewhere is the same installation", async () => {
+    const database = await databases.fresh(kind);
+    const { dataDir, databaseUrl } = database;
+    const service = await KillableService.deploy(database, { main: "def run(n):\n    return n + 1\n" });
+    const storage = path.join(dataDir, "storage", service.projectId);
+    const long = path.join("a".repeat(120), "b".repeat(120));
+    mkdirSync(path.join(storage, path.dirname(long)), { recursive: true });
+    writeFileSync(path.join(storage, long), "deep", { mode: 0o640 });
+    symlinkSync(long, path.join(storage, "link"));
+    symlinkSync("/etc/passwd", path.join(storage, "outside"));
+    symlinkSync("../../master.key", path.join(storage, "key"));
 
-      const file = path.join(scratchDirectory(), "backup.tar");
-      const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
-      const { fields: owner } = await bootstrap(dataDir, env);
-      const saved = await millrace(["backup", file, "--json"], { MILLRACE_DATA_DIR: dataDir, ...env });
-      const outside = ["key", "outside"].map((name) => `storage/${service.projectId}/${name}`);
-      expect(saved["left_out"]).toEqual(outside);
-      expect(saved["database_command"]).toEqual(
-        kind === "sqlite" ? null : expect.stringContaining("pg_dump"),
-      );
-      // Any tar reads it.
-      const listed = await run("tar", ["-tf", file]);
-      expect(listed.stdout).toContain(`storage/${service.projectId}/${long}\n`);
+    const file = path.join(scratchDirectory(), "backup.tar");
+    const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+    const { fields: owner } = await bootstrap(dataDir, env);
+    const saved = await millrace(["backup", file, "--json"], { MILLRACE_DATA_DIR: dataDir, ...env });
+    const outside = ["key", "outside"].map((name) => `storage/${service.projectId}/${name}`);
+    expect(saved["left_out"]).toEqual(outside);
+    expect(saved["database_command"]).toEqual(kind === "sqlite" ? null : expect.stringContaining("pg_dump"));
+    // Any tar reads it.
+    const listed = await run("tar", ["-tf", file]);
+    expect(listed.stdout).toContain(`storage/${service.projectId}/${long}\n`);
 
-      // Postgres stays where it is: its dump and its restore are its own.
-      const restored = { databaseUrl, dataDir: path.join(scratchDirectory(), "new") };
-      await millrace(["restore", file, "--json", "--data-dir", restored.dataDir], env);
-      const copied = path.join(restored.dataDir, "storage", service.projectId);
-      expect(readFileSync(path.join(copied, "link"), "utf8")).toBe("deep");
-      expect(modeOf(path.join(copied, long))).toBe("640");
-      const { fields } = await bootstrap(restored.dataDir, env);
-      expect(fields).toEqual(owner);
+    // Postgres stays where it is: its dump and its restore are its own.
+    const restored = { databaseUrl, dataDir: path.join(scratchDirectory(), "new") };
+    await millrace(["restore", file, "--json", "--data-dir", restored.dataDir], env);
+    const copied = path.join(restored.dataDir, "storage", service.projectId);
+    expect(readFileSync(path.join(copied, "link"), "utf8")).toBe("deep");
+    expect(modeOf(path.join(copied, long))).toBe("640");
+    const { fields } = await bootstrap(restored.dataDir, env);
+    expect(fields).toEqual(owner);
 
-      const again = service.on(restored);
-      await again.start();
-      expect((await again.post({ n: 1 })).json).toMatchObject({ result: 2 });
-      await again.stop();
-    },
-    90_000,
-  );
+    const again = service.on(restored);
+    await again.start();
+    expect((await again.post({ n: 1 })).json).toMatchObject({ result: 2 });
+    await again.stop();
+  });
 });
 
 test("the bundles of a restored installation are its own", async () => {
@@ -123,7 +115,7 @@ test("the bundles of a restored installation are its own", async () => {
   await again.start();
   expect((await again.post({})).json.result).toContain(`${restored.dataDir}/bundles/`);
   await again.stop();
-}, 60_000);
+});
 
 /** An archive whose data entries a test writes. */
 async function archive(write: (tar: TarWriter) => Promise<void>): Promise<string> {

@@ -6,7 +6,7 @@ import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { makeOldInstallation } from "../../support/old-release.ts";
 import type { OldSchema } from "../../support/old-release.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = "def run(n=0):\n    return 2 * n\n";
@@ -37,7 +37,7 @@ describe.each(DATABASE_KINDS)("an upgrade on %s", (kind) => {
         for (const [n, id] of old.queuedIds.entries()) {
           const hasEnded = async () =>
             !["queued", "running"].includes((await ask(`runs/${id}`)).status ?? "");
-          await until(`the run ${id} ends`, hasEnded, 20_000);
+          await until(`the run ${id} ends`, hasEnded);
           expect(await ask(`runs/${id}`)).toMatchObject({ status: "success", result: 2 * n, attempt: 1 });
         }
         expect(await ask("run", "POST")).toMatchObject({ result: 0 });

@@ -46,4 +46,4 @@ test("the bare group commit stores what it counts, and the view sees how it ends
   expect(await view.successes()).toBe(stored);
   await view.close();
   await store.close();
-}, 30_000);
+});

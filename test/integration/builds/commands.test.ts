@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { describe, expect, test, vi } from "vitest";
 import { processesIn } from "../../support/leak-check.ts";
 import { isAlive } from "../../support/process-tree.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate, servicePython } from "./site.ts";
 import { testIndex, writeWheels } from "./wheels.ts";
@@ -122,7 +122,7 @@ pip = "deps.txt"
     const place = await buildPlace();
     const cancelling = new AbortController();
     const build = await place.begin({ "pre_build_commands.sh": LINGER }, { signal: cancelling.signal });
-    await until("it lingers", () => build.lines.includes("lingering"), 20_000);
+    await until("it lingers", () => build.lines.includes("lingering"));
     const pids = await writtenPids(path.join(build.bundleDir, "pids"));
     expect(pids.map(isAlive)).toEqual([true, true]);
     cancelling.abort();
@@ -148,7 +148,7 @@ pip = "deps.txt"
     const service = spawn(process.execPath, [script, bundleDir, place.dataDir, (await servicePython()).path]);
     let said = "";
     service.stdout.on("data", (data) => (said += String(data)));
-    await until("it lingers", () => said.includes("lingering"), 20_000);
+    await until("it lingers", () => said.includes("lingering"));
     const pids = await writtenPids(path.join(bundleDir, "pids"));
     service.kill("SIGKILL");
     await until("nothing is left", () => processesIn(bundleDir).length === 0 && !pids.some(isAlive));

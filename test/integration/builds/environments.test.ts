@@ -2,7 +2,7 @@ import { mkdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { sweepEnvironments } from "../../../src/apps/builds/environments.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate } from "./site.ts";
 import { testIndex, writeWheels } from "./wheels.ts";
@@ -76,7 +76,7 @@ describe("environments", () => {
       host: place.withIndex(silent.url),
       signal: cancelling.signal,
     });
-    await until("the index was asked", () => silent.asked.length > 0, 20_000);
+    await until("the index was asked", () => silent.asked.length > 0);
     const index = await testIndex(wheels);
     const second = await place.begin(files, { host: place.withIndex(index.url) });
     await until("it waits", () => second.lines.length > 0);
@@ -133,7 +133,7 @@ describe("environments", () => {
     const cancelling = new AbortController();
     const host = place.withIndex(index.url);
     const build = await place.begin({ "requirements.txt": "one\n" }, { host, signal: cancelling.signal });
-    await until("the index was asked", () => index.asked.length > 0, 20_000);
+    await until("the index was asked", () => index.asked.length > 0);
     await sweepEnvironments(place.dataDir, new Set());
     const [name = ""] = await place.environments();
     expect(await readFile(path.join(place.dataDir, "environments", name, "pyvenv.cfg"), "utf8")).toMatch(

@@ -1,5 +1,5 @@
 import { Command, MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 
 export type Ran = { readonly code: number | string; readonly stdout: string; readonly stderr: string };
@@ -55,5 +55,5 @@ export class Client {
 
 /** Waits for what takes several commands to see: on a busy machine each needs a second. */
 export async function eventually(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  await until(what, holds, 20_000);
+  await until(what, holds);
 }

@@ -99,7 +99,6 @@ verifies(
       );
     }
   },
-  120_000,
 );
 
 verifies(
@@ -117,7 +116,6 @@ verifies(
       );
     }
   },
-  120_000,
 );
 
 verifies(
@@ -129,7 +127,6 @@ verifies(
       expectFailure(ended, /: millrace: the project p-\w+ has no app "nosuch"\n {2}→ millrace apps list /);
     }
   },
-  120_000,
 );
 
 test("no token at all, a run, function or command that is not there, and a word too many", async () => {

@@ -67,5 +67,4 @@ verifies(
     expect((await millrace("call", "hi", "count", "upto=3", "--stream")).trim().split("\n")).toHaveLength(3);
     expect(await millrace("runs", "list", "hi", "--json")).toMatch(/"async": ?true/);
   },
-  120_000,
 );

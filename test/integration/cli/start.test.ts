@@ -10,7 +10,7 @@ import {
   serviceEnvironment,
 } from "../../support/command-line.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const CURL =

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { AppFailed, Cancelled } from "../../../client/typescript/client.ts";
 import type { ConnectionLost, RunStream } from "../../../client/typescript/client.ts";
 import { counted, letGo, runningId } from "../../support/run-apps.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { openStream } from "../../support/stream-reader.ts";
 import { verifies } from "../../verifies.ts";

@@ -10,7 +10,7 @@ import {
   Unauthorized,
 } from "../../../client/typescript/client.ts";
 import { letGo, runningId } from "../../support/run-apps.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { CuttingProxy } from "./cutting-proxy.ts";

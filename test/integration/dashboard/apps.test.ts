@@ -166,7 +166,6 @@ verifies(
     expect(await seriousFaults(page)).toEqual([]);
     expect(complaints).toEqual([]);
   },
-  60_000,
 );
 
 verifies(

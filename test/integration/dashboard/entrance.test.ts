@@ -88,5 +88,4 @@ verifies(
     // The browser notes what the service refuses, as it should here: the old cookie, and none.
     expect(complaints.filter((text) => !text.includes("401"))).toEqual([]);
   },
-  60_000,
 );

@@ -5,7 +5,7 @@ import { sharedBrowser } from "../../support/browser.ts";
 import { asOwner, upload } from "../../support/dashboard-data.ts";
 import { OWNER, builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
 import { DeployClient } from "../../support/deploy-client.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { zipOf } from "../../support/zip.ts";
 import { verifies } from "../../verifies.ts";
@@ -68,7 +68,6 @@ async function poison(): Promise<{ places: Record<string, string>; big: string }
     await until(
       `the run ${id} ends`,
       async () => !/queued|running/.test((await test.ofRun("hostile", id)).json.status),
-      20_000,
     );
   }
   await test.service.settle();
@@ -150,5 +149,4 @@ verifies(
     const { size } = await stat(await (await begun).path());
     expect(size).toBeGreaterThan(TEN_MB);
   },
-  120_000,
 );

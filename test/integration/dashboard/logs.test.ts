@@ -3,7 +3,7 @@ import { beforeAll, expect } from "vitest";
 import { sharedBrowser } from "../../support/browser.ts";
 import { builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const TALKER = {

@@ -107,7 +107,6 @@ verifies(
     await page.waitForURL(/\/apps\/hello\/runs\/[0-9a-f-]{36}$/);
     expect(complaints).toEqual([]);
   },
-  60_000,
 );
 
 verifies(

@@ -80,7 +80,6 @@ verifies(
     await page.getByText("− id:").waitFor();
     expect(complaints).toEqual([]);
   },
-  60_000,
 );
 
 verifies(
@@ -139,5 +138,4 @@ verifies(
     await row.waitFor();
     expect(complaints).toEqual([]);
   },
-  60_000,
 );

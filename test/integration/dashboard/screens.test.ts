@@ -7,7 +7,7 @@ import { sharedBrowser } from "../../support/browser.ts";
 import { SHOWN_APPS, SHOWN_FLAGS, furnish } from "../../support/dashboard-data.ts";
 import type { Furnished } from "../../support/dashboard-data.ts";
 import { builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";

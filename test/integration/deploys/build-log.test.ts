@@ -7,7 +7,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { timestampOf } from "../../../src/model/log-line.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, HELD, answering, bundle } from "./site.ts";
@@ -51,7 +51,7 @@ verifies(
     const early = new Reader(site, { buildID: begun.buildId });
     await site.put(begun.uploadUrl, bundle(answering("x")));
     const said = (): string[] => early.frames.map(({ log }) => log);
-    await until("the command's words came", () => said().includes("held"), 20_000);
+    await until("the command's words came", () => said().includes("held"));
     expect(said()).not.toContain("let go");
     const { json: middle } = await site.ask("GET", `apps/${site.appId("app")}/builds/${begun.buildId}/logs`);
     expect(middle.status).toBe("building");

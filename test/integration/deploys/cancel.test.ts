@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { request } from "node:http";
 import { expect, test } from "vitest";
 import { processesIn } from "../../support/leak-check.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, answering, bundle } from "./site.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, HELD, answering, bundle } from "./site.ts";
@@ -130,7 +130,7 @@ verifies("apps.delete", "a deleted app is gone with its builds under way, and it
     after: null,
   });
   expect(await site.leftovers()).toEqual([]);
-  await until("its bundles are gone", async () => (await site.bundles("deleted")).length === 0, 10_000);
+  await until("its bundles are gone", async () => (await site.bundles("deleted")).length === 0);
   expect((await site.put(held.uploadUrl, bundle(answering("x")))).status).toBe(409);
   expect((await site.deploy("deleted", bundle(answering("new")))).status).toBe("success");
   expect(await site.answer("deleted")).toBe("new");

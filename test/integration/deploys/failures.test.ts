@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect } from "vitest";
 import { processesIn } from "../../support/leak-check.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { makeZip } from "../../support/zip-maker.ts";
 import { verifies } from "../../verifies.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { request } from "node:http";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, HELD, answering, bundle } from "./site.ts";

@@ -1,7 +1,7 @@
 import { readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { appId } from "../../../src/model/names.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { makeZip } from "../../support/zip-maker.ts";
 
@@ -96,19 +96,19 @@ export class DeploySite {
   }
 
   /** Waits for the build's end; gives its status. */
-  async ended(app: string, buildId: string, withinMs = 20_000): Promise<string> {
+  async ended(app: string, buildId: string): Promise<string> {
     let status = "";
     const hasEnded = async (): Promise<boolean> => {
       status = await this.status(app, buildId);
       return FINAL.includes(status);
     };
-    await until(`the build ends, now ${status}`, hasEnded, withinMs);
+    await until(`the build ends, now ${status}`, hasEnded);
     return status;
   }
 
   /** Waits until the build's log holds a text. */
   async logged(app: string, buildId: string, text: string): Promise<void> {
-    await until(`the log says ${text}`, async () => (await this.log(app, buildId)).includes(text), 20_000);
+    await until(`the log says ${text}`, async () => (await this.log(app, buildId)).includes(text));
   }
 
   /** Lets a held command go on. */

@@ -4,7 +4,7 @@ import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { Answer } from "../../support/service.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
@@ -83,7 +83,7 @@ describe("the examples", () => {
     const target = await WebhookTarget.open();
     const suffix = `?async=true&webhookEndpoint=${encodeURIComponent(target.url)}`;
     const { json } = await service().call("report", { rows: 10, seconds_per_row: 0.01 }, { suffix });
-    await until("the webhook", () => target.received.length === 1, 15_000);
+    await until("the webhook", () => target.received.length === 1);
     expect(JSON.parse(String(target.received[0]?.body))).toMatchObject({
       result: { run: json.run_id, rows: 10, sum_of_squares: 385 },
     });

@@ -105,7 +105,7 @@ describe("a request that arrives slowly", () => {
     await using connection = await RawConnection.open(service().service.apiUrl);
     const drip = setInterval(() => connection.send("X"), 50);
     connection.send("POST / HTTP/1.1\r\nX-Slow: ");
-    await connection.closed(5_000).finally(() => clearInterval(drip));
+    await connection.closed().finally(() => clearInterval(drip));
     expect(connection.answers).toMatchObject([{ status: 408, headers: { connection: "close" } }]);
   });
 
@@ -117,7 +117,7 @@ describe("a request that arrives slowly", () => {
       const before = await countRuns(service());
       await using connection = await RawConnection.open(service().service.apiUrl);
       connection.send(post(service(), [header], start));
-      await connection.closed(5_000);
+      await connection.closed();
       expect(connection.answers).toMatchObject([{ status: 408 }]);
       expect(JSON.parse(connection.answers[0]?.body ?? "")).toMatchObject({ code: "request_timeout" });
       expect(await countRuns(service())).toBe(before);

@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -2,7 +2,7 @@ import OpenAI, { APIError } from "openai";
 import type { ChatCompletionCreateParamsBase } from "openai/resources/chat/completions/completions";
 import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { openStream } from "../../support/stream-reader.ts";
 import type { StreamReader } from "../../support/stream-reader.ts";
@@ -242,7 +242,7 @@ describe("an OpenAI client with the function as its base URL", () => {
     for await (const chunk of stream) if (chunk) break;
     const isBusy = () =>
       [...(service().apps.get("chat")?.pool.replicas ?? [])].some(({ calls }) => calls.size > 0);
-    await until("the slot is free", () => !isBusy(), 2_000);
+    await until("the slot is free", () => !isBusy());
     await service().service.settle();
     const appNumber = service().apps.get("chat")?.app.number ?? 0;
     const [newest] = await service().service.store.runs.list({ appNumber, limit: 1 });

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { openStream } from "../../support/stream-reader.ts";
 import type { StreamReader } from "../../support/stream-reader.ts";
@@ -219,12 +219,12 @@ verifies("stream.leave.1s", "one of eight readers leaves, and the seven others r
   for (const reader of readers) await reader.hasMessages(2);
   const [first, ...others] = readers as [StreamReader, ...StreamReader[]];
   first.leave();
-  await until("seven are left", () => slotsTaken("looped") === 7, 1_000);
+  await until("seven are left", () => slotsTaken("looped") === 7);
   expect(notes("looped", first.runId)).toEqual(["closed"]);
   const seen = others.map(({ messages }) => messages.length);
   for (const [place, reader] of others.entries()) await reader.hasMessages((seen[place] ?? 0) + 5);
   for (const reader of others) reader.leave();
-  await until("none is left", () => slotsTaken("looped") === 0, 1_000);
+  await until("none is left", () => slotsTaken("looped") === 0);
   for (const { runId } of others) expect(notes("looped", runId)).toEqual(["closed"]);
 });
 
@@ -255,7 +255,7 @@ test("with X-Disconnect: continue a caller may leave while the generator waits f
   await reader.hasMessages(1);
   reader.socket.pause();
   reader.vanish();
-  await until("the slot is free", () => slotsTaken("single") === 0, 10_000);
+  await until("the slot is free", () => slotsTaken("single") === 0);
   expect(notes("single", reader.runId)).toEqual(["all 20000", "closed"]);
 });
 

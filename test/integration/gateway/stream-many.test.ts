@@ -37,7 +37,7 @@ test("200 async generators stream at once from one replica, each to its own read
   );
   const pids = new Set<number>();
   for (const [place, reader] of readers.entries()) {
-    await reader.ended(20_000);
+    await reader.ended();
     const [first = "{}", ...rest] = reader.data;
     const { name, pid } = JSON.parse(first) as { name: string; pid: number };
     pids.add(pid);

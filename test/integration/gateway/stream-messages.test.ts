@@ -52,7 +52,7 @@ async function read(
   body: object,
   headers: Record<string, string> = {},
 ): Promise<StreamReader> {
-  const reader = await openStream(service(), app, body, { functionName, headers }).ended(20_000);
+  const reader = await openStream(service(), app, body, { functionName, headers }).ended();
   reader.leave();
   return reader;
 }

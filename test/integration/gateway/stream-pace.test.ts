@@ -135,7 +135,7 @@ async function readWithCurl(url: string, body: string): Promise<{ text: string; 
 
 verifies("stream.heartbeat", "a stream idle for more than 15 s gets a comment line", async () => {
   for (const reader of silent) {
-    await reader.ended(20_000);
+    await reader.ended();
     expect(reader.data).toEqual(["before", "after"]);
     expect(reader.comments).toHaveLength(1);
     const [before, after] = reader.messages.map(({ at }) => at);

@@ -13,7 +13,7 @@ import { startService } from "../../../src/main.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { descriptorsOf, isAlive } from "../../support/process-tree.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 
 const MAIN = `

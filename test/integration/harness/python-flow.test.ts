@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { testPool } from "../../support/pool.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { StreamCall, noteFile } from "./stream-call.ts";
 
 /** Generators in full flow, which look up only now and then. */

@@ -5,7 +5,8 @@ import path from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { parentOf } from "../../support/process-tree.ts";
 import { findPythons } from "../../support/pythons.ts";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 

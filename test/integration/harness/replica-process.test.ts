@@ -11,7 +11,8 @@ import { Home } from "../../../src/replicas/home.ts";
 import type { ConnectionKind } from "../../../src/replicas/home.ts";
 import { processesIn } from "../../support/leak-check.ts";
 import { groupOf, isAlive, parentOf } from "../../support/process-tree.ts";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { serve } from "../../support/command-line.ts";
 import { verifies } from "../../verifies.ts";
@@ -241,7 +242,7 @@ raise RuntimeError("never")
   const { settings, service: running } = service();
   const file = path.join(settings.dataDir, "storage", running.owner.projectId, "starts");
   const starts = () => (existsSync(file) ? readFileSync(file, "utf8").trim().split("\n").map(Number) : []);
-  await until("it was started four times", () => starts().length >= 4, 15_000);
+  await until("it was started four times", () => starts().length >= 4);
   const gaps = starts().flatMap((at, index, all) => (index === 0 ? [] : [at - (all[index - 1] ?? 0)]));
   const [first = 0, , third = 0] = gaps;
   expect(first).toBeGreaterThan(0.19);

@@ -292,4 +292,4 @@ test("a pydantic model describes itself", (context) => {
       "Second.Sub": { properties: { other: { type: "integer" } } },
     },
   });
-}, 90_000); // The packages may have to be installed first.
+}); // The packages may have to be installed first.

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { read, schemaOf } from "../../support/harness-signatures.ts";
 import { findPythons } from "../../support/pythons.ts";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const PYTHON = "python3";

@@ -8,7 +8,7 @@ import { Call } from "../../../src/replicas/call.ts";
 import type { Chunk } from "../../../src/replicas/call.ts";
 import { HEAD_BYTES, INITIAL_CREDIT_BYTES } from "../../../src/replicas/frames.ts";
 import type { TestPool } from "../../support/pool.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 
 /** What a chunk of so many bytes costs: its frame's head, the byte that tells text from JSON, and itself. */
 export function frameBytes(chunkBytes: number): number {

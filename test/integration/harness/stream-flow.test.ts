@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { INITIAL_CREDIT_BYTES } from "../../../src/replicas/frames.ts";
 import { testPool } from "../../support/pool.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { ASYNC, BESIDE, DEF } from "./stream-apps.ts";
 import { StreamCall, firstChunks, frameBytes, noteFile } from "./stream-call.ts";
 

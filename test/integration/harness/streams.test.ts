@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { testPool } from "../../support/pool.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { ASYNC, BESIDE, DEF } from "./stream-apps.ts";
 import { StreamCall, firstChunks, frameBytes, noteFile } from "./stream-call.ts";
 

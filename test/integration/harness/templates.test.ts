@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { processesIn } from "../../support/leak-check.ts";
 import { parentOf } from "../../support/process-tree.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -8,7 +8,7 @@ import { Seal, loadMasterKey } from "../../../src/kit/seal.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { Command, MILLRACE, serviceEnvironment } from "../../support/command-line.ts";
 import { testDatabases } from "../../support/databases.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -62,16 +62,12 @@ verifies(
       urls.map(async (url) => {
         let askedAt = 0;
         let lastGoodMs = 0;
-        await until(
-          "it is refused",
-          async () => {
-            askedAt = performance.now() - revokedAt;
-            const isGood = (await status(url)) !== 401;
-            if (isGood) lastGoodMs = askedAt;
-            return !isGood;
-          },
-          15_000,
-        );
+        await until("it is refused", async () => {
+          askedAt = performance.now() - revokedAt;
+          const isGood = (await status(url)) !== 401;
+          if (isGood) lastGoodMs = askedAt;
+          return !isGood;
+        });
         return lastGoodMs;
       }),
     );

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { testPool } from "../../support/pool.ts";
 import type { TestCall, TestPool } from "../../support/pool.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `

@@ -4,7 +4,8 @@ import path from "node:path";
 import { expect } from "vitest";
 import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
 import { isAlive } from "../../support/process-tree.ts";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -71,7 +72,6 @@ verifies(
       return firstMs / aloneMs;
     });
   },
-  60_000,
 );
 
 /** Waits until an app has no replica and none of these processes lives. */
@@ -105,5 +105,4 @@ verifies(
       return (Math.max(...results.map(({ entered_at }) => entered_at)) - startedAt) * 1000;
     });
   },
-  60_000,
 );

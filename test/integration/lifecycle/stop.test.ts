@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 

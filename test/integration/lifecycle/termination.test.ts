@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { testPool } from "../../support/pool.ts";
 import { isAlive } from "../../support/process-tree.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { logSite } from "./site.ts";
 
@@ -195,19 +195,15 @@ describe.each(DATABASE_KINDS)("lines of apps on %s", (kind) => {
   test("a flood is cut off and told of, and another run's lines and calls are not touched", async () => {
     const runId = await call("flood", { lines: 50_000 }, "flooded");
     const other = await call("say", { words: ["heard"] }, "flooded");
-    await until(
-      "the log says so",
-      async () => {
-        const told = await site().lines("flooded", `?runId=${runId}&search=left%20out`);
-        const first = await site().lines("flooded", `?runId=${runId}&search=flood&pageSize=1000`);
-        const leftOut = told.reduce(
-          (sum, { logLine }) => sum + Number(/\] (\d+) lines?/.exec(logLine)?.[1]),
-          0,
-        );
-        return told.length > 0 && leftOut > 30_000 && first.length === 1000;
-      },
-      20_000,
-    );
+    await until("the log says so", async () => {
+      const told = await site().lines("flooded", `?runId=${runId}&search=left%20out`);
+      const first = await site().lines("flooded", `?runId=${runId}&search=flood&pageSize=1000`);
+      const leftOut = told.reduce(
+        (sum, { logLine }) => sum + Number(/\] (\d+) lines?/.exec(logLine)?.[1]),
+        0,
+      );
+      return told.length > 0 && leftOut > 30_000 && first.length === 1000;
+    });
     expect((await ofRun(other, "flooded")).map(({ logLine }) => logLine)).toContain("heard");
     expect((await site().call("app", { x: 1 }, { functionName: "echo" })).json.result).toBe(1);
   });

@@ -12,7 +12,7 @@ import type { LogLine } from "../../../src/model/log-line.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 
 const databases = testDatabases();
 const LIMITLESS = { linesPerSecond: 1e9, bytesPerSecond: 1e12, burstSeconds: 1 };

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { appId } from "../../../src/model/names.ts";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { Tail } from "./site.ts";
 import type { LineRecord } from "./site.ts";
 

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { maskToken } from "../../../src/management/sockets.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { Tail, logSite } from "./site.ts";
 import type { LogSite } from "./site.ts";
@@ -188,7 +188,7 @@ describe("a reader that takes nothing", () => {
     const line = "x".repeat(60_000);
     // More than the sockets' buffers take.
     flood(site(), line, 300);
-    await until("it is dropped", () => site().sockets.openCount === 0, 10_000);
+    await until("it is dropped", () => site().sockets.openCount === 0);
     expect(process.memoryUsage().rss - before).toBeLessThan(150 * 1024 * 1024);
     tail.socket.resume();
     const { code } = await tail.closed;

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { ManagementSite } from "../../support/management-site.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 

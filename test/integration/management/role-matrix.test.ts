@@ -93,7 +93,6 @@ verifies(
     expect(wrong).toEqual([]);
     expect(asked).toBe(site.operations.length * CALLERS.length);
   },
-  60_000,
 );
 
 test("what only a person may is refused to a service account, with good input too", async () => {

@@ -1,6 +1,6 @@
 import { beforeAll, expect } from "vitest";
 import { ManagementSite } from "../../support/management-site.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { zipOf } from "../../support/zip.ts";
@@ -185,7 +185,7 @@ verifies(
     const build_id: string = begun.json.buildId;
     const isBuilt = async () =>
       (await site.call("getBuild", { ...deployed, build_id })).json.status === "success";
-    await until("the build succeeds", isBuilt, 20_000);
+    await until("the build succeeds", isBuilt);
     expect((await site.call("listBuildLogs", { ...deployed, build_id })).json.logs[0]).toEqual({
       id: expect.any(String),
       createdAt: expect.any(String),

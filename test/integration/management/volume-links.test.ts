@@ -22,7 +22,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import { altered } from "../../support/altered.ts";
 import { HandClock } from "../../support/clocks.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const PROJECT = "p-one";

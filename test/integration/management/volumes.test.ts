@@ -5,7 +5,7 @@ import { request } from "node:http";
 import path from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { ManagementSite } from "../../support/management-site.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 

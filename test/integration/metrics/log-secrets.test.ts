@@ -7,7 +7,8 @@ import { readSettings } from "../../../src/config/settings.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
-import { TestService, until } from "../../support/service.ts";
+import { TestService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const APP = {

@@ -2,7 +2,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { testService, until } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { OnceClient, formOf, tarOf } from "./site.ts";
 

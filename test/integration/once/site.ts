@@ -1,6 +1,6 @@
 import { packHeader } from "../../../src/kit/tar/header.ts";
 import type { RunRecord } from "../../../src/model/run-record.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { Answer, TestService } from "../../support/service.ts";
 
 /** An uncompressed tar of files given as text. */
@@ -77,13 +77,13 @@ export class OnceClient {
   }
 
   /** The run's record when it has ended. */
-  async ended(runId: string, withinMs = 15_000): Promise<RunRecord> {
+  async ended(runId: string): Promise<RunRecord> {
     let found = await this.find(runId);
     const isOver = async (): Promise<boolean> => {
       found = await this.find(runId);
       return found.status !== "running" && found.status !== "queued";
     };
-    await until(`the run ${runId} ends`, isOver, withinMs);
+    await until(`the run ${runId} ends`, isOver);
     return found;
   }
 

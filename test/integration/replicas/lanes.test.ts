@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Lane } from "../../../src/replicas/call.ts";
 import { testPool } from "../../support/pool.ts";
 import type { TestCall, TestPool } from "../../support/pool.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 
 const MAIN = `
 import os
@@ -71,7 +71,7 @@ test("with both lanes always full, each gets its share to the end", async () => 
   for (let n = 0; n < 6; n++) for (const lane of ["backlog", "caller"] as const) again(lane);
   pool.leave("go");
   await held.ended;
-  await until("all are submitted", () => begun > 120, 20_000);
+  await until("all are submitted", () => begun > 120);
   await allReturn(calls);
   const noted = pool.text("noted").trim().split(" ").slice(0, 100);
   for (let at = 0; at < noted.length; at += 4)

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { partsByHand } from "./by-hand.ts";
 import type { ByHand } from "./by-hand.ts";
 

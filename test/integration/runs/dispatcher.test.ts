@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { uuidv7 } from "../../../src/kit/ids.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Pool } from "../../../src/replicas/pool.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { HandPool, partsByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();

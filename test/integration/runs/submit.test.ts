@@ -3,7 +3,7 @@ import { AppError } from "../../../src/model/errors.ts";
 import type { Chunk } from "../../../src/replicas/call.ts";
 import type { RunReader } from "../../../src/runs/live-run.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { partsByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();

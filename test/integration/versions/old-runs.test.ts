@@ -3,7 +3,7 @@ import { rm } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "vitest";
 import { processesIn } from "../../support/leak-check.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
@@ -40,7 +40,7 @@ verifies(
     const results = [];
     for (const id of ids) results.push((await ended(second, "app", id)).result);
     expect(results).toEqual(["one", "one", "one", "one", "one", "two"]);
-    await until("the old version has no process", () => processesIn(version.bundleDir).length === 0, 10_000);
+    await until("the old version has no process", () => processesIn(version.bundleDir).length === 0);
   },
 );
 

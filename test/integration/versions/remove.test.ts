@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CatalogSite, PROJECT, app } from "./site.ts";
 
@@ -20,7 +20,7 @@ verifies(
     await expect(site.catalog.remove(deployed)).rejects.toMatchObject({ code: "app_not_found" });
     site.open("go");
     expect(await Promise.all([running, waiting])).toEqual(["one", "one"]);
-    await until("its folders are gone", () => site.bundles("app").length === 0, 10_000);
+    await until("its folders are gone", () => site.bundles("app").length === 0);
     expect(await site.store.versions.list(deployed.number)).toEqual([]);
   },
 );
@@ -38,7 +38,7 @@ verifies(
     expect(await site.value("app")).toBe("young");
     site.open("go");
     expect(await running).toBe("old");
-    await until("the old folder is gone", () => site.bundles("app").length === 1, 10_000);
+    await until("the old folder is gone", () => site.bundles("app").length === 1);
     expect(await site.value("app")).toBe("young");
   },
 );

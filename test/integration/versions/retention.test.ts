@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import { KEPT_VERSIONS } from "../../../src/apps/versions/retention.ts";
 import { samplePayload, sampleRun } from "../../support/sample-run.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CatalogSite, PROJECT, app } from "./site.ts";
 

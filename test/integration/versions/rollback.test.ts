@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CatalogSite, app } from "./site.ts";
 

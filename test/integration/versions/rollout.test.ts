@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CatalogSite, NEVER, PROJECT, app } from "./site.ts";
 

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { expect } from "vitest";
 import { WHOLE_PROJECT } from "../../../src/apps/secrets.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CatalogSite, PROJECT, app } from "./site.ts";
 

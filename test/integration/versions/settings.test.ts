@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CatalogSite, app, valueOf } from "./site.ts";
 

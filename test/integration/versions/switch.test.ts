@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Outcome } from "../../../src/model/outcome.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { CatalogSite, app, callOn, valueOf } from "./site.ts";
 
@@ -43,7 +43,7 @@ verifies(
     await until("one replica is left of it", () => first.pool.replicas.size === 1);
     site.open("go");
     expect(await held).toBe("one");
-    await until("its processes are gone", () => site.processes(first.version) === 0, 10_000);
+    await until("its processes are gone", () => site.processes(first.version) === 0);
   },
 );
 

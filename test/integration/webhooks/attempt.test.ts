@@ -6,7 +6,7 @@ import { AddressRanges } from "../../../src/kit/address-ranges.ts";
 import { Sender } from "../../../src/runs/webhooks/attempt.ts";
 import type { Answer } from "../../../src/runs/webhooks/attempt.ts";
 import type { Resolve } from "../../../src/runs/webhooks/resolve.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 

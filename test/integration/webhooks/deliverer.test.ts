@@ -9,7 +9,7 @@ import { SigningSecrets } from "../../../src/runs/webhooks/signing-secrets.ts";
 import { Waiting } from "../../../src/runs/webhooks/waiting.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { Outbox, SCALED_GAPS_MS } from "../../support/outbox.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
 import type { Received } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
@@ -33,7 +33,7 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
     const first = sent[0]?.id ?? "";
     box.deliverer();
     // The host is at rest most of the time, and tried by one of them after the other: an hour, scaled down.
-    await box.became(first, "was tried three times", ({ attempts }) => attempts >= 3, 20_000);
+    await box.became(first, "was tried three times", ({ attempts }) => attempts >= 3);
     await target.up();
     await box.count("delivered", sent.length);
 

@@ -7,7 +7,7 @@ import { nameResolver } from "../../../src/runs/webhooks/resolve.ts";
 import type { Resolve } from "../../../src/runs/webhooks/resolve.ts";
 import { FORBIDDEN_URLS } from "../../support/forbidden-urls.ts";
 import { NameServer } from "../../support/name-server.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 

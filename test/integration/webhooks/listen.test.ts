@@ -4,7 +4,7 @@ import { AddressRanges } from "../../../src/kit/address-ranges.ts";
 import { Sender } from "../../../src/runs/webhooks/attempt.ts";
 import type { Answer } from "../../../src/runs/webhooks/attempt.ts";
 import { callerSignature, newSecret, standardSignature } from "../../../src/runs/webhooks/sign.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 
 const ID = "0197c3a0-7e1b-7abc-8def-0123456789ab";
 

@@ -1,7 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import type { Answer } from "../../support/service.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
 import type { Received } from "../../support/webhook-target.ts";
@@ -41,7 +41,7 @@ async function ask(method: string, place: string): Promise<any> {
 async function delivered(target: WebhookTarget, answer: Answer): Promise<Received> {
   const id = answer.headers.get("x-request-id");
   const find = () => target.received.find(({ headers }) => headers["webhook-id"] === id);
-  await until(`the delivery of run ${id}`, () => find() !== undefined, 10_000);
+  await until(`the delivery of run ${id}`, () => find() !== undefined);
   return find() as Received;
 }
 

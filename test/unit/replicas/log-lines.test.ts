@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { readLogLines } from "../../../src/replicas/log-lines.ts";
 import type { LogLine } from "../../../src/replicas/log-lines.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 
 const PIECE = 64 * 1024;
 

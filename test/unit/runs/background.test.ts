@@ -4,7 +4,7 @@ import { BackgroundReader } from "../../../src/runs/background.ts";
 import type { LiveRun } from "../../../src/runs/live-run.ts";
 import { PartWriter } from "../../../src/runs/part-writer.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { until } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 
 const CHUNK = { isText: true, bytes: Buffer.from("x"), wireBytes: 9 };
 

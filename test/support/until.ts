@@ -1,0 +1,39 @@
+import { TestRunner } from "vitest";
+import type { Bell } from "../../src/kit/bell.ts";
+
+const FIRST_PAUSE_MS = 5;
+const LONGEST_PAUSE_MS = 100;
+
+/** What tests of this process wait for now, in their own words. */
+const waits = new Set<string>();
+
+/**
+ * Waits until a condition holds. Looks again when the bell rings; without one, for states that tell nobody of
+ * themselves (a row, a file, a process that ends), after a pause that grows. The one deadline is the test's: who
+ * meets it is told what was waited for.
+ */
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  bell?: Bell,
+): Promise<void> {
+  const test = TestRunner.getCurrentTest();
+  waits.add(what);
+  try {
+    for (
+      let pauseMs = FIRST_PAUSE_MS;
+      !(await holds());
+      pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)
+    ) {
+      if (test !== TestRunner.getCurrentTest()) throw new Error(`the test is over, and not yet: ${what}`);
+      await (bell ? bell.wait() : new Promise((resolve) => setTimeout(resolve, pauseMs)));
+    }
+  } finally {
+    waits.delete(what);
+  }
+}
+
+/** What is waited for at the moment. */
+export function awaited(): readonly string[] {
+  return [...waits];
+}
