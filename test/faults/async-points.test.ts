@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { KillableService, inPostgres } from "../support/killable-service.ts";
 import { LEDGER_APP } from "../support/ledger.ts";
-import { REPOSITORY } from "../support/source-files.ts";
+import { BUILT_PACKAGE } from "../support/command-line.ts";
 import { Victims } from "../support/victims.ts";
 import type { Point } from "../support/victims.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
@@ -53,7 +53,7 @@ const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
 /** Amid: while the write is on its way. */
 const MOMENTS = IS_FULL ? (["before", "amid", "after"] as const) : (["before", "after"] as const);
 
-const SCRIPT = path.join(REPOSITORY, "test", "support", "kill-point.ts");
+const SCRIPT = path.join(BUILT_PACKAGE, "dist", "test", "kill-point.js");
 const databases = testDatabases();
 
 for (const kind of DATABASE_KINDS) {
