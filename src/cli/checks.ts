@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { userInfo } from "node:os";
 import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
-import { schemaState } from "../store/schema-state.ts";
+import { missingObjects, schemaState } from "../store/schema-state.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 import { fail, ok, warn } from "./finding.ts";
@@ -69,16 +69,27 @@ export function checkDatabase(report: DatabaseReport | Error | null): Finding[] 
     return [fail("database", report.message, "see docs/operations.md, Restore, if it cannot be mended")];
   }
   const [problem] = report.problems;
-  const state = schemaState(report);
-  const last = report.migrations.at(-1) ?? "none";
   return [
     problem === undefined
       ? ok("database", "sound")
       : fail("database", `damaged: ${problem}`, "stop the service and restore the last backup"),
-    state === "newer"
-      ? fail("schema", `${last} is of a newer release`, "start that release or a later one")
-      : ok("schema", state === "older" ? `${last}; the next start brings it up to date` : last),
+    checkSchema(report),
   ];
+}
+
+function checkSchema(report: DatabaseReport): Finding {
+  const state = schemaState(report);
+  const last = report.migrations.at(-1) ?? "none";
+  if (state === "newer")
+    return fail("schema", `${last} is of a newer release`, "start that release or a later one");
+  if (state === "older") return ok("schema", `${last}; the next start brings it up to date`);
+  const missing = missingObjects(report);
+  if (missing.length === 0) return ok("schema", last);
+  return fail(
+    "schema",
+    `${last}, but without ${missing.slice(0, 5).join(", ")}`,
+    "somebody has changed the database; restore the last backup",
+  );
 }
 
 /** Nobody has changed the audit log, or taken something out of it. */

@@ -18,6 +18,8 @@ export type DispatcherParts = {
   readonly log: Log;
   /** This process, among those that share the database. */
   readonly owner: string;
+  /** Owners that are known to be dead, whatever their leases say. */
+  readonly predecessors: readonly string[];
   /** Where runs of an app go now; null for an app that takes none. */
   readonly target: (appNumber: number) => RunTarget | null;
   /** Where a run goes that this version accepted. */
@@ -74,10 +76,10 @@ export class Dispatcher {
 
   /** Puts back what a process that is gone has left, and begins to dispatch. */
   async start(): Promise<void> {
-    const { store, owner, log } = this.#parts;
+    const { store, owner, predecessors, log } = this.#parts;
     const isAlone = store.kind === "sqlite";
     this.#offsetMs = await this.#heartbeat();
-    const count = await store.claims.recover({ owner, isAlone });
+    const count = await store.claims.recover({ owner, isAlone, dead: predecessors });
     if (count > 0) log.info({ count }, "runs that an earlier service left unfinished are queued again");
     await this.#lookForWork();
     this.#timers.push(this.#every(LOOK_MS, () => this.#pumpAll()));

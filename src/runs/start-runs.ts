@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
 import { DiskReserve } from "../kit/disk-reserve.ts";
@@ -15,6 +14,7 @@ import { Journal } from "./journal.ts";
 import { LightKeeper } from "./light-keeper.ts";
 import type { RunTarget } from "./live-run.ts";
 import { RunLookup } from "./lookup.ts";
+import { Ownership } from "./ownership.ts";
 import { PartWriter } from "./part-writer.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper } from "./sweeper.ts";
@@ -48,7 +48,8 @@ export type RunsParts = {
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const { store, seal, log, clock, webhookAllow, target, versionTarget, cancelFile } = parts;
   // Among services that share a database, this one until it ends.
-  const owner = randomUUID();
+  const ownership = new Ownership(parts.dataDir);
+  const { owner, predecessors } = ownership;
   // Deliveries are due by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
   const secrets = new SigningSecrets({ store, seal, clock });
@@ -109,11 +110,13 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     clock,
     log,
     owner,
+    predecessors,
     target,
     versionTarget,
     endOrphans: (appNumber) => canceller.endOrphans(appNumber),
   });
   await dispatcher.start();
+  ownership.settle();
   deliverer.start();
   const sweeper = await life.start(
     "sweeper",

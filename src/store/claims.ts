@@ -33,6 +33,13 @@ const CLAIM_COLUMNS = [
   ...PAYLOAD_COLUMNS.map((name) => `payloads.${name}` as const),
 ] as const;
 
+type RecoverQuery = {
+  readonly owner: string;
+  readonly isAlone: boolean;
+  /** Owners that are known to be dead, whatever their leases say. */
+  readonly dead?: readonly string[];
+};
+
 /** A claim given back. */
 export type ReleasedClaim = RunKey & {
   readonly fence: number;
@@ -129,38 +136,37 @@ export const claims = {
 
   /**
    * Puts the runs of dead owners back into the queue, and lets go of their deliveries; returns how many runs.
-   * Dead are those whose lease has passed, or all others if the caller knows that it is alone.
+   * Dead are those whose lease has passed and those the caller names, or all others if it knows that it is alone.
    */
-  recover: write(
-    async (
-      session,
-      { owner, isAlone }: { readonly owner: string; readonly isAlone: boolean },
-    ): Promise<number> => {
-      const { db, databaseNow } = session;
-      const dead = db.deleteFrom("owners").where("id", "<>", owner);
-      await (isAlone ? dead : dead.where("leaseUntil", "<=", databaseNow)).execute();
-      const running = db
-        .updateTable("runs")
-        .set((eb) => ({ state: 0, owner: null, interruptions: eb("interruptions", "+", 1) }))
-        .where("state", "=", (eb) => eb.lit(1));
-      const abandoned = isAlone
-        ? running
-        : running.where("owner", "<>", owner).where((eb) => eb.not(isAlive(session, eb.ref("runs.owner"))));
-      const { numUpdatedRows } = await abandoned.executeTakeFirst();
-      const held = db
-        .updateTable("deliveries")
-        .set({ owner: null })
-        .where("state", "=", (eb) => eb.lit(0))
-        .where("owner", "is not", null);
-      const dropped = isAlone
-        ? held
-        : held
-            .where("owner", "<>", owner)
-            .where((eb) => eb.not(isAlive(session, eb.ref("deliveries.owner"))));
-      await dropped.execute();
-      return Number(numUpdatedRows);
-    },
-  ),
+  recover: write(async (session, { owner, isAlone, dead: known = [] }: RecoverQuery): Promise<number> => {
+    const { db, databaseNow } = session;
+    const dead = db.deleteFrom("owners").where("id", "<>", owner);
+    await (
+      isAlone
+        ? dead
+        : dead.where((eb) =>
+            eb.or([eb("leaseUntil", "<=", databaseNow), ...known.map((id) => eb("id", "=", id))]),
+          )
+    ).execute();
+    const running = db
+      .updateTable("runs")
+      .set((eb) => ({ state: 0, owner: null, interruptions: eb("interruptions", "+", 1) }))
+      .where("state", "=", (eb) => eb.lit(1));
+    const abandoned = isAlone
+      ? running
+      : running.where("owner", "<>", owner).where((eb) => eb.not(isAlive(session, eb.ref("runs.owner"))));
+    const { numUpdatedRows } = await abandoned.executeTakeFirst();
+    const held = db
+      .updateTable("deliveries")
+      .set({ owner: null })
+      .where("state", "=", (eb) => eb.lit(0))
+      .where("owner", "is not", null);
+    const dropped = isAlone
+      ? held
+      : held.where("owner", "<>", owner).where((eb) => eb.not(isAlive(session, eb.ref("deliveries.owner"))));
+    await dropped.execute();
+    return Number(numUpdatedRows);
+  }),
 
   /** From now on nobody waits for the run, which its claimer holds. */
   setAsync: write(

@@ -4,6 +4,8 @@ export type DatabaseReport = {
   readonly problems: readonly string[];
   /** The names of those it has been through. */
   readonly migrations: readonly string[];
+  /** Its tables, each with its columns, and its indexes, in the form of `SCHEMA_OBJECTS`. */
+  readonly objects: readonly string[];
   /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
   readonly newestAt: number | null;
   /** How many entries of the audit log fit, and the number of the first that does not; null when all do. */

@@ -8,11 +8,12 @@ import { logs } from "./migrations/0004-logs.ts";
 import { auditAndSecrets } from "./migrations/0005-audit-and-secrets.ts";
 import { runFilters } from "./migrations/0006-run-filters.ts";
 import { builds } from "./migrations/0007-builds.ts";
+import { deliveryAge } from "./migrations/0009-delivery-age.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
-// In order. A migration that has been in a release is never edited: the next change is the next number.
-const MIGRATIONS = {
+/** In order. A migration that is committed is never edited: the next change is the next number. */
+export const MIGRATIONS = {
   "0001-first-tables": firstTables,
   "0002-async-runs": asyncRuns,
   "0003-people": people,
@@ -20,6 +21,7 @@ const MIGRATIONS = {
   "0005-audit-and-secrets": auditAndSecrets,
   "0006-run-filters": runFilters,
   "0007-builds": builds,
+  "0009-delivery-age": deliveryAge,
 } as const;
 
 /** The names of all migrations of this release, in order. */

@@ -44,6 +44,14 @@ export const SHOW = {
     "show.scale.runs": "With millions of records any page of the runs list comes within 50 ms.",
     "show.scale.apps": "A thousand apps cost a call at most 5 % more CPU time than one.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, 8 and 9", {
+    "upgrade.frozen": "A committed migration never changes.",
+    "upgrade.every-schema": "A database of any earlier schema becomes one of this release.",
+    "upgrade.repaired": "What a migration got after its release, a later one makes up for.",
+    "doctor.schema": "doctor compares the schema with what it should be, and names what is missing.",
+    "async.predecessor":
+      "A service that starts on a data directory takes over what its dead predecessor there had, at once.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",

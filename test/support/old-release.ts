@@ -5,18 +5,15 @@ import type { Kysely } from "kysely";
 import { Migrator } from "kysely/migration";
 import { readAppConfig } from "../../src/config/app-config.ts";
 import { uuidBytes, uuidv7 } from "../../src/kit/ids.ts";
-import { firstTables } from "../../src/store/migrations/0001-first-tables.ts";
-import { asyncRuns } from "../../src/store/migrations/0002-async-runs.ts";
+import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { POSTGRES_TYPES, SQLITE_TYPES } from "../../src/store/migrations/column-types.ts";
 import { createPool } from "../../src/store/postgres/connection.ts";
 import { createKysely as postgresKysely } from "../../src/store/postgres/dialect.ts";
 import { createKysely as sqliteKysely } from "../../src/store/sqlite/dialect.ts";
 import type { TestDatabase } from "./databases.ts";
 
-const RELEASES = { "0001-first-tables": firstTables, "0002-async-runs": asyncRuns } as const;
-
 /** A schema that an earlier release left behind. */
-export type OldSchema = keyof typeof RELEASES;
+export type OldSchema = keyof typeof MIGRATIONS;
 
 /** What an earlier release left: the default project with one app, `app`, and runs of it. */
 export type OldInstallation = {
@@ -86,6 +83,13 @@ export async function makeOldInstallation(
   return { projectId, endedId, queuedIds };
 }
 
+/** Makes an empty database with an earlier schema. */
+export async function makeOldSchema(database: TestDatabase, schema: OldSchema): Promise<void> {
+  const db = openPlain(database);
+  await migrateTo(db, schema, database.databaseUrl === null);
+  await db.destroy();
+}
+
 function openPlain({ databaseUrl, dataDir }: TestDatabase) {
   return databaseUrl === null
     ? sqliteKysely(new DatabaseSync(path.join(dataDir, "millrace.db")))
@@ -98,9 +102,9 @@ async function migrateTo(
   isSqlite: boolean,
 ) {
   const types = isSqlite ? SQLITE_TYPES : POSTGRES_TYPES;
-  const names = (Object.keys(RELEASES) as OldSchema[]).filter((name) => name <= last);
+  const names = (Object.keys(MIGRATIONS) as OldSchema[]).filter((name) => name <= last);
   const migrations = Object.fromEntries(
-    names.map((name) => [name, { up: (on: Kysely<unknown>) => RELEASES[name](on, types) }]),
+    names.map((name) => [name, { up: (on: Kysely<unknown>) => MIGRATIONS[name](on, types) }]),
   );
   const migrator = new Migrator({
     db: db as Kysely<never>,

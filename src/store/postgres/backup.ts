@@ -32,12 +32,26 @@ export async function inspectPostgres(databaseUrl: string): Promise<DatabaseRepo
     return {
       problems: [],
       migrations: names.rows.map(({ name }) => name),
+      objects: await objects(client),
       newestAt: Number(clock.rows[0]?.now),
       audit: await auditState(client),
     };
   } finally {
     await client.end();
   }
+}
+
+async function objects(client: Client): Promise<string[]> {
+  const columns = await client.query<{ name: string }>(
+    "select 'column ' || table_name || '.' || column_name as name from information_schema.columns" +
+      " where table_schema = current_schema()",
+  );
+  // Not those that a key brings with it.
+  const indexes = await client.query<{ name: string }>(
+    "select 'index ' || indexname as name from pg_indexes where schemaname = current_schema() and not exists" +
+      " (select 1 from pg_constraint where conname = indexname)",
+  );
+  return [...columns.rows, ...indexes.rows].map(({ name }) => name);
 }
 
 async function auditState(client: Client): Promise<DatabaseReport["audit"]> {

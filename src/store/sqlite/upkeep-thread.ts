@@ -36,9 +36,21 @@ function inspect(): DatabaseReport {
   return {
     problems: problems.map(String),
     migrations: column("select name from migrations order by name").map(String),
+    objects: objects(),
     newestAt: typeof newest[0] === "number" ? newest[0] : null,
     audit: auditState(),
   };
+}
+
+function objects(): string[] {
+  const tables = column(
+    "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'",
+  ).map(String);
+  const columns = tables.flatMap((table) =>
+    column(`select name from pragma_table_info('${table}')`).map((name) => `column ${table}.${name}`),
+  );
+  const indexes = column("select name from sqlite_schema where type = 'index' and sql is not null");
+  return [...columns, ...indexes.map((name) => `index ${name}`)];
 }
 
 function auditState(): DatabaseReport["audit"] {

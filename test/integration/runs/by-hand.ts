@@ -91,6 +91,7 @@ export class ByHand {
     const parts = { store, executor: this.executor, keeper: this.keeper, partWriter, clock, log, owner };
     this.dispatcher = new Dispatcher({
       ...parts,
+      predecessors: [],
       target: (number) => (number === appNumber && !this.isGone ? this.target : null),
       versionTarget: async (_, versionId) => {
         this.looks += 1;

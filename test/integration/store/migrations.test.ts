@@ -1,18 +1,20 @@
 import { DatabaseSync } from "node:sqlite";
 import { join } from "node:path";
-import { Migrator } from "kysely/migration";
-import type { Kysely } from "kysely";
-import { Client, Pool } from "pg";
+import { Client } from "pg";
 import { describe, expect, test } from "vitest";
-import { firstTables } from "../../../src/store/migrations/0001-first-tables.ts";
-import { POSTGRES_TYPES, SQLITE_TYPES } from "../../../src/store/migrations/column-types.ts";
-import { createKysely as postgresKysely } from "../../../src/store/postgres/dialect.ts";
-import { createKysely as sqliteKysely } from "../../../src/store/sqlite/dialect.ts";
+import { KNOWN_MIGRATIONS } from "../../../src/store/migrate.ts";
+import { SCHEMA_OBJECTS } from "../../../src/store/schema-objects.ts";
+import { missingObjects } from "../../../src/store/schema-state.ts";
+import { inspectDatabase } from "../../../src/store/upkeep.ts";
+import { checkDatabase } from "../../../src/cli/checks.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
+import { makeOldSchema } from "../../support/old-release.ts";
+import type { OldSchema } from "../../support/old-release.ts";
 import { sampleEnd, samplePayload } from "../../support/sample-run.ts";
+import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 
@@ -28,25 +30,6 @@ async function execute({ databaseUrl, dataDir }: TestDatabase, statement: string
   await client.connect();
   await client.query(statement);
   await client.end();
-}
-
-/** A database as the first release left it. */
-async function makeFirstRelease({ databaseUrl, dataDir }: TestDatabase): Promise<void> {
-  const db =
-    databaseUrl === null
-      ? sqliteKysely(new DatabaseSync(join(dataDir, "millrace.db")))
-      : postgresKysely(new Pool({ connectionString: databaseUrl }));
-  const types = databaseUrl === null ? SQLITE_TYPES : POSTGRES_TYPES;
-  const first = { up: async (on: Kysely<unknown>) => await firstTables(on, types) };
-  const migrator = new Migrator({
-    db,
-    provider: { getMigrations: () => Promise.resolve({ "0001-first-tables": first }) },
-    migrationTableName: "migrations",
-    migrationLockTableName: "migrations_lock",
-  });
-  const { error } = await migrator.migrateToLatest();
-  await db.destroy();
-  expect(error).toBeUndefined();
 }
 
 describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
@@ -82,7 +65,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
 
   test("a database of the first release keeps its runs, and takes what is new", async () => {
     const database = await databases.fresh(kind);
-    await makeFirstRelease(database);
+    await makeOldSchema(database, "0001-first-tables");
     const { run } = sampleEnd();
     const hex = (id: string) => id.replaceAll("-", "");
     const bytes = (id: string) => (kind === "sqlite" ? `x'${hex(id)}'` : `'\\x${hex(id)}'`);
@@ -101,6 +84,33 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
     await store.runs.insertFinished([packEnded([end])]);
     expect(await store.retention.usage()).toEqual({ runs: 2, bytes: 5 });
     await store.close();
+  });
+
+  verifies("upgrade.every-schema", "every earlier schema becomes this release's, and no other", async () => {
+    for (const name of KNOWN_MIGRATIONS) {
+      const database = await databases.fresh(kind);
+      await makeOldSchema(database, name as OldSchema);
+      await (await openStore(database)).close();
+      const report = await inspectDatabase(database, true);
+      expect(report.objects.toSorted(), name).toEqual(SCHEMA_OBJECTS.toSorted());
+    }
+  });
+
+  verifies("upgrade.repaired", "an index that a released migration got later is made up for", async () => {
+    const database = await databases.fresh(kind);
+    await makeOldSchema(database, "0007-builds");
+    await execute(database, "drop index deliveries_by_age");
+    await (await openStore(database)).close();
+    expect(missingObjects(await inspectDatabase(database, true))).toEqual([]);
+  });
+
+  verifies("doctor.schema", "what the schema lacks is named", async () => {
+    const database = await databases.fresh(kind);
+    await (await openStore(database)).close();
+    await execute(database, "drop index runs_cancelled");
+    const [, schema] = checkDatabase(await inspectDatabase(database, true));
+    expect(schema).toMatchObject({ check: "schema", status: "fail" });
+    expect(schema?.message).toContain("without index runs_cancelled");
   });
 
   test("a migration that fails leaves nothing behind", async () => {

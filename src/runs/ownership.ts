@@ -1,0 +1,58 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+
+/** More than a crash loop leaves before one start succeeds. */
+const MAX_KEPT = 100;
+const OWNER_ID = /^[0-9a-f-]{36}$/;
+
+type Kept = { readonly place: string; readonly owners: readonly string[] };
+
+/**
+ * The name of this service among those that share a database, new at each start. The data directory remembers the
+ * names of those that ended there without letting go: whoever holds the directory's lock knows that they are dead,
+ * and need not wait until their leases run out.
+ */
+export class Ownership {
+  readonly owner = randomUUID();
+  /** Services that are dead, whatever their leases say. */
+  readonly predecessors: readonly string[];
+  readonly #dataDir: string;
+
+  /** Only for who holds the lock of the directory. */
+  constructor(dataDir: string) {
+    this.#dataDir = dataDir;
+    this.predecessors = readKept(dataDir).slice(-MAX_KEPT);
+    this.#keep([...this.predecessors, this.owner]);
+  }
+
+  /** What the predecessors had is taken over: nobody needs their names any more. */
+  settle(): void {
+    this.#keep([this.owner]);
+  }
+
+  #keep(owners: readonly string[]): void {
+    const file = fileIn(this.#dataDir);
+    writeFileSync(`${file}.new`, JSON.stringify({ place: placeOf(this.#dataDir), owners }), { mode: 0o600 });
+    renameSync(`${file}.new`, file);
+  }
+}
+
+function readKept(dataDir: string): readonly string[] {
+  try {
+    const { place, owners } = JSON.parse(readFileSync(fileIn(dataDir), "utf8")) as Kept;
+    // A copy of the directory says nothing about the service that runs on the original.
+    return place === placeOf(dataDir) ? owners.filter((owner) => OWNER_ID.test(owner)) : [];
+  } catch {
+    return []; // The first start here, or a file that was cut off: leases tell, a little later.
+  }
+}
+
+function placeOf(dataDir: string): string {
+  const { dev, ino } = statSync(dataDir);
+  return `${dev}:${ino}`;
+}
+
+function fileIn(dataDir: string): string {
+  return path.join(dataDir, "owners.json");
+}

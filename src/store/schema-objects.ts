@@ -1,0 +1,70 @@
+/** Every table of this release's schema with its columns. A test compares it with what the migrations make. */
+const TABLES: Readonly<Record<string, string>> = {
+  apps: "created_at current_version_id deleted_at name number project_id updated_at",
+  audit_entries: "created_at entry hash number project_id",
+  build_lines: "build_id created_at number stage stream text",
+  builds: "app_number created_at id message payload status updated_at",
+  deliveries:
+    "app_number attempts body content_type created_at id next_at owner run_status sealed_secret state updated_at url",
+  delivery_attempts: "delivery_id duration_ms error next_at number request_headers started_at status",
+  device_codes: "created_at device_hash expires_at person_id user_hash",
+  idempotency_keys: "app_number created_at fingerprint key_hash run_id",
+  log_lines: "app_number id line_number replica_id run_id stream text",
+  memberships: "created_at person_id project_id role",
+  meta: "key value",
+  migrations: "name timestamp",
+  migrations_lock: "id is_locked",
+  owners: "id lease_until",
+  payloads: "app_number content_type id input is_bare result sealed_secret",
+  people: "created_at email id sealed_password updated_at",
+  projects: "created_at id name",
+  runs: "app_number attempt completed_at created_at error_code error_message error_traceback fence function_name id interruptions ip is_async method owner queue_ms replica_id replica_started_at response_ms run_ms started_at state status_code updated_at version_id webhook_endpoint webhook_state",
+  secrets: "app_number project_id sealed_map updated_at",
+  service_accounts: "created_at description expires_at id last_used_at name project_id revoked_at role",
+  sessions: "created_at expires_at family_hash id kind person_id previous_hash refreshed_at secret_hash",
+  signing_keys: "created_at id public_jwk retired_at sealed_private",
+  tokens: "account_id created_at expires_at jti_hash revoked_at",
+  transcripts: "app_number bytes event_count first_event id",
+  usage: "bytes log_bytes runs slot",
+  versions:
+    "app_number bundle_dir bundle_hash config created_at environment functions id number overrides python",
+  webhook_secrets: "created_at id project_id retired_at sealed_secret",
+};
+
+const INDEXES = [
+  "apps_by_name",
+  "audit_entries_by_project",
+  "builds_by_app",
+  "builds_unfinished",
+  "deliveries_by_age",
+  "deliveries_by_app",
+  "deliveries_due",
+  "deliveries_ended",
+  "deliveries_held",
+  "deliveries_kept",
+  "device_codes_by_expiry",
+  "idempotency_keys_by_age",
+  "log_lines_by_age",
+  "log_lines_by_run",
+  "memberships_by_project",
+  "runs_async",
+  "runs_async_cancelled",
+  "runs_async_failed",
+  "runs_cancelled",
+  "runs_failed",
+  "runs_running",
+  "runs_unfinished",
+  "service_accounts_by_project",
+  "sessions_by_expiry",
+  "sessions_by_person",
+  "tokens_by_account",
+  "webhook_secrets_by_project",
+];
+
+/** What a database of this release holds: `column table.name` and `index name`. */
+export const SCHEMA_OBJECTS: readonly string[] = [
+  ...Object.entries(TABLES).flatMap(([table, columns]) =>
+    columns.split(" ").map((column) => `column ${table}.${column}`),
+  ),
+  ...INDEXES.map((name) => `index ${name}`),
+];

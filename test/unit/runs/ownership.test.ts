@@ -1,0 +1,41 @@
+import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { Ownership } from "../../../src/runs/ownership.ts";
+
+function scratch(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), "ownership-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  mkdirSync(path.join(folder, "data"));
+  return folder;
+}
+
+test("a start knows every owner that ended in its directory since the last one that took over", () => {
+  const dataDir = path.join(scratch(), "data");
+  const first = new Ownership(dataDir);
+  expect(first.predecessors).toEqual([]);
+  const second = new Ownership(dataDir);
+  expect(second.predecessors).toEqual([first.owner]);
+  const third = new Ownership(dataDir);
+  expect(third.predecessors).toEqual([first.owner, second.owner]);
+  third.settle();
+  expect(new Ownership(dataDir).predecessors).toEqual([third.owner]);
+});
+
+test("a directory that was moved is the same one, a copy of it is not", () => {
+  const folder = scratch();
+  const first = new Ownership(path.join(folder, "data"));
+  cpSync(path.join(folder, "data"), path.join(folder, "copy"), { recursive: true });
+  expect(new Ownership(path.join(folder, "copy")).predecessors).toEqual([]);
+  renameSync(path.join(folder, "data"), path.join(folder, "moved"));
+  expect(new Ownership(path.join(folder, "moved")).predecessors).toEqual([first.owner]);
+});
+
+test("a file that is none of ours names nobody", () => {
+  const dataDir = path.join(scratch(), "data");
+  for (const text of ["", "{", "[]", '{"place":"0:0","owners":["x"]}', '{"owners":7}', "null"]) {
+    writeFileSync(path.join(dataDir, "owners.json"), text);
+    expect(new Ownership(dataDir).predecessors, text).toEqual([]);
+  }
+});

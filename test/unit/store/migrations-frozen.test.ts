@@ -1,0 +1,34 @@
+import { createHash } from "node:crypto";
+import { readFileSync, readdirSync } from "node:fs";
+import path from "node:path";
+import { expect } from "vitest";
+import { KNOWN_MIGRATIONS } from "../../../src/store/migrate.ts";
+import { REPOSITORY } from "../../support/source-files.ts";
+import { verifies } from "../../verifies.ts";
+
+const FOLDER = path.join(REPOSITORY, "src", "store", "migrations");
+
+/** The start of each file's SHA-256. A migration that is committed never changes: write the next one. */
+const HASHES: Readonly<Record<string, string>> = {
+  "0001-first-tables": "dfb132df1c9dadd0",
+  "0002-async-runs": "04be70e22a53e1bd",
+  "0003-people": "f6b9569273efa4ec",
+  "0004-logs": "f65ed5223e8d82b0",
+  "0005-audit-and-secrets": "9a298bd22a202e9a",
+  "0006-run-filters": "4b7b6b438f09ec2a",
+  "0007-builds": "7d3ee661fda8507d",
+  "0009-delivery-age": "216579804c56c5ca",
+};
+
+verifies("upgrade.frozen", "a committed migration never changes", () => {
+  const files = readdirSync(FOLDER).filter((name) => /^\d{4}-/.test(name));
+  expect(files.map((name) => path.basename(name, ".ts")).toSorted()).toEqual(KNOWN_MIGRATIONS);
+  const hashes = files.map((name) => [
+    path.basename(name, ".ts"),
+    createHash("sha256")
+      .update(readFileSync(path.join(FOLDER, name)))
+      .digest("hex")
+      .slice(0, 16),
+  ]);
+  expect(Object.fromEntries(hashes)).toEqual(HASHES);
+});
