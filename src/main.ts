@@ -183,7 +183,7 @@ async function start(
   const runs = await startRuns({ ...settings, ...wiring, store, seal, log, clock }, life);
   const volumes = await life.start(
     "volumes",
-    () => new Volumes({ dataDir: settings.dataDir, seal, clock, log, isDiskLow: () => runs.reserve.isLow }),
+    () => new Volumes({ dataDir: settings.dataDir, seal, clock, log, shortage: () => runs.reserve.shortage }),
     (started) => started.stop(),
   );
   volumes.start();
@@ -195,7 +195,7 @@ async function start(
     seal,
     clock,
     log,
-    isDiskLow: () => runs.reserve.isLow,
+    shortage: () => runs.reserve.shortage,
   });
   await deployer.start();
   const baseImages = await life.start(

@@ -1,36 +1,67 @@
 import { statfs } from "node:fs/promises";
+import { systemClock } from "./clock.ts";
+import type { Clock, Timer } from "./clock.ts";
 
 const LOOK_MS = 1_000;
+
+export type DiskReserveOptions = {
+  /** Bytes that files on the disk hold without need and will fill first; they count as room. */
+  readonly insideBytes?: () => Promise<number>;
+  /** How whoever is refused can change the reserve. */
+  readonly setting: string;
+  readonly clock?: Clock;
+};
 
 /** Looks now and then whether a disk has less room left than is to be kept free. */
 export class DiskReserve {
   readonly #path: string;
   readonly #reserveBytes: number;
-  #timer: NodeJS.Timeout | null = null;
-  isLow = false;
+  readonly #options: DiskReserveOptions;
+  #timer: Timer | null = null;
+  #freeBytes = Number.POSITIVE_INFINITY;
+  #insideBytes = 0;
 
-  constructor(path: string, reserveBytes: number) {
+  constructor(path: string, reserveBytes: number, options: DiskReserveOptions) {
     this.#path = path;
     this.#reserveBytes = reserveBytes;
+    this.#options = options;
   }
 
   /** Looks once, and from then on every second. */
   async start(): Promise<void> {
-    await this.#look();
-    this.#timer = setInterval(() => void this.#look(), LOOK_MS);
-    this.#timer.unref();
+    await this.look();
+    this.#timer = (this.#options.clock ?? systemClock).every(LOOK_MS, () => void this.look());
   }
 
   stop(): void {
-    if (this.#timer) clearInterval(this.#timer);
+    this.#timer?.cancel();
   }
 
-  async #look(): Promise<void> {
+  get isLow(): boolean {
+    // Room inside a file does not help where its log cannot grow: some of the reserve has to be free itself.
+    const isTight = this.#freeBytes < this.#reserveBytes / 4;
+    return isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
+  }
+
+  /** Why there is no room, for whoever is refused; null while there is. */
+  get shortage(): string | null {
+    if (!this.isLow) return null;
+    const free = `${megabytes(this.#freeBytes + this.#insideBytes)} free`;
+    return `The disk has ${free} and ${megabytes(this.#reserveBytes)} are kept back: make room, or lower ${this.#options.setting}.`;
+  }
+
+  /** Looks now. */
+  async look(): Promise<void> {
     try {
       const { bavail, bsize } = await statfs(this.#path);
-      this.isLow = bavail * bsize < this.#reserveBytes;
+      this.#freeBytes = bavail * bsize;
+      this.#insideBytes = (await this.#options.insideBytes?.()) ?? 0;
     } catch {
       // A disk that does not answer says so itself, at the next write.
     }
   }
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.floor(bytes / 1e6)} MB`;
 }

@@ -126,7 +126,12 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   sweeper.start();
   const reserve = await life.start(
     "disk reserve",
-    () => new DiskReserve(parts.dataDir, store.kind === "sqlite" ? parts.diskReserveBytes : 0),
+    () =>
+      new DiskReserve(parts.dataDir, store.kind === "sqlite" ? parts.diskReserveBytes : 0, {
+        insideBytes: () => store.space.freeBytes(),
+        setting: "MILLRACE_DISK_RESERVE",
+        clock,
+      }),
     (started) => started.stop(),
   );
   await reserve.start();

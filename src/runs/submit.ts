@@ -129,7 +129,8 @@ export class Submitter {
 
   /** The last of the disk is for the ends of runs that are accepted already. */
   #checkReserve(): void {
-    if (this.#parts.reserve.isLow) throw new AppError("storage_unavailable");
+    const message = this.#parts.reserve.shortage;
+    if (message !== null) throw new AppError("storage_unavailable", { message });
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {

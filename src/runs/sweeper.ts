@@ -19,6 +19,10 @@ const EVERY_MS = 10_000;
 /** Rows at once: few enough that no 202 waits long for its turn at the database. */
 const STEP = 200;
 const REST_MS = 20;
+/** Free pages that the next writes fill: a file that shrinks and grows all the time would cost more than they do. */
+const KEPT_FREE_BYTES = 8 * 1024 * 1024;
+/** Pages moved at once take the writer some 5 ms. */
+const GIVE_BACK_BYTES = 512 * 1024;
 const DAY_MS = 24 * 3600 * 1000;
 const RECORD_MS = 30 * DAY_MS;
 const KEY_MS = DAY_MS;
@@ -61,6 +65,7 @@ export class Sweeper {
     await this.#step((limit) => store.retention.removeDeliveries({ before: now - RECORD_MS, limit }));
     await this.#step((limit) => store.logs.expire({ before: now - RECORD_MS, limit }));
     await this.#keepCaps();
+    await this.#giveBack();
   }
 
   async #keepCaps(): Promise<void> {
@@ -78,6 +83,19 @@ export class Sweeper {
       const bytes = await store.logs.usedBytes();
       return bytes > MAX_LOG_BYTES ? await store.logs.removeOldest({ limit }) : 0;
     });
+  }
+
+  /** What was removed leaves holes in the database's file; all but a few of them go back to the disk. */
+  async #giveBack(): Promise<void> {
+    const { store } = this.#parts;
+    let freeBytes = await store.space.freeBytes();
+    while (!this.#stopping.signal.aborted && freeBytes > KEPT_FREE_BYTES) {
+      const leftBytes = await store.space.giveBack(GIVE_BACK_BYTES);
+      // Not a database that can.
+      if (leftBytes >= freeBytes) return;
+      freeBytes = leftBytes;
+      await this.#rest(REST_MS);
+    }
   }
 
   /** Until a step finds less than it may remove. */

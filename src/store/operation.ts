@@ -12,6 +12,10 @@ export type Session = {
   readonly databaseNow: RawBuilder<number>;
   /** The row of `usage` that this connection adds to. */
   readonly usageSlot: RawBuilder<number>;
+  /** Bytes inside the database's files that hold nothing; 0 where the server looks after that itself. */
+  freeBytes(): number;
+  /** Gives up to so many of those bytes back to the disk. */
+  giveBack(maxBytes: number): void;
   /** At the end of a select: locks the table's rows, and leaves out those that another transaction has locked. */
   skipLocked(table: "runs" | "deliveries"): RawBuilder<unknown>;
   /**

@@ -21,6 +21,7 @@ import { runs } from "./runs.ts";
 import { secrets } from "./secrets.ts";
 import { sessions } from "./sessions.ts";
 import { signingKeys } from "./signing-keys.ts";
+import { space } from "./space.ts";
 import { tokens } from "./tokens.ts";
 import { transcripts } from "./transcripts.ts";
 import { versions } from "./versions.ts";
@@ -49,6 +50,7 @@ const OPERATIONS = {
   secrets,
   sessions,
   signingKeys,
+  space,
   tokens,
   transcripts,
   versions,

@@ -44,7 +44,10 @@ export const SHOW = {
     "show.scale.runs": "With millions of records any page of the runs list comes within 50 ms.",
     "show.scale.apps": "A thousand apps cost a call at most 5 % more CPU time than one.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, 8 and 9", {
+  ...section("issue: Nothing lost, nothing stuck, 1, 8 and 9", {
+    "storage.gives-back": "SQLite's file shrinks beside the load when what it held is removed.",
+    "storage.free-pages":
+      "Free pages inside the file count as room; a refusal says what is free and kept back.",
     "upgrade.frozen": "A committed migration never changes.",
     "upgrade.every-schema": "A database of any earlier schema becomes one of this release.",
     "upgrade.repaired": "What a migration got after its release, a later one makes up for.",

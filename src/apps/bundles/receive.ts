@@ -7,7 +7,7 @@ import { syncFolder } from "./place-folder.ts";
 export type ReceiveLimits = {
   readonly maxBytes: number;
   /** Whether the disk is to take no more. */
-  readonly isDiskLow?: () => boolean;
+  readonly shortage?: () => string | null;
 };
 
 const FULL: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT", "EROFS"]);
@@ -47,7 +47,7 @@ class EndedEarly extends Error {}
 
 async function* counted(
   from: Readable,
-  { maxBytes, isDiskLow }: ReceiveLimits,
+  { maxBytes, shortage }: ReceiveLimits,
   tally: { bytes: number },
 ): AsyncGenerator<Buffer, void, void> {
   const chunks: AsyncIterator<Buffer> = from.iterator({ destroyOnReturn: false });
@@ -61,7 +61,8 @@ async function* counted(
       if (tally.bytes > maxBytes) {
         throw new AppError("body_too_large", { message: `The upload is larger than ${maxBytes} bytes.` });
       }
-      if (isDiskLow?.()) throw new AppError("storage_unavailable");
+      const message = shortage?.() ?? null;
+      if (message !== null) throw new AppError("storage_unavailable", { message });
       yield next.value;
     }
   } finally {

@@ -23,7 +23,7 @@ export type DeployerParts = Omit<CarryOutParts, "places"> & {
   readonly seal: Seal;
   readonly maxUploadBytes: number;
   /** Whether the disk is to take no more. */
-  readonly isDiskLow: () => boolean;
+  readonly shortage: () => string | null;
 };
 
 /** A build and the app it is for. */

@@ -14,7 +14,7 @@ export type BundleUploadParts = {
   readonly clock: Clock;
   readonly maxBytes: number;
   /** Whether the disk is to take no more. */
-  readonly isDiskLow: () => boolean;
+  readonly shortage: () => string | null;
 };
 
 /** How long a build waits for its upload. */
@@ -53,10 +53,10 @@ export class BundleUploads {
 
   /** Stores a bundle as it arrives; resolves with its file, safely on the disk. */
   async receive(buildId: string, from: Readable): Promise<ZipSource> {
-    const { dir, maxBytes, isDiskLow } = this.#parts;
+    const { dir, maxBytes, shortage } = this.#parts;
     this.#arrivals += 1;
     const file = path.join(dir, `${buildId}.${this.#arrivals}.zip`);
-    const { bytes } = await receiveFile(from, file, { maxBytes, isDiskLow });
+    const { bytes } = await receiveFile(from, file, { maxBytes, shortage });
     return { kind: "zip", file, bytes };
   }
 

@@ -22,7 +22,7 @@ export type UploadParts = {
   readonly trash: Trash;
   readonly clock: Clock;
   /** Whether the disk is to take no more. */
-  readonly isDiskLow: () => boolean;
+  readonly shortage: () => string | null;
 };
 
 /** An upload in which nothing has happened for so long is given up. */
@@ -109,7 +109,8 @@ export class Uploads {
 
   async *#take(chunks: AsyncIterable<Buffer>, hash: Hash): AsyncGenerator<Buffer> {
     for await (const chunk of chunks) {
-      if (this.#parts.isDiskLow()) throw new AppError("storage_unavailable");
+      const message = this.#parts.shortage();
+      if (message !== null) throw new AppError("storage_unavailable", { message });
       hash.update(chunk);
       yield chunk;
     }

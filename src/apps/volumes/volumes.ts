@@ -19,7 +19,7 @@ export type VolumesParts = {
   readonly clock: Clock;
   readonly log: Log;
   /** Whether the disk is to take no more. */
-  readonly isDiskLow: () => boolean;
+  readonly shortage: () => string | null;
 };
 
 /** The size of a file before and after a change; null where there is none. */
@@ -41,13 +41,13 @@ export class Volumes {
   readonly #uploads: Uploads;
   #sweeping: NodeJS.Timeout | null = null;
 
-  constructor({ dataDir, seal, clock, log, isDiskLow }: VolumesParts) {
+  constructor({ dataDir, seal, clock, log, shortage }: VolumesParts) {
     this.#storageDir = path.join(dataDir, "storage");
     // Beside the projects' folders, on their disk and out of their apps' sight.
     const staging = path.join(this.#storageDir, ".staging");
     this.#grants = new Grants(seal, clock);
     this.#trash = new Trash(path.join(staging, "trash"), log);
-    this.#uploads = new Uploads({ dir: path.join(staging, "uploads"), trash: this.#trash, clock, isDiskLow });
+    this.#uploads = new Uploads({ dir: path.join(staging, "uploads"), trash: this.#trash, clock, shortage });
   }
 
   /** Sweeps now and from now on. */

@@ -64,6 +64,9 @@ function sessionOn(db: Kysely<Schema>): Session {
     sql,
     databaseNow: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
     usageSlot: USAGE_SLOT,
+    // Its own vacuum looks after that.
+    freeBytes: () => 0,
+    giveBack: () => {},
     skipLocked: (table) => sql`for update of ${sql.table(table)} skip locked`,
     ...columnWriter(db),
   };

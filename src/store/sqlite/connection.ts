@@ -1,5 +1,6 @@
 import { chmodSync, closeSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
+import { enableVacuum } from "./vacuum.ts";
 
 const PRAGMAS = {
   // First: the others may have to wait too.
@@ -20,6 +21,7 @@ const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 export function openForWriting(path: string): DatabaseSync {
   makePrivate(path);
   const database = new DatabaseSync(path);
+  enableVacuum(database, path);
   configure(database);
   database.exec(`pragma journal_size_limit = ${WAL_LIMIT_BYTES}`);
   return database;

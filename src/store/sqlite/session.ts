@@ -4,6 +4,7 @@ import { migrate } from "../migrate.ts";
 import { SQLITE_TYPES } from "../migrations/column-types.ts";
 import type { Session } from "../operation.ts";
 import { openForReading, openForWriting } from "./connection.ts";
+import { freeBytes, giveBack } from "./vacuum.ts";
 import { createKysely } from "./dialect.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
@@ -26,6 +27,8 @@ export async function openSession(mode: "read" | "write", path: string): Promise
     sql,
     databaseNow: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
     usageSlot: USAGE_SLOT,
+    freeBytes: () => freeBytes(database),
+    giveBack: (maxBytes) => giveBack(database, maxBytes),
     // The writer is alone.
     skipLocked: () => sql``,
     ...columnWriter(database, db),

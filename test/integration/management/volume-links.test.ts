@@ -34,7 +34,13 @@ async function open() {
   const clock = new HandClock(Date.now());
   const seal = new Seal(randomBytes(32));
   let isDiskLow = false;
-  const parts = { dataDir, seal, clock, log: createLog("silent"), isDiskLow: () => isDiskLow };
+  const parts = {
+    dataDir,
+    seal,
+    clock,
+    log: createLog("silent"),
+    shortage: () => (isDiskLow ? "The disk is full." : null),
+  };
   const volumes = new Volumes(parts);
   onTestFinished(async () => {
     await volumes.stop();

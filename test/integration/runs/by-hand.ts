@@ -99,7 +99,7 @@ export class ByHand {
       },
       endOrphans: async (number) => void this.orphaned.push(number),
     });
-    const reserve = new DiskReserve("/", 0);
+    const reserve = new DiskReserve("/", 0, { setting: "" });
     this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightKeeper, reserve });
   }
 

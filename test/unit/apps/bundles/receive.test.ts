@@ -102,7 +102,9 @@ test("a stream that was gone before it began is an upload that ended early", asy
 test("a disk that is low takes no upload", async () => {
   const { dir, to } = place();
   const from = Readable.from([Buffer.from("x")]);
-  await expect(receiveFile(from, to, { maxBytes: 10, isDiskLow: () => true })).rejects.toMatchObject({
+  await expect(
+    receiveFile(from, to, { maxBytes: 10, shortage: () => "The disk is full." }),
+  ).rejects.toMatchObject({
     code: "storage_unavailable",
   });
   expect(readdirSync(dir)).toEqual([]);

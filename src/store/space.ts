@@ -1,0 +1,13 @@
+import { read, write } from "./operation.ts";
+
+/** Room that the database's files hold and do not need. */
+export const space = {
+  /** Bytes inside them that the next writes will fill. */
+  freeBytes: read(({ freeBytes }): Promise<number> => Promise.resolve(freeBytes())),
+
+  /** Gives up to so many of them back to the disk; returns how many are left. */
+  giveBack: write(({ giveBack, freeBytes }, maxBytes: number): Promise<number> => {
+    giveBack(maxBytes);
+    return Promise.resolve(freeBytes());
+  }),
+};

@@ -1,0 +1,105 @@
+import { mkdtempSync, rmSync, statSync, statfsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, onTestFinished } from "vitest";
+import { DiskReserve } from "../../../src/kit/disk-reserve.ts";
+import { createLog } from "../../../src/kit/log.ts";
+import { Sweeper } from "../../../src/runs/sweeper.ts";
+import { packEnded } from "../../../src/store/runs.ts";
+import { openStore } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { sampleEnd, samplePayload } from "../../support/sample-run.ts";
+import { verifies } from "../../verifies.ts";
+
+const MIB = 2 ** 20;
+
+async function openScratch(
+  prepare: (file: string) => void = () => {},
+): Promise<{ store: Store; file: string }> {
+  const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-space-"));
+  const file = path.join(dataDir, "millrace.db");
+  prepare(file);
+  const store = await openStore({ dataDir, databaseUrl: null });
+  onTestFinished(async () => {
+    await store.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  return { store, file };
+}
+
+/** Stores 32 MiB of inputs, and removes them again. */
+async function fillAndEmpty(store: Store): Promise<void> {
+  const input = Buffer.alloc(MIB, "x");
+  for (let i = 0; i < 32; i++) {
+    const end = sampleEnd(undefined, { payload: samplePayload({ input }) });
+    await store.runs.insertFinished([packEnded([end])]);
+  }
+  await store.retention.removeOldest({ limit: 32, keep: "record" });
+}
+
+async function sweep(store: Store): Promise<void> {
+  const parts = { store, clock: new HandClock(Date.now()), log: createLog("silent"), apps: () => [] };
+  await new Sweeper({ ...parts, maxRuns: 1_000_000, maxStorageBytes: 1_000_000_000 }).sweep();
+}
+
+function autoVacuum(file: string): unknown {
+  const database = new DatabaseSync(file, { readOnly: true });
+  const { auto_vacuum: mode } = database.prepare("pragma auto_vacuum").get() ?? {};
+  database.close();
+  return mode;
+}
+
+verifies("storage.gives-back", "what the sweeper removed is the disk's again, a step at a time", async () => {
+  const { store, file } = await openScratch();
+  await fillAndEmpty(store);
+  expect(await store.space.freeBytes()).toBeGreaterThan(24 * MIB);
+  await sweep(store);
+  expect(await store.space.freeBytes()).toBeLessThanOrEqual(8 * MIB);
+  await store.close();
+  expect(statSync(file).size).toBeLessThan(16 * MIB);
+});
+
+verifies(
+  "storage.gives-back",
+  "a database of an earlier release is changed over where there is room",
+  async () => {
+    const { store, file } = await openScratch((old) => {
+      const database = new DatabaseSync(old);
+      database.exec("pragma journal_mode = wal; create table kept (a); insert into kept values (7)");
+      database.close();
+    });
+    expect(autoVacuum(file)).toBe(2);
+    await fillAndEmpty(store);
+    await sweep(store);
+    expect(await store.space.freeBytes()).toBeLessThanOrEqual(8 * MIB);
+    const database = new DatabaseSync(file, { readOnly: true });
+    expect(database.prepare("select a from kept").get()).toEqual({ a: 7 });
+    database.close();
+  },
+);
+
+verifies(
+  "storage.free-pages",
+  "free pages count as room, and a refusal says what is free and what to set",
+  async () => {
+    const { store, file } = await openScratch();
+    const { bavail, bsize } = statfsSync(file);
+    const options = { insideBytes: () => store.space.freeBytes(), setting: "MILLRACE_DISK_RESERVE" };
+    // A little more than the disk has: only what is free inside the file can make up for it.
+    const reserve = new DiskReserve(path.dirname(file), bavail * bsize + 8 * MIB, options);
+    await reserve.look();
+    expect(reserve.shortage).toMatch(
+      /^The disk has \d+ MB free and \d+ MB are kept back: make room, or lower MILLRACE_DISK_RESERVE\.$/,
+    );
+    const inside = { ...options, insideBytes: () => Promise.resolve(1_000_000 * MIB) };
+    const roomy = new DiskReserve(path.dirname(file), bavail * bsize + 8 * MIB, inside);
+    await roomy.look();
+    expect([roomy.isLow, roomy.shortage]).toEqual([false, null]);
+    // Nothing is free but inside: the log could not grow.
+    const tight = new DiskReserve(path.dirname(file), 8 * bavail * bsize, inside);
+    await tight.look();
+    expect(tight.isLow).toBe(true);
+  },
+);
