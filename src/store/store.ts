@@ -1,4 +1,5 @@
 import { SpanCounts } from "../kit/span-counts.ts";
+import { AppError } from "../model/errors.ts";
 import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
 import type { Backend } from "./operation.ts";
@@ -31,7 +32,7 @@ export async function openStore({ databaseUrl, dataDir }: StoreOptions): Promise
   return {
     ...callsThrough(async (name, packed) => {
       if (isClosed) throw new Error(`${name} was called on a store that is closed`);
-      if (operationNamed(name).mode === "read") return await backend.run(name, packed);
+      if (operationNamed(name).mode === "read") return await backend.run(name, packed).catch(cannotRead);
       const askedAt = performance.now();
       const result = await backend.run(name, packed);
       commits.add(performance.now() - askedAt);
@@ -44,6 +45,16 @@ export async function openStore({ databaseUrl, dataDir }: StoreOptions): Promise
       await backend.close();
     },
   };
+}
+
+/** The catalogue speaks of what was not accepted; who only asked for something is told that. */
+function cannotRead(error: unknown): never {
+  if (!(error instanceof AppError) || error.code !== "storage_unavailable") throw error;
+  throw new AppError(
+    "storage_unavailable",
+    { message: "The service cannot read its storage now." },
+    error.cause,
+  );
 }
 
 // Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
