@@ -108,6 +108,11 @@ export const ERRORS = {
     type: "overloaded_error",
     message: "The service cannot write to its storage; nothing was accepted.",
   },
+  in_doubt: {
+    status: 503,
+    type: "overloaded_error",
+    message: "The storage went away during the write: it is not known whether it was done.",
+  },
   timed_out: { status: 504, type: "app_error", message: "The run passed its response_grace_period." },
 } as const satisfies Record<string, { status: number; type: string; message: string }>;
 

@@ -135,17 +135,23 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     (started) => started.stop(),
   );
   await reserve.start();
-  const submitter = new Submitter({
-    reserve,
-    store,
-    executor,
-    dispatcher,
-    keeper,
-    lightKeeper,
-    partWriter,
-    clock,
-    owner,
-  });
+  const submitter = await life.start(
+    "submitter",
+    () =>
+      new Submitter({
+        reserve,
+        store,
+        executor,
+        dispatcher,
+        keeper,
+        lightKeeper,
+        partWriter,
+        clock,
+        log,
+        owner,
+      }),
+    (started) => started.stop(),
+  );
   return {
     ownerId: owner,
     executor,

@@ -1,11 +1,12 @@
-import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
+import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { Run } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
+import { Acceptor, InDoubt } from "./acceptor.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimKeeper } from "./claim-keeper.ts";
 import { LEASE_MS } from "./dispatcher.ts";
@@ -24,6 +25,7 @@ export type SubmitterParts = {
   readonly clock: Clock;
   readonly owner: string;
   readonly reserve: DiskReserve;
+  readonly log: Log;
 };
 
 /** What a caller's `Idempotency-Key` stands for. */
@@ -37,18 +39,16 @@ export type Keyed =
   /** The key stands for another call. */
   | { readonly kind: "different" };
 
-const BATCH = 512;
 const KEY_KEPT_MS = 24 * 3600 * 1000;
 
 /** Where a run becomes a promise: it is in the store, durably, before anybody is told so. */
 export class Submitter {
   readonly #parts: SubmitterParts;
-  readonly #accepts: Batcher<AcceptedRun, void>;
+  readonly #acceptor: Acceptor;
 
   constructor(parts: SubmitterParts) {
-    const { store } = parts;
     this.#parts = parts;
-    this.#accepts = new Batcher(async (batch) => await store.runs.accept(batch), BATCH);
+    this.#acceptor = new Acceptor(parts);
   }
 
   /** Accepts a run that nobody waits for; rejects if it could not be stored. */
@@ -58,15 +58,17 @@ export class Submitter {
     this.#checkReserve();
     if (!dispatcher.reserve(request.target)) {
       const run = acceptedRecord(request, true, false, clock.now());
-      await this.#arriving(appNumber, this.#accepts.add({ run, payload: inputOf(request), owner: null }));
+      await this.#arriving(appNumber, this.#acceptor.accept({ run, payload: inputOf(request), owner: null }));
       return;
     }
     const claim = this.#claim(true);
     try {
       const run = acceptedRecord(request, true, true, claim.createdAt);
-      await this.#accepts.add({ run, payload: inputOf(request), owner });
+      await this.#acceptor.accept({ run, payload: inputOf(request), owner });
     } catch (error) {
-      dispatcher.giveBack(appNumber);
+      // If it turns out to be stored it is ours, and nobody else would execute it.
+      if (!(error instanceof InDoubt)) dispatcher.giveBack(appNumber);
+      else void this.#await(error, request, claim);
       throw error;
     }
     dispatcher.runReserved(request, claim);
@@ -89,7 +91,13 @@ export class Submitter {
     const { executor, keeper, owner } = this.#parts;
     const claim = this.#claim(false, key.keyHash);
     const run = acceptedRecord(request, false, true, claim.createdAt);
-    const keyed = await this.#acceptKeyed({ run, payload: inputOf(request), owner }, key);
+    const accepted = { run, payload: inputOf(request), owner };
+    const keyed = await this.#acceptKeyed(accepted, key).catch((error: unknown) => {
+      // If it turns out to be stored it has to end: its caller was told to look for it.
+      const end = () => executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
+      if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
+      throw error;
+    });
     if (keyed.kind !== "accepted") return keyed;
     return { ...keyed, live: executor.executeClaimed(request, claim, reader, keeper) };
   }
@@ -108,10 +116,13 @@ export class Submitter {
     try {
       const record = acceptedRecord(run.request, true, true, claim.createdAt);
       if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner });
-      else await this.#accepts.add({ run: record, payload: inputOf(run.request), owner });
-    } catch {
-      held.passOn(run, reader, keptBy);
-      return false;
+      else await this.#acceptor.accept({ run: record, payload: inputOf(run.request), owner });
+    } catch (error) {
+      // The caller waits all the same: long enough to know.
+      if (!(error instanceof InDoubt) || !(await error.settled)) {
+        held.passOn(run, reader, keptBy);
+        return false;
+      }
     }
     run.claim = claim;
     const background = new BackgroundReader(partWriter);
@@ -127,6 +138,17 @@ export class Submitter {
     return await accepting.finally(() => dispatcher.arrived(appNumber));
   }
 
+  /** Nothing more is found out about what is in doubt. */
+  stop(): void {
+    this.#acceptor.stop();
+  }
+
+  async #await({ settled }: InDoubt, request: RunRequest, claim: Claim): Promise<void> {
+    const { dispatcher } = this.#parts;
+    if (await settled) dispatcher.runReserved(request, claim);
+    else dispatcher.giveBack(request.target.appNumber);
+  }
+
   /** The last of the disk is for the ends of runs that are accepted already. */
   #checkReserve(): void {
     const message = this.#parts.reserve.shortage;
@@ -136,7 +158,8 @@ export class Submitter {
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
     const { store, clock } = this.#parts;
     const now = clock.now();
-    return await store.runs.acceptKeyed({ accepted, leaseMs: LEASE_MS, ...key, now, keptMs: KEY_KEPT_MS });
+    const keyed = { accepted, leaseMs: LEASE_MS, ...key, now, keptMs: KEY_KEPT_MS };
+    return await this.#acceptor.resolve(accepted, () => store.runs.acceptKeyed(keyed), { kind: "accepted" });
   }
 
   #claim(isAsync: boolean, keyHash: Uint8Array | null = null): Claim {

@@ -7,7 +7,8 @@ import { renewLease } from "./leases.ts";
 import type { Lease } from "./leases.ts";
 import type { ColumnInsert, Session } from "./operation.ts";
 import { PAYLOAD_BLOBS, packPayloads } from "./payloads.ts";
-import { recordSources } from "./run-columns.ts";
+import { packRuns, recordSources } from "./run-columns.ts";
+import type { RunKey } from "./run-columns.ts";
 
 /** A run that has begun; null for an owner when it is queued, so that anyone may claim it. */
 export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
@@ -32,6 +33,43 @@ export function acceptedRows({ runs, payloads }: PackedAccepts): ColumnInsert[] 
     { table: "runs", batch: runs },
     { table: "payloads", batch: payloads, counted: PAYLOAD_BLOBS },
   ];
+}
+
+/** The error of a run that was refused: it stands where the run would be, so that it can never be stored. */
+const REFUSED = "storage_unavailable";
+
+type PackedRefusals = { readonly runs: ColumnBatch; readonly keys: readonly RunKey[] };
+
+/** Runs that are to be refused, as columns. */
+export function packRefusals(accepted: readonly AcceptedRun[]): PackedRefusals {
+  const refused = accepted.map(({ run }): Run => ({
+    ...run,
+    state: "failure",
+    statusCode: 503,
+    completedAt: run.createdAt,
+    webhookState: "none",
+    webhookEndpoint: null,
+    errorCode: REFUSED,
+    errorMessage: "The service could not store the run.",
+  }));
+  return { runs: packRuns(refused), keys: refused.map(({ appNumber, id }) => ({ appNumber, id })) };
+}
+
+/** Takes the places of runs that are not stored; returns the ids of all that were refused, now or before. */
+export async function refuseRuns(session: Session, { runs, keys }: PackedRefusals): Promise<string[]> {
+  await session.insertCounted([{ table: "runs", batch: runs }]);
+  const rows = await session.db
+    .selectFrom("runs")
+    .select(["appNumber", "id"])
+    .where(
+      "id",
+      "in",
+      keys.map(({ id }) => uuidBytes(id)),
+    )
+    .where("appNumber", "in", [...new Set(keys.map(({ appNumber }) => appNumber))])
+    .where("errorCode", "=", REFUSED)
+    .execute();
+  return rows.map(({ id }) => uuidText(id));
 }
 
 type Keyed = {

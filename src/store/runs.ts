@@ -1,6 +1,13 @@
 import { uuidBytes } from "../kit/ids.ts";
 import type { Run } from "../model/run.ts";
-import { acceptKeyed, acceptedRows, packAccepted, packKeyed } from "./accepted-runs.ts";
+import {
+  acceptKeyed,
+  acceptedRows,
+  packAccepted,
+  packKeyed,
+  packRefusals,
+  refuseRuns,
+} from "./accepted-runs.ts";
 import { endedRows, joinEnded } from "./ended-runs.ts";
 import { packedInsert, packedWrite, read } from "./operation.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
@@ -23,6 +30,12 @@ export const runs = {
 
   /** Stores runs that have been accepted: queued, or running where they have an owner. */
   accept: packedInsert(packAccepted, acceptedRows),
+
+  /**
+   * Finds out which runs are not stored, after a write whose answer was lost, and makes sure that they never will
+   * be; returns their ids.
+   */
+  refuse: packedWrite(packRefusals, refuseRuns),
 
   /** The same of one run that came with an idempotency key, unless the key is in use. */
   acceptKeyed: packedWrite(packKeyed, acceptKeyed),

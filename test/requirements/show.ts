@@ -44,7 +44,9 @@ export const SHOW = {
     "show.scale.runs": "With millions of records any page of the runs list comes within 50 ms.",
     "show.scale.apps": "A thousand apps cost a call at most 5 % more CPU time than one.",
   }),
-  ...section("issue: Nothing lost, nothing stuck, 1, 8 and 9", {
+  ...section("issue: Nothing lost, nothing stuck, 1, 7, 8 and 9", {
+    "async.in-doubt":
+      "A commit in doubt is looked up before the caller is answered; what was refused never runs.",
     "storage.gives-back": "SQLite's file shrinks beside the load when what it held is removed.",
     "storage.free-pages":
       "Free pages inside the file count as room; a refusal says what is free and kept back.",

@@ -1,4 +1,5 @@
 import { AppError } from "../../model/errors.ts";
+import type { Operation } from "../operation.ts";
 
 // SQLSTATE classes and codes that speak of the server or the way to it, not of the statement.
 const STORAGE_STATES = [
@@ -18,6 +19,11 @@ const CONNECTION_CODE = /^(E[A-Z]+|CERT_|DEPTH_|ERR_(TLS|SSL|SOCKET)_)/;
 const CONNECTION_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout e?xpired|timeout exceeded when trying to connect|The server does not support SSL)/i;
 
+// Of those, what comes after the connection stood. A connection that could not be made has written nothing.
+const CUT_OFF_MESSAGE =
+  /^(Connection terminated( unexpectedly)?$|Client has encountered a connection error|Client was closed|Query read timeout)/i;
+const CUT_OFF_CODE = /^(ECONNRESET|EPIPE|ETIMEDOUT|08006|57P0[12])$/;
+
 /** Whether the connection that brought this error is of no more use. */
 export function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -27,9 +33,18 @@ export function isConnectionLost(error: unknown): boolean {
   );
 }
 
-/** `storage_unavailable` for what speaks of the server or the way to it; any other error as it is. */
-export function translateError(error: unknown): unknown {
-  return isOfStorage(error) ? new AppError("storage_unavailable", {}, error) : error;
+/**
+ * `storage_unavailable` for what speaks of the server or the way to it, `in_doubt` where a write may have been done
+ * all the same; any other error as it is.
+ */
+export function translateError(error: unknown, mode: Operation<never, unknown, never>["mode"]): unknown {
+  if (!isOfStorage(error)) return error;
+  return new AppError(mode !== "read" && isCutOff(error) ? "in_doubt" : "storage_unavailable", {}, error);
+}
+
+/** Whether the answer may have been lost on its way: the connection was there, and is not any more. */
+function isCutOff(error: Error): boolean {
+  return CUT_OFF_MESSAGE.test(error.message) || CUT_OFF_CODE.test(codeOf(error));
 }
 
 /** Whether an error speaks of the server or the way to it, not of the statement. */

@@ -54,7 +54,7 @@ async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<u
     if (mode !== "write") return await run(sessionOn(db), packed as never);
     return await db.transaction().execute((transaction) => run(sessionOn(transaction), packed as never));
   } catch (error) {
-    throw translateError(error);
+    throw translateError(error, mode);
   }
 }
 

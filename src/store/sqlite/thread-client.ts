@@ -8,7 +8,7 @@ type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (
 
 /**
  * The near end of a database thread. Every call is answered: if the thread dies, all that wait are rejected
- * with `storage_unavailable`, and the next call starts a new one.
+ * with `storage_unavailable`, or `in_doubt` where they wrote, and the next call starts a new one.
  */
 export class ThreadClient {
   readonly #script: URL;
@@ -94,6 +94,7 @@ export class ThreadClient {
   #rejectAll(cause: Error): void {
     const pending = [...this.#pending.values()];
     this.#pending.clear();
-    for (const { reject } of pending) reject(new AppError("storage_unavailable", {}, cause));
+    const code = this.#data.mode === "write" ? "in_doubt" : "storage_unavailable";
+    for (const { reject } of pending) reject(new AppError(code, {}, cause));
   }
 }

@@ -12,13 +12,13 @@ test("what speaks of the server or the way to it is storage_unavailable, with it
     new Error("Query read timeout"),
   ];
   for (const error of errors) {
-    expect(translateError(error)).toMatchObject({ code: "storage_unavailable", cause: error });
+    expect(translateError(error, "read")).toMatchObject({ code: "storage_unavailable", cause: error });
   }
 });
 
 test("what speaks of the statement stays as it is", () => {
   for (const error of [withCode("23505"), withCode("42601"), withCode("22021"), new TypeError("x")]) {
-    expect(translateError(error)).toBe(error);
+    expect(translateError(error, "read")).toBe(error);
   }
 });
 
@@ -34,4 +34,30 @@ test("only a lost connection is thrown away: a cancelled statement or a full dis
     false,
     false,
   ]);
+});
+
+test("a write whose answer was lost is in doubt; one that was never sent is not", () => {
+  const withCode = (code: string) => Object.assign(new Error(code), { code });
+  for (const error of [
+    new Error("Connection terminated unexpectedly"),
+    new Error("Connection terminated"),
+    new Error("Query read timeout"),
+    withCode("ECONNRESET"),
+    withCode("57P01"),
+  ]) {
+    expect(translateError(error, "write")).toMatchObject({ code: "in_doubt", cause: error });
+    expect(translateError(error, "insert")).toMatchObject({ code: "in_doubt", cause: error });
+    expect(translateError(error, "read")).toMatchObject({ code: "storage_unavailable", cause: error });
+  }
+  for (const error of [
+    withCode("ECONNREFUSED"),
+    withCode("53300"),
+    withCode("57P03"),
+    withCode("25006"),
+    withCode("53100"),
+    new Error("timeout exceeded when trying to connect"),
+    new Error("Connection terminated due to connection timeout"),
+  ]) {
+    expect(translateError(error, "write")).toMatchObject({ code: "storage_unavailable", cause: error });
+  }
 });

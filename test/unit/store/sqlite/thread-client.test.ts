@@ -31,7 +31,7 @@ test("when the thread dies all who wait are told, and the next call starts a new
   for (const outcome of settled) {
     expect(outcome).toMatchObject({
       status: "rejected",
-      reason: { name: "AppError", code: "storage_unavailable", cause: { message: "struck by lightning" } },
+      reason: { name: "AppError", code: "in_doubt", cause: { message: "struck by lightning" } },
     });
   }
   expect(await client.call("echo", "again")).toBe("again");
