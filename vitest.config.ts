@@ -32,7 +32,7 @@ const threadsAsBuilt = {
 
 // Minutes long, and about figures more than faults: only `npm run test:scale` asks for them.
 const isScale = process.argv.includes("scale");
-const postgres = { globalSetup: ["test/support/shared-postgres.ts"] };
+const shared = { globalSetup: ["test/support/shared-postgres.ts", "test/support/made-once.ts"] };
 
 export default defineConfig({
   test: {
@@ -42,9 +42,9 @@ export default defineConfig({
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
       project("unit", 60_000, { isolate: false }),
-      project("integration", 180_000, { isolate: false, ...postgres }),
-      project("faults", 300_000, { isolate: false, ...postgres }),
-      ...(isScale ? [project("scale", 3_600_000, postgres)] : []),
+      project("integration", 180_000, { isolate: false, ...shared }),
+      project("faults", 300_000, { isolate: false, ...shared }),
+      ...(isScale ? [project("scale", 3_600_000, shared)] : []),
     ],
   },
 });

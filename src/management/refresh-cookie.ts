@@ -2,9 +2,8 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { AppError } from "../model/errors.ts";
 import { baseUrlOf } from "./api/base-url.ts";
 
-const NAME = "millrace_refresh";
-/** Browsers send it here and nowhere else. */
-const PATH = "/v2/session";
+/** The cookie with a browser's refresh token; browsers send it to this path and nowhere else. */
+export const REFRESH_COOKIE = { name: "millrace_refresh", path: "/v2/session" } as const;
 const MAX_AGE_SECONDS = 30 * 86_400;
 const VALUE = /^[\w-]+$/;
 
@@ -12,7 +11,7 @@ const VALUE = /^[\w-]+$/;
 export function readRefreshCookie({ headers }: FastifyRequest): string | null {
   for (const pair of (headers.cookie ?? "").split(";")) {
     const [name = "", value = ""] = pair.trim().split("=", 2);
-    if (name === NAME && VALUE.test(value)) return value;
+    if (name === REFRESH_COOKIE.name && VALUE.test(value)) return value;
   }
   return null;
 }
@@ -25,8 +24,8 @@ export function setRefreshCookie(
 ): void {
   const isSecure = baseUrlOf(reply.request, publicBaseUrl).startsWith("https:");
   const parts = [
-    `${NAME}=${token ?? ""}`,
-    `Path=${PATH}`,
+    `${REFRESH_COOKIE.name}=${token ?? ""}`,
+    `Path=${REFRESH_COOKIE.path}`,
     `Max-Age=${token === null ? 0 : MAX_AGE_SECONDS}`,
     "HttpOnly",
     "SameSite=Strict",

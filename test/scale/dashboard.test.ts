@@ -2,12 +2,10 @@ import path from "node:path";
 import type { CDPSession, Page, Request } from "playwright-core";
 import { beforeAll, expect } from "vitest";
 import { packEnded } from "../../src/store/runs.ts";
-import { sharedBrowser } from "../support/browser.ts";
-import { builtDashboard, makeOwner, openPage, signIn } from "../support/dashboard-site.ts";
+import { addressOf, openPage, sharedDashboard, signIn } from "../support/dashboard-site.ts";
 import { idAt, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { writeApp } from "../support/service.ts";
 import { until } from "../support/until.ts";
-import { sharedService } from "../support/shared-service.ts";
 import { verifies } from "../verifies.ts";
 
 const APPS = Number(process.env["MILLRACE_SCALE_APPS"] ?? 1_000);
@@ -25,13 +23,10 @@ const MAIN = {
   main: "def run(lines=0):\n    for i in range(lines):\n        print('line', i)\n    return lines\n",
 };
 
-const webDir = await builtDashboard();
-const service = sharedService({}, {}, { webDir });
-const browser = sharedBrowser();
+const { service, browser } = sharedDashboard();
 
 beforeAll(async () => {
   const { service: running, directory } = service();
-  await makeOwner(service());
   for (let i = 0; i < APPS; i++) {
     await running.install(await writeApp(path.join(directory, "sources", "app"), `app-${i}`, MAIN));
   }
@@ -59,8 +54,6 @@ function ended(n: number, apps: readonly { readonly number: number }[]) {
   });
   return sampleEnd(run);
 }
-
-const inProject = (place: string): string => `/projects/${service().service.owner.projectId}${place}`;
 
 /** Milliseconds from following a link until nothing is on its way any more. */
 async function openMs(page: Page, underWay: ReadonlySet<Request>, url: string): Promise<number> {
@@ -118,7 +111,7 @@ verifies(
     for (const place of [...rest, ...lists, ...app, run]) {
       let ms = Number.POSITIVE_INFINITY;
       for (let i = 0; i < TRIES; i++)
-        ms = Math.min(ms, await openMs(page, underWay, baseUrl + inProject(place)));
+        ms = Math.min(ms, await openMs(page, underWay, addressOf(service(), place)));
       console.log(`${place || "overview"}: ${Math.round(ms)} ms`);
       if (ms > MAX_MS) slow.push(`${place}: ${Math.round(ms)} ms`);
     }
@@ -146,7 +139,7 @@ verifies("dashboard.scale", "a live page that is left open for an hour does not 
     ["/apps", "/traffic"],
     ["/apps/app-0/logs", ""],
   ] as const) {
-    await page.goto(baseUrl + inProject(place));
+    await page.goto(addressOf(service(), place));
     await page.getByRole("heading", { level: 1 }).waitFor();
     let before = 0;
     for (let update = 0; update < UPDATES; update++) {

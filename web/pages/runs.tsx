@@ -1,9 +1,10 @@
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { installation } from "../api/installation.ts";
-import type { RunSearch } from "../api/run-search.ts";
+import { readRunSearch } from "../api/run-search.ts";
 import { CodeBlock } from "../parts/copy.tsx";
 import { Page } from "../parts/page.tsx";
 import { RunFilters } from "./runs/filters.tsx";
+import type { SearchChange } from "./runs/filters.tsx";
 import { NoRuns } from "./runs/no-runs.tsx";
 import { RunTable } from "./runs/run-table.tsx";
 
@@ -12,9 +13,14 @@ export function Runs() {
   const { projectId } = useParams({ from: "/gate/projects/$projectId" });
   const search = useSearch({ from: "/gate/projects/$projectId/runs" });
   const navigate = useNavigate();
-  const setSearch = (next: RunSearch): void => {
+  const setSearch = (change: SearchChange): void => {
     const to = "/projects/$projectId/runs" as const;
-    void navigate({ to, params: { projectId }, search: next, replace: true });
+    void navigate({
+      to,
+      params: { projectId },
+      search: (last) => change(readRunSearch(last)),
+      replace: true,
+    });
   };
   return (
     <Page
@@ -28,7 +34,7 @@ export function Runs() {
         search={search}
         isOfApp={false}
         empty={
-          <NoRuns search={search} onClear={() => setSearch({})}>
+          <NoRuns search={search} onClear={() => setSearch(() => ({}))}>
             <p className="mb-3">Call an app, and its run is here a moment later.</p>
             <CodeBlock
               label="A call"

@@ -2,11 +2,11 @@ import { readFile, readdir } from "node:fs/promises";
 import path from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect } from "vitest";
-import { builtDashboard } from "../../support/dashboard-site.ts";
+import { placeOf } from "../../support/made.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAX_BYTES = 250_000;
-const webDir = await builtDashboard();
+const webDir = await placeOf("dashboard");
 
 /** The files that are loaded before the page of that name is shown: the entry's, and what the page's own needs. */
 async function filesOf(pageName: string): Promise<Set<string>> {

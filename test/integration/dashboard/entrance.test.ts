@@ -5,17 +5,25 @@ import { Links } from "../../../src/identity/links.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { Seal, loadMasterKey } from "../../../src/kit/seal.ts";
 import { sharedBrowser } from "../../support/browser.ts";
-import { OWNER, builtDashboard, openPage, signIn } from "../../support/dashboard-site.ts";
-import { sharedService } from "../../support/shared-service.ts";
+import {
+  OWNER,
+  dialogField,
+  inDialog,
+  openPage,
+  placeLink,
+  says,
+  sharedDashboardService,
+  signIn,
+  thereAre,
+} from "../../support/dashboard-site.ts";
 import { verifies } from "../../verifies.ts";
 
-const webDir = await builtDashboard();
-const service = sharedService({}, {}, { webDir });
+const service = sharedDashboardService();
 const browser = sharedBrowser();
 
 const SECOND = { email: "second@example.test", password: "another long password" } as const;
 const isIn = (page: Page) => page.getByRole("navigation", { name: "Project" }).waitFor();
-const inDialog = (page: Page, name: string) => page.getByRole("dialog").getByRole("button", { name });
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
 
 verifies(
   ["dashboard.set-up", "dashboard.sign-in", "dashboard.settings"],
@@ -30,49 +38,50 @@ verifies(
     await page.goto(link);
     await page.getByLabel("E-mail").fill(OWNER.email);
     await page.getByLabel("Password").fill(OWNER.password);
-    await page.getByRole("button", { name: "Create the owner" }).click();
+    await button(page, "Create the owner").click();
     await isIn(page);
 
     // The link is shown once, and whoever has it chooses a password.
-    await page.getByRole("link", { name: "Settings", exact: true }).click();
-    await page.getByRole("button", { name: "Add member" }).click();
-    await page.getByRole("dialog").getByLabel("E-mail").fill(SECOND.email);
+    await placeLink(page, "Settings").click();
+    await button(page, "Add member").click();
+    await dialogField(page, "E-mail").fill(SECOND.email);
     await inDialog(page, "Add member").click();
     await page.getByText("It is shown this once").waitFor();
-    const inviteUrl = await page.getByRole("region", { name: "Invitation link" }).innerText();
+    const inviteUrl = await page.getByRole("region", { name: "Invitation link", exact: true }).innerText();
     await inDialog(page, "I have copied it").click();
     const guest = await openPage(browser());
     await guest.page.goto(inviteUrl);
     await guest.page.getByLabel("Password").fill(SECOND.password);
-    await guest.page.getByRole("button", { name: "Set the password" }).click();
+    await button(guest.page, "Set the password").click();
     await isIn(guest.page);
-    await guest.page.getByRole("link", { name: "Audit" }).click();
-    await guest.page.getByText("For owners").waitFor();
+    await placeLink(guest.page, "Audit").click();
+    await guest.page.getByText("For owners", { exact: true }).waitFor();
 
     // A role is changed at once; who is taken out is out.
-    await page.getByLabel(`Role of ${SECOND.email}`).selectOption("owner");
+    const role = page.getByLabel(`Role of ${SECOND.email}`, { exact: true });
+    await says(page, `${SECOND.email} is owner now.`, async () => {
+      await role.selectOption("owner");
+    });
     await guest.page.reload();
     await guest.page.getByRole("cell", { name: "member.set" }).first().waitFor();
-    await page.getByRole("button", { name: `Remove ${SECOND.email}` }).click();
-    await inDialog(page, "Remove member").click();
-    await page.getByText("is no longer in the project").waitFor();
+    await button(page, `Remove ${SECOND.email}`).click();
+    await says(page, "is no longer in the project", () => inDialog(page, "Remove member").click());
     await guest.page.goto(baseUrl);
     await guest.page.getByText("You are in no project yet").waitFor();
 
-    await page.getByRole("button", { name: "Create project" }).click();
-    await page.getByLabel("Name").fill("Second <i>project</i>");
+    await button(page, "Create project").click();
+    await dialogField(page, "Name").fill("Second <i>project</i>");
     await inDialog(page, "Create project").click();
-    await page.getByRole("link", { name: "Second <i>project</i>" }).waitFor();
+    await page.getByRole("link", { name: "Second <i>project</i>", exact: true }).waitFor();
 
     // Every other session ends with the old password.
     const other = await openPage(browser());
     await signIn(other.page, baseUrl, `/projects/${owner.projectId}/settings`);
     await page.reload();
-    await page.getByText("A browser").nth(1).waitFor();
-    await page.getByLabel("Current password").fill(OWNER.password);
-    await page.getByLabel("New password").fill("quite another password");
-    await page.getByRole("button", { name: "Change password" }).click();
-    await page.getByText("The password is changed").waitFor();
+    await thereAre(2, page.getByRole("region", { name: "Sessions" }).getByText("A browser"));
+    await page.getByLabel("Current password", { exact: true }).fill(OWNER.password);
+    await page.getByLabel("New password", { exact: true }).fill("quite another password");
+    await says(page, "The password is changed", () => button(page, "Change password").click());
     await other.page.reload();
     await other.page.getByRole("heading", { name: "Sign in" }).waitFor();
 
@@ -82,7 +91,7 @@ verifies(
     await page.goto(`${baseUrl}/projects/${owner.projectId}/webhooks?state=failed`);
     await page.getByLabel("E-mail").fill(OWNER.email);
     await page.getByLabel("Password").fill("quite another password");
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await button(page, "Sign in").click();
     await page.getByText("No delivery is failed").waitFor();
     expect(new URL(page.url()).search).toBe("?state=failed");
     // The browser notes what the service refuses, as it should here: the old cookie, and none.

@@ -1,60 +1,67 @@
-import { beforeAll, expect } from "vitest";
-import { sharedBrowser } from "../../support/browser.ts";
-import { builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
-import { sharedService } from "../../support/shared-service.ts";
+import { expect } from "vitest";
+import { dialogField, inDialog, says, sharedDashboard } from "../../support/dashboard-site.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const HELLO = { main: "def run(name='x'):\n    return f'Hello, {name}'\n" };
-const webDir = await builtDashboard();
-const service = sharedService({ hello: HELLO }, {}, { webDir });
-const browser = sharedBrowser();
+const DAY_MS = 86_400_000;
 
-beforeAll(async () => {
-  await makeOwner(service());
-});
+const { service, open } = sharedDashboard({ hello: HELLO });
 
 verifies(
   ["dashboard.api-keys.create", "dashboard.api-keys.copy"],
   "a key is created with a name and an expiry date, its token shown once, works, is rotated and deleted",
   async () => {
-    const { baseUrl, owner } = service().service;
-    const { page, context, complaints } = await openPage(browser(), {
-      permissions: ["clipboard-read", "clipboard-write"],
-    });
-    await signIn(page, baseUrl, `/projects/${owner.projectId}/keys`);
+    const name = "checkout <b>production</b>";
+    const { page, complaints } = await open("/keys", { permissions: ["clipboard-read", "clipboard-write"] });
+    const button = (title: string) => page.getByRole("button", { name: title, exact: true });
     const status = async (token: string): Promise<number> =>
       (await service().call("hello", {}, { token })).status;
+    /** What the dialog's button puts on the clipboard. */
     const copied = async (): Promise<string> => {
-      await page.getByRole("dialog").getByRole("button", { name: "Copy", exact: true }).click();
-      await page.getByRole("dialog").getByText("Copied", { exact: true }).waitFor();
-      return await page.evaluate<string>("navigator.clipboard.readText()");
+      await page.evaluate("navigator.clipboard.writeText('')");
+      await inDialog(page, "Copy").click();
+      let text = "";
+      const read = async (): Promise<boolean> =>
+        (text = await page.evaluate<string>("navigator.clipboard.readText()")) !== "";
+      await until("the token is on the clipboard", read);
+      return text;
     };
+    const shownOnce = page.getByText("It is shown this once");
 
-    await page.getByRole("button", { name: "Create key" }).first().click();
-    await page.getByLabel("Name").fill("checkout <b>production</b>");
-    await page.getByLabel("Expiry date").fill("2027-01-31");
-    await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
-    await page.getByText("It is shown this once").waitFor();
+    await button("Create key").click();
+    await dialogField(page, "Name").fill(name);
+    const expiry = new Date(Date.now() + 75 * DAY_MS).toISOString().slice(0, 10);
+    await dialogField(page, "Expiry date").fill(expiry);
+    await inDialog(page, "Create key").click();
+    await shownOnce.waitFor();
     const first = await copied();
     expect(await status(first)).toBe(200);
-    await page.getByRole("button", { name: "I have copied it" }).click();
-    await page.getByRole("cell", { name: "checkout <b>production</b>", exact: true }).waitFor();
+    await inDialog(page, "I have copied it").click();
+    await shownOnce.waitFor({ state: "detached" });
+    await page.getByRole("cell", { name, exact: true }).waitFor();
     expect(await page.content()).not.toContain(first);
+    const { baseUrl, owner } = service().service;
+    const listed = await fetch(`${baseUrl}/v2/projects/${owner.projectId}/service-accounts`, {
+      headers: { authorization: `Bearer ${owner.token}` },
+    });
+    expect(await listed.json()).toContainEqual(
+      expect.objectContaining({ name, expiresAt: expect.stringContaining(expiry) }),
+    );
 
-    await page.getByRole("button", { name: "Rotate checkout" }).click();
-    await page.getByLabel("The old token").selectOption("0");
-    await page.getByRole("dialog").getByRole("button", { name: "Rotate" }).click();
-    await page.getByText("It is shown this once").waitFor();
+    await button(`Rotate ${name}`).click();
+    await dialogField(page, "The old token").selectOption("0");
+    await inDialog(page, "Rotate").click();
+    await shownOnce.waitFor();
     const second = await copied();
     expect([second === first, await status(second)]).toEqual([false, 200]);
-    await page.getByRole("button", { name: "I have copied it" }).click();
+    await inDialog(page, "I have copied it").click();
+    await shownOnce.waitFor({ state: "detached" });
 
-    await page.getByRole("button", { name: "Delete checkout" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Delete key" }).click();
-    await page.getByText("is deleted").waitFor();
-    expect(await page.getByRole("cell", { name: "checkout" }).count()).toBe(0);
+    await button(`Delete ${name}`).click();
+    await says(page, `${name} is deleted.`, () => inDialog(page, "Delete key").click());
+    await page.getByRole("cell", { name, exact: true }).waitFor({ state: "detached" });
     expect([await status(first), await status(second)]).toEqual([401, 401]);
     expect(complaints).toEqual([]);
-    await context.close();
   },
 );

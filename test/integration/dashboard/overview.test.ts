@@ -1,9 +1,7 @@
-import axe from "axe-core";
 import type { Page } from "playwright-core";
-import { beforeAll, expect } from "vitest";
-import { sharedBrowser } from "../../support/browser.ts";
-import { OWNER, builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
-import { sharedService } from "../../support/shared-service.ts";
+import { expect } from "vitest";
+import { seriousFaults } from "../../support/axe.ts";
+import { OWNER, addressOf, sharedDashboard, thereAre } from "../../support/dashboard-site.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -15,13 +13,10 @@ def broken(text=""):
 `;
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202E${"long".repeat(3_000)}`;
 
-const webDir = await builtDashboard();
-const service = sharedService({ hello: { main: MAIN } }, {}, { webDir });
-const browser = sharedBrowser();
+/** Its one replica stays, however long the test takes. */
+const TOML = "[scaling]\nmax_replicas = 1\ncooldown = 3600\n";
 
-beforeAll(async () => {
-  await makeOwner(service());
-});
+const { service, open, openPath } = sharedDashboard({ hello: { main: MAIN, toml: TOML } });
 
 /** A project of the owner's that has no apps. */
 async function emptyProject(): Promise<string> {
@@ -38,17 +33,9 @@ async function emptyProject(): Promise<string> {
   return (await post("/v2/projects", { name: "empty" }, accessToken)).id;
 }
 
-async function seriousFaults(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = (await page.evaluate("axe.run()")) as axe.AxeResults;
-  return violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-}
-
 const figure = (page: Page, title: string) =>
   page
-    .getByLabel("Figures")
+    .getByLabel("Figures", { exact: true })
     .locator("div")
     .filter({ has: page.getByText(title, { exact: true }) });
 
@@ -56,16 +43,14 @@ verifies(
   ["dashboard.overview", "dashboard.hostile"],
   "the overview teaches at first, then shows runs, errors, latencies, replicas and failures as they come",
   async () => {
-    const { baseUrl, owner } = service().service;
-    const { page, complaints } = await openPage(browser());
-    await signIn(page, baseUrl, `/projects/${await emptyProject()}`);
+    const { page, complaints } = await openPath(`/projects/${await emptyProject()}`);
     await page.getByText("millrace init hi && millrace deploy hi").waitFor();
     await page.getByText("/hi/run").waitFor();
     expect(await seriousFaults(page)).toEqual([]);
 
     for (let i = 0; i < 3; i++) await service().call("hello");
     await service().service.settle();
-    await page.goto(`${baseUrl}/projects/${owner.projectId}`);
+    await page.goto(addressOf(service(), ""));
     await figure(page, "Runs").getByText("3", { exact: true }).waitFor();
     await figure(page, "Error rate").getByText("0%", { exact: true }).waitFor();
     await figure(page, "Replicas ready").getByText("1", { exact: true }).waitFor();
@@ -97,10 +82,11 @@ verifies(
     }
     expect(texts.join(" ")).toMatch(/failure 1.*success|success.*failure 1/);
 
-    await page.getByRole("link", { name: "7 days" }).click();
-    await page.getByText("Runs per 3 hours").waitFor();
+    const weekly = page.getByRole("heading", { name: "Runs per 3 hours", exact: true });
+    await page.getByRole("link", { name: "7 days", exact: true }).click();
+    await weekly.waitFor();
     await page.reload();
-    await page.getByText("Runs per 3 hours").waitFor();
+    await weekly.waitFor();
     expect(new URL(page.url()).search).toBe("?range=7d");
 
     await failure.click();
@@ -113,16 +99,21 @@ verifies(
   "dashboard.app-tabs",
   "an app's overview shows its version, hardware, figures and replicas",
   async () => {
-    const { baseUrl, owner } = service().service;
-    const { page, complaints } = await openPage(browser());
-    await signIn(page, baseUrl, `/projects/${owner.projectId}/apps/hello?range=15m`);
+    const { page, complaints } = await open("/apps/hello?range=15m");
     await service().call("hello");
-    await page.getByText("CPU, 2 cores, 4 GB").waitFor();
-    await page.getByRole("link", { name: "Version 1" }).waitFor();
-    await page.getByRole("region", { name: "Replicas" }).getByText("ready", { exact: true }).waitFor();
+    await page.getByText("CPU, 2 cores, 4 GB", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Version 1", exact: true }).waitFor();
+    await page
+      .getByRole("region", { name: "Replicas", exact: true })
+      .getByText("ready", { exact: true })
+      .waitFor();
     await page.getByRole("slider", { name: /^Runs per minute: [1-9]/ }).waitFor();
     const ranges = page.getByRole("navigation", { name: "Time range" });
-    expect(await ranges.locator("[aria-current]").allTextContents()).toEqual(["15 min"]);
+    await ranges
+      .locator("[aria-current]")
+      .filter({ hasText: /^15 min$/ })
+      .waitFor();
+    await thereAre(1, ranges.locator("[aria-current]"));
     expect(await seriousFaults(page)).toEqual([]);
     expect(complaints).toEqual([]);
   },

@@ -1,23 +1,30 @@
 import type { Page } from "playwright-core";
-import { beforeAll, expect, test } from "vitest";
-import { sharedBrowser } from "../../support/browser.ts";
-import { OWNER, builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
-import { sharedService } from "../../support/shared-service.ts";
+import { expect, test } from "vitest";
+import { OWNER, openPage, placeLink, sharedDashboard } from "../../support/dashboard-site.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const HELLO = { main: "def run(name: str = 'x'):\n    return f'Hello, {name}'\n" };
-const webDir = await builtDashboard();
-const service = sharedService({ hello: HELLO }, {}, { webDir });
-const browser = sharedBrowser();
 
-beforeAll(async () => {
-  await makeOwner(service());
-});
+const { service, browser, open } = sharedDashboard({ hello: HELLO });
+
+const field = (page: Page) => page.getByRole("combobox", { name: "Page, app or run id", exact: true });
+
+/** Opens the palette, by keys. */
+async function openPalette(page: Page): Promise<void> {
+  await page.keyboard.press("Control+k");
+  await field(page).waitFor();
+}
+
+/** Waits until all of the page of API keys is there: projects and keys come by answers of their own. */
+async function isWhole(page: Page): Promise<void> {
+  await page.getByRole("combobox", { name: "Project", exact: true }).waitFor();
+  await page.getByRole("cell", { name: "owner", exact: true }).waitFor();
+}
 
 /** Goes where the palette leads for a text, with nothing but keys. */
 async function goTo(page: Page, text: string): Promise<void> {
-  await page.keyboard.press("Control+k");
-  await page.getByRole("combobox", { name: "Page, app or run id" }).waitFor();
+  await openPalette(page);
   await page.keyboard.type(text);
   await page.getByRole("listbox").getByRole("option", { name: text }).first().waitFor();
   await page.keyboard.press("Enter");
@@ -47,50 +54,51 @@ verifies("dashboard.palette", "somebody with a keyboard alone signs in and reach
   for (const name of ["Apps", "Runs", "API keys", "Webhooks", "Files", "Audit", "Settings", "Overview"]) {
     await goTo(page, name);
     await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
-    expect(await page.getByRole("link", { name, exact: true }).getAttribute("aria-current")).toBe("page");
+    await placeLink(page, name).and(page.locator("[aria-current=page]")).waitFor();
   }
   for (const tab of ["runs", "logs", "builds", "playground", "settings", "secrets"]) {
     await goTo(page, `hello ${tab}`);
     await page.waitForURL(`**/projects/${owner.projectId}/apps/hello/${tab}`);
-    const open = page.getByRole("navigation", { name: "App" }).locator("[aria-current=page]");
-    expect((await open.textContent())?.toLowerCase()).toBe(tab);
+    const tabs = page.getByRole("navigation", { name: "App", exact: true });
+    await tabs
+      .locator("[aria-current=page]")
+      .filter({ hasText: new RegExp(`^${tab}$`, "i") })
+      .waitFor();
   }
   const answer = await service().call("hello", {});
   await service().service.settle();
   const runId = answer.headers.get("x-request-id") ?? "";
-  await page.keyboard.press("Control+k");
+  await openPalette(page);
   await page.keyboard.insertText(runId);
-  await page.getByRole("option", { name: "run of hello" }).waitFor();
+  await page.getByRole("option", { name: `${runId} run of hello`, exact: true }).waitFor();
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "hello · run" }).waitFor();
+  await page.getByRole("heading", { name: "hello · run", exact: true }).waitFor();
 
   // Chosen by the arrows, also the one above the first, which is the last; what is chosen is in sight.
-  await page.keyboard.press("Control+k");
-  await page.getByRole("option", { name: "hello app" }).waitFor();
+  await openPalette(page);
+  await page.getByRole("option", { name: "hello app", exact: true }).waitFor();
   await page.keyboard.press("ArrowUp");
-  const chosen = page.getByRole("listbox").getByRole("option", { selected: true });
-  expect(await chosen.textContent()).toContain("Sign out");
-  const [list, option] = [await page.getByRole("listbox").boundingBox(), await chosen.boundingBox()];
-  expect(option!.y + option!.height).toBeLessThanOrEqual(list!.y + list!.height);
+  const last = page.getByRole("listbox").getByRole("option", { name: "Sign out deed", selected: true });
+  await until("the last one is in sight", async () => {
+    const [list, option] = [await page.getByRole("listbox").boundingBox(), await last.boundingBox()];
+    return option!.y + option!.height <= list!.y + list!.height;
+  });
   await page.keyboard.press("ArrowUp");
   await page.keyboard.press("Enter");
-  await page.getByRole("button", { name: "Use light colours" }).waitFor();
-  await page.keyboard.press("Control+k");
+  await page.getByRole("button", { name: "Use light colours", exact: true }).waitFor();
+  await openPalette(page);
   await page.keyboard.type("no such thing");
-  await page.getByText("Nothing has that name.").waitFor();
+  await page.getByText("Nothing has that name.", { exact: true }).waitFor();
   await page.keyboard.press("Enter");
+  await field(page).waitFor({ state: "detached" });
   await goTo(page, "Sign out");
   await page.getByLabel("Password").waitFor();
   expect(complaints).toEqual([]);
 });
 
 test("Tab goes through a page in the order in which it is read, and past the navigation if one likes", async () => {
-  const { baseUrl, owner } = service().service;
-  const { page } = await openPage(browser());
-  await signIn(page, baseUrl, `/projects/${owner.projectId}/keys`);
-  await page.getByRole("cell", { name: "owner", exact: true }).waitFor();
-  await page.reload();
-  await page.getByRole("cell", { name: "owner", exact: true }).waitFor();
+  const { page } = await open("/keys");
+  await isWhole(page);
   const order: string[] = [];
   for (let i = 0; i < 17; i++) {
     await page.keyboard.press("Tab");
@@ -102,7 +110,7 @@ test("Tab goes through a page in the order in which it is read, and past the nav
   const content = ["Create key", "API keys", "Rotate owner"];
   expect(order).toEqual([...beginning, ...navigation, ...person, ...content]);
   await page.reload();
-  await page.getByRole("cell", { name: "owner", exact: true }).waitFor();
+  await isWhole(page);
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await page.keyboard.press("Tab");
@@ -110,10 +118,9 @@ test("Tab goes through a page in the order in which it is read, and past the nav
 });
 
 test("a dialog keeps the focus while it is open and gives it back", async () => {
-  const { baseUrl, owner } = service().service;
-  const { page } = await openPage(browser());
-  await signIn(page, baseUrl, `/projects/${owner.projectId}/keys`);
-  const button = page.getByRole("button", { name: "Create key" });
+  const { page } = await open("/keys");
+  const button = page.getByRole("button", { name: "Create key", exact: true });
+  await isWhole(page);
   for (const leave of ["Escape", "Cancel"]) {
     await button.focus();
     await page.keyboard.press("Enter");
@@ -128,13 +135,13 @@ test("a dialog keeps the focus while it is open and gives it back", async () => 
         ),
       ).toBe(true);
     }
-    if (leave === "Cancel") await page.getByRole("button", { name: "Cancel" }).focus();
+    if (leave === "Cancel") await page.getByRole("button", { name: "Cancel", exact: true }).focus();
     await page.keyboard.press(leave === "Cancel" ? "Enter" : "Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     expect(await focused(page)).toBe("Create key");
   }
-  await page.keyboard.press("Control+k");
-  await page.getByRole("combobox", { name: "Page, app or run id" }).waitFor();
+  await openPalette(page);
   await page.keyboard.press("Escape");
+  await field(page).waitFor({ state: "hidden" });
   expect(await focused(page)).toBe("Create key");
 });

@@ -1,9 +1,7 @@
-import axe from "axe-core";
-import type { Page } from "playwright-core";
-import { beforeAll, expect } from "vitest";
-import { sharedBrowser } from "../../support/browser.ts";
-import { builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
-import { sharedService } from "../../support/shared-service.ts";
+import { expect } from "vitest";
+import { seriousFaults } from "../../support/axe.ts";
+import { addressOf, card, inDialog, sharedDashboard, thereAre } from "../../support/dashboard-site.ts";
+import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -35,114 +33,122 @@ def forever():
         time.sleep(0.1)
 `;
 
-const webDir = await builtDashboard();
-const service = sharedService({ greeter: { main: GREETER } }, { webhookAllow: "127.0.0.0/8" }, { webDir });
-const browser = sharedBrowser();
-
-beforeAll(async () => {
-  await makeOwner(service());
-});
+const { service, open } = sharedDashboard({ greeter: { main: GREETER } }, { webhookAllow: "127.0.0.0/8" });
 
 /** Answers that say no, which runs that failed have too, the browser complains about by itself. */
 function isOurs(complaint: string): boolean {
   return !complaint.startsWith("Failed to load resource");
 }
 
-/** What is seriously wrong with a page for those who do not see it. */
-async function seriousFaults(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const found = await page.evaluate(async () => {
-    const { violations } = await (globalThis as unknown as { axe: typeof axe }).axe.run();
-    return violations.map(({ id, impact, nodes }) => ({ id, impact, where: nodes[0]?.html.slice(0, 200) }));
-  });
-  return found
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, where }) => `${id}: ${where}`);
-}
-
 verifies(
   ["dashboard.runs", "dashboard.async-mark", "dashboard.run-state"],
   "runs appear as they come, and are narrowed by state, mode, function and time, all of it in the address",
   async () => {
-    const { baseUrl, owner } = service().service;
-    const { page, complaints } = await openPage(browser());
     await service().call("greeter", { name: "Ada" });
     await service().call("greeter", { name: "nobody" });
     await service().call("greeter", { upto: 1 }, { functionName: "count" });
     await service().service.settle();
-    await signIn(page, baseUrl, `/projects/${owner.projectId}/runs`);
+    const { page, complaints } = await open("/runs");
     const rows = page.getByRole("row").filter({ has: page.getByRole("link") });
-    await expect.poll(() => rows.count()).toBe(3);
+    const choice = (name: string) => page.getByRole("combobox", { name, exact: true });
+    const button = (name: string) => page.getByRole("button", { name, exact: true });
+    const functionField = page.getByRole("textbox", { name: "Function", exact: true });
+    const narrowedTo = async (search: string): Promise<void> =>
+      await page.waitForURL((url) => url.search === search);
+    await thereAre(3, rows);
 
     await service().call("greeter", { name: "Grace" }, { suffix: "?async=true" });
-    const mine = rows.filter({ hasText: "async" });
-    await mine.getByText("success").waitFor();
-    expect(await rows.count()).toBe(4);
+    const mine = rows.filter({ has: page.getByText("async", { exact: true }) });
+    await mine.getByText("success", { exact: true }).waitFor();
+    await thereAre(4, rows);
 
-    await page.getByLabel("State").selectOption("failure");
-    await expect.poll(() => rows.count()).toBe(1);
+    await choice("State").selectOption("failure");
+    await thereAre(1, rows);
     expect(await rows.innerText()).toMatch(/failure[\s\S]*500/);
-    expect(new URL(page.url()).search).toBe("?status=failure");
-    await page.getByLabel("Mode").selectOption("async");
-    await page.getByText("No run is like that").waitFor();
-    await page.getByRole("button", { name: "Show all runs" }).click();
-    await page.getByLabel("Function").fill("count");
-    await expect.poll(() => rows.count()).toBe(1);
-    await page.getByLabel("Time").selectOption("15m");
-    await expect.poll(() => new URL(page.url()).search).toBe("?function=count&from=15m");
-    await expect.poll(() => rows.count()).toBe(1);
+    await narrowedTo("?status=failure");
+    await choice("Mode").selectOption("async");
+    await page.getByText("No run is like that", { exact: true }).waitFor();
+    await button("Show all runs").click();
+    await functionField.fill("count");
+    await narrowedTo("?function=count");
+    await thereAre(1, rows);
+    await choice("Time").selectOption("15m");
+    await narrowedTo("?function=count&from=15m");
+    await thereAre(1, rows);
     await page.reload();
-    await expect.poll(() => rows.count()).toBe(1);
-    expect(await page.getByLabel("Function").inputValue()).toBe("count");
-    await page.getByRole("button", { name: "Clear" }).click();
-    await expect.poll(() => rows.count()).toBe(4);
+    await thereAre(1, rows);
+    expect(await functionField.inputValue()).toBe("count");
+    await button("Clear").click();
+    await thereAre(4, rows);
     expect(await seriousFaults(page)).toEqual([]);
 
-    await rows.filter({ hasText: "async" }).getByRole("link").click();
-    await page.getByRole("heading", { name: "greeter · run" }).waitFor();
+    await mine.getByRole("link").click();
+    await page.getByRole("heading", { name: "greeter · run", exact: true }).waitFor();
     expect(complaints.filter(isOurs)).toEqual([]);
   },
 );
+
+verifies("dashboard.runs", "a filter that is chosen while another is typed stays", async () => {
+  await service().call("greeter", { name: "nobody" });
+  await service().service.settle();
+  const { page } = await open("/runs");
+  const state = page.getByRole("combobox", { name: "State", exact: true });
+  await state.waitFor();
+  // Both in one turn of the page: long before the typed text is taken up.
+  await page.evaluate(`(() => {
+      const set = (element, value, kind) => {
+        Object.getOwnPropertyDescriptor(Object.getPrototypeOf(element), "value").set.call(element, value);
+        element.dispatchEvent(new Event(kind, { bubbles: true }));
+      };
+      const labelled = (text) => [...document.querySelectorAll("label")].find((label) => label.textContent === text).control;
+      set(labelled("Function"), "run", "input");
+      set(labelled("State"), "failure", "change");
+    })()`);
+  await page.waitForURL((url) => url.searchParams.get("function") === "run");
+  expect(new URL(page.url()).searchParams.get("status")).toBe("failure");
+});
 
 verifies(
   "dashboard.run-page",
   "a run's page shows its timeline, input, error, logs and deliveries, follows a stream, and cancels it",
   async () => {
-    const { baseUrl, owner } = service().service;
-    const { page, complaints } = await openPage(browser());
     const target = await WebhookTarget.open();
     const suffix = `?async=true&webhookEndpoint=${encodeURIComponent(target.url)}`;
     const failed = await service().call("greeter", { name: "nobody" }, { suffix });
-    const place = `/projects/${owner.projectId}/apps/greeter/runs/`;
-    await signIn(page, baseUrl, place + failed.json.run_id);
-    await page.getByText("ValueError: <b>nobody</b> is there").first().waitFor();
-    await page
-      .getByRole("region", { name: "Traceback" })
+    const { page, complaints } = await open(`/apps/greeter/runs/${failed.json.run_id}`);
+    const region = (name: string) => page.getByRole("region", { name, exact: true });
+    const list = (name: string) => page.getByRole("list", { name, exact: true });
+    const button = (name: string) => page.getByRole("button", { name, exact: true });
+    await card(page, "Error").getByText("ValueError: <b>nobody</b> is there", { exact: true }).waitFor();
+    await region("Traceback")
       .getByText(/line \d+, in run/)
       .waitFor();
-    await page.getByRole("region", { name: "Input" }).getByText('"name": "nobody"').waitFor();
-    await page.getByRole("list", { name: "Logs" }).getByText("greeting nobody").waitFor();
-    await page.getByRole("list", { name: "The run" }).getByText("Running").waitFor();
-    await page.getByRole("list", { name: "Deliveries" }).getByText("answered 204").waitFor();
+    await region("Input").getByText('"name": "nobody"').waitFor();
+    await list("Logs").getByText("greeting nobody", { exact: true }).waitFor();
+    await list("The run").getByText("Running", { exact: true }).waitFor();
+    await list("Deliveries").getByText("answered 204", { exact: true }).waitFor();
     expect(await seriousFaults(page)).toEqual([]);
 
     const endless = await service().call("greeter", {}, { functionName: "forever", suffix: "?async=true" });
-    await page.goto(`${baseUrl}${place}${endless.json.run_id}`);
-    const output = page.getByRole("log", { name: "Output" });
-    await output.getByText("tick 3").waitFor();
-    await page.getByRole("button", { name: "Cancel", exact: true }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Cancel run" }).click();
-    await page.getByText("cancelled", { exact: true }).first().waitFor();
-    expect(await page.getByRole("button", { name: "Cancel", exact: true }).count()).toBe(0);
+    await page.goto(addressOf(service(), `/apps/greeter/runs/${endless.json.run_id}`));
+    await page
+      .getByRole("log", { name: "Output", exact: true })
+      .getByText("tick 3", { exact: true })
+      .waitFor();
+    await button("Cancel").click();
+    await inDialog(page, "Cancel run").click();
+    await list("The run").getByText("Cancelled", { exact: true }).waitFor();
+    await button("Cancel").waitFor({ state: "detached" });
     expect(await service().ofRun("greeter", endless.json.run_id)).toMatchObject({
       json: { status: "cancelled" },
     });
 
     const { json } = await service().call("greeter", { name: "Ada" });
-    await page.goto(`${baseUrl}${place}${json.run_id}`);
-    await page.getByRole("region", { name: "Output" }).getByText("Hello, Ada").waitFor();
-    await page.getByRole("button", { name: "Run again" }).click();
-    await expect.poll(() => page.getByLabel("name").inputValue()).toBe("Ada");
+    await page.goto(addressOf(service(), `/apps/greeter/runs/${json.run_id}`));
+    await region("Output").getByText("Hello, Ada").waitFor();
+    await button("Run again").click();
+    const name = page.getByRole("textbox", { name: /^name\b/ });
+    await until("the run's input is filled in", async () => (await name.inputValue()) === "Ada");
     expect(complaints.filter(isOurs)).toEqual([]);
   },
 );
@@ -151,18 +157,18 @@ verifies(
   "dashboard.playground",
   "a function is called from a form made of its signature, with JSON in step, and streams as they arrive",
   async () => {
-    const { baseUrl, owner } = service().service;
-    const { page, complaints } = await openPage(browser());
-    await signIn(page, baseUrl, `/projects/${owner.projectId}/apps/greeter/playground`);
-    const send = page.getByRole("button", { name: "Call run" });
-    await send.click();
-    await page.getByText("This is required.").waitFor();
-    await page.getByLabel("name").fill('Ada "the first"');
-    await page.getByLabel("times").fill("2");
-    await page.getByLabel("tone").selectOption("cold");
-    await page.getByLabel("loud").selectOption("true");
-    await page.getByRole("button", { name: "JSON", exact: true }).click();
-    const json = page.getByLabel("Arguments as JSON");
+    const { page, complaints } = await open("/apps/greeter/playground");
+    const button = (name: string) => page.getByRole("button", { name, exact: true });
+    /** The field of an argument; its type follows in the label. */
+    const argument = (name: string) => page.getByLabel(new RegExp(`^${name}`));
+    await button("Call run").click();
+    await page.getByText("This is required.", { exact: true }).waitFor();
+    await argument("name").fill('Ada "the first"');
+    await argument("times").fill("2");
+    await argument("tone").selectOption("cold");
+    await argument("loud").selectOption("true");
+    await button("JSON").click();
+    const json = page.getByLabel("Arguments as JSON", { exact: true });
     expect(JSON.parse(await json.inputValue())).toEqual({
       name: 'Ada "the first"',
       times: 2,
@@ -170,25 +176,30 @@ verifies(
       loud: true,
     });
     await json.fill('{"name": "Grace", "times": 3}');
-    await page.getByRole("button", { name: "Form", exact: true }).click();
-    expect(await page.getByLabel("times").inputValue()).toBe("3");
-    await send.click();
-    await page.getByRole("region", { name: "Answer" }).getByText("Hello, GraceHello, Grace").waitFor();
-    await page.getByRole("button", { name: "Python" }).click();
-    await page
-      .getByRole("region", { name: "The call as code" })
-      .getByText('millrace.run("greeter", {')
-      .waitFor();
+    await button("Form").click();
+    expect(await argument("times").inputValue()).toBe("3");
+    await button("Call run").click();
+    const answer = page.getByRole("region", { name: "Answer", exact: true });
+    await answer.getByText("Hello, GraceHello, Grace").waitFor();
+    await button("Python").click();
+    const code = page.getByRole("region", { name: "The call as code", exact: true });
+    await code.getByText('millrace.run("greeter", {').waitFor();
     expect(await seriousFaults(page)).toEqual([]);
 
-    await page.getByLabel("Function").selectOption("count");
-    await page.getByLabel("upto").fill("500");
-    await page.getByRole("button", { name: "Call count" }).click();
-    await page.getByRole("log", { name: "Answer" }).getByText("Number 1").waitFor();
+    await page.getByRole("combobox", { name: "Function", exact: true }).selectOption("count");
+    await argument("upto").fill("500");
+    await button("Call count").click();
+    await page
+      .getByRole("log", { name: "Answer", exact: true })
+      .getByText("Number 1", { exact: true })
+      .waitFor();
     await page.getByText("still coming").waitFor();
-    await page.getByRole("link", { name: "Open the run" }).click();
+    await page.getByRole("link", { name: "Open the run", exact: true }).click();
     // Who leaves gives the call up.
-    await page.getByText("cancelled", { exact: true }).first().waitFor();
+    await page
+      .getByRole("list", { name: "The run", exact: true })
+      .getByText("Cancelled", { exact: true })
+      .waitFor();
     expect(complaints.filter(isOurs)).toEqual([]);
   },
 );

@@ -1,14 +1,10 @@
 import path from "node:path";
-import axe from "axe-core";
-import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
-import { beforeAll, expect, onTestFinished } from "vitest";
-import { sharedBrowser } from "../../support/browser.ts";
+import { expect, onTestFinished } from "vitest";
+import { seriousFaults } from "../../support/axe.ts";
 import { SHOWN_APPS, SHOWN_FLAGS, furnish } from "../../support/dashboard-data.ts";
 import type { Furnished } from "../../support/dashboard-data.ts";
-import { builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
-import { until } from "../../support/until.ts";
-import { sharedService } from "../../support/shared-service.ts";
+import { isWhole, pathOf, sharedDashboard } from "../../support/dashboard-site.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -16,25 +12,19 @@ const SCREENS = path.join(REPOSITORY, "test-output", "screens");
 const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 390, height: 844 };
 
-const webDir = await builtDashboard();
-const service = sharedService(SHOWN_APPS, SHOWN_FLAGS, { webDir });
-const browser = sharedBrowser();
-
-beforeAll(async () => {
-  await makeOwner(service());
-});
+const { service, open } = sharedDashboard(SHOWN_APPS, SHOWN_FLAGS);
 
 /** Every page by a name, with what is done there before it is looked at. */
 type Place = {
   readonly name: string;
   readonly to: string;
-  readonly open?: (page: Page) => Promise<void>;
+  readonly prepare?: (page: Page) => Promise<void>;
   /** Of a page that has all its pictures already: two are enough. */
   readonly isState?: true;
 };
 
 function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[] {
-  const project = `/projects/${service().service.owner.projectId}`;
+  const project = pathOf(service(), "");
   const app = `${project}/apps/summarize`;
   const empty = `/projects/${emptyProject}`;
   return [
@@ -53,7 +43,7 @@ function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[
     {
       name: "app-secrets-add",
       to: `${app}/secrets`,
-      open: async (page) => await page.getByRole("button", { name: "Add secret" }).click(),
+      prepare: async (page) => await page.getByRole("button", { name: "Add secret", exact: true }).click(),
       isState: true,
     },
     { name: "app-danger", to: `${app}/danger` },
@@ -70,7 +60,7 @@ function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[
     {
       name: "keys-create",
       to: `${project}/keys`,
-      open: async (page) => await page.getByRole("button", { name: "Create key" }).click(),
+      prepare: async (page) => await page.getByRole("button", { name: "Create key", exact: true }).click(),
     },
     { name: "webhooks", to: `${project}/webhooks` },
     { name: "webhooks-empty", to: `${empty}/webhooks`, isState: true },
@@ -80,31 +70,16 @@ function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[
     { name: "audit", to: `${project}/audit` },
     { name: "settings", to: `${project}/settings` },
     { name: "not-found", to: `${project}/none`, isState: true },
-    { name: "palette", to: `${project}/keys`, open: async (page) => await page.keyboard.press("Control+k") },
+    {
+      name: "palette",
+      to: `${project}/keys`,
+      prepare: async (page) => await page.keyboard.press("Control+k"),
+    },
     { name: "device", to: "/device?user_code=ABCD-EFGH" },
     { name: "set-up", to: "/setup#link" },
     { name: "password", to: "/password#link" },
     { name: "sign-in", to: "/sign-in" },
   ];
-}
-
-/** Waits until nothing stands in for something that is on its way; false where something always does. */
-async function isWhole(page: Page): Promise<boolean> {
-  await page.getByRole("heading").first().waitFor();
-  const waiting = page.locator(".bg-line[class*='shimmer_1.6s']");
-  return await until("the page is whole", async () => (await waiting.count()) === 0).then(
-    () => true,
-    () => false,
-  );
-}
-
-/** The serious faults that axe finds, each with where it is. */
-async function faults(page: Page): Promise<string[]> {
-  if (!(await page.evaluate<boolean>("typeof axe === 'object'"))) await page.evaluate(axe.source);
-  const { violations } = await page.evaluate<AxeResults>("axe.run({ resultTypes: ['violations'] })");
-  return violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
 }
 
 /** What is as wide as its place knows that a frame later. */
@@ -119,14 +94,14 @@ verifies(
     const { baseUrl } = service().service;
     const furnished = await furnish(service());
     onTestFinished(() => furnished.release());
-    const { page, complaints } = await openPage(browser());
-    await signIn(page, baseUrl);
+    const { page, complaints } = await open("");
+    await isWhole(page);
     const wrong: string[] = [];
-    for (const { name, to, open, isState } of placesOf(furnished)) {
+    for (const { name, to, prepare, isState } of placesOf(furnished)) {
       await page.setViewportSize(DESKTOP);
       await page.goto(baseUrl + to);
-      if (!(await isWhole(page))) wrong.push(`${name}: something never comes`);
-      await open?.(page);
+      await isWhole(page);
+      await prepare?.(page);
       for (const theme of ["light", "dark"]) {
         await page.evaluate(`document.documentElement.classList.toggle("dark", ${theme === "dark"})`);
         for (const [kind, size] of [
@@ -140,7 +115,7 @@ verifies(
           const file = path.join(SCREENS, `${name}-${theme}-${kind}.png`);
           await page.screenshot({ path: file, fullPage: true, animations: "disabled" });
           if (!isLookedAt) continue;
-          wrong.push(...(await faults(page)).map((fault) => `${name}, ${theme}, ${kind}: ${fault}`));
+          wrong.push(...(await seriousFaults(page)).map((fault) => `${name}, ${theme}, ${kind}: ${fault}`));
           if ((await page.evaluate<number>(SIDEWAYS)) > 0) wrong.push(`${name}, ${kind}: scrolls sideways`);
         }
       }

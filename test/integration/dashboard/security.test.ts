@@ -1,25 +1,17 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
-import { beforeAll, expect, onTestFinished, test } from "vitest";
-import { sharedBrowser } from "../../support/browser.ts";
-import { OWNER, builtDashboard, makeOwner, openPage, signIn } from "../../support/dashboard-site.ts";
-import { sharedService } from "../../support/shared-service.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { OWNER, addressOf, openPage, pathOf, sharedDashboard, signIn } from "../../support/dashboard-site.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const HELLO = { main: "def run(name='x'):\n    return f'Hello, {name}'\n" };
-const webDir = await builtDashboard();
-const service = sharedService({ hello: HELLO }, {}, { webDir });
-const browser = sharedBrowser();
 
-beforeAll(async () => {
-  await makeOwner(service());
-});
+const { service, browser, open } = sharedDashboard({ hello: HELLO });
 
 /** Places of a project, as the navigation names them. */
 const PLACES = ["", "/apps", "/apps/hello", "/runs", "/keys", "/webhooks", "/files", "/audit", "/settings"];
-
-const inProject = (place: string): string => `/projects/${service().service.owner.projectId}${place}`;
 
 const isSignedIn = async (page: Page): Promise<void> => {
   await page.getByRole("navigation", { name: "Project" }).waitFor();
@@ -51,7 +43,7 @@ verifies(
       "/setup",
       "/password",
       "/device",
-      inProject("/runs?status=failure"),
+      pathOf(service(), "/runs?status=failure"),
     ]) {
       const response = await fetch(baseUrl + place);
       expect([place, response.status, response.headers.get("cache-control")]).toEqual([
@@ -123,16 +115,19 @@ verifies(
     const origins = new Set<string>();
     page.on("request", (request) => origins.add(new URL(request.url()).origin));
     page.on("websocket", (socket) => origins.add(new URL(socket.url().replace("ws", "http")).origin));
-    const tokens: string[] = [];
+    const reading: Promise<{ accessToken: string }>[] = [];
     page.on("response", (response) => {
       if (!/\/v2\/session(\/refresh)?$/.test(response.url()) || !response.ok()) return;
-      void response.json().then(({ accessToken }: { accessToken: string }) => tokens.push(accessToken));
+      reading.push(response.json() as Promise<{ accessToken: string }>);
     });
-    await signIn(page, baseUrl, inProject(""));
+    await signIn(page, baseUrl, pathOf(service(), ""));
     for (const place of PLACES) {
-      await page.goto(baseUrl + inProject(place));
+      // An answer can be read while its page is there.
+      await Promise.all(reading);
+      await page.goto(addressOf(service(), place));
       await page.getByRole("heading", { level: 1 }).waitFor();
     }
+    const tokens = (await Promise.all(reading)).map(({ accessToken }) => accessToken);
     expect([...origins].filter((origin) => origin !== baseUrl && origin !== apiUrl)).toEqual([]);
     const reach = await page.evaluate<{ keys: string[]; text: string }>(`({
       keys: [...Object.keys(localStorage), ...Object.keys(sessionStorage)],
@@ -158,7 +153,7 @@ verifies(
   async () => {
     const { baseUrl } = service().service;
     const { page, context } = await openPage(browser());
-    const wanted = inProject("/keys?from=a%20link#here");
+    const wanted = pathOf(service(), "/keys?from=a%20link#here");
     // A link to a page within, followed by somebody who is not signed in.
     await page.goto(baseUrl + wanted);
     await page.getByLabel("E-mail").fill(OWNER.email);
@@ -168,16 +163,16 @@ verifies(
     await page.getByLabel("Password").fill(OWNER.password);
     await page.getByLabel("Password").press("Enter");
     await page.getByRole("heading", { name: "API keys" }).waitFor();
-    expect(new URL(page.url()).pathname).toBe(inProject("/keys"));
+    expect(new URL(page.url()).pathname).toBe(pathOf(service(), "/keys"));
 
     const others = [await context.newPage(), await context.newPage()];
     for (let turn = 0; turn < 3; turn++) {
-      await Promise.all([page, ...others].map((one) => one.goto(baseUrl + inProject("/keys"))));
+      await Promise.all([page, ...others].map((one) => one.goto(addressOf(service(), "/keys"))));
       await Promise.all([page, ...others].map(isSignedIn));
     }
     await page.getByRole("button", { name: "Sign out" }).click();
     for (const one of [page, ...others]) await one.getByLabel("Password").waitFor();
-    await page.goto(baseUrl + inProject("/keys"));
+    await page.goto(addressOf(service(), "/keys"));
     await page.getByLabel("Password").waitFor();
   },
 );
@@ -204,8 +199,8 @@ verifies(
   "the pages of another site can neither use the cookie nor frame the dashboard",
   async () => {
     const { baseUrl } = service().service;
-    const { page, context } = await openPage(browser());
-    await signIn(page, baseUrl, inProject("/keys"));
+    const { page, context } = await open("/keys");
+    await isSignedIn(page);
     const cookie = async (): Promise<string | undefined> =>
       (await context.cookies(`${baseUrl}/v2/session`))[0]?.value;
     const before = await cookie();
@@ -253,24 +248,26 @@ test("on another machine without HTTPS the dashboard works too", async () => {
   const { baseUrl } = service().service;
   const { page, complaints } = await openPage(browser());
   const url = baseUrl.replace("127.0.0.1", "dashboard.test");
-  await signIn(page, url, inProject("/apps/hello"));
+  await signIn(page, url, pathOf(service(), "/apps/hello"));
   expect(await page.evaluate("isSecureContext")).toBe(false);
   await page.reload();
   await isSignedIn(page);
-  await page.getByRole("button", { name: "Copy address" }).click();
-  await page.getByText("Copied", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Copy address", exact: true }).click();
   await page.keyboard.press("Control+k");
-  await page.keyboard.press("Control+v");
-  const field = page.getByRole("combobox", { name: "Page, app or run id" });
-  expect(await field.inputValue()).toContain("/hello");
+  const field = page.getByRole("combobox", { name: "Page, app or run id", exact: true });
+  await field.waitFor();
+  await until("what was copied is pasted", async () => {
+    await page.keyboard.press("Control+a");
+    await page.keyboard.press("Control+v");
+    return (await field.inputValue()).endsWith("/hello");
+  });
   // Chromium says that it leaves out a header that means nothing here.
   expect(complaints.filter((text) => !text.includes("Cross-Origin-Opener-Policy"))).toEqual([]);
 });
 
 test("colours are there before the first script of the dashboard, and stay as they were chosen", async () => {
-  const { baseUrl } = service().service;
-  const { page } = await openPage(browser(), { colorScheme: "dark" });
-  await signIn(page, baseUrl, inProject(""));
+  const { page } = await open("", { colorScheme: "dark" });
+  await isSignedIn(page);
   const ground = async (): Promise<string> =>
     await page.evaluate("getComputedStyle(document.body).backgroundColor");
   await page.route("**/assets/*.js", (route) => route.abort());
@@ -278,16 +275,14 @@ test("colours are there before the first script of the dashboard, and stay as th
   expect(await ground()).toBe("rgb(12, 17, 18)");
   await page.unroute("**/assets/*.js");
   await page.reload();
-  await page.getByRole("button", { name: "Use light colours" }).click();
+  await page.getByRole("button", { name: "Use light colours", exact: true }).click();
   await page.route("**/assets/*.js", (route) => route.abort());
   await page.reload();
   expect(await ground()).toBe("rgb(247, 248, 248)");
 });
 
 test("an address that nothing has says so, with the way to the others", async () => {
-  const { baseUrl } = service().service;
-  const { page, complaints } = await openPage(browser());
-  await signIn(page, baseUrl, inProject("/none/at/all"));
+  const { page, complaints } = await open("/none/at/all");
   await page.getByText("There is no such page").waitFor();
   await page.getByRole("link", { name: "Go to the overview" }).click();
   await page.getByRole("heading", { name: "Overview" }).waitFor();

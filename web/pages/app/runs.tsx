@@ -1,6 +1,7 @@
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import type { RunSearch } from "../../api/run-search.ts";
+import { readRunSearch } from "../../api/run-search.ts";
 import { RunFilters } from "../runs/filters.tsx";
+import type { SearchChange } from "../runs/filters.tsx";
 import { NoRuns } from "../runs/no-runs.tsx";
 import { RunTable } from "../runs/run-table.tsx";
 
@@ -10,9 +11,9 @@ export function AppRuns() {
   const { app: _, ...search } = useSearch({ from: "/gate/projects/$projectId/apps/$appName/runs" });
   const navigate = useNavigate();
   const params = { projectId, appName };
-  const setSearch = (next: RunSearch): void => {
+  const setSearch = (change: SearchChange): void => {
     const to = "/projects/$projectId/apps/$appName/runs" as const;
-    void navigate({ to, params, search: next, replace: true });
+    void navigate({ to, params, search: (last) => change(readRunSearch(last)), replace: true });
   };
   return (
     <>
@@ -23,7 +24,7 @@ export function AppRuns() {
         search={{ ...search, app: appName }}
         isOfApp
         empty={
-          <NoRuns search={search} onClear={() => setSearch({})}>
+          <NoRuns search={search} onClear={() => setSearch(() => ({}))}>
             Try it in the{" "}
             <Link
               to="/projects/$projectId/apps/$appName/playground"

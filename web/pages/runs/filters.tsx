@@ -12,18 +12,20 @@ const CUSTOM = "custom";
 /** Somebody who types is not finished yet. */
 const TYPING_MS = 400;
 
-type Props = { readonly search: RunSearch; readonly onChange: (search: RunSearch) => void };
+/** Makes a filter of the one there is by then: others may have been changed while somebody typed. */
+export type SearchChange = (last: RunSearch) => RunSearch;
+
+type Props = { readonly search: RunSearch; readonly onChange: (change: SearchChange) => void };
 
 /** What narrows a list of runs. */
 export function RunFilters({ search, onChange, projectId }: Props & { readonly projectId?: string }) {
   const set = (name: keyof RunSearch, value: string): void =>
-    onChange(readRunSearch({ ...search, [name]: value }));
+    onChange((last) => readRunSearch({ ...last, [name]: value }));
   const { status = "", mode = "", from = "", to } = search;
   const isCustom = to !== undefined || (from !== "" && !isSpan(from));
   const setTime = (value: string): void => {
-    const { from: _from, to: _to, ...rest } = search;
     const start = new Date(Date.now() - RANGES["1h"].ms).toISOString();
-    onChange(readRunSearch({ ...rest, from: value === CUSTOM ? start : value }));
+    onChange(({ to: _, ...last }) => readRunSearch({ ...last, from: value === CUSTOM ? start : value }));
   };
   return (
     <div className="flex flex-wrap items-end gap-3">
@@ -69,7 +71,7 @@ export function RunFilters({ search, onChange, projectId }: Props & { readonly p
         </>
       )}
       {Object.keys(search).length > 0 && (
-        <Button look="quiet" onClick={() => onChange({})}>
+        <Button look="quiet" onClick={() => onChange(() => ({}))}>
           Clear
         </Button>
       )}
