@@ -1,16 +1,25 @@
-import { expect, test } from "vitest";
-import { readFileSync } from "node:fs";
-import path from "node:path";
+import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { HandClock } from "../support/clocks.ts";
 import { testPool } from "../support/pool.ts";
+import type { TestPool } from "../support/pool.ts";
 import { testService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
+/** An app that fails at its import while there is a file `broken`, once there is a file `go`. */
 const BROKEN = `
 import os
+import time
 
-if os.path.exists(os.path.join(os.environ["PERSISTENT_STORAGE"], "broken")):
+def has(name):
+    return os.path.exists(os.path.join(os.environ["PERSISTENT_STORAGE"], name))
+
+if has("broken"):
+    while not has("go"):
+        time.sleep(0.005)
     raise ValueError("the weights are not there")
 
 def run():
@@ -21,26 +30,33 @@ verifies(
   "errors.app-not-ready",
   "an app whose import fails is 503 with the last traceback line, and serves again when the cause is gone",
   async () => {
+    const clock = new HandClock();
+    const service = await testService({}, {}, { clock });
+    const storage = path.join(service.settings.dataDir, "storage", service.service.owner.projectId);
+    const [broken, go] = [path.join(storage, "broken"), path.join(storage, "go")];
     for (const fork of ["auto", "never"]) {
-      const service = await testService();
-      const { projectId } = service.service.owner;
-      const broken = path.join(service.settings.dataDir, "storage", projectId, "broken");
-      await service.deploy("app", { main: "def run():\n    return 0\n" });
-      await writeFile(broken, "");
-      const toml = `[deployment]\nfork = "${fork}"\n[scaling]\nmax_replicas = 8`;
-      await service.deploy("app", { main: BROKEN, toml });
-      const answers = await Promise.all(Array.from({ length: 20 }, () => service.call("app")));
+      const toml = `[deployment]\nfork = "${fork}"\n[scaling]\nmax_replicas = 4`;
+      const { pool } = await service.deploy(fork, { main: BROKEN, toml });
+      if (!existsSync(broken)) await writeFile(broken, "");
+      const calls = Array.from({ length: 20 }, () => service.call(fork));
+      await until("all wait for four starts", () => pool.waiting === 20 && pool.replicas.size === 4);
+      clock.advance(1);
+      await writeFile(go, "");
+      const answers = await Promise.all(calls);
+      // While it is not tried again, nobody waits for it.
+      answers.push(await service.call(fork));
       for (const answer of answers) {
         expect([answer.status, answer.json.code]).toEqual([503, "app_not_ready"]);
         expect(answer.json.message).toBe("ValueError: the weights are not there");
-        expect(answer.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
+        expect(answer.headers.get("retry-after")).toBe("1");
       }
-      // Twenty callers and eight starts are one failure: the gap before the next try is short.
-      expect(
-        Math.max(...answers.map(({ headers }) => Number(headers.get("retry-after")))),
-      ).toBeLessThanOrEqual(2);
+      await until("the other starts have failed too", () => pool.replicas.size === 0);
+      // Twenty callers and four starts are one failure: the gap before the next try is the first one.
+      expect((await service.call(fork)).headers.get("retry-after")).toBe("1");
       await rm(broken);
-      await until("it serves again", async () => (await service.call("app")).json.result === 1);
+      await rm(go);
+      clock.advance(300);
+      expect((await service.call(fork)).json.result).toBe(1);
     }
   },
 );
@@ -49,12 +65,23 @@ test("an app whose process ends at its import is refused, not waited for without
   for (const fork of ["auto", "never"]) {
     const main = "import os\nos._exit(3)\n";
     const toml = `[deployment]\nfork = "${fork}"\n[scaling]\nmax_replicas = 1`;
-    const pool = await testPool({ main, toml });
+    const pool = await testPool({ main, toml }, new HandClock());
     const outcome = await pool.submit("run", {}).ended;
     expect(outcome).toMatchObject({ kind: "refused", code: "app_not_ready" });
     expect(outcome.kind === "refused" && outcome.message).toContain("exit code 3");
   }
 });
+
+const starts = ({ pool }: TestPool): number => pool.counts.starts;
+
+/** Sees that no replica is started until about then, give or take a fifth, and then one is. */
+function expectStartAfter(pool: TestPool, clock: HandClock, ms: number): void {
+  const before = starts(pool);
+  clock.advance(0.8 * ms - 1);
+  expect([ms, starts(pool)]).toEqual([ms, before]);
+  clock.advance(0.4 * ms + 1);
+  expect([ms, starts(pool)]).toEqual([ms, before + 1]);
+}
 
 verifies(
   "replica.crash-loop",
@@ -63,26 +90,22 @@ verifies(
     const main = `
 import os
 import threading
-import time
 
-with open("starts", "a") as starts:
-    starts.write("%f\\n" % time.monotonic())
 threading.Timer(0.05, os._exit, (1,)).start()
 
 def run():
     return 1
 `;
-    const pool = await testPool({ main, toml: "[scaling]\nmin_replicas = 1\nmax_replicas = 1" });
-    const starts = (): number[] =>
-      readFileSync(path.join(pool.bundleDir, "starts"), "utf8").trim().split("\n").map(Number);
-    await until("it was started five times", () => pool.has("starts") && starts().length >= 5);
-    const gaps = starts().map((at, index, all) => at - (all[index - 1] ?? at));
-    const [, first = 0, second = 0, third = 0, fourth = 0] = gaps;
-    // Right away, then after half a second, one second, two seconds, each give or take a fifth.
-    expect(second).toBeGreaterThan(0.4);
-    expect(first).toBeLessThan(third);
-    expect(third).toBeGreaterThan(0.8);
-    expect(fourth).toBeGreaterThan(1.6);
+    const clock = new HandClock();
+    const toml = "[scaling]\nmin_replicas = 1\nmax_replicas = 1";
+    const pool = await testPool({ main, toml }, clock);
+    // Once right away.
+    await until("two have ended", () => pool.exits.length === 2);
+    expect(starts(pool)).toBe(2);
+    for (const [index, ms] of [500, 1_000, 2_000, 4_000].entries()) {
+      expectStartAfter(pool, clock, ms);
+      await until("that one has ended", () => pool.exits.length === index + 3);
+    }
   },
 );
 
@@ -91,20 +114,20 @@ verifies(
   "calls that crash an app one after another meet growing gaps, and an answer ends them",
   async () => {
     const main = "import os\ndef run():\n    return 1\ndef die():\n    os._exit(1)\n";
-    const pool = await testPool({ main, toml: "[scaling]\nmax_replicas = 1" });
-    const diedAfterMs = async (): Promise<number> => {
-      const startedAt = performance.now();
-      expect((await pool.submit("die", {}).ended).kind).toBe("died");
-      return performance.now() - startedAt;
-    };
-    await diedAfterMs();
-    await diedAfterMs();
-    expect(await diedAfterMs()).toBeGreaterThan(390);
-    expect(await diedAfterMs()).toBeGreaterThan(790);
+    const clock = new HandClock();
+    const pool = await testPool({ main, toml: "[scaling]\nmax_replicas = 1" }, clock);
+    const die = () => pool.submit("die", {}).ended;
+    for (let i = 0; i < 2; i++) expect((await die()).kind).toBe("died");
+    for (const ms of [500, 1_000]) {
+      const death = die();
+      expectStartAfter(pool, clock, ms);
+      expect((await death).kind).toBe("died");
+    }
+    const answer = pool.value("run", {});
+    expectStartAfter(pool, clock, 2_000);
+    expect(await answer).toBe(1);
+    // As if nothing had been: the next crash costs no wait.
+    expect((await die()).kind).toBe("died");
     expect(await pool.value("run", {})).toBe(1);
-    await diedAfterMs();
-    const startedAt = performance.now();
-    expect(await pool.value("run", {})).toBe(1);
-    expect(performance.now() - startedAt).toBeLessThan(390);
   },
 );

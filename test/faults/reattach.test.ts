@@ -1,6 +1,7 @@
+import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { describe, expect } from "vitest";
+import { expect } from "vitest";
 import { uuidBytes } from "../../src/kit/ids.ts";
 import { serve } from "../support/command-line.ts";
 import { RUNS_MAIN, counted, range } from "../support/run-apps.ts";
@@ -9,19 +10,25 @@ import { until } from "../support/until.ts";
 import { StreamReader } from "../support/stream-reader.ts";
 import { verifies } from "../verifies.ts";
 
+/** Functions that stay at message 60 until there is the file that `gate` names. */
 const ASYNC = `
 import asyncio
+import os
 
-async def ticking(upto, pause):
+async def ticking(upto, pause, gate=None):
     for i in range(1, upto + 1):
         yield "m%d" % i
         await asyncio.sleep(pause)
+        while i == 60 and gate and not os.path.exists(gate):
+            await asyncio.sleep(0.005)
 `;
 const DEF = `${RUNS_MAIN}
-def ticking(upto, pause):
+def ticking(upto, pause, gate=None):
     for i in range(1, upto + 1):
         yield "m%d" % i
         time.sleep(pause)
+        if i == 60 and gate:
+            wait_for(gate)
 `;
 const APPS = {
   def: { main: DEF, toml: "[scaling]\nmax_replicas = 1\n" },
@@ -72,79 +79,88 @@ async function expectRest(reader: StreamReader, after: number, upto: number): Pr
   expect(reader.end).toMatchObject({ id: upto + 1, record: { status: "success", statusCode: 200 } });
 }
 
-describe("a client that sent X-Disconnect: continue is killed at message 40", () => {
-  for (const app of ["def", "looped"]) {
-    verifies(
-      ["runs.events.resume", "stream.leave.continue"],
-      `and comes back while the run goes on, after it ended, and after a restart (${app})`,
-      async () => {
-        const served = await serveApps(APPS);
-        const runId = await dieAt(start(served, `${app}/ticking`, { upto: 300, pause: 0.01 }), 40);
-        expect((await record(served, app, runId)).status).toBe("running");
-        await expectRest(comeBack(served, app, runId, 40), 40, 300);
-        await expectRest(comeBack(served, app, runId, 40), 40, 300);
-        expect((await comeBack(served, app, runId, 301).ended()).head?.status).toBe(204);
+const SHORT_UPTO = 200;
+const LONG_UPTO = 20_000;
+const LONG_SIZE = 500;
 
-        expect(await served.command.interrupt()).toBe(0);
-        const again = await restarted(served);
-        await expectRest(comeBack(again, app, runId, 40), 40, 300);
-        await expectRest(comeBack(again, app, runId, 0), 0, 300);
-        expect((await comeBack(again, app, runId, 301).ended()).head?.status).toBe(204);
-        expect((await record(again, app, runId)).result).toEqual(counted(300));
-      },
-    );
-  }
-
-  verifies("runs.events.resume", "and is killed again and again on its way back", async () => {
+// One service for all of it, which is stopped once and killed once: a start of it costs more than the rest.
+verifies(
+  ["runs.events.resume", "stream.leave.continue"],
+  "a killed client comes back while its run goes on, after it ended, after a restart and after a kill -9 of the service",
+  async () => {
     const served = await serveApps(APPS);
-    const runId = await dieAt(start(served, "def/ticking", { upto: 400, pause: 0.005 }), 40);
-    const seen: number[] = range(1, 40);
-    for (let i = 0; i < 8; i++) {
-      const reader = comeBack(served, "def", runId, seen.length);
-      await dieAt(reader, 25);
-      seen.push(...reader.numbers);
+    const runIds = new Map<string, string>();
+    for (const app of ["def", "looped"]) runIds.set(app, await expectResumed(served, app));
+    await expectResumedAgainAndAgain(served);
+
+    expect(await served.command.interrupt()).toBe(0);
+    const again = await restarted(served);
+    for (const [app, runId] of runIds) {
+      for (const after of [40, 0]) {
+        await expectRest(comeBack(again, app, runId, after), after, SHORT_UPTO);
+      }
+      expect((await comeBack(again, app, runId, SHORT_UPTO + 1).ended()).head?.status).toBe(204);
+      expect((await record(again, app, runId)).result).toEqual(counted(SHORT_UPTO));
     }
-    const last = comeBack(served, "def", runId, seen.length);
-    await last.ended();
-    expect([...seen, ...last.numbers]).toEqual(range(1, 400));
-  });
-});
 
-describe("a long transcript", () => {
-  const SIZE = 500;
-  const UPTO = 20_000;
+    const places = [40, 41, 5_000, LONG_UPTO - 1];
+    const longId = await expectLongResumed(again, places);
+    await onDisk(again, longId);
+    process.kill(-again.command.pid, "SIGKILL");
+    await again.command.exited;
+    const restart = await restarted(again);
+    for (const after of [0, ...places]) await expectLong(comeBack(restart, "def", longId, after), after);
+  },
+);
 
-  verifies(
-    ["runs.events.resume", "stream.leave.continue"],
-    "of many parts is read on from any place: under way, ended, and after a kill -9 of the service",
-    async () => {
-      const served = await serveApps(APPS);
-      const body = { upto: UPTO, size: SIZE };
-      const runId = await dieAt(start(served, "def/count", body), 40);
-      const places = [40, 41, 5_000, 19_999];
-      const underWay = places.map((after) => comeBack(served, "def", runId, after));
-      for (const [i, reader] of underWay.entries()) await expectLong(reader, places[i] ?? 0);
-      await until("the run has ended", async () => (await record(served, "def", runId)).status === "success");
-      for (const after of places) await expectLong(comeBack(served, "def", runId, after), after);
+/** A client that is killed at message 40, and comes back under way and after the end. */
+async function expectResumed(served: ServedApps, app: string): Promise<string> {
+  const gate = path.join(served.directory, `gate-${app}`);
+  const runId = await dieAt(start(served, `${app}/ticking`, { upto: SHORT_UPTO, pause: 0, gate }), 40);
+  expect((await record(served, app, runId)).status).toBe("running");
+  const underWay = comeBack(served, app, runId, 40);
+  await underWay.hasMessages(1);
+  writeFileSync(gate, "");
+  await expectRest(underWay, 40, SHORT_UPTO);
+  await expectRest(comeBack(served, app, runId, 40), 40, SHORT_UPTO);
+  expect((await comeBack(served, app, runId, SHORT_UPTO + 1).ended()).head?.status).toBe(204);
+  return runId;
+}
 
-      await onDisk(served, runId);
-      process.kill(-served.command.pid, "SIGKILL");
-      await served.command.exited;
-      const restart = await restarted(served);
-      for (const after of [0, ...places]) await expectLong(comeBack(restart, "def", runId, after), after);
-    },
-  );
-
-  async function expectLong(reader: StreamReader, after: number): Promise<void> {
-    await reader.ended();
-    expect(reader.numbers).toEqual(range(after + 1, UPTO));
-    const isRight = reader.data.slice(0, -1).every((data, i) => {
-      return data.length === SIZE && data.startsWith(`${after + i + 1} `);
-    });
-    expect(isRight).toBe(true);
-    expect(reader.end).toMatchObject({ id: UPTO + 1, record: { status: "success" } });
+/** A client that is killed on its way back too. */
+async function expectResumedAgainAndAgain(served: ServedApps): Promise<void> {
+  const body = { upto: SHORT_UPTO, pause: 0.005 };
+  const runId = await dieAt(start(served, "def/ticking", body), 40);
+  const seen: number[] = range(1, 40);
+  while (seen.length + 25 < SHORT_UPTO) {
+    const reader = comeBack(served, "def", runId, seen.length);
+    await dieAt(reader, 25);
+    seen.push(...reader.numbers);
   }
-});
+  const last = comeBack(served, "def", runId, seen.length);
+  await last.ended();
+  expect([...seen, ...last.numbers]).toEqual(range(1, SHORT_UPTO));
+}
+
+/** A transcript of many parts, read on from several places while it grows and when it is whole. */
+async function expectLongResumed(served: ServedApps, places: readonly number[]): Promise<string> {
+  const runId = await dieAt(start(served, "def/count", { upto: LONG_UPTO, size: LONG_SIZE }), 40);
+  const underWay = places.map((after) => comeBack(served, "def", runId, after));
+  for (const [i, reader] of underWay.entries()) await expectLong(reader, places[i] ?? 0);
+  await until("the run has ended", async () => (await record(served, "def", runId)).status === "success");
+  for (const after of places) await expectLong(comeBack(served, "def", runId, after), after);
+  return runId;
+}
+
+async function expectLong(reader: StreamReader, after: number): Promise<void> {
+  await reader.ended();
+  expect(reader.numbers).toEqual(range(after + 1, LONG_UPTO));
+  const isRight = reader.data.slice(0, -1).every((data, i) => {
+    return data.length === LONG_SIZE && data.startsWith(`${after + i + 1} `);
+  });
+  expect(isRight).toBe(true);
+  expect(reader.end).toMatchObject({ id: LONG_UPTO + 1, record: { status: "success" } });
+}
 
 /** Waits until a run's record, written behind, is in the database of the service. */
 async function onDisk(served: ServedApps, runId: string): Promise<void> {

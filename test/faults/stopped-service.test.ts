@@ -1,25 +1,32 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { movableDatabaseClock } from "../support/database-clock.ts";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
 import { untilRenewed } from "../support/leases.ts";
+import { ServiceClock } from "../support/service-clock.ts";
 import { until } from "../support/until.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
+
+/** How long a service counts as alive without a sign of life; it gives three in that time. */
+const LEASE_MS = 15_000;
 
 const databases = testDatabases();
 
 test("a replica that stood still past response_grace_period comes too late with its result: one end, one webhook", async () => {
   const target = await WebhookTarget.open();
-  const app = { main: LEDGER_APP, toml: '[scaling]\nmax_replicas = 1\nresponse_grace_period = "1s"\n' };
+  const app = { main: LEDGER_APP, toml: '[scaling]\nmax_replicas = 1\nresponse_grace_period = "600s"\n' };
   const env = { MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8" };
   const service = await KillableService.deploy(await databases.fresh("sqlite"), app, env);
-  expect(await service.start()).toBe(true);
+  const clock = new ServiceClock(service);
+  expect(await clock.start()).toBe(true);
   const id = await accept(service, "hold", `&webhookEndpoint=${encodeURIComponent(target.url)}`);
   await until("it runs", () => Ledger.read(service).pids.has(id));
   const pid = Ledger.read(service).pids.get(id)!;
   process.kill(pid, "SIGSTOP");
+  await clock.skip(600_000);
   expect(await service.ended(id)).toMatchObject({ status: "failure", statusCode: 504, attempt: 1 });
   await until(
     "its webhook is delivered",
@@ -41,15 +48,19 @@ test("a replica that stood still past response_grace_period comes too late with 
 test("a service that stood still past its lease finds its runs taken over: its late ends are refused", async () => {
   const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
   const first = await KillableService.deploy(await databases.fresh("postgres"), app);
+  const setDatabaseAhead = await movableDatabaseClock(first.database);
   const second = await first.sibling((await databases.fresh("sqlite")).dataDir);
+  const clock = new ServiceClock(second);
   expect(await first.start()).toBe(true);
   const ids = [await accept(first, "hold"), await accept(first, "hold")];
   const allBegun = (service: KillableService) => ids.every((id) => Ledger.read(service).begun(id) === 1);
   await until("both run", () => allBegun(first));
-  expect(await second.start()).toBe(true);
+  expect(await clock.start()).toBe(true);
   process.kill(first.command.pid, "SIGSTOP");
   // Its replicas go on, and their results wait for it.
   writeFileSync(path.join(first.storageDir, "go"), "");
+  await setDatabaseAhead(`${LEASE_MS} milliseconds`);
+  await clock.skip(LEASE_MS);
   await until("both are taken over", () => allBegun(second));
   mkdirSync(second.storageDir, { recursive: true });
   writeFileSync(path.join(second.storageDir, "go"), "");
@@ -73,13 +84,13 @@ test("a service that stood still past its lease finds its runs taken over: its l
 test("a service that is stopping keeps its lease while it waits for its runs", async () => {
   const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 1\n" };
   const service = await KillableService.deploy(await databases.fresh("postgres"), app);
-  expect(await service.start()).toBe(true);
+  const clock = new ServiceClock(service);
+  expect(await clock.start()).toBe(true);
   const id = await accept(service, "hold");
   await until("it runs", () => Ledger.read(service).begun(id) === 1);
   const stopped = service.stop();
-  await untilRenewed(service.database, 1);
   // The second time cannot have been on its way before the stop.
-  await untilRenewed(service.database, 1);
+  for (let i = 0; i < 2; i++) await untilRenewed(service.database, 1, () => clock.skip(LEASE_MS / 3));
   writeFileSync(path.join(service.storageDir, "go"), "");
   await stopped;
   const { appNumber } = service;

@@ -1,4 +1,5 @@
 import { readFileSync, readdirSync, readlinkSync } from "node:fs";
+import { until } from "./until.ts";
 
 /** The living processes that work in a directory or below it: what a service started and did not end. */
 export function processesIn(directory: string): { pid: number; command: string }[] {
@@ -16,17 +17,19 @@ export function processesIn(directory: string): { pid: number; command: string }
   return found;
 }
 
-/** Fails when a process is left; a moment's grace for the kernel to bury the killed. */
+/** So many looks are a matter of seconds: whoever reads along is told what the wait is for. */
+const LOOKS_BEFORE_A_WORD = 100;
+
+/** Waits until no process is left; the killed need a moment to be buried. The one deadline is the test's. */
 export async function assertNothingLeft(directory: string): Promise<void> {
-  const deadline = performance.now() + 2_000;
-  for (;;) {
+  let looks = 0;
+  await until(`no process works in ${directory}`, () => {
     const left = processesIn(directory);
-    if (left.length === 0) return;
-    if (performance.now() > deadline) {
-      throw new Error(
-        `left behind: ${left.map(({ pid, command }) => `${pid} ${command.slice(0, 80)}`).join("; ")}`,
-      );
+    looks += 1;
+    if (looks === LOOKS_BEFORE_A_WORD && left.length > 0) {
+      const lines = left.map(({ pid, command }) => `  ${pid} ${command.slice(0, 200)}\n`);
+      process.stderr.write(`\nleft behind in ${directory}:\n${lines.join("")}`);
     }
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+    return left.length === 0;
+  });
 }

@@ -62,6 +62,11 @@ export class Ledger {
     return ledger;
   }
 
+  /** How many executions began, of all runs. */
+  get beginnings(): number {
+    return [...this.begins.values()].reduce((sum, count) => sum + count, 0);
+  }
+
   begun(id: string): number {
     return this.begins.get(id) ?? 0;
   }

@@ -3,7 +3,7 @@ import path from "node:path";
 import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
-import { bootstrap, scratchDirectory, serve } from "./command-line.ts";
+import { scratchDirectory, serve } from "./command-line.ts";
 import type { Command } from "./command-line.ts";
 import { writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
@@ -45,9 +45,9 @@ export async function serveApps(apps: Record<string, TestApp>): Promise<ServedAp
   for (const [name, app] of Object.entries(apps)) {
     await service.install(await writeApp(path.join(sources, name), name, app));
   }
+  const { projectId, token } = service.owner;
   await service.stop();
   await rm(sources, { recursive: true });
   const { command, apiUrl } = await serve(dataDir);
-  const { fields } = await bootstrap(dataDir);
-  return new ServedApps(command, directory, `${apiUrl}/v4/${fields.project_id}`, fields.token);
+  return new ServedApps(command, directory, `${apiUrl}/v4/${projectId}`, token);
 }

@@ -275,9 +275,9 @@ export class Deliverer {
     const ms = Math.max(0, Math.min(at - this.#steady.now(), MAX_REST_MS));
     this.#sleepsUntil = at;
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#ring?.(), ms);
+      const timer = this.#steady.after(ms, () => this.#ring?.());
       this.#ring = () => {
-        clearTimeout(timer);
+        timer.cancel();
         this.#ring = null;
         this.#sleepsUntil = 0;
         resolve();
