@@ -1,9 +1,18 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+
+/** Database threads of the services that tests start load one file instead of hundreds. */
+const bundled = [
+  {
+    find: /^\.\/thread-script\.ts$/,
+    replacement: fileURLToPath(new URL("test/support/thread-script.ts", import.meta.url)),
+  },
+];
 
 const project = (
   name: string,
   timeoutMs: number,
-  more: { isolate?: boolean; globalSetup?: string[] } = {},
+  more: { isolate?: boolean; globalSetup?: string[]; alias?: typeof bundled } = {},
 ) => ({
   test: {
     name,
@@ -18,7 +27,10 @@ const project = (
 
 // Minutes long, and about figures more than faults: only `npm run test:scale` asks for them.
 const isScale = process.argv.includes("scale");
-const postgres = { globalSetup: ["test/support/shared-postgres.ts"] };
+const services = {
+  globalSetup: ["test/support/shared-postgres.ts", "test/support/bundle-thread.ts"],
+  alias: bundled,
+};
 
 export default defineConfig({
   test: {
@@ -28,9 +40,9 @@ export default defineConfig({
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
       project("unit", 60_000, { isolate: false }),
-      project("integration", 180_000, { isolate: false, ...postgres }),
-      project("faults", 300_000, { isolate: false, ...postgres }),
-      ...(isScale ? [project("scale", 3_600_000, postgres)] : []),
+      project("integration", 180_000, { isolate: false, ...services }),
+      project("faults", 300_000, { isolate: false, ...services }),
+      ...(isScale ? [project("scale", 3_600_000, services)] : []),
     ],
   },
 });

@@ -1,17 +1,16 @@
 import { mkdirSync } from "node:fs";
-import { extname, join } from "node:path";
+import { join } from "node:path";
 import type { Backend } from "../operation.ts";
 import { operationNamed } from "../operations.ts";
 import { ThreadClient } from "./thread-client.ts";
+import { THREAD_SCRIPT } from "./thread-script.ts";
 
 /** Opens `millrace.db` in the data directory, with a thread that writes and a thread that reads. */
 export async function openSqlite(dataDir: string): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "millrace.db");
-  // `.ts` from the sources, `.js` from the built package: the same ending as this file.
-  const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);
-  const writer = new ThreadClient(script, { mode: "write", path });
-  const reader = new ThreadClient(script, { mode: "read", path });
+  const writer = new ThreadClient(THREAD_SCRIPT, { mode: "write", path });
+  const reader = new ThreadClient(THREAD_SCRIPT, { mode: "read", path });
   try {
     await writer.open();
     // After the writer, which makes the file and its tables.
