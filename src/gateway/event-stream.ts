@@ -5,6 +5,7 @@ import { STREAM_TYPE } from "../runs/response.ts";
 import { SseBuffer } from "../runs/sse.ts";
 import type { Exchange } from "./exchange.ts";
 import { GzipMember } from "./gzip-member.ts";
+import { sentBytes } from "./sent-bytes.ts";
 
 export type StreamOptions = {
   readonly sse: "auto" | "wrap";
@@ -26,6 +27,9 @@ export class EventStream {
   readonly #gzip: GzipMember | null;
   readonly #clock: Clock;
   #heartbeat: Timer | null = null;
+  #stall: Timer | null = null;
+  /** Taken by the kernel when a stall was last looked for. */
+  #sentBytes = 0;
   #isOver = false;
   isOpen = false;
   /** Bytes wait for the caller to take them. */
@@ -44,9 +48,7 @@ export class EventStream {
       this.#setFull(false);
       onDrain();
     });
-    this.#response.on("timeout", () => this.#response.destroy());
-    // Before Node looks at the next request of the connection: that one may take its time.
-    this.#response.prependOnceListener("finish", () => this.#setFull(false));
+    this.#response.once("close", () => this.#stall?.cancel());
   }
 
   /** Nothing can be sent any more. */
@@ -107,13 +109,27 @@ export class EventStream {
     this.flush();
   }
 
-  /**
-   * While bytes wait, a caller who takes none for too long is as good as gone. The socket's own clock looks at
-   * what leaves it, so that a caller who is slow is not taken for one who has stopped.
-   */
+  /** While bytes wait, a caller who takes none for too long is as good as gone; one who is slow is not. */
   #setFull(isFull: boolean): void {
     if (isFull === this.isFull) return;
     this.isFull = isFull;
-    this.#response.setTimeout(isFull ? this.#stallMs : 0);
+    if (!isFull) return;
+    const { socket } = this.#response;
+    this.#sentBytes = socket ? sentBytes(socket) : 0;
+    if (this.#stall) this.#stall.restart();
+    else this.#stall = this.#clock.after(this.#stallMs, () => this.#lookForStall());
+  }
+
+  #lookForStall(): void {
+    if (!this.isFull) return;
+    const { socket } = this.#response;
+    const sent = socket ? sentBytes(socket) : 0;
+    // Without a socket it is still the turn of an earlier answer on the connection.
+    if (socket && sent === this.#sentBytes) {
+      this.#response.destroy();
+      return;
+    }
+    this.#sentBytes = sent;
+    this.#stall?.restart();
   }
 }

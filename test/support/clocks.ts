@@ -1,12 +1,33 @@
+import { Bell } from "../../src/kit/bell.ts";
 import type { Clock, Timer } from "../../src/kit/clock.ts";
+import { until } from "./until.ts";
 
-type Due = { at: number; readonly everyMs: number | null; readonly act: () => void; isPending: boolean };
+type Due = {
+  at: number;
+  readonly ms: number;
+  readonly repeats: boolean;
+  readonly act: () => void;
+  isPending: boolean;
+};
+
+/** Waits until so many timers of a length are set, by something that is on its way to set them. */
+async function areSet(
+  timers: Iterable<{ readonly ms: number }>,
+  ms: number,
+  count: number,
+  news: Bell,
+): Promise<void> {
+  const set = (): number => [...timers].filter((timer) => timer.ms === ms).length;
+  await until(`${count} timers of ${ms} ms`, () => set() >= count, news);
+}
 
 /** A clock that stands still until a test moves it; what is due on the way is done in order. */
 export class HandClock implements Clock {
   #nowMs: number;
   readonly #startMs: number;
   readonly #timers = new Set<Due>();
+  /** Rings when a timer is set. */
+  readonly #news = new Bell();
 
   constructor(nowMs = Date.UTC(2026, 0, 15, 12)) {
     this.#nowMs = nowMs;
@@ -37,11 +58,11 @@ export class HandClock implements Clock {
   }
 
   after(ms: number, act: () => void): Timer {
-    return this.#timer(ms, { at: this.#nowMs + ms, everyMs: null, act, isPending: true });
+    return this.#timer({ at: this.#nowMs + ms, ms, repeats: false, act, isPending: true });
   }
 
   every(ms: number, act: () => void): Timer {
-    return this.#timer(ms, { at: this.#nowMs + ms, everyMs: ms, act, isPending: true });
+    return this.#timer({ at: this.#nowMs + ms, ms, repeats: true, act, isPending: true });
   }
 
   /** Lets so many milliseconds pass. */
@@ -49,11 +70,16 @@ export class HandClock implements Clock {
     const end = this.#nowMs + ms;
     for (let due = this.#first(end); due; due = this.#first(end)) {
       this.#nowMs = Math.max(this.#nowMs, due.at);
-      if (due.everyMs === null) this.#timers.delete(due);
-      else due.at += Math.max(1, due.everyMs);
+      if (due.repeats) due.at += Math.max(1, due.ms);
+      else this.#timers.delete(due);
       due.act();
     }
     this.#nowMs = end;
+  }
+
+  /** Waits until so many timers of that length are set: then the time can be moved to them. */
+  async sets(ms: number, count = 1): Promise<void> {
+    await areSet(this.#timers, ms, count, this.#news);
   }
 
   /** Milliseconds since it was made. */
@@ -67,8 +93,9 @@ export class HandClock implements Clock {
     return first;
   }
 
-  #timer(ms: number, due: Due): Timer {
+  #timer(due: Due): Timer {
     this.#timers.add(due);
+    this.#news.ring();
     return {
       cancel: () => {
         due.isPending = false;
@@ -76,8 +103,9 @@ export class HandClock implements Clock {
       },
       restart: () => {
         if (!due.isPending) return;
-        due.at = this.#nowMs + ms;
+        due.at = this.#nowMs + due.ms;
         this.#timers.add(due);
+        this.#news.ring();
       },
     };
   }
@@ -89,10 +117,12 @@ export class HandClock implements Clock {
  */
 export class SkippingClock implements Clock {
   #skippedMs = 0;
-  readonly #timers = new Set<{ at: number; run(): void }>();
+  readonly #timers = new Set<{ at: number; readonly ms: number; run(): void }>();
+  /** Rings when a timer is set. */
+  readonly #news = new Bell();
 
   now(): number {
-    return Date.now() + this.#skippedMs;
+    return Date.now() + Math.round(this.#skippedMs);
   }
 
   monotonic(): number {
@@ -119,11 +149,17 @@ export class SkippingClock implements Clock {
     this.#skippedMs += Math.max(0, end - this.monotonic());
   }
 
+  /** Waits until so many timers of that length are set: then the time can be skipped to them. */
+  async sets(ms: number, count = 1): Promise<void> {
+    await areSet(this.#timers, ms, count, this.#news);
+  }
+
   #timer(ms: number, repeats: boolean, act: () => void): Timer {
     let timeout: NodeJS.Timeout | undefined;
     let isCancelled = false;
     const entry = {
       at: 0,
+      ms,
       run: (): void => {
         if (repeats) arm();
         else this.#timers.delete(entry);
@@ -141,6 +177,7 @@ export class SkippingClock implements Clock {
       entry.at = this.monotonic() + Math.max(1, ms);
       this.#timers.add(entry);
       timeout = setTimeout(wake, ms).unref();
+      this.#news.ring();
     };
     arm();
     return {

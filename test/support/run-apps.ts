@@ -3,15 +3,28 @@ import path from "node:path";
 import { until } from "./until.ts";
 import type { TestService } from "./service.ts";
 
-/** Functions of every kind, to look at their runs from outside. A gate is a file: `letGo` opens it. */
-export const RUNS_MAIN = `
+/** Python: waits at a gate, which is a file in the app's working directory. `letGo` opens it. */
+export const WAIT_FOR = `
 import os
 import time
 
 def wait_for(gate):
     while not os.path.exists(gate):
         time.sleep(0.005)
+`;
 
+/** The same for a coroutine. */
+export const WAIT_FOR_ASYNC = `
+import asyncio
+import os
+
+async def wait_for(gate):
+    while not os.path.exists(gate):
+        await asyncio.sleep(0.005)
+`;
+
+/** Functions of every kind, to look at their runs from outside. */
+export const RUNS_MAIN = `${WAIT_FOR}
 def echo(value=None):
     return value
 
@@ -40,8 +53,8 @@ def broken(upto):
     yield from count(upto)
     raise ValueError("broken")
 
-def late():
-    time.sleep(1.2)
+def late(gate):
+    wait_for(gate)
     yield from fail()
 
 def empty():

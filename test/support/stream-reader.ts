@@ -7,13 +7,8 @@ import { Bell } from "../../src/kit/bell.ts";
 import { until } from "./until.ts";
 import type { TestService } from "./service.ts";
 
-/** A message as a parser that keeps to the specification gives it, and when it came (epoch milliseconds). */
-export type Message = {
-  readonly id: string | null;
-  readonly event: string | null;
-  readonly data: string;
-  readonly at: number;
-};
+/** A message as a parser that keeps to the specification gives it. */
+export type Message = { readonly id: string | null; readonly event: string | null; readonly data: string };
 
 export type StreamOptions = {
   readonly functionName?: string;
@@ -30,7 +25,6 @@ type Head = {
   readonly status: number;
   /** Names and values as they came, in order. */
   readonly fields: readonly (readonly [name: string, value: string])[];
-  readonly at: number;
 };
 
 type Framing = { kind: "chunked" } | { kind: "length"; left: number } | { kind: "to the end" };
@@ -39,8 +33,7 @@ type Framing = { kind: "chunked" } | { kind: "length"; left: number } | { kind: 
 export class StreamReader {
   readonly socket: Socket;
   readonly messages: Message[] = [];
-  readonly comments: { readonly text: string; readonly at: number }[] = [];
-  readonly sentAt = now();
+  readonly comments: string[] = [];
   head: Head | null = null;
   /** The body without chunk heads and encoding. */
   text = "";
@@ -59,9 +52,8 @@ export class StreamReader {
   readonly #news = new Bell();
   readonly #decoder = new TextDecoder();
   readonly #parser = createParser({
-    onEvent: ({ id, event, data }) =>
-      this.messages.push({ id: id ?? null, event: event ?? null, data, at: now() }),
-    onComment: (text) => this.comments.push({ text, at: now() }),
+    onEvent: ({ id, event, data }) => this.messages.push({ id: id ?? null, event: event ?? null, data }),
+    onComment: (text) => this.comments.push(text),
   });
 
   constructor({ url, body, headers = {}, token = null, httpVersion = "1.1", method = "POST" }: StreamTarget) {
@@ -133,6 +125,10 @@ export class StreamReader {
     await until(`${count} messages`, () => this.messages.length >= count, this.#news);
   }
 
+  async hasComments(count: number): Promise<void> {
+    await until(`${count} comments`, () => this.comments.length >= count, this.#news);
+  }
+
   /** Waits for the end: a whole answer, or one that breaks off. */
   async ended(): Promise<this> {
     const isOver = (): boolean => (this.isClosed || this.isWhole) && this.#packed === 0;
@@ -166,7 +162,7 @@ export class StreamReader {
       return [line.slice(0, colon), line.slice(colon + 2)] as const;
     });
     this.#waiting = this.#waiting.subarray(end + 4);
-    this.head = { status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1]), fields, at: now() };
+    this.head = { status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1]), fields };
     const length = this.header("content-length");
     if (this.header("transfer-encoding") === "chunked") this.#framing = { kind: "chunked" };
     else if (length !== null) this.#framing = { kind: "length", left: Number(length) };
@@ -257,9 +253,4 @@ export function openEvents(
     url: service.url(app, `runs/${runId}/events`),
     body: "",
   });
-}
-
-/** Epoch milliseconds with their fractions. */
-export function now(): number {
-  return performance.timeOrigin + performance.now();
 }

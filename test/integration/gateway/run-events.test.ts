@@ -1,15 +1,21 @@
 import { describe, expect, test } from "vitest";
+import { SkippingClock } from "../../support/clocks.ts";
 import { RUNS_MAIN, counted, letGo, range, runningId, stored } from "../../support/run-apps.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { openEvents, openStream } from "../../support/stream-reader.ts";
 import type { StreamReader } from "../../support/stream-reader.ts";
 import { verifies } from "../../verifies.ts";
 
-const service = sharedService({
-  app: { main: RUNS_MAIN, toml: "[scaling]\nmax_replicas = 2\n" },
-  wrapped: { main: RUNS_MAIN, toml: '[deployment]\nsse = "wrap"\n' },
-  nothing: { main: RUNS_MAIN, toml: '[deployment]\nrecord_payloads = "none"\n' },
-});
+const clock = new SkippingClock();
+const service = sharedService(
+  {
+    app: { main: RUNS_MAIN, toml: "[scaling]\nmax_replicas = 2\n" },
+    wrapped: { main: RUNS_MAIN, toml: '[deployment]\nsse = "wrap"\n' },
+    nothing: { main: RUNS_MAIN, toml: '[deployment]\nrecord_payloads = "none"\n' },
+  },
+  {},
+  { clock },
+);
 
 const stream = (functionName: string, body: object = {}, app = "app") =>
   openStream(service(), app, body, { functionName });
@@ -143,9 +149,14 @@ describe("GET …/events of a run that has ended", () => {
   );
 
   verifies("runs.events.end", "is the end alone where a run gave nothing", async () => {
+    const late = stream("late", { gate: "late" });
+    await clock.sets(1_000);
+    clock.skip(1_000);
+    await late.hasHead();
+    letGo(service(), "app", "late");
     const ids: [string, unknown][] = [
       [(await stream("empty").ended()).runId, null],
-      [(await stream("late").ended()).runId, "app_error"],
+      [(await late.ended()).runId, "app_error"],
     ];
     for (const [functionName, body, code] of [
       ["fail", {}, "app_error"],

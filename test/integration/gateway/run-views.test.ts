@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { SkippingClock } from "../../support/clocks.ts";
 import { RUNS_MAIN, counted, letGo, runningId, stored } from "../../support/run-apps.ts";
 import type { Answer, CallOptions } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -6,11 +7,16 @@ import { openStream } from "../../support/stream-reader.ts";
 import { verifies } from "../../verifies.ts";
 
 const deployment = (lines: string): string => `[scaling]\nmax_replicas = 2\n[deployment]\n${lines}\n`;
-const service = sharedService({
-  app: { main: RUNS_MAIN, toml: "[scaling]\nmax_replicas = 2\n" },
-  nothing: { main: RUNS_MAIN, toml: deployment('record_payloads = "none"') },
-  async: { main: RUNS_MAIN, toml: deployment('record_payloads = "async"') },
-});
+const clock = new SkippingClock();
+const service = sharedService(
+  {
+    app: { main: RUNS_MAIN, toml: "[scaling]\nmax_replicas = 2\n" },
+    nothing: { main: RUNS_MAIN, toml: deployment('record_payloads = "none"') },
+    async: { main: RUNS_MAIN, toml: deployment('record_payloads = "async"') },
+  },
+  {},
+  { clock },
+);
 
 const idOf = ({ headers }: Answer): string => headers.get("x-request-id") ?? "";
 const call = (functionName: string, body: object | string = {}, options: CallOptions = {}, app = "app") =>
@@ -199,7 +205,12 @@ describe("GET …/result", () => {
   verifies("runs.result", "of a stream that failed has the status it is recorded with", async () => {
     const reader = await openStream(service(), "app", { upto: 3 }, { functionName: "broken" }).ended();
     expect(reader.messages.at(-1)?.event).toBe("error");
-    const silent = await openStream(service(), "app", {}, { functionName: "late" }).ended();
+    const silent = openStream(service(), "app", { gate: "late" }, { functionName: "late" });
+    await clock.sets(1_000);
+    clock.skip(1_000);
+    await silent.hasHead();
+    letGo(service(), "app", "late");
+    await silent.ended();
     expect(silent.messages.map(({ event }) => event)).toEqual(["error"]);
     await twice(async () => {
       const { status, text } = await service().ofRun("app", reader.runId, "result");

@@ -2,23 +2,24 @@ import OpenAI, { APIError } from "openai";
 import type { ChatCompletionCreateParamsBase } from "openai/resources/chat/completions/completions";
 import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
+import { SkippingClock } from "../../support/clocks.ts";
+import { WAIT_FOR, WAIT_FOR_ASYNC, letGo } from "../../support/run-apps.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { openStream } from "../../support/stream-reader.ts";
 import type { StreamReader } from "../../support/stream-reader.ts";
 import { verifies } from "../../verifies.ts";
 
-const MAIN = `
-import time
-
-def run(count=2, seconds=0):
+const MAIN = `${WAIT_FOR}
+def run(count=2, gate=None):
     for number in range(count):
         yield "message %d" % number
-    time.sleep(seconds)
+    if gate:
+        wait_for(gate)
     raise ValueError("after\\nthe head")
 
-def silent():
-    time.sleep(1.2)
+def silent(gate):
+    wait_for(gate)
     raise ValueError("after the head")
     yield
 
@@ -32,13 +33,12 @@ def forever():
         time.sleep(0.05)
 `;
 
-const ASYNC = `
-import asyncio
-
-async def run(count=2, seconds=0):
+const ASYNC = `${WAIT_FOR_ASYNC}
+async def run(count=2, gate=None):
     for number in range(count):
         yield "message %d" % number
-    await asyncio.sleep(seconds)
+    if gate:
+        await wait_for(gate)
     raise ValueError("after\\nthe head")
 `;
 
@@ -70,12 +70,17 @@ def requests():
 `;
 
 const one = "[scaling]\nmax_replicas = 1\n";
-const service = sharedService({
-  app: { main: MAIN },
-  looped: { main: ASYNC },
-  timed: { main: MAIN, toml: "[scaling]\nresponse_grace_period = 1\n" },
-  chat: { main: CHAT, toml: one },
-});
+const clock = new SkippingClock();
+const service = sharedService(
+  {
+    app: { main: MAIN },
+    looped: { main: ASYNC },
+    timed: { main: MAIN, toml: "[scaling]\nresponse_grace_period = 60\n" },
+    chat: { main: CHAT, toml: one },
+  },
+  {},
+  { clock },
+);
 
 async function recordOf(app: string, reader: StreamReader): Promise<Run | null> {
   await service().service.settle();
@@ -92,13 +97,18 @@ describe("an exception after the head", () => {
       ["stream.late-exception", "stream.late-exception.failure", "run-record.stream-failure"],
       `is an error message that arrives, then a close without the last chunk; the run is a failure (${encoding})`,
       async () => {
-        for (const [app, seconds] of [
-          ["app", 0],
-          ["app", 0.1],
-          ["looped", 0],
-          ["looped", 0.1],
+        for (const [app, gate] of [
+          ["app", null],
+          ["app", encoding],
+          ["looped", null],
+          ["looped", encoding],
         ] as const) {
-          const reader = await openStream(service(), app, { seconds }, { headers }).ended();
+          const reader = openStream(service(), app, { gate }, { headers });
+          if (gate !== null) {
+            await reader.hasMessages(2);
+            letGo(service(), app, gate);
+          }
+          await reader.ended();
           expect(reader.head?.status).toBe(200);
           expect([reader.isClosed, reader.isWhole]).toEqual([true, false]);
           // A decoder that is told of an unfinished member may throw all of it away.
@@ -119,7 +129,12 @@ describe("an exception after the head", () => {
   }
 
   verifies("stream.late-exception", "is told so too when the head left without a chunk", async () => {
-    const reader = await openStream(service(), "app", {}, { functionName: "silent" }).ended();
+    const reader = openStream(service(), "app", { gate: "silent" }, { functionName: "silent" });
+    await clock.sets(1_000);
+    clock.skip(1_000);
+    await reader.hasHead();
+    letGo(service(), "app", "silent");
+    await reader.ended();
     expect([reader.head?.status, reader.isWhole]).toEqual([200, false]);
     expect(reader.messages.map(({ event }) => event)).toEqual(["error"]);
   });
@@ -178,8 +193,12 @@ verifies(
   "run-record.stream-failure",
   "a stream past its response_grace_period ends with an error, and its record says 504",
   async () => {
-    const reader = await openStream(service(), "timed", {}, { functionName: "forever" }).ended();
-    expect((reader.messages.at(-1)?.at ?? 0) - reader.sentAt).toBeGreaterThan(950);
+    const reader = openStream(service(), "timed", {}, { functionName: "forever" });
+    await reader.hasMessages(1);
+    clock.skip(30_000);
+    await reader.hasMessages(reader.messages.length + 3);
+    clock.skip(30_000);
+    await reader.ended();
     expect([reader.head?.status, reader.isWhole, reader.messages.at(-1)?.event]).toEqual([
       200,
       false,
