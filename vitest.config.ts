@@ -11,7 +11,7 @@ const project = (name: string, timeoutMs: number, more: More = {}) => ({
     // The one deadline of a test: generous, since a test fails when something is broken and not when it is late.
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
-    setupFiles: ["test/support/explain.ts"],
+    setupFiles: ["test/support/setup.ts"],
     env: { MILLRACE_TEST_PACKAGE: built },
     ...more,
   },

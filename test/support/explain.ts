@@ -1,4 +1,3 @@
-import { afterEach } from "vitest";
 import { awaited } from "./until.ts";
 
 type Teller = () => string | Promise<string>;
@@ -35,10 +34,3 @@ export async function explanation(): Promise<string> {
   }
   return words.join("\n");
 }
-
-// Before what the test opened is closed.
-afterEach(async ({ task }) => {
-  if (task.result?.state !== "fail") return;
-  const text = await explanation();
-  if (text !== "") process.stderr.write(`\n--- ${task.name}\n${text}\n---\n`);
-});
