@@ -3,7 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
-import { uuidv7 } from "../kit/ids.ts";
+import { UuidSource } from "../kit/ids.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
@@ -44,6 +44,8 @@ export class Gateway {
   readonly #options: GatewayOptions;
   readonly #server: Server;
   readonly #router = new Router();
+  /** Its own: ids are in step with the service's clock, whatever other services of the process have for one. */
+  readonly #ids = new UuidSource();
   readonly #cors: Cors;
   readonly #onFault = (exchange: Exchange, error: unknown): void => this.#fail(exchange, error);
   readonly #connections = new Connections();
@@ -123,7 +125,7 @@ export class Gateway {
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const route = this.#router.route(request.url ?? "");
-    const id = route?.kind === "call" ? uuidv7(this.#options.clock.now()) : randomUUID();
+    const id = route?.kind === "call" ? this.#ids.next(this.#options.clock.now()) : randomUUID();
     const connection = this.#connections.of(request.socket);
     const exchange = this.#exchange(connection, request, response, id);
     exchange.attempt(() => this.#handle(connection, exchange, route));

@@ -2,7 +2,7 @@ import { mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../kit/clock.ts";
-import { uuidv7 } from "../../kit/ids.ts";
+import { UuidSource } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
@@ -66,6 +66,7 @@ type ReadyRun = {
 export class FileRuns {
   readonly #parts: FileRunsParts;
   readonly #dir: string;
+  readonly #ids = new UuidSource();
   readonly #running = new Set<Promise<void>>();
   /** What ends each of those whose process is there, by the run's id. */
   readonly #cancels = new Map<string, AbortController>();
@@ -99,7 +100,7 @@ export class FileRuns {
     }
     const { clock } = this.#parts;
     const createdAt = clock.now();
-    const id = uuidv7(createdAt);
+    const id = this.#ids.next(createdAt);
     const folder = path.join(this.#dir, id);
     this.#count += 1;
     try {

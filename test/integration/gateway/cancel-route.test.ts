@@ -216,10 +216,9 @@ describe("POST …/runs/{id}/cancel", () => {
     const reader = openStream(stopping, "app", {}, { functionName: "ticking" });
     await reader.hasMessages(1);
     const stopped = stopping.service.stop();
-    await until("it takes no calls", async () => {
-      const { status } = await stopping.call("app", {}, { functionName: "plain" });
-      return status === 503;
-    });
+    const isReady = async (): Promise<boolean> => (await fetch(`${stopping.service.baseUrl}/readyz`)).ok;
+    await until("it takes no calls", async () => !(await isReady()));
+    expect(told(await stopping.call("app", {}, { functionName: "plain" }))).toEqual([503, "draining"]);
     await reader.hasMessages(reader.messages.length + 3);
     expect((await cancel("app", reader.runId, { on: stopping })).status).toBe(202);
     expect(JSON.parse((await reader.ended()).data.at(-1) ?? "")).toMatchObject({ code: "cancelled" });

@@ -1,15 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
+import { WAIT_FOR, letGo } from "../../support/run-apps.ts";
 import type { TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
-const ECHO = `
-import time
-
-def run(seconds=0, **members):
-    time.sleep(seconds)
-    return members
+/** Leaves a file for each call, and waits for those it is told to. */
+const ECHO = `${WAIT_FOR}
+def run(n, wait_for_files=[]):
+    for file in wait_for_files:
+        wait_for(file)
+    open("run-%d" % n, "w").close()
+    return n
 `;
 
 function post({ service }: TestService, headers: readonly string[], body = ""): string {
@@ -29,25 +32,24 @@ async function countRuns({ service, apps }: TestService): Promise<number> {
   return await service.store.runs.count({ appNumber: apps.get("app")?.app.number ?? 0 });
 }
 
-describe("one connection", () => {
-  const service = sharedService({ app: { main: ECHO, toml: "[scaling]\nmax_replicas = 2\n" } });
+const service = sharedService({ app: { main: ECHO, toml: "[scaling]\nmax_replicas = 2\n" } });
 
+describe("one connection", () => {
   test("answers pipelined calls in the order of the requests, though the first takes longest", async () => {
     await using connection = await RawConnection.open(service().service.apiUrl);
-    connection.send(
-      [{ seconds: 0.3, n: 0 }, { n: 1 }, { n: 2 }].map((body) => call(service(), body)).join(""),
-    );
+    const first = { n: 0, wait_for_files: ["run-1", "run-2"] };
+    connection.send([first, { n: 1 }, { n: 2 }].map((body) => call(service(), body)).join(""));
     await connection.answer(2);
     const results = connection.answers.map(({ body }) => (JSON.parse(body) as { result: unknown }).result);
-    expect(results).toEqual([{ n: 0 }, { n: 1 }, { n: 2 }]);
+    expect(results).toEqual([0, 1, 2]);
   });
 
   test("serves a call after every kind of refusal by the app", async () => {
     await using connection = await RawConnection.open(service().service.apiUrl);
-    const bodies = [{ seconds: "x" }, { seconds: -1 }, { n: 1 }];
+    const bodies = [{ n: "x" }, { n: 1, wait_for_files: [0.5] }, { m: 1 }, { n: 1 }];
     for (const body of bodies) connection.send(call(service(), body));
-    await connection.answer(2);
-    expect(connection.answers.map(({ status }) => status)).toEqual([500, 500, 200]);
+    await connection.answer(3);
+    expect(connection.answers.map(({ status }) => status)).toEqual([500, 500, 422, 200]);
   });
 
   test("takes a call that arrives byte by byte", async () => {
@@ -71,8 +73,6 @@ describe("one connection", () => {
 });
 
 describe("Expect: 100-continue", () => {
-  const service = sharedService({ app: { main: ECHO } });
-
   test("is answered 100, then the body is read", async () => {
     await using connection = await RawConnection.open(service().service.apiUrl);
     connection.send(post(service(), ["Content-Length: 7", "Expect: 100-continue"]));
@@ -97,70 +97,89 @@ describe("Expect: 100-continue", () => {
   }
 });
 
-describe("a request that arrives slowly", () => {
-  const arrival = { headersMs: 300, requestMs: 600 };
-  const service = sharedService({ app: { main: ECHO } }, {}, { arrival });
+describe("limits", () => {
+  // What is not slow here arrives in one piece, and all of it within a second.
+  const arrival = { headersMs: 1_000, requestMs: 1_500 };
+  const maxConnections = 3;
+  const limited = sharedService(
+    { app: { main: ECHO, toml: "[scaling]\nmax_replicas = 1\n" } },
+    { maxConnections },
+    { arrival },
+  );
 
-  verifies("limits.slow-request", "is 408 and closed while its headers are still coming", async () => {
-    await using connection = await RawConnection.open(service().service.apiUrl);
+  verifies("limits.slow-request", "headers that keep coming too slowly are 408 and a close", async () => {
+    await using connection = await RawConnection.open(limited().service.apiUrl);
     const drip = setInterval(() => connection.send("X"), 50);
     connection.send("POST / HTTP/1.1\r\nX-Slow: ");
     await connection.closed().finally(() => clearInterval(drip));
     expect(connection.answers).toMatchObject([{ status: 408, headers: { connection: "close" } }]);
   });
 
-  for (const [kind, header, start] of [
-    ["chunked body never ends", "Transfer-Encoding: chunked", "1\r\n{\r\n"],
-    ["body is shorter than it says", "Content-Length: 100", '{"n":1}'],
-  ] as const) {
-    verifies("limits.slow-request", `is 408 and runs nothing when its ${kind}`, async () => {
-      const before = await countRuns(service());
-      await using connection = await RawConnection.open(service().service.apiUrl);
-      connection.send(post(service(), [header], start));
-      await connection.closed();
-      expect(connection.answers).toMatchObject([{ status: 408 }]);
-      expect(JSON.parse(connection.answers[0]?.body ?? "")).toMatchObject({ code: "request_timeout" });
-      expect(await countRuns(service())).toBe(before);
-    });
-  }
+  verifies(
+    "limits.slow-request",
+    "a body that never ends, or is shorter than it says, is 408 and runs nothing; a function may take longer",
+    async () => {
+      const { apiUrl } = limited().service;
+      const before = await countRuns(limited());
+      await using running = await RawConnection.open(apiUrl);
+      running.send(call(limited(), { n: 1, wait_for_files: ["slow"] }));
+      await until("the function runs", () => {
+        const [replica] = limited().apps.get("app")?.pool.replicas ?? [];
+        return replica?.calls.size === 1;
+      });
+      const slow = [
+        ["Transfer-Encoding: chunked", "1\r\n{\r\n"],
+        ["Content-Length: 100", '{"n":1}'],
+      ] as const;
+      for (const connection of await Promise.all(
+        slow.map(async ([header, start]) => {
+          const opened = await RawConnection.open(apiUrl);
+          opened.send(post(limited(), [header], start));
+          return opened;
+        }),
+      )) {
+        await connection.closed();
+        expect(connection.answers).toMatchObject([{ status: 408 }]);
+        expect(JSON.parse(connection.answers[0]?.body ?? "")).toMatchObject({ code: "request_timeout" });
+      }
+      letGo(limited(), "app", "slow");
+      expect(await running.answer()).toMatchObject({ status: 200 });
+      expect(await countRuns(limited())).toBe(before + 1);
+    },
+  );
 
-  test("is another thing than a function that takes long", async () => {
-    expect(await service().call("app", { seconds: 1 })).toMatchObject({ status: 200 });
-  });
-});
-
-describe("connections past the limit", () => {
-  const service = sharedService({ app: { main: ECHO } }, { maxConnections: 2 });
-
-  verifies("limits.connections", "are refused, the others are served, and room is used again", async () => {
-    const { apiUrl } = service().service;
-    await using first = await RawConnection.open(apiUrl);
-    const second = await RawConnection.open(apiUrl);
-    second.send(call(service(), { n: 2 }));
-    expect(await second.answer()).toMatchObject({ status: 200 });
-    await using third = await RawConnection.open(apiUrl);
-    third.send(call(service(), { n: 3 }));
-    await third.closed();
-    expect(third.answers).toEqual([]);
-    first.send(call(service(), { n: 1 }));
-    expect(await first.answer()).toMatchObject({ status: 200 });
-    await second[Symbol.asyncDispose]();
-    expect(await served(service())).toBe(true);
-    expect(await countRuns(service())).toBe(3);
-  });
-
-  /** Tries until there is room: the other side learns of a closed connection a moment later. */
-  async function served(test: TestService): Promise<boolean> {
-    const deadline = performance.now() + 5_000;
-    while (performance.now() < deadline) {
-      await using connection = await RawConnection.open(test.service.apiUrl);
-      connection.send(call(test, { n: 4 }));
-      const status = await connection.answer().then(
-        (answer) => answer.status,
-        () => null,
-      );
-      if (status === 200) return true;
-    }
-    return false;
-  }
+  verifies(
+    "limits.connections",
+    "connections past the limit are refused, the others are served, and room is used again",
+    async () => {
+      const { apiUrl } = limited().service;
+      const before = await countRuns(limited());
+      const served: RawConnection[] = [];
+      // The service learns of a closed connection a moment later.
+      const serve = async (n: number): Promise<void> =>
+        await until("there is room", async () => {
+          const connection = await RawConnection.open(apiUrl);
+          connection.send(call(limited(), { n }));
+          await until("it is served or refused", () => connection.isClosed || connection.answers.length > 0);
+          if (connection.isClosed) return false;
+          served.push(connection);
+          return true;
+        });
+      for (let n = 0; n < maxConnections; n++) await serve(n);
+      await using refused = await RawConnection.open(apiUrl);
+      refused.send(call(limited(), { n: 9 }));
+      await refused.closed();
+      expect(refused.answers).toEqual([]);
+      const [first, ...others] = served as [RawConnection, ...RawConnection[]];
+      first.send(call(limited(), { n: 1 }));
+      expect(await first.answer(1)).toMatchObject({ status: 200 });
+      for (const connection of others) await connection[Symbol.asyncDispose]();
+      await serve(4);
+      for (const connection of served) {
+        expect(connection.answers[0]).toMatchObject({ status: 200 });
+        await connection[Symbol.asyncDispose]();
+      }
+      expect(await countRuns(limited())).toBe(before + maxConnections + 2);
+    },
+  );
 });

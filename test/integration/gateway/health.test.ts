@@ -4,7 +4,6 @@ import path from "node:path";
 import { expect } from "vitest";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 
 const GATED = `
@@ -17,27 +16,21 @@ def run(dir):
     return "done"
 `;
 
-const service = sharedService();
-
 async function ask(url: string): Promise<[number, unknown]> {
   const response = await fetch(url);
   return [response.status, await response.json()];
 }
 
-verifies(["health.livez", "health.readyz"], "a service that is up answers both without a token", async () => {
-  const { baseUrl, apiUrl } = service().service;
-  for (const name of ["livez", "readyz"]) {
-    expect(await ask(`${baseUrl}/${name}`)).toEqual([200, { status: "ok" }]);
-    expect((await ask(`${apiUrl}/${name}`))[0]).toBe(404);
-  }
-});
-
 verifies(
   ["health.livez", "health.readyz", "errors.draining"],
-  "a service that drains lives and is not ready: what runs ends well, what comes is 503 with Retry-After",
+  "a service that is up answers both without a token; one that drains lives and is not ready: what runs ends well, what comes is 503 with Retry-After",
   async () => {
     const test = await testService({ app: { main: GATED } });
     const { baseUrl, apiUrl } = test.service;
+    for (const name of ["livez", "readyz"]) {
+      expect(await ask(`${baseUrl}/${name}`)).toEqual([200, { status: "ok" }]);
+      expect((await ask(`${apiUrl}/${name}`))[0]).toBe(404);
+    }
     const dir = test.directory;
     const running = test.call("app", { dir });
     await until("the call runs", () => existsSync(path.join(dir, "begun")));

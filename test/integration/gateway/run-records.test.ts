@@ -2,24 +2,32 @@ import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import { runRecord } from "../../../src/model/run-record.ts";
 import { packEnded } from "../../../src/store/runs.ts";
+import { SkippingClock } from "../../support/clocks.ts";
+import { WAIT_FOR, letGo, runningId } from "../../support/run-apps.ts";
 import { sampleEnd } from "../../support/sample-run.ts";
+import type { Answer } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 
-const MAIN = `
-import time
-
+const MAIN = `${WAIT_FOR}
 def run(code=200):
     return {"status_code": code}
 
-def slow():
-    time.sleep(0.2)
+def held(gate):
+    """Gives the milliseconds it took."""
+    started = time.perf_counter()
+    wait_for(gate)
+    return (time.perf_counter() - started) * 1000
 
 def fail():
     raise ValueError("no")
 `;
 
-const service = sharedService({ app: { main: MAIN } });
+const clock = new SkippingClock();
+const service = sharedService({ app: { main: MAIN } }, {}, { clock });
+
+/** Longer than any test takes: what is above it was skipped, what is below was not. */
+const SKIPPED_MS = 300_000;
 
 function app() {
   const live = service().apps.get("app");
@@ -29,7 +37,11 @@ function app() {
 
 /** Calls a function and gives what is stored of the run. */
 async function recordOf(body: object, functionName = "run"): Promise<Run> {
-  const { headers } = await service().call("app", body, { functionName });
+  return await recordOfCall(service().call("app", body, { functionName }));
+}
+
+async function recordOfCall(call: Promise<Answer>): Promise<Run> {
+  const { headers } = await call;
   await service().service.settle();
   const id = headers.get("x-request-id") ?? "";
   const run = await service().service.store.runs.find({ appNumber: app().number, id });
@@ -39,14 +51,18 @@ async function recordOf(body: object, functionName = "run"): Promise<Run> {
 
 describe("the record of a sync run", () => {
   test("says who, what, when and how it ended", async () => {
-    const before = Date.now();
-    const run = await recordOf({}, "slow");
+    const before = clock.now();
+    const call = service().call("app", { gate: "gate" }, { functionName: "held" });
+    await runningId(service(), "app", "held");
+    clock.skip(SKIPPED_MS);
+    letGo(service(), "app", "gate");
+    const run = await recordOfCall(call);
     const record = runRecord(run, app());
     expect(record).toMatchObject({
       id: run.id,
       projectId: service().service.owner.projectId,
       modelId: `${service().service.owner.projectId}-app`,
-      functionName: "slow",
+      functionName: "held",
       method: "POST",
       async: false,
       status: "success",
@@ -58,13 +74,15 @@ describe("the record of a sync run", () => {
       error: null,
     });
     const times = [record.createdAt, record.startedAt, record.completedAt].map((at) => Date.parse(at ?? ""));
-    expect(times).toEqual(times.toSorted((a, b) => a - b));
-    expect(times[0]).toBeGreaterThanOrEqual(before - 1);
-    expect(times[2]).toBeLessThanOrEqual(Date.now() + 1);
-    expect(record.runtimeMs).toBeGreaterThanOrEqual(199);
-    expect(record.responseTimeMs).toBeGreaterThanOrEqual(
-      (record.queueTimeMs ?? 0) + (record.runtimeMs ?? 0) - 1,
-    );
+    const [created = 0, started = 0, completed = 0] = times;
+    // They are whole milliseconds.
+    const inOrder = [before, created, started, completed + 1 - SKIPPED_MS, clock.now() + 2 - SKIPPED_MS];
+    expect(inOrder).toEqual(inOrder.toSorted((a, b) => a - b));
+    expect(record.queueTimeMs).toBeLessThan(SKIPPED_MS);
+    expect(record.responseTimeMs).toBeGreaterThanOrEqual(SKIPPED_MS);
+    // How long the code took, its process says, and has skipped nothing.
+    expect(record.runtimeMs).toBeLessThan(SKIPPED_MS);
+    expect(record.runtimeMs).toBeGreaterThanOrEqual(((await call).json.result as number) - 0.01);
   });
 
   verifies("run-record.success", "is success if and only if its status is under 400", async () => {

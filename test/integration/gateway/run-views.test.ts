@@ -194,7 +194,7 @@ describe("GET …/result", () => {
   });
 
   verifies("runs.result", "of a long stream is whole", async () => {
-    const body = { upto: 40_000, size: 150 };
+    const body = { upto: 15_000, size: 150 };
     const reader = await openStream(service(), "app", body, { functionName: "count" }).ended();
     await twice(async () => {
       const { status, text } = await service().ofRun("app", reader.runId, "result");

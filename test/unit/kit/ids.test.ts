@@ -1,19 +1,23 @@
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { randomName, randomTicket, uuidBytes, uuidText, writeUuid } from "../../../src/kit/ids.ts";
-import type * as ids from "../../../src/kit/ids.ts";
+import {
+  UuidSource,
+  randomName,
+  randomTicket,
+  uuidBytes,
+  uuidText,
+  writeUuid,
+} from "../../../src/kit/ids.ts";
 import { RUN_ID } from "../../../src/model/names.ts";
 
 const NOW_MS = Date.UTC(2026, 6, 1);
 
-describe("uuidv7", () => {
-  let copies = 0;
-  let uuidv7: typeof ids.uuidv7;
+describe("a source of ids", () => {
+  let source = new UuidSource();
+  const uuidv7 = (nowMs: number): string => source.next(nowMs);
 
-  beforeEach(async () => {
-    // The module once more for each test: ids never go back, so a far time would stay with all later ones.
-    const copy = `../../../src/kit/ids.ts?copy=${(copies += 1)}`;
-    ({ uuidv7 } = (await import(/* @vite-ignore */ copy)) as typeof ids);
+  beforeEach(() => {
+    source = new UuidSource();
   });
 
   test("carries the time, version 7 and the RFC variant", () => {
