@@ -1,5 +1,8 @@
 import type { Clock, Timer } from "../../src/kit/clock.ts";
 
+/** What Node's own timers can wait for. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 type Due = { at: number; readonly everyMs: number | null; readonly act: () => void; isPending: boolean };
 
 /** A clock that stands still until a test moves it; what is due on the way is done in order. */
@@ -92,7 +95,7 @@ export class SkippingClock implements Clock {
   readonly #timers = new Set<{ at: number; run(): void }>();
 
   now(): number {
-    return Date.now() + this.#skippedMs;
+    return Math.floor(Date.now() + this.#skippedMs);
   }
 
   monotonic(): number {
@@ -133,14 +136,14 @@ export class SkippingClock implements Clock {
     const wake = (): void => {
       const leftMs = entry.at - this.monotonic();
       // Node's timers may come a fraction of a millisecond early.
-      if (leftMs > 0.5) timeout = setTimeout(wake, leftMs).unref();
+      if (leftMs > 0.5) timeout = setTimeout(wake, Math.min(leftMs, LONGEST_MS)).unref();
       else entry.run();
     };
     const arm = (): void => {
       clearTimeout(timeout);
       entry.at = this.monotonic() + Math.max(1, ms);
       this.#timers.add(entry);
-      timeout = setTimeout(wake, ms).unref();
+      timeout = setTimeout(wake, Math.min(ms, LONGEST_MS)).unref();
     };
     arm();
     return {

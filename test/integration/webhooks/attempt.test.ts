@@ -116,14 +116,8 @@ test("a target that says nothing, or that never ends what it says, costs 15 s an
   const target = await WebhookTarget.open(MODES.hang);
   const sender = testSender();
   expect(await postInVain(sender, target.url, () => target.has(1))).toEqual(TIMED_OUT);
-  let drips = 0;
-  target.behave = (response) => {
-    response.writeHead(200, { "content-type": "text/plain" });
-    const timer = setInterval(() => response.write(".", () => (drips += 1)), 20);
-    response.once("close", () => clearInterval(timer));
-  };
-  // With the third on its way the first has been read.
-  const reached = () => until("the answer has begun", () => drips >= 3);
+  target.behave = MODES.drip;
+  const reached = () => until("the answer drips", () => target.drips >= 3);
   expect(await postInVain(sender, target.url, reached)).toEqual({ ...TIMED_OUT, status: 200 });
 });
 
