@@ -2,6 +2,9 @@ import { Bell } from "../../src/kit/bell.ts";
 import type { Clock, Timer } from "../../src/kit/clock.ts";
 import { until } from "./until.ts";
 
+/** What Node's own timers can wait for. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 type Due = {
   at: number;
   readonly ms: number;
@@ -122,7 +125,7 @@ export class SkippingClock implements Clock {
   readonly #news = new Bell();
 
   now(): number {
-    return Date.now() + Math.round(this.#skippedMs);
+    return Math.floor(Date.now() + this.#skippedMs);
   }
 
   monotonic(): number {
@@ -169,14 +172,14 @@ export class SkippingClock implements Clock {
     const wake = (): void => {
       const leftMs = entry.at - this.monotonic();
       // Node's timers may come a fraction of a millisecond early.
-      if (leftMs > 0.5) timeout = setTimeout(wake, leftMs).unref();
+      if (leftMs > 0.5) timeout = setTimeout(wake, Math.min(leftMs, LONGEST_MS)).unref();
       else entry.run();
     };
     const arm = (): void => {
       clearTimeout(timeout);
       entry.at = this.monotonic() + Math.max(1, ms);
       this.#timers.add(entry);
-      timeout = setTimeout(wake, ms).unref();
+      timeout = setTimeout(wake, Math.min(ms, LONGEST_MS)).unref();
       this.#news.ring();
     };
     arm();

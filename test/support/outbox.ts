@@ -1,64 +1,61 @@
 import { randomBytes } from "node:crypto";
 import { Writable } from "node:stream";
-import { onTestFinished } from "vitest";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { AddressRanges } from "../../src/kit/address-ranges.ts";
-import { systemClock } from "../../src/kit/clock.ts";
+import type { Clock } from "../../src/kit/clock.ts";
 import { uuidv7 } from "../../src/kit/ids.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { Seal } from "../../src/kit/seal.ts";
 import type { Delivery, NewDelivery } from "../../src/model/delivery.ts";
 import { Deliverer } from "../../src/runs/webhooks/deliverer.ts";
 import type { DelivererOptions } from "../../src/runs/webhooks/deliverer.ts";
-import { HOST_LIMITS } from "../../src/runs/webhooks/hosts.ts";
-import { GAPS_MS } from "../../src/runs/webhooks/schedule.ts";
 import { SigningSecrets } from "../../src/runs/webhooks/signing-secrets.ts";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { packEnded } from "../../src/store/runs.ts";
-import type { TestDatabase } from "./databases.ts";
+import { SkippingClock } from "./clocks.ts";
+import { testDatabases } from "./databases.ts";
+import type { DatabaseKind } from "./databases.ts";
 import { sampleEnd, sampleRun } from "./sample-run.ts";
 import { until } from "./until.ts";
 
-/** An hour in a second. */
-const SCALE = 3_600;
-export const SCALED_GAPS_MS = GAPS_MS.map((gapMs) => gapMs / SCALE);
-const SCALED_LIMITS = {
-  ...HOST_LIMITS,
-  restMs: HOST_LIMITS.restMs / SCALE,
-  maxRestMs: HOST_LIMITS.maxRestMs / SCALE,
-};
-const PROJECT = "p-webhooks";
+let projects = 0;
 
-/** A real store with one app whose runs have webhooks, and deliverers that serve it. */
+/** An app whose runs have webhooks, in a real store, and deliverers that serve it. */
 export class Outbox {
   readonly store: Store;
   readonly seal = new Seal(randomBytes(32));
   readonly secrets: SigningSecrets;
-  readonly projectId = PROJECT;
+  readonly projectId: string;
   readonly appNumber: number;
+  /** Its deliverers' time. */
+  readonly clock = new SkippingClock();
   /** What deliverers logged. */
   logged = "";
   #deliverers = 0;
 
-  private constructor(store: Store, appNumber: number) {
+  private constructor(store: Store, projectId: string, appNumber: number) {
     this.store = store;
+    this.projectId = projectId;
     this.appNumber = appNumber;
-    this.secrets = new SigningSecrets({ store, seal: this.seal, clock: systemClock });
+    this.secrets = new SigningSecrets({ store, seal: this.seal, clock: this.clock });
   }
 
-  static async open(database: TestDatabase): Promise<Outbox> {
-    const store = await openStore(database);
-    onTestFinished(() => store.close());
+  /** A project of the test's own; when that is over, nothing of it is due any more. */
+  static async open(store: Store): Promise<Outbox> {
     const createdAt = Date.now();
-    await store.projects.insert({ id: PROJECT, name: "test", createdAt });
-    const app = await store.apps.insertOrFind({ projectId: PROJECT, name: "hello", createdAt });
-    return new Outbox(store, app.number);
+    const projectId = `p-hooks${(projects += 1)}`;
+    await store.projects.insert({ id: projectId, name: "test", createdAt });
+    const app = await store.apps.insertOrFind({ projectId, name: "hello", createdAt });
+    const box = new Outbox(store, projectId, app.number);
+    onTestFinished(() => box.#giveUp());
+    return box;
   }
 
   /** Ended runs, each with a response of its own on its way. */
   async add(url: string, count = 1, fields: Partial<NewDelivery> = {}): Promise<NewDelivery[]> {
     const { appNumber } = this;
-    const createdAt = fields.createdAt ?? Date.now();
+    const createdAt = fields.createdAt ?? this.clock.now();
     const deliveries = Array.from({ length: count }, (_, place): NewDelivery => {
       const id = uuidv7(createdAt);
       const body = Buffer.from(`{"run_id":"${id}","result":"č 😀 ${place}","run_time_ms":1.25}`);
@@ -80,9 +77,16 @@ export class Outbox {
     return deliveries;
   }
 
-  /** A deliverer at work, with time scaled down; it is stopped when the test is over. */
+  /** A deliverer at work; it is stopped when the test is over. */
   deliverer(options: Partial<DelivererOptions> = {}): Deliverer {
-    const { store, seal, secrets } = this;
+    const { store, seal, secrets, clock: steadyClock } = this;
+    // Receivers compare what a delivery says with their own time, which is not skipped.
+    const clock: Clock = {
+      now: () => Date.now(),
+      monotonic: () => steadyClock.monotonic(),
+      after: (ms, act) => steadyClock.after(ms, act),
+      every: (ms, act) => steadyClock.every(ms, act),
+    };
     const stream = new Writable({
       write: (line, _, done) => {
         this.logged += String(line);
@@ -93,12 +97,11 @@ export class Outbox {
       store,
       seal,
       secrets,
-      clock: systemClock,
+      clock,
+      steadyClock,
       log: createLog("info", stream),
       allow: new AddressRanges(["127.0.0.0/8"]),
       owner: `service-${(this.#deliverers += 1)}`,
-      gapsMs: SCALED_GAPS_MS,
-      hostLimits: SCALED_LIMITS,
       stopMs: 100,
       ...options,
     });
@@ -108,23 +111,59 @@ export class Outbox {
   }
 
   async find(id: string): Promise<Delivery> {
-    const delivery = await this.store.deliveries.find({ projectId: PROJECT, id });
+    const delivery = await this.store.deliveries.find({ projectId: this.projectId, id });
     if (!delivery) throw new Error(`no delivery ${id}`);
     return delivery;
   }
 
-  /** Waits until a delivery is as described. */
-  async became(id: string, what: string, holds: (delivery: Delivery) => boolean): Promise<Delivery> {
-    await until(`delivery ${id} ${what}`, async () => holds(await this.find(id)));
+  /** Waits until a delivery is as described; `stepMs` of its time pass at each look. */
+  async became(
+    id: string,
+    what: string,
+    holds: (delivery: Delivery) => boolean,
+    stepMs = 0,
+  ): Promise<Delivery> {
+    await until(`delivery ${id} ${what}`, async () => {
+      this.clock.skip(stepMs);
+      return holds(await this.find(id));
+    });
     return await this.find(id);
   }
 
-  /** Waits until so many deliveries have that state. */
-  async count(state: Delivery["state"], count: number): Promise<void> {
-    const holds = async () => {
-      const found = await this.store.deliveries.list({ projectId: PROJECT, state, limit: count + 1 });
+  /** Waits until so many deliveries have that state; `stepMs` of their time pass at each look. */
+  async count(state: Delivery["state"], count: number, stepMs = 0): Promise<void> {
+    const { projectId } = this;
+    await until(`${count} deliveries ${state}`, async () => {
+      this.clock.skip(stepMs);
+      const found = await this.store.deliveries.list({ projectId, state, limit: count + 1 });
       return found.length === count;
-    };
-    await until(`${count} deliveries ${state}`, holds);
+    });
   }
+
+  /** Ends what is not delivered: the next test's deliverers serve the same store. */
+  async #giveUp(): Promise<void> {
+    const { deliveries, claims } = this.store;
+    const owner = "nobody";
+    await claims.recover({ owner, isAlone: true });
+    const all = { now: Number.MAX_SAFE_INTEGER, owner, leaseMs: 60_000, limit: 1_000 };
+    const made = { startedAt: 0, durationMs: 0, requestHeaders: {}, status: null, error: "given up" };
+    for (const { id, attempts } of await deliveries.claimDue(all)) {
+      const attempt = { ...made, number: attempts + 1, nextAt: null };
+      await deliveries.recordAttempt({ id, owner, attempt, state: "failed", now: 0 });
+    }
+  }
+}
+
+/** Outboxes on one store for the tests of a file; to open one takes a second of a processor. */
+export function outboxes(kind: DatabaseKind = "sqlite"): () => Promise<Outbox> {
+  const databases = testDatabases();
+  let store: Store | undefined;
+  beforeAll(async () => {
+    store = await openStore(await databases.fresh(kind));
+  });
+  afterAll(() => store?.close());
+  return async () => {
+    if (!store) throw new Error("the store is not open yet");
+    return await Outbox.open(store);
+  };
 }

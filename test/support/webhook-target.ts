@@ -28,7 +28,7 @@ export const MODES = {
   hang: () => {},
   drip: (response) => {
     response.writeHead(200, { "content-type": "text/plain" });
-    const timer = setInterval(() => response.write("."), 20);
+    const timer = setInterval(() => response.write(".", () => response.emit("drip")), 20);
     response.once("close", () => clearInterval(timer));
   },
   endless: (response) => {
@@ -48,6 +48,8 @@ export class WebhookTarget {
   readonly received: Received[] = [];
   /** How the next requests are answered. */
   behave: Behaviour = MODES.ok;
+  /** Pieces of answers that drip: with the third on its way the first has been read. */
+  drips = 0;
   /** Connections, with or without a request. */
   connections = 0;
   /** Rings for every request. */
@@ -66,6 +68,7 @@ export class WebhookTarget {
         at: performance.now(),
       };
       this.received.push(received);
+      response.on("drip", () => (this.drips += 1));
       this.news.ring();
       this.behave(response, received);
     });

@@ -2,11 +2,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { Command, scratchDirectory } from "../../support/command-line.ts";
-import { testDatabases } from "../../support/databases.ts";
-import { Outbox } from "../../support/outbox.ts";
+import { outboxes } from "../../support/outbox.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 
-const databases = testDatabases();
+const outbox = outboxes();
 const DOCUMENT = readFileSync(path.join(REPOSITORY, "docs/webhooks.md"), "utf8");
 
 const EXAMPLES = [
@@ -19,7 +18,7 @@ test.each(EXAMPLES)("the receiver in $fence takes what is genuine and nothing el
   expect(code).not.toBe("");
   const directory = scratchDirectory();
   writeFileSync(path.join(directory, example.file), code);
-  const box = await Outbox.open(await databases.fresh("sqlite"));
+  const box = await outbox();
   await box.secrets.make(box.projectId);
   const { id, secret } = await box.secrets.make(box.projectId);
   const receiver = new Command(example.program, [example.file], {

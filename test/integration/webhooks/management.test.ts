@@ -10,12 +10,12 @@ import { createListener } from "../../../src/management/api/listener.ts";
 import { mount } from "../../../src/management/api/mount.ts";
 import { deliveryOperations } from "../../../src/management/deliveries.ts";
 import { webhookSecretOperations } from "../../../src/management/webhook-secrets.ts";
-import { testDatabases } from "../../support/databases.ts";
-import { Outbox } from "../../support/outbox.ts";
+import { outboxes } from "../../support/outbox.ts";
+import type { Outbox } from "../../support/outbox.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 
-const databases = testDatabases();
+const outbox = outboxes();
 
 type Asked = { readonly status: number; readonly headers: Record<string, unknown>; readonly json: any }; // oxlint-disable-line no-explicit-any
 
@@ -62,7 +62,7 @@ class Routes {
 }
 
 verifies("webhook-secrets.routes", "webhook secrets are made, shown once, listed and removed", async () => {
-  const box = await Outbox.open(await databases.fresh("sqlite"));
+  const box = await outbox();
   const routes = new Routes(box);
   expect(await routes.ask("GET", "/webhook-secrets")).toMatchObject({ status: 200, json: [] });
   const made = await routes.ask("POST", "/webhook-secrets");
@@ -86,7 +86,7 @@ verifies("webhook-secrets.routes", "webhook secrets are made, shown once, listed
 });
 
 test("a project has a bounded number of webhook secrets", async () => {
-  const routes = new Routes(await Outbox.open(await databases.fresh("sqlite")));
+  const routes = new Routes(await outbox());
   for (let i = 0; i < 10; i += 1) expect((await routes.ask("POST", "/webhook-secrets")).status).toBe(200);
   expect(await routes.ask("POST", "/webhook-secrets")).toMatchObject({
     status: 400,
@@ -95,7 +95,7 @@ test("a project has a bounded number of webhook secrets", async () => {
 });
 
 test("each route asks for its role, and another project's is refused", async () => {
-  const routes = new Routes(await Outbox.open(await databases.fresh("sqlite")));
+  const routes = new Routes(await outbox());
   const id = uuidv7(Date.now());
   const statuses = [
     (await routes.ask("GET", "/webhook-secrets", undefined, "run")).status,
@@ -114,7 +114,7 @@ verifies(
   "deliveries.routes",
   "deliveries are listed, shown with their attempts, and sent again",
   async () => {
-    const box = await Outbox.open(await databases.fresh("sqlite"));
+    const box = await outbox();
     const target = await WebhookTarget.open(MODES[410]);
     const start = Date.UTC(2026, 0, 1);
     for (const day of [0, 1, 2]) await box.add(target.url, 1, { createdAt: start + day * 86_400_000 });
@@ -182,7 +182,7 @@ const ODD = [
 ] as const;
 
 test("a query, an id or a range that makes no sense is refused", async () => {
-  const routes = new Routes(await Outbox.open(await databases.fresh("sqlite")));
+  const routes = new Routes(await outbox());
   for (const [method, path, body, status] of ODD) {
     const answer = await routes.ask(method, path, body);
     expect([path, answer.status]).toEqual([path, status]);
