@@ -6,8 +6,6 @@ import { isIP } from "node:net";
 import type { LookupFunction } from "node:net";
 import { callbackify } from "node:util";
 import type { AddressRanges } from "../../kit/address-ranges.ts";
-import { systemClock } from "../../kit/clock.ts";
-import type { Clock } from "../../kit/clock.ts";
 import { isForbidden } from "./address.ts";
 import { AddressRefused, errorWord } from "./failure.ts";
 import { nameResolver } from "./resolve.ts";
@@ -37,7 +35,6 @@ type SenderOptions = {
   readonly resolve?: Resolve;
   /** Name, connection, TLS, upload and answer together. */
   readonly deadlineMs?: number;
-  readonly clock?: Pick<Clock, "after">;
 };
 
 const DEADLINE_MS = 15_000;
@@ -51,16 +48,13 @@ export class Sender {
   readonly #allow: AddressRanges;
   readonly #resolve: Resolve;
   readonly #deadlineMs: number;
-  readonly #clock: Pick<Clock, "after">;
   readonly #http = new HttpAgent({ keepAlive: true, timeout: IDLE_MS });
   readonly #https = new HttpsAgent({ keepAlive: true, timeout: IDLE_MS });
 
-  constructor(options: SenderOptions) {
-    const { allow, resolve = nameResolver(), deadlineMs = DEADLINE_MS, clock = systemClock } = options;
+  constructor({ allow, resolve = nameResolver(), deadlineMs = DEADLINE_MS }: SenderOptions) {
     this.#allow = allow;
     this.#resolve = resolve;
     this.#deadlineMs = deadlineMs;
-    this.#clock = clock;
   }
 
   /** One attempt, never longer than the deadline. Null when the signal ended it: then nothing is known. */
@@ -68,7 +62,7 @@ export class Sender {
     const abort = new AbortController();
     const breakOff = (): void => abort.abort();
     signal.addEventListener("abort", breakOff);
-    const timer = this.#clock.after(this.#deadlineMs, breakOff);
+    const timer = setTimeout(breakOff, this.#deadlineMs);
     const seen: Seen = { status: null };
     try {
       signal.throwIfAborted();
@@ -78,7 +72,7 @@ export class Sender {
       const word = abort.signal.aborted ? "timed_out" : errorWord(error);
       return { status: seen.status, error: word, retryAfterMs: null };
     } finally {
-      timer.cancel();
+      clearTimeout(timer);
       signal.removeEventListener("abort", breakOff);
     }
   }

@@ -275,9 +275,9 @@ export class Deliverer {
     const ms = Math.max(0, Math.min(at - this.#steady.now(), MAX_REST_MS));
     this.#sleepsUntil = at;
     return new Promise((resolve) => {
-      const timer = this.#steady.after(ms, () => this.#ring?.());
+      const timer = setTimeout(() => this.#ring?.(), ms);
       this.#ring = () => {
-        timer.cancel();
+        clearTimeout(timer);
         this.#ring = null;
         this.#sleepsUntil = 0;
         resolve();
