@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
+import { pause } from "../kit/pause.ts";
 import { RunTally } from "../model/run-tally.ts";
 import type { FinishedClaim, ReleasedClaim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
@@ -106,7 +106,7 @@ export class ClaimKeeper implements RunKeeper {
       } catch (error) {
         this.#parts.log.error({ err: error }, "the end of a run could not be stored; trying again");
         if (this.#isStopping) return null;
-        await sleep(RETRY_MS);
+        await pause(this.#parts.clock, RETRY_MS);
       }
     }
   }

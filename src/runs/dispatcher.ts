@@ -1,4 +1,4 @@
-import type { Clock } from "../kit/clock.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import type { Refused } from "../model/outcome.ts";
 import type { ClaimedRun } from "../store/claims.ts";
@@ -60,8 +60,8 @@ const MAX_INTERRUPTIONS = 20;
 export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
-  #timers: NodeJS.Timeout[] = [];
-  #beats: NodeJS.Timeout | undefined;
+  #timers: Timer[] = [];
+  #beats: Timer | null = null;
   #isStopping = false;
   /** By how much the database's clock differs from our monotonic one. */
   #offsetMs = 0;
@@ -89,7 +89,7 @@ export class Dispatcher {
   /** Takes nothing more; what is under way goes on, and stays ours. */
   stop(): void {
     this.#isStopping = true;
-    for (const timer of this.#timers) clearInterval(timer);
+    for (const timer of this.#timers) timer.cancel();
   }
 
   /** The store holds runs of that app. */
@@ -253,7 +253,7 @@ export class Dispatcher {
     const { store, owner, clock } = this.#parts;
     const holdsAny = [...this.#backlogs.values()].some(({ held }) => held > 0);
     if (this.#isStopping && !holdsAny) {
-      clearInterval(this.#beats);
+      this.#beats?.cancel();
       return;
     }
     const offsetMs = await this.#heartbeat();
@@ -274,12 +274,11 @@ export class Dispatcher {
     for (const appNumber of await this.#parts.store.claims.backlog()) this.wake(appNumber);
   }
 
-  #every(ms: number, work: () => void | Promise<void>): NodeJS.Timeout {
-    const timer = setInterval(() => {
+  #every(ms: number, work: () => void | Promise<void>): Timer {
+    return this.#parts.clock.every(ms, () => {
       Promise.resolve(work()).catch((error: unknown) =>
         this.#parts.log.error({ err: error }, "the dispatcher could not reach the storage"),
       );
-    }, ms);
-    return timer.unref();
+    });
   }
 }

@@ -1,5 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
+import { pause } from "../kit/pause.ts";
 import { RunTally } from "../model/run-tally.ts";
 import { discardEnded, findEnded, packEnded } from "../store/runs.ts";
 import type { EndedBatch, EndedRun } from "../store/runs.ts";
@@ -53,6 +54,7 @@ export class Journal {
   lost = 0;
   readonly #store: Store;
   readonly #log: Log;
+  readonly #clock: Clock;
   readonly #onDeliveries: () => void;
   /** The latest, not packed yet. */
   #fresh: JournalEntry[] = [];
@@ -61,16 +63,17 @@ export class Journal {
   #blocks: Block[] = [];
   #waiting = 0;
   #payloadBytes = 0;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: Timer | null = null;
   #writing: Promise<void> | null = null;
   #dropped = 0;
   /** The latest write did. */
   #hasFailed = false;
 
   /** `onDeliveries` is called when runs with deliveries have been stored. */
-  constructor(store: Store, log: Log, onDeliveries: () => void) {
+  constructor(store: Store, log: Log, clock: Clock, onDeliveries: () => void) {
     this.#store = store;
     this.#log = log;
+    this.#clock = clock;
     this.#onDeliveries = onDeliveries;
   }
 
@@ -91,7 +94,7 @@ export class Journal {
     this.#fresh.push(isKept ? entry : { ...entry, payload: null });
     if (this.#fresh.length === BLOCK_ROWS || this.#freshBytes >= BATCH_BYTES) this.#pack();
     if (this.#waiting >= FLUSH_ROWS && !this.#writing && !this.#hasFailed) this.#flush();
-    else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
+    else this.#timer ??= this.#clock.after(FLUSH_MS, () => this.#flush());
   }
 
   /** How many records are not stored yet. */
@@ -114,12 +117,12 @@ export class Journal {
 
   /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */
   async settle(patienceMs = Number.POSITIVE_INFINITY): Promise<void> {
-    const deadline = performance.now() + patienceMs;
+    const deadline = this.#clock.monotonic() + patienceMs;
     while (this.#waiting > 0 || this.#writing) {
       this.#flush();
       await this.#writing;
       if (!this.#hasFailed) continue;
-      if (performance.now() > deadline) {
+      if (this.#clock.monotonic() > deadline) {
         this.#log.error({ lost: this.#waiting }, "run records could not be stored and are lost");
         this.lost += this.#waiting;
         this.#waiting = 0;
@@ -128,20 +131,20 @@ export class Journal {
         this.#fresh = [];
         this.#blocks = [];
       } else {
-        await sleep(RETRY_MS / 10);
+        await pause(this.#clock, RETRY_MS / 10);
       }
     }
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timer = null;
   }
 
   #flush(): void {
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timer = null;
     this.#writing ??= this.#write().finally(() => {
       this.#writing = null;
       const delayMs = this.#hasFailed ? RETRY_MS : FLUSH_MS;
-      if (this.#waiting > 0) this.#timer ??= setTimeout(() => this.#flush(), delayMs);
+      if (this.#waiting > 0) this.#timer ??= this.#clock.after(delayMs, () => this.#flush());
     });
   }
 

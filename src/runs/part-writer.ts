@@ -1,6 +1,7 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { Bell } from "../kit/bell.ts";
+import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
+import { pause } from "../kit/pause.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import type { Store } from "../store/store.ts";
 
@@ -19,15 +20,17 @@ const RETRY_MS = 1_000;
 export class PartWriter {
   readonly #store: Store;
   readonly #log: Log;
+  readonly #clock: Clock;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
   #isStopping = false;
   readonly #written = new Bell();
 
-  constructor(store: Store, log: Log) {
+  constructor(store: Store, log: Log, clock: Clock) {
     this.#store = store;
     this.#log = log;
+    this.#clock = clock;
   }
 
   /** Whether somebody who can wait should. */
@@ -85,7 +88,7 @@ export class PartWriter {
       } catch (error) {
         this.#log.error({ err: error, parts: parts.length }, "parts of transcripts could not be stored");
         if (this.#isStopping) return false;
-        await sleep(RETRY_MS);
+        await pause(this.#clock, RETRY_MS);
       }
     }
   }

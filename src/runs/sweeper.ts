@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
+import { pause } from "../kit/pause.ts";
 import { steady } from "../kit/steady-clock.ts";
 import type { Store } from "../store/store.ts";
 
@@ -100,6 +100,6 @@ export class Sweeper {
 
   async #rest(ms: number): Promise<void> {
     const { signal } = this.#stopping;
-    await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);
+    await pause(this.#clock, ms, signal);
   }
 }

@@ -18,17 +18,18 @@ export async function until(
   bell?: Bell,
 ): Promise<void> {
   const test = TestRunner.getCurrentTest();
+  const done = new AbortController();
   waits.add(what);
   try {
-    for (
-      let pauseMs = FIRST_PAUSE_MS;
-      !(await holds());
-      pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)
-    ) {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
+      // Before the look: what rings during it is not missed.
+      const news = bell?.wait(done.signal);
+      if (await holds()) return;
       if (test !== TestRunner.getCurrentTest()) throw new Error(`the test is over, and not yet: ${what}`);
-      await (bell ? bell.wait() : new Promise((resolve) => setTimeout(resolve, pauseMs)));
+      await (news ?? new Promise((resolve) => setTimeout(resolve, pauseMs)));
     }
   } finally {
+    done.abort();
     waits.delete(what);
   }
 }

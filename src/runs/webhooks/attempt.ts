@@ -6,6 +6,7 @@ import { isIP } from "node:net";
 import type { LookupFunction } from "node:net";
 import { callbackify } from "node:util";
 import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { Clock } from "../../kit/clock.ts";
 import { isForbidden } from "./address.ts";
 import { AddressRefused, errorWord } from "./failure.ts";
 import { nameResolver } from "./resolve.ts";
@@ -32,6 +33,7 @@ export type Answer = {
 type SenderOptions = {
   /** Private ranges that may be reached all the same. */
   readonly allow: AddressRanges;
+  readonly clock: Clock;
   readonly resolve?: Resolve;
   /** Name, connection, TLS, upload and answer together. */
   readonly deadlineMs?: number;
@@ -46,13 +48,15 @@ const IDLE_MS = 4_000;
 /** Posts to webhooks: at no other address than one that was checked, without redirects or proxies. */
 export class Sender {
   readonly #allow: AddressRanges;
+  readonly #clock: Clock;
   readonly #resolve: Resolve;
   readonly #deadlineMs: number;
   readonly #http = new HttpAgent({ keepAlive: true, timeout: IDLE_MS });
   readonly #https = new HttpsAgent({ keepAlive: true, timeout: IDLE_MS });
 
-  constructor({ allow, resolve = nameResolver(), deadlineMs = DEADLINE_MS }: SenderOptions) {
+  constructor({ allow, clock, resolve = nameResolver(), deadlineMs = DEADLINE_MS }: SenderOptions) {
     this.#allow = allow;
+    this.#clock = clock;
     this.#resolve = resolve;
     this.#deadlineMs = deadlineMs;
   }
@@ -62,17 +66,17 @@ export class Sender {
     const abort = new AbortController();
     const breakOff = (): void => abort.abort();
     signal.addEventListener("abort", breakOff);
-    const timer = setTimeout(breakOff, this.#deadlineMs);
+    const timer = this.#clock.after(this.#deadlineMs, breakOff);
     const seen: Seen = { status: null };
     try {
       signal.throwIfAborted();
-      return judge(await this.#exchange(posting, abort.signal, seen));
+      return judge(await this.#exchange(posting, abort.signal, seen), this.#clock.now());
     } catch (error) {
       if (signal.aborted) return null;
       const word = abort.signal.aborted ? "timed_out" : errorWord(error);
       return { status: seen.status, error: word, retryAfterMs: null };
     } finally {
-      clearTimeout(timer);
+      timer.cancel();
       signal.removeEventListener("abort", breakOff);
     }
   }
@@ -148,11 +152,11 @@ async function readAnswer(request: ClientRequest, body: Uint8Array, seen: Seen):
   }
 }
 
-function judge({ statusCode = 0, headers }: IncomingMessage): Answer {
+function judge({ statusCode = 0, headers }: IncomingMessage, now: number): Answer {
   if (statusCode >= 200 && statusCode < 300) return { status: statusCode, error: null, retryAfterMs: null };
   return {
     status: statusCode,
     error: statusCode >= 300 && statusCode < 400 ? "redirect" : "bad_status",
-    retryAfterMs: parseRetryAfter(headers["retry-after"], Date.now()),
+    retryAfterMs: parseRetryAfter(headers["retry-after"], now),
   };
 }

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { backoffMs } from "../../kit/backoff.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
+import { pause } from "../../kit/pause.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
@@ -85,7 +85,7 @@ export class Courier {
       } catch (error) {
         if (error instanceof SecretUnreadable) throw error; // That does not mend itself.
         this.#parts.log.error({ err: error }, `${what}; trying again`);
-        await sleep(backoffMs(attempt, RETRY_MS, MAX_RETRY_MS), undefined, { signal });
+        await pause(this.#parts.clock, backoffMs(attempt, RETRY_MS, MAX_RETRY_MS), signal);
       }
     }
   }

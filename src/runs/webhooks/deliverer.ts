@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { AddressRanges } from "../../kit/address-ranges.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
+import { pause } from "../../kit/pause.ts";
 import type { Seal } from "../../kit/seal.ts";
 import { steady } from "../../kit/steady-clock.ts";
 import { within } from "../../kit/within.ts";
@@ -132,7 +132,7 @@ export class Deliverer {
     this.wake();
     await this.#running;
     const ends = Promise.all(this.#attempts);
-    await within(this.#stopMs, ends);
+    await within(this.#stopMs, ends, this.#steady);
     this.#abort.abort();
     await ends;
     this.#sender.close();
@@ -142,7 +142,7 @@ export class Deliverer {
     while (!this.#isStopping) {
       for (const origin of this.#waiting.origins()) this.#startWaiting(origin);
       const hasMore = await this.#claim();
-      await sleep(this.#waiting.count / HELD_PER_REST_MS);
+      await pause(this.#steady, this.#waiting.count / HELD_PER_REST_MS);
       if (!hasMore) await this.#rest();
     }
   }
@@ -237,7 +237,7 @@ export class Deliverer {
 
   /** Until something is due, or somebody says so. */
   async #rest(): Promise<void> {
-    await sleep(MIN_REST_MS);
+    await pause(this.#steady, MIN_REST_MS);
     this.#isBlocked = this.#isFull();
     if (this.#isBlocked && !this.#isStopping) return await this.#sleepUntil(Number.POSITIVE_INFINITY);
     if (this.#hasNews || this.#isStopping) return;
@@ -275,9 +275,9 @@ export class Deliverer {
     const ms = Math.max(0, Math.min(at - this.#steady.now(), MAX_REST_MS));
     this.#sleepsUntil = at;
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#ring?.(), ms);
+      const timer = this.#steady.after(ms, () => this.#ring?.());
       this.#ring = () => {
-        clearTimeout(timer);
+        timer.cancel();
         this.#ring = null;
         this.#sleepsUntil = 0;
         resolve();

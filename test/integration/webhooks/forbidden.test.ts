@@ -2,6 +2,7 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { AddressRanges } from "../../../src/kit/address-ranges.ts";
+import { systemClock } from "../../../src/kit/clock.ts";
 import { Sender } from "../../../src/runs/webhooks/attempt.ts";
 import { nameResolver } from "../../../src/runs/webhooks/resolve.ts";
 import type { Resolve } from "../../../src/runs/webhooks/resolve.ts";
@@ -34,7 +35,7 @@ async function errorOf(sender: Sender, url: string): Promise<string | null | und
 }
 
 function testSender(allow: AddressRanges, resolve?: Resolve): Sender {
-  const sender = new Sender({ allow, deadlineMs: 5_000, ...(resolve && { resolve }) });
+  const sender = new Sender({ allow, clock: systemClock, ...(resolve && { resolve }) });
   onTestFinished(() => sender.close());
   return sender;
 }

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { BackgroundReader } from "../../../src/runs/background.ts";
 import type { LiveRun } from "../../../src/runs/live-run.ts";
@@ -11,7 +12,7 @@ const CHUNK = { isText: true, bytes: Buffer.from("x"), wireBytes: 9 };
 test("chunks are granted again at once, and only when the store has caught up while it is behind", async () => {
   const { promise: written, resolve: write } = Promise.withResolvers<void>();
   const store = { transcripts: { write: () => written } } as unknown as Store;
-  const writer = new PartWriter(store, createLog("silent"));
+  const writer = new PartWriter(store, createLog("silent"), systemClock);
   let granted = 0;
   const reader = new BackgroundReader(writer);
   reader.follow({ grant: (bytes: number) => (granted += bytes) } as unknown as LiveRun);

@@ -8,7 +8,9 @@ import { batchColumns } from "../../../src/store/batch-columns.ts";
 import { findEnded } from "../../../src/store/runs.ts";
 import type { EndedBatch, EndedRun } from "../../../src/store/runs.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { until } from "../../support/until.ts";
 
 function entry(fields: Partial<EndedRun> = {}): JournalEntry {
   return { ...sampleEnd(sampleRun(), fields), transcript: null };
@@ -31,12 +33,16 @@ class Shelf {
   /** Copies, for the journal gives its memory back. */
   readonly #written: EndedBatch[][] = [];
   isBroken = false;
+  /** How often it refused. */
+  refusals = 0;
+  readonly clock = new HandClock();
   /** How many writes had deliveries among them. */
   deliveries = 0;
   readonly journal = new Journal(
     {
       runs: {
         insertFinished: (ended: readonly EndedBatch[]) => {
+          if (this.isBroken) this.refusals += 1;
           if (this.isBroken) return Promise.reject(new Error("the disk is full"));
           this.#written.push(structuredClone([...ended]));
           return Promise.resolve();
@@ -44,6 +50,7 @@ class Shelf {
       },
     } as unknown as Store,
     createLog("silent"),
+    this.clock,
     () => (this.deliveries += 1),
   );
 
@@ -51,6 +58,16 @@ class Shelf {
     const entries = Array.from({ length: count }, () => entry());
     for (const ended of entries) this.journal.add(ended);
     return entries.map(({ run }) => run.id);
+  }
+
+  /** Lets time pass, a tenth of a second at each look, until that is over. */
+  async passes(settled: Promise<void>): Promise<void> {
+    let isOver = false;
+    void settled.then(() => (isOver = true));
+    while (!isOver) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (this.clock.pending > 0) this.clock.advance(100);
+    }
   }
 
   get batches(): Stored[][] {
@@ -70,6 +87,24 @@ test("records added together are written together, in their order", async () => 
   expect(shelf.ids).toEqual([ids]);
 });
 
+test("a few are written 80 ms after the first of them, and a refused write is tried again after a second", async () => {
+  const shelf = new Shelf();
+  const first = shelf.add(2);
+  shelf.clock.advance(79);
+  expect(shelf.batches).toEqual([]);
+  first.push(...shelf.add(1));
+  shelf.isBroken = true;
+  shelf.clock.advance(1);
+  expect(shelf.refusals).toBe(1);
+  await until("the next try is planned", () => shelf.clock.pending === 1);
+  shelf.isBroken = false;
+  shelf.clock.advance(999);
+  expect(shelf.batches).toEqual([]);
+  shelf.clock.advance(1);
+  expect(shelf.ids).toEqual([first]);
+  await shelf.journal.settle();
+});
+
 test("many are not left to wait, and a large pile is written in bounded batches", async () => {
   const shelf = new Shelf();
   const ids = shelf.add(9_000);
@@ -84,10 +119,9 @@ test("what could not be written is written later, once and in order", async () =
   const first = shelf.add(3);
   const settled = shelf.journal.settle();
   const second = shelf.add(2);
-  setTimeout(() => {
-    shelf.isBroken = false;
-  }, 50);
-  await settled;
+  await until("it was refused", () => shelf.refusals === 1);
+  shelf.isBroken = false;
+  await shelf.passes(settled);
   expect(shelf.ids.flat()).toEqual([...first, ...second]);
 });
 
@@ -95,7 +129,9 @@ test("a stop does not wait for ever for a database that takes nothing", async ()
   const shelf = new Shelf();
   shelf.isBroken = true;
   shelf.add(3);
-  await shelf.journal.settle(100);
+  await shelf.passes(shelf.journal.settle(5_000));
+  // A try every tenth of a second, and one more when the time is over.
+  expect(shelf.refusals).toBe(52);
   shelf.isBroken = false;
   await shelf.journal.settle();
   expect(shelf.batches).toEqual([]);
@@ -135,10 +171,10 @@ test("among many that wait each is found whole, with its payload and its transcr
   const early = entries.map(({ run }) => shelf.journal.find(1, run.id)!);
   // Still so when the database has refused them all.
   const settled = shelf.journal.settle();
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await until("it was refused", () => shelf.refusals === 1);
   check();
   shelf.isBroken = false;
-  await settled;
+  await shelf.passes(settled);
   expect(shelf.journal.waiting).toBe(0);
   // What somebody found before does not change when it is stored.
   for (const [i, { payload }] of early.entries()) {

@@ -3,6 +3,8 @@ import { createLog } from "../../../src/kit/log.ts";
 import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
 import { PartWriter } from "../../../src/runs/part-writer.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { until } from "../../support/until.ts";
 
 const KEY = { appNumber: 1, id: "0197c3a0-7e1b-7abc-8def-0123456789ab" };
 const MIB = 1024 * 1024;
@@ -11,6 +13,8 @@ const MIB = 1024 * 1024;
 class Disk {
   readonly batches: number[][] = [];
   isBroken = false;
+  refusals = 0;
+  readonly clock = new HandClock();
   #gate: Promise<void> = Promise.resolve();
   open: () => void = () => undefined;
   readonly writer = new PartWriter(
@@ -18,12 +22,14 @@ class Disk {
       transcripts: {
         write: async (parts: readonly TranscriptPart[]) => {
           await this.#gate;
+          if (this.isBroken) this.refusals += 1;
           if (this.isBroken) throw new Error("the disk is full");
           this.batches.push(parts.map(({ firstEvent }) => firstEvent));
         },
       },
     } as unknown as Store,
     createLog("silent"),
+    this.clock,
   );
 
   close(): void {
@@ -70,6 +76,21 @@ test("what is beyond 32 MiB is refused, and from 8 MiB on who can wait does", as
   expect(disk.writer.isFull).toBe(false);
   expect(new Set(await Promise.all([...first, ...more]))).toEqual(new Set([true]));
   expect(await disk.write(100, 40 * MIB)).toBe(true);
+});
+
+test("what the disk refused is written a second later, before what came meanwhile", async () => {
+  const disk = new Disk();
+  disk.isBroken = true;
+  const first = disk.write(1, 10);
+  await until("it was refused", () => disk.refusals === 1);
+  const second = disk.write(2, 10);
+  await until("it waits", () => disk.clock.pending === 1);
+  disk.clock.advance(999);
+  expect([disk.refusals, disk.clock.pending]).toEqual([1, 1]);
+  disk.isBroken = false;
+  disk.clock.advance(1);
+  expect(await Promise.all([first, second])).toEqual([true, true]);
+  expect(disk.batches).toEqual([[1], [2]]);
 });
 
 test("a stop does not wait for a disk that takes nothing", async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { TranscriptPart } from "../../../src/model/transcript-part.ts";
 import { PartWriter } from "../../../src/runs/part-writer.ts";
@@ -38,7 +39,7 @@ class Shelf {
       },
     },
   } as unknown as Store;
-  readonly writer = new PartWriter(this.store, createLog("silent"));
+  readonly writer = new PartWriter(this.store, createLog("silent"), systemClock);
 
   close(): void {
     this.#gate = new Promise((resolve) => (this.open = resolve));

@@ -1,0 +1,239 @@
+import { describe, expect, test } from "vitest";
+import { readAppConfig } from "../../../src/config/app-config.ts";
+import type { ScalingConfig } from "../../../src/model/app-config.ts";
+import type { InitFailure } from "../../../src/replicas/engine.ts";
+import { Fleet } from "../../../src/replicas/fleet.ts";
+import { newFleetCounts } from "../../../src/replicas/fleet-counts.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
+import { HandLauncher, handHome } from "./hand-replica.ts";
+import { sampleScaling } from "./sample-scaling.ts";
+
+const INIT_SECONDS = 60;
+
+/** A fleet whose load, time and replicas a test moves. */
+class FleetByHand {
+  readonly clock = new HandClock();
+  readonly counts = newFleetCounts();
+  readonly failures: InitFailure[] = [];
+  readonly exits: string[] = [];
+  load = { calls: 0, callsPerSecond: 0 };
+  readonly launcher: HandLauncher;
+  readonly fleet: Fleet;
+
+  private constructor(home: ConstructorParameters<typeof HandLauncher>[0], scaling: ScalingConfig) {
+    this.launcher = new HandLauncher(home);
+    const { config } = readAppConfig({ host: { cpuCount: 2 } });
+    const deployment = { ...config.deployment, deploymentInitializationTimeoutSeconds: INIT_SECONDS };
+    const { clock, counts, launcher } = this;
+    const events = {
+      load: () => this.load,
+      onReady: () => {},
+      onOutcome: () => {},
+      onReturned: () => {},
+      onInitFailure: (failure: InitFailure) => void this.failures.push(failure),
+      onReplicaGone: (_: string, { detail }: { detail: string }) => void this.exits.push(detail),
+      onLog: () => {},
+    };
+    this.fleet = new Fleet({ ...config, deployment, scaling }, { launcher, home, clock, counts, events });
+    this.fleet.scale();
+  }
+
+  static async open(changes: Partial<ScalingConfig> = {}): Promise<FleetByHand> {
+    const home = await handHome(async () => {
+      let isClosed = false;
+      void site.fleet.close().then(() => (isClosed = true));
+      await until("the fleet is closed", () => {
+        site.clock.advance(1_000); // The last words of a replica that never called are waited for in vain.
+        return isClosed;
+      });
+    });
+    const site: FleetByHand = new FleetByHand(home, sampleScaling({ maxReplicas: 8, ...changes }));
+    return site;
+  }
+
+  get started(): number {
+    return this.launcher.started.length;
+  }
+
+  /** So many calls are there, in replicas' hands or waiting. */
+  calls(calls: number): void {
+    this.load = { calls, callsPerSecond: 0 };
+    this.fleet.scale();
+  }
+
+  /** All that were started since the last time call home. */
+  async allReady(count: number): Promise<void> {
+    for (const replica of this.launcher.started.slice(-count)) await replica.hello();
+    await until("they are ready", () => this.fleet.ready.length >= count);
+  }
+
+  /** The latest replica ends of its own accord while it imports the app. */
+  async dies(): Promise<void> {
+    const before = this.exits.length;
+    await this.launcher.replica(-1).callHome();
+    this.launcher.replica(-1).exit("exit code 1");
+    await until("it is gone", () => this.exits.length > before);
+  }
+}
+
+describe("how many there are", () => {
+  verifies(
+    ["lifecycle.scale-up", "lifecycle.min-replicas"],
+    "min_replicas from the start, then as many as the calls need, up to max_replicas",
+    async () => {
+      const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3 });
+      expect(site.started).toBe(1);
+      const counts = [1, 2, 3, 4, 50].map((calls) => {
+        site.calls(calls);
+        return site.started;
+      });
+      expect(counts).toEqual([1, 2, 3, 3, 3]);
+      expect(site.counts.starts).toBe(3);
+    },
+  );
+
+  verifies("lifecycle.scaling-buffer", "scaling_buffer more than that, at any load", async () => {
+    const site = await FleetByHand.open({ scalingBuffer: 2, maxReplicas: 4 });
+    expect(site.started).toBe(2);
+    site.calls(1);
+    expect(site.started).toBe(3);
+    site.calls(9);
+    expect(site.started).toBe(4);
+  });
+
+  verifies(
+    ["lifecycle.cooldown", "lifecycle.min-replicas", "lifecycle.scale-to-zero"],
+    "idle ones stop when their cooldown is over, the youngest first, and min_replicas stay for good",
+    async () => {
+      const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3, cooldownSeconds: 30 });
+      site.calls(3);
+      await site.allReady(3);
+      expect(site.counts.coldStarts).toBe(1);
+      site.calls(0);
+      site.clock.advance(29_999);
+      expect(site.fleet.ready).toHaveLength(3);
+      const [oldest] = site.fleet.ready;
+      site.clock.advance(1);
+      expect(site.fleet.ready).toEqual([oldest]);
+      for (const place of [1, 2]) await site.launcher.replica(place).hears("STOP");
+      site.clock.advance(7 * 86_400_000);
+      expect(site.fleet.ready).toEqual([oldest]);
+      site.fleet.setScaling(sampleScaling({ minReplicas: 0, cooldownSeconds: 30 }));
+      await site.launcher.replica(0).hears("STOP");
+      expect([site.fleet.ready, site.started]).toEqual([[], 3]);
+    },
+  );
+
+  test("one that ends slowly is not counted: another takes its place", async () => {
+    const site = await FleetByHand.open({ maxReplicas: 1, cooldownSeconds: 0 });
+    site.calls(1);
+    await site.allReady(1);
+    site.calls(0);
+    await site.launcher.replica(0).hears("STOP");
+    site.calls(1);
+    expect([site.started, site.fleet.replicas.size]).toEqual([2, 2]);
+  });
+});
+
+describe("a replica that ends of its own accord", () => {
+  test("is replaced at once the first time, then after gaps that double, 30 s at most", async () => {
+    const site = await FleetByHand.open({ maxReplicas: 1 });
+    site.calls(1);
+    await site.dies();
+    expect(site.started).toBe(2);
+    // Each gap is spread by a fifth to both sides.
+    for (const gapMs of [500, 1_000, 2_000, 4_000, 8_000, 16_000, 25_000, 25_000]) {
+      const before = site.started;
+      await site.dies();
+      site.clock.advance(gapMs * 0.8 - 1);
+      expect([gapMs, site.started]).toEqual([gapMs, before]);
+      site.clock.advance(gapMs * 0.4 + 1);
+      expect([gapMs, site.started]).toEqual([gapMs, before + 1]);
+    }
+    expect(site.counts.deaths).toBe(9);
+  });
+
+  test("costs no wait once another has answered a call", async () => {
+    const site = await FleetByHand.open({ maxReplicas: 1 });
+    site.calls(1);
+    for (let death = 0; death < 4; death++) {
+      await site.dies();
+      expect([site.started, site.fleet.holdMs(site.clock.monotonic())]).toEqual([death + 2, 0]);
+      site.fleet.noteHealth();
+    }
+  });
+
+  test("before it was ready says why from the second time on: the first may be an accident", async () => {
+    const site = await FleetByHand.open({ maxReplicas: 1 });
+    site.calls(1);
+    await site.dies();
+    expect(site.failures).toEqual([]);
+    await site.dies();
+    expect(site.failures).toMatchObject([
+      { message: "The app's process ended while it started (exit code 1)." },
+    ]);
+  });
+
+  test("with another one ready keeps nobody waiting, and is no failure to start", async () => {
+    const site = await FleetByHand.open({ maxReplicas: 2 });
+    site.calls(2);
+    await site.launcher.replica(0).hello();
+    await until("one is ready", () => site.fleet.ready.length === 1);
+    await site.dies();
+    await site.dies();
+    expect([site.failures, site.fleet.failure(site.clock.monotonic())]).toEqual([[], null]);
+    expect(site.fleet.holdMs(site.clock.monotonic())).toBe(0);
+  });
+});
+
+describe("a replica that is not ready in time", () => {
+  test("is killed, and the app cannot start", async () => {
+    const site = await FleetByHand.open({ maxReplicas: 1 });
+    site.calls(1);
+    await site.launcher.replica(0).callHome();
+    site.clock.advance(INIT_SECONDS * 1000 - 1);
+    expect(site.launcher.replica(0).kills).toBe(0);
+    site.clock.advance(1);
+    expect(site.launcher.replica(0).kills).toBe(1);
+    await until("it is gone", () => site.exits.length === 1);
+    expect(site.failures).toMatchObject([
+      {
+        message: "main.py was not ready within deployment_initialization_timeout (60 s)",
+        isTimeout: true,
+      },
+    ]);
+    expect(site.fleet.failure(site.clock.monotonic())).toMatchObject({ failure: { isTimeout: true } });
+  });
+
+  test("has no deadline any more once it is", async () => {
+    const site = await FleetByHand.open({ minReplicas: 1 });
+    site.clock.advance(INIT_SECONDS * 1000 - 1);
+    await site.allReady(1);
+    site.clock.advance(86_400_000);
+    expect([site.launcher.replica(0).kills, site.fleet.ready.length]).toEqual([0, 1]);
+  });
+});
+
+describe("a drain", () => {
+  test("stops those that are ready, kills those that start, and starts no others", async () => {
+    const site = await FleetByHand.open({ maxReplicas: 2, responseGracePeriodSeconds: 30 });
+    site.calls(2);
+    await site.launcher.replica(0).hello();
+    await site.launcher.replica(1).callHome();
+    await until("one is ready", () => site.fleet.ready.length === 1);
+    let isOver = false;
+    const drained = site.fleet.drain().then(() => (isOver = true));
+    await site.launcher.replica(0).hears("STOP");
+    expect([0, 1].map((place) => site.launcher.replica(place).kills)).toEqual([0, 1]);
+    // What it holds has its own limit; a few seconds after that it is stuck.
+    site.clock.advance(35_999);
+    expect([isOver, site.launcher.replica(0).kills]).toEqual([false, 0]);
+    site.clock.advance(1);
+    expect(site.launcher.replica(0).kills).toBe(1);
+    await drained;
+    expect([site.started, site.counts.deaths]).toEqual([2, 0]);
+    await until("it leaves no timer behind", () => site.clock.pending === 0);
+  });
+});
