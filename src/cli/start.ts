@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
+import { PACKAGE_DIR } from "../config/package-files.ts";
 import type { AppLogLine } from "../apps/catalog.ts";
 import { readSettings } from "../config/settings.ts";
 import { createLog } from "../kit/log.ts";
@@ -9,7 +9,7 @@ import type { Service } from "../main.ts";
 import { untilSignal } from "./serve.ts";
 import type { ServeFlags } from "./serve.ts";
 
-const EXAMPLES = fileURLToPath(new URL("../../examples", import.meta.url));
+const EXAMPLES = path.join(PACKAGE_DIR, "examples");
 
 /** How to call each example: sync, async and streaming. `-N` shows a stream as it comes. */
 const CALLS = [

@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
+import path from "node:path";
+import { PACKAGE_DIR } from "./package-files.ts";
 
-const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+const { version } = JSON.parse(readFileSync(path.join(PACKAGE_DIR, "package.json"), "utf8")) as {
   version: string;
 };
 

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { PACKAGE_DIR } from "../config/package-files.ts";
 import { apiUrlOf } from "./api/base-url.ts";
 import { refuseOthers } from "./api/mount.ts";
 
@@ -24,7 +24,6 @@ type WebFile = {
 };
 
 /** From the sources, and from the package. */
-const WEB_DIRS = ["../../dist/web/", "../web/"];
 const TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
@@ -59,8 +58,8 @@ export function dashboardRoutes(app: FastifyInstance, parts: DashboardParts): vo
 }
 
 function findWebDir(): string {
-  const dirs = WEB_DIRS.map((dir) => fileURLToPath(new URL(dir, import.meta.url)));
-  return dirs.find((dir) => existsSync(path.join(dir, "index.html"))) ?? "";
+  const dir = path.join(PACKAGE_DIR, "dist", "web");
+  return existsSync(path.join(dir, "index.html")) ? dir : "";
 }
 
 /** All of them, in memory: half a megabyte, and no path of a request ever becomes one of a file. */

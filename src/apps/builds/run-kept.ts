@@ -1,11 +1,12 @@
+import path from "node:path";
 import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
+import { PACKAGE_DIR } from "../../config/package-files.ts";
 import { within } from "../../kit/within.ts";
 import type { BuildStream } from "../../model/build.ts";
 import { describeExit } from "../../replicas/process/spawn.ts";
 import { readLines } from "./read-lines.ts";
 
-const PYTHON_DIR = fileURLToPath(new URL("../../../python", import.meta.url));
+const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
 /** A keeper whose ward becomes the program that the arguments name. */
 const KEEP = `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
 from millrace_worker.keeper import keep

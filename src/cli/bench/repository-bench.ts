@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
+import { PACKAGE_DIR } from "../../config/package-files.ts";
 import { usage } from "../failure.ts";
 
-const BENCH = path.join(fileURLToPath(new URL("../../../bench", import.meta.url)), "bench.ts");
+const BENCH = path.join(PACKAGE_DIR, "bench", "bench.ts");
 
 /** Runs one of the repository's own benches, which are in a clone alone; resolves with its exit code. */
 export async function runRepositoryBench(words: readonly string[], isJson: boolean): Promise<number> {

@@ -5,7 +5,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
+import { PACKAGE_DIR } from "../../config/package-files.ts";
 import { ENV_PREFIX, envOf } from "../../config/setting-keys.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
 import { askService } from "../ask-service.ts";
@@ -19,7 +19,7 @@ export type Address = {
   readonly token: string;
 };
 
-const MILLRACE = fileURLToPath(new URL("../../../bin/millrace", import.meta.url));
+const MILLRACE = path.join(PACKAGE_DIR, "bin", "millrace");
 const LOOK_MS = 50;
 const START_MS = 60_000;
 /** Of what the service logged: enough to see why it did not start. */

@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
+import { threadScript } from "../../config/package-files.ts";
 import type { BodyPiece, Checked } from "./thread.ts";
 
 /** From here on a body is checked in the thread: on the event loop it would hold up every other call. */
@@ -59,9 +60,7 @@ async function send(worker: Worker, body: Buffer): Promise<void> {
 }
 
 function startThread(): Worker {
-  // The sources run as they are and compiled: the thread's file ends as this one does.
-  const ending = import.meta.url.endsWith(".ts") ? "ts" : "js";
-  const started = new Worker(new URL(`./thread.${ending}`, import.meta.url), {
+  const started = new Worker(threadScript("gateway/json/thread"), {
     name: "check-json",
     // Not the flags of the process: some are for its own script, and `--input-type` would stop the thread.
     execArgv: [],

@@ -1,11 +1,12 @@
+import path from "node:path";
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
-import { fileURLToPath } from "node:url";
+import { PACKAGE_DIR } from "../../config/package-files.ts";
 import type { Exit, LaunchSpec, Started } from "../engine.ts";
 import { appEnvironment } from "./environment.ts";
 
 /** The folder that holds the package `millrace_worker`. */
-const PYTHON_DIR = fileURLToPath(new URL("../../../python", import.meta.url));
+const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
 /** How long a keeper has to kill its ward before it is killed itself. */
 const KEEPER_GRACE_MS = 5_000;

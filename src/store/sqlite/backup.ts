@@ -1,6 +1,7 @@
 import { closeSync, openSync } from "node:fs";
-import { extname } from "node:path";
+
 import { Worker } from "node:worker_threads";
+import { threadScript } from "../../config/package-files.ts";
 import type { DatabaseReport } from "../database-report.ts";
 import type { UpkeepTask } from "./upkeep-task.ts";
 
@@ -17,7 +18,7 @@ export async function inspectSqlite(path: string, isAlone: boolean): Promise<Dat
 }
 
 async function perform(task: UpkeepTask): Promise<unknown> {
-  const script = new URL(`./upkeep-thread${extname(import.meta.url)}`, import.meta.url);
+  const script = threadScript("store/sqlite/upkeep-thread");
   return await new Promise((resolve, reject) => {
     const worker = new Worker(script, { workerData: task, execArgv: [] });
     worker.once("message", resolve);

@@ -1,5 +1,6 @@
 import { mkdirSync } from "node:fs";
-import { extname, join } from "node:path";
+import { join } from "node:path";
+import { threadScript } from "../../config/package-files.ts";
 import type { Backend } from "../operation.ts";
 import { operationNamed } from "../operations.ts";
 import { ThreadClient } from "./thread-client.ts";
@@ -8,8 +9,7 @@ import { ThreadClient } from "./thread-client.ts";
 export async function openSqlite(dataDir: string): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "millrace.db");
-  // `.ts` from the sources, `.js` from the built package: the same ending as this file.
-  const script = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);
+  const script = threadScript("store/sqlite/thread");
   const writer = new ThreadClient(script, { mode: "write", path });
   const reader = new ThreadClient(script, { mode: "read", path });
   try {

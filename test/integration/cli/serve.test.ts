@@ -13,6 +13,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import {
   MILLRACE,
+  MILLRACE_OF_CLONE,
   Command,
   bootstrap,
   listenersOn,
@@ -45,15 +46,15 @@ verifies(
   "cli.own-node",
   "bin/millrace is executable and takes the repo's Node, through a link and whatever the PATH holds",
   async () => {
-    accessSync(MILLRACE, constants.X_OK);
+    accessSync(MILLRACE_OF_CLONE, constants.X_OK);
     const directory = scratchDirectory();
     writeFileSync(path.join(directory, "node"), "#!/bin/sh\necho an old one\nexit 99\n", { mode: 0o755 });
-    symlinkSync(MILLRACE, path.join(directory, "millrace"));
+    symlinkSync(MILLRACE_OF_CLONE, path.join(directory, "millrace"));
     const env = { PATH: `${directory}:${process.env["PATH"]}` };
     const { version } = JSON.parse(readFileSync(path.join(REPOSITORY, "package.json"), "utf8")) as {
       version: string;
     };
-    for (const program of [MILLRACE, path.join(directory, "millrace")]) {
+    for (const program of [MILLRACE_OF_CLONE, path.join(directory, "millrace")]) {
       expect(await run(program, ["--version"], { env, cwd: directory })).toEqual({
         code: 0,
         stdout: `${version}\n`,
