@@ -4,14 +4,7 @@ import { readFileSync } from "node:fs";
 export type Report = {
   readonly numPassedTests: number;
   readonly numFailedTests: number;
-  readonly testResults: readonly { readonly status: string; readonly assertionResults: readonly Test[] }[];
-};
-
-type Test = {
-  readonly fullName: string;
-  readonly status: string;
-  /** Of every try. */
-  readonly failureMessages: readonly string[];
+  readonly testResults: readonly { readonly status: string; readonly assertionResults: readonly object[] }[];
 };
 
 /**
@@ -31,21 +24,6 @@ export function tally(
   return { passed: report?.numPassedTests ?? 0, failed: inTests + unseen + checks };
 }
 
-/** What failed and then passed: a machine that was busy, or a test that should be mended. */
-export function secondTries(report: Report | null): string[] {
-  return (report?.testResults ?? [])
-    .flatMap(({ assertionResults }) => assertionResults)
-    .filter(({ status, failureMessages }) => status === "passed" && failureMessages.length > 0)
-    .map(
-      ({ fullName, failureMessages }) =>
-        `passed at the second try: ${fullName}\n  ${firstLines(failureMessages[0])}\n`,
-    );
-}
-
-function firstLines(message = ""): string {
-  return message.split("\n").slice(0, 2).join("\n  ");
-}
-
 function readReport(path: string): Report | null {
   try {
     return JSON.parse(readFileSync(path, "utf8")) as Report;
@@ -58,7 +36,6 @@ if (import.meta.main) {
   const [path = "", checks = "1", tests = "1"] = process.argv.slice(2);
   const report = readReport(path);
   const { passed, failed } = tally(report, { checks: Number(checks), tests: Number(tests) });
-  for (const line of secondTries(report)) process.stdout.write(line);
   process.stdout.write(`${passed} passed, ${failed} failed\n`);
   process.exitCode = failed === 0 ? 0 : 1;
 }

@@ -1,5 +1,4 @@
 import type { KeyObject } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
@@ -84,7 +83,7 @@ export class KeyRing {
   }
 
   async #readIn(ms: number): Promise<void> {
-    if (ms > 0) await sleep(ms, undefined, { ref: false });
+    if (ms > 0) await new Promise<void>((resolve) => void this.#clock.after(ms, resolve));
     await this.#read();
   }
 

@@ -12,18 +12,22 @@ const MAX_WAITING = 32;
 const BUSY_WAIT_MS = 5_000;
 
 type Cost = { readonly N: number; readonly r: number; readonly p: number };
+/** Turns a password into what is compared. */
+export type Hash = (password: string, salt: Buffer, cost: Cost) => Promise<Buffer>;
 type Kept = Cost & { readonly salt: string; readonly hash: string };
 
 /** Keeps passwords: hashed with scrypt, then sealed, so that a copy of the database gives nothing to guess at. */
 export class Passwords {
   readonly #seal: Seal;
   readonly #cost: Cost;
+  readonly #hashNow: Hash;
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
-  constructor(seal: Seal, cost: Cost = COST) {
+  constructor(seal: Seal, cost: Cost = COST, hash: Hash = scryptHash) {
     this.#seal = seal;
     this.#cost = cost;
+    this.#hashNow = hash;
   }
 
   /** What is stored of a person's password. */
@@ -51,7 +55,7 @@ export class Passwords {
     if (this.#waiting >= MAX_WAITING) throw tooMany(BUSY_WAIT_MS);
     this.#waiting += 1;
     // The same letters in another composition are the same password.
-    const hashing = this.#last.then(() => hashNow(password.normalize("NFKC"), salt, cost));
+    const hashing = this.#last.then(() => this.#hashNow(password.normalize("NFKC"), salt, cost));
     this.#last = hashing.catch(() => {});
     try {
       return await hashing;
@@ -61,7 +65,8 @@ export class Passwords {
   }
 }
 
-async function hashNow(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
+/** By scrypt. */
+export async function scryptHash(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   scrypt(password, salt, HASH_BYTES, cost, (error, hash) => (error ? reject(error) : resolve(hash)));
   return await promise;

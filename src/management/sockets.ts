@@ -6,6 +6,7 @@ import { WebSocketServer } from "ws";
 import type { WebSocket } from "ws";
 import { requireRole } from "../identity/principal.ts";
 import type { Role } from "../identity/principal.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
 import { AppError, errorBody } from "../model/errors.ts";
@@ -25,9 +26,7 @@ export type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
 export type SocketParts = {
   readonly authenticate: Authenticate;
   readonly log: Log;
-  /** How long a reader may take nothing before it is dropped. */
-  readonly stallMs?: number;
-  readonly checkMs?: number;
+  readonly clock: Clock;
 };
 
 /** Open WebSockets, to be closed when the listener is. */
@@ -36,6 +35,7 @@ export type Sockets = { readonly openCount: number; close(): Promise<void> };
 const MAX_SOCKETS = 1_000;
 /** Readers have nothing to say. */
 const MAX_MESSAGE_BYTES = 4_096;
+/** How long a reader may take nothing before it is dropped. */
 const STALL_MS = 60_000;
 /** A token that is revoked ends its sockets this soon; every so many looks the peer has to show that it lives. */
 const CHECK_MS = 5_000;
@@ -100,7 +100,7 @@ export function attachSockets(
     },
     close: async () => {
       closing.abort();
-      await Promise.all([...upgrader.clients].map(async (webSocket) => await end(webSocket)));
+      await Promise.all([...upgrader.clients].map(async (webSocket) => await end(webSocket, parts.clock)));
     },
   };
 }
@@ -111,15 +111,15 @@ async function serve(
   frames: Frames,
   isAllowed: () => Promise<void>,
   closing: AbortSignal,
-  { log, stallMs = STALL_MS, checkMs = CHECK_MS }: SocketParts,
+  { log, clock }: SocketParts,
 ): Promise<void> {
   const gone = new AbortController();
   webSocket.on("close", () => gone.abort());
   webSocket.on("error", () => webSocket.terminate());
-  const watch = watchOver(webSocket, isAllowed, checkMs);
+  const watch = watchOver(webSocket, isAllowed, clock);
   try {
     for await (const texts of frames(AbortSignal.any([gone.signal, closing]))) {
-      if (await send(webSocket, texts, stallMs)) continue;
+      if (await send(webSocket, texts, clock)) continue;
       webSocket.close(CLOSE.later, "the reader is too slow");
       return;
     }
@@ -128,19 +128,19 @@ async function serve(
     if (!(error instanceof AppError)) log.error({ err: error }, "a WebSocket failed on an error of ours");
     webSocket.close(CLOSE.failed, error instanceof AppError ? error.code : "internal");
   } finally {
-    clearInterval(watch);
-    await end(webSocket);
+    watch.cancel();
+    await end(webSocket, clock);
   }
 }
 
 /** Resolves with whether the texts have left within the time, or nobody is there to take them. */
-async function send(webSocket: WebSocket, texts: readonly string[], stallMs: number): Promise<boolean> {
+async function send(webSocket: WebSocket, texts: readonly string[], clock: Clock): Promise<boolean> {
   const left = texts.map((text) => new Promise<true>((resolve) => webSocket.send(text, () => resolve(true))));
-  return (await within(stallMs, Promise.all(left))) !== null;
+  return (await within(STALL_MS, Promise.all(left), clock)) !== null;
 }
 
 /** Ends the socket of a token that is no longer good, and of a peer that has vanished. */
-function watchOver(webSocket: WebSocket, isAllowed: () => Promise<void>, checkMs: number): NodeJS.Timeout {
+function watchOver(webSocket: WebSocket, isAllowed: () => Promise<void>, clock: Clock): Timer {
   let checks = 0;
   let isAlive = true;
   webSocket.on("pong", () => (isAlive = true));
@@ -160,16 +160,16 @@ function watchOver(webSocket: WebSocket, isAllowed: () => Promise<void>, checkMs
       if (isRefused) webSocket.close(CLOSE.policy, error.code);
     }
   };
-  return setInterval(() => void look(), checkMs).unref();
+  return clock.every(CHECK_MS, () => void look());
 }
 
 /** Waits for the closing handshake, not for long. */
-async function end(webSocket: WebSocket): Promise<void> {
+async function end(webSocket: WebSocket, clock: Clock): Promise<void> {
   const closed = new Promise<true>((resolve) => {
     if (webSocket.readyState === webSocket.CLOSED) resolve(true);
     else webSocket.once("close", () => resolve(true));
   });
-  if (!(await within(CLOSE_MS, closed))) webSocket.terminate();
+  if (!(await within(CLOSE_MS, closed, clock))) webSocket.terminate();
 }
 
 function refuse(socket: Duplex, error: AppError): void {

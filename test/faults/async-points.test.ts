@@ -1,11 +1,10 @@
-import path from "node:path";
 import { expect, test } from "vitest";
+import { testProgram } from "../support/command-line.ts";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import type { DatabaseKind } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { endLeases } from "../support/leases.ts";
 import { LEDGER_APP } from "../support/ledger.ts";
-import { BUILT_PACKAGE } from "../support/command-line.ts";
 import { Victims } from "../support/victims.ts";
 import type { Point } from "../support/victims.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
@@ -80,7 +79,7 @@ function deaths(kind: DatabaseKind): { point: Point; moment: Moment }[] {
   });
 }
 
-const SCRIPT = path.join(BUILT_PACKAGE, "dist", "test", "kill-point.js");
+const SCRIPT = testProgram("kill-point");
 const databases = testDatabases();
 
 for (const kind of DATABASE_KINDS) {

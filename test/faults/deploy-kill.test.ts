@@ -1,18 +1,18 @@
 import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
+import { testProgram } from "../support/command-line.ts";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { DeployClient } from "../support/deploy-client.ts";
 import type { BegunDeploy } from "../support/deploy-client.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { endLeases } from "../support/leases.ts";
-import { BUILT_PACKAGE } from "../support/command-line.ts";
 import { until } from "../support/until.ts";
 import { zipOf } from "../support/zip.ts";
 import { verifies } from "../verifies.ts";
 
 const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
-const SCRIPT = path.join(BUILT_PACKAGE, "dist", "test", "kill-point.js");
+const SCRIPT = testProgram("kill-point");
 
 /** A version whose answer is whole only if all its files are of one deploy. */
 function bundle(mark: string, { main = "", toml = "", files = 0 } = {}): Record<string, string> {

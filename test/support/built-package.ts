@@ -16,7 +16,11 @@ import { REPOSITORY } from "./source-files.ts";
 
 const CACHE = path.join(REPOSITORY, "node_modules", ".cache", "millrace");
 
-const KILL_POINT = path.join(REPOSITORY, "test", "support", "kill-point.ts");
+/** Services that tests have bent to their purpose (`testProgram` in `command-line.ts`). */
+const TEST_PROGRAMS = ["kill-point", "clocked-service"].map((name) => ({
+  name: `test/${name}`,
+  file: `test/support/${name}.ts`,
+}));
 
 /** What `dist/` does not hold, and the service looks for in its package. */
 const LINKED = ["python", "examples", "docs", "client", "packaging", "node_modules"];
@@ -27,7 +31,8 @@ export async function builtPackage(): Promise<string> {
   if (existsSync(folder)) return folder;
   mkdirSync(CACHE, { recursive: true });
   const aside = mkdtempSync(path.join(CACHE, "building-"));
-  await bundle(path.join(aside, "dist"), { "test/kill-point": KILL_POINT });
+  const programs = TEST_PROGRAMS.map(({ name, file }) => [name, path.join(REPOSITORY, file)]);
+  await bundle(path.join(aside, "dist"), Object.fromEntries(programs));
   for (const name of ["package.json", "bin"]) {
     cpSync(path.join(REPOSITORY, name), path.join(aside, name), { recursive: true });
   }
@@ -45,10 +50,14 @@ export async function builtPackage(): Promise<string> {
 function stateOfSources(): string {
   const hash = createHash("sha256");
   const files = globSync(
-    ["src/**/*.ts", "scripts/bundle.ts", "test/support/kill-point.ts", "bin/*", "package-lock.json"],
-    {
-      cwd: REPOSITORY,
-    },
+    [
+      "src/**/*.ts",
+      "scripts/bundle.ts",
+      "bin/*",
+      "package-lock.json",
+      ...TEST_PROGRAMS.map(({ file }) => file),
+    ],
+    { cwd: REPOSITORY },
   );
   for (const file of files.toSorted())
     hash.update(`${file}\0`).update(readFileSync(path.join(REPOSITORY, file)));

@@ -20,6 +20,11 @@ export const MILLRACE_OF_CLONE = path.join(REPOSITORY, "bin", "millrace");
 /** The command line of a package built from the sources as they are: it starts in a quarter of the time. */
 export const MILLRACE = path.join(BUILT_PACKAGE, "bin", "millrace");
 
+/** A service that a test has bent to its purpose, built too: a file of `test/support/`, for Node to run. */
+export function testProgram(name: "kill-point" | "clocked-service"): string {
+  return path.join(BUILT_PACKAGE, "dist", "test", `${name}.js`);
+}
+
 export type CommandOptions = {
   readonly env?: Record<string, string>;
   readonly cwd?: string;

@@ -6,7 +6,7 @@ import { bearerToken } from "../../src/identity/bearer.ts";
 import { Devices } from "../../src/identity/devices.ts";
 import { KeyRing } from "../../src/identity/key-ring.ts";
 import { Links } from "../../src/identity/links.ts";
-import { Passwords } from "../../src/identity/passwords.ts";
+import { Passwords, scryptHash } from "../../src/identity/passwords.ts";
 import { People } from "../../src/identity/people.ts";
 import type { Role } from "../../src/identity/principal.ts";
 import { Sessions } from "../../src/identity/sessions.ts";
@@ -24,10 +24,10 @@ import { meOperations } from "../../src/management/me.ts";
 import { memberOperations } from "../../src/management/members.ts";
 import { serviceAccountOperations } from "../../src/management/service-accounts.ts";
 import { signInOperations } from "../../src/management/sign-in.ts";
-import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { HandClock } from "./clocks.ts";
 import type { TestDatabase } from "./databases.ts";
+import { openOneThreadStore } from "./one-thread-store.ts";
 
 /** What was answered. */
 export type Asked = {
@@ -48,11 +48,12 @@ export type AskOptions = {
 
 export type SiteOptions = {
   readonly publicBaseUrl?: string;
-  /** Passwords as dear as the service makes them. */
-  readonly hasFullCost?: boolean;
+  /** Stands between the site and its store. */
+  readonly aroundStore?: (store: Store) => Store;
 };
 
-const LOW_COST = { N: 2 ** 10, r: 8, p: 1 };
+/** Of a hash that takes milliseconds. */
+export const LOW_COST = { N: 2 ** 10, r: 8, p: 1 };
 
 /** Identity and its routes on a database, as one process of a service has them. */
 export class IdentitySite {
@@ -66,10 +67,12 @@ export class IdentitySite {
   readonly audit: Audit;
   readonly clock: Clock;
   readonly operations: readonly AnyOperation[];
+  /** The cost of each password that was hashed so far. */
+  readonly hashed: Readonly<Record<string, number>>[] = [];
   readonly #app: FastifyInstance;
 
   private constructor(store: Store, keys: KeyRing, seal: Seal, clock: Clock, options: SiteOptions) {
-    const { publicBaseUrl = null, hasFullCost = false } = options;
+    const { publicBaseUrl = null } = options;
     this.store = store;
     this.keys = keys;
     this.clock = clock;
@@ -77,7 +80,10 @@ export class IdentitySite {
     this.audit = new Audit(store, clock);
     this.sessions = new Sessions(this);
     this.links = new Links(seal, clock);
-    const passwords = hasFullCost ? new Passwords(seal) : new Passwords(seal, LOW_COST);
+    const passwords = new Passwords(seal, LOW_COST, async (password, salt, cost) => {
+      this.hashed.push(cost);
+      return await scryptHash(password, salt, cost);
+    });
     const { tokens, sessions, links, audit } = this;
     const throttle = new SignInThrottle(clock);
     this.people = new People({ store, tokens, sessions, passwords, links, throttle, clock });
@@ -104,7 +110,8 @@ export class IdentitySite {
     clock: Clock = new HandClock(),
     options: SiteOptions = {},
   ): Promise<IdentitySite> {
-    const store = await openStore(database);
+    const { aroundStore = (store: Store) => store } = options;
+    const store = aroundStore(await openOneThreadStore(database));
     const seal = new Seal(loadMasterKey(path.join(database.dataDir, "master.key")));
     const keys = await KeyRing.open(store, seal, clock);
     const site = new IdentitySite(store, keys, seal, clock, options);

@@ -2,9 +2,14 @@ import path from "node:path";
 import { expect } from "vitest";
 import { z } from "zod";
 import { Links } from "../../src/identity/links.ts";
+import { Passwords } from "../../src/identity/passwords.ts";
+import { People } from "../../src/identity/people.ts";
 import { ROLES } from "../../src/identity/principal.ts";
+import { Sessions } from "../../src/identity/sessions.ts";
+import { SignInThrottle } from "../../src/identity/throttle.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Seal, loadMasterKey } from "../../src/kit/seal.ts";
+import { LOW_COST } from "./identity-site.ts";
 import type { TestService } from "./service.ts";
 
 /** Everybody who may ask, from the one who may least. */
@@ -56,6 +61,7 @@ export class ManagementSite {
   readonly operations: readonly Described[];
   /** The operations that were answered 200. */
   readonly succeeded = new Set<string>();
+  readonly #schemas = new WeakMap<object, z.ZodType>();
 
   private constructor(test: TestService, tokens: Record<Caller, string | null>, document: unknown) {
     this.test = test;
@@ -139,9 +145,13 @@ export class ManagementSite {
 
   /** A schema of the document, for values to be held against. */
   schema(schema: object): z.ZodType {
+    const known = this.#schemas.get(schema);
+    if (known) return known;
     // Where zod looks for what a schema refers to.
     const text = JSON.stringify(schema).replaceAll("#/components/schemas/", "#/$defs/");
-    return z.fromJSONSchema({ ...JSON.parse(text), $defs: this.document.components.schemas });
+    const made = z.fromJSONSchema({ ...JSON.parse(text), $defs: this.document.components.schemas });
+    this.#schemas.set(schema, made);
+    return made;
   }
 
   operation(id: string): Described {
@@ -157,28 +167,20 @@ export class ManagementSite {
   }
 }
 
-/** An owner and a member of the default project, signed in. */
+/** An owner and a member of the default project, signed in; their passwords are cheap to hash. */
 async function people({ service, settings }: TestService): Promise<{ owner: string; member: string }> {
-  const post = async (url: string, body: object, token = "") => {
-    const response = await fetch(`${service.baseUrl}${url}`, {
-      method: "POST",
-      headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
-      body: JSON.stringify(body),
-    });
-    expect(response.status).toBe(200);
-    return (await response.json()) as Record<string, string>;
-  };
+  const { store, tokens, owner: of } = service;
+  const clock = systemClock;
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
+  const [links, sessions] = [new Links(seal, clock), new Sessions({ store, tokens, clock })];
+  const passwords = new Passwords(seal, LOW_COST);
+  const throttle = new SignInThrottle(clock);
+  const identity = new People({ store, tokens, sessions, passwords, links, throttle, clock });
   const password = "correct horse battery";
-  const link = new Links(seal, systemClock).setup();
-  const { accessToken: owner = "" } = await post("/v2/setup", { link, email: "ada@example.com", password });
-  const members = `/v2/projects/${service.owner.projectId}/members`;
-  const { inviteUrl = "" } = await post(members, { email: "grace@example.com" }, owner);
-  const { accessToken: member = "" } = await post("/v2/password", {
-    link: inviteUrl.split("#")[1],
-    password,
-  });
-  return { owner, member };
+  const owner = await identity.setUp(links.setup(), { email: "ada@example.com", password });
+  const added = await identity.setMember(of.projectId, "grace@example.com", "member");
+  const member = await identity.acceptLink(added?.link ?? "", password);
+  return { owner: owner.accessToken, member: member.accessToken };
 }
 
 function describedIn({ paths }: { paths: Record<string, Record<string, object>> }): Described[] {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
-import { onTestFinished } from "vitest";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { loadAppConfig } from "../../src/config/app-config.ts";
 import type { ScalingConfig } from "../../src/model/app-config.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
@@ -98,6 +98,27 @@ export function returned(outcome: Outcome): unknown {
 
 /** Starts a pool for one app; everything of it is ended, and searched for leaks, when the test is over. */
 export async function testPool(app: TestApp, clock: Clock = systemClock): Promise<TestPool> {
+  const { pool, close } = await openPool(app, clock);
+  onTestFinished(close);
+  return pool;
+}
+
+/** One pool for all tests of a block that leave nothing behind in it; the answer gives it once it is up. */
+export function sharedPool(app: TestApp, clock: Clock = systemClock): () => TestPool {
+  let opened: Opened | undefined;
+  beforeAll(async () => {
+    opened = await openPool(app, clock);
+  });
+  afterAll(async () => await opened?.close());
+  return () => {
+    if (!opened) throw new Error("the pool is not up yet");
+    return opened.pool;
+  };
+}
+
+type Opened = { readonly pool: TestPool; readonly close: () => Promise<void> };
+
+async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const directory = await mkdtemp(path.join(tmpdir(), "millrace-pool-"));
   const bundleDir = await writeApp(path.join(directory, "app"), "app", app);
   const { config } = loadAppConfig(bundleDir, { host: { cpuCount: availableParallelism() } });
@@ -123,11 +144,11 @@ export async function testPool(app: TestApp, clock: Clock = systemClock): Promis
     onReplicaGone: (_: string, exit: Exit) => exits.push(exit.detail),
   };
   const pool = new Pool(config, { launcher, home, clock, events });
-  onTestFinished(async () => {
+  const close = async (): Promise<void> => {
     await pool.close({ kind: "refused", code: "draining" });
     await home.close();
     await assertNothingLeft(directory);
     await rm(directory, { recursive: true, force: true });
-  });
-  return new TestPool(pool, config.scaling, bundleDir, exits);
+  };
+  return { pool: new TestPool(pool, config.scaling, bundleDir, exits), close };
 }

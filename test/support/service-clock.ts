@@ -1,10 +1,8 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import type { ClockPosition } from "./clocked-service.ts";
+import { testProgram } from "./command-line.ts";
 import type { KillableService } from "./killable-service.ts";
-import { REPOSITORY } from "./source-files.ts";
-
-const SCRIPT = path.join(REPOSITORY, "test", "support", "clocked-service.ts");
 
 /** The time of a service in a process of its own, to be moved by a test. */
 export class ServiceClock {
@@ -22,7 +20,9 @@ export class ServiceClock {
   async start(): Promise<boolean> {
     this.#position = { aheadMs: 0, skippedMs: 0 };
     this.#moves = 0;
-    return await this.service.start([process.execPath, SCRIPT], { SERVICE_CLOCK: this.#file });
+    return await this.service.start([process.execPath, testProgram("clocked-service")], {
+      SERVICE_CLOCK: this.#file,
+    });
   }
 
   /** Sets the date so far ahead of the true one, as somebody does who mends a wrong clock: no time passes by that. */

@@ -48,16 +48,20 @@ test("an answer that is not 200 is counted under its status", async () => {
   expect(result.statuses[503]).toBe(1);
 });
 
-test("a latency is that of the server", async () => {
+test("a latency is no less than what the server took", async () => {
+  const tookUs: number[] = [];
   const result = await loadOn((req, res) => {
+    const from = performance.now();
     req.resume();
+    // Not at once, whatever the machine does meanwhile.
     setTimeout(() => {
+      tookUs.push((performance.now() - from) * 1000);
       res.writeHead(200, { "content-length": 2 });
       res.end("{}");
     }, 30);
   });
-  expect(result.p50Us).toBeGreaterThan(29_000);
-  expect(result.p50Us).toBeLessThan(150_000);
+  // A histogram knows two digits.
+  expect(result.p50Us).toBeGreaterThan(0.95 * Math.min(...tookUs));
 });
 
 test("a closed connection is an error", async () => {

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { ALLOWED } from "../../../src/replicas/process/environment.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -39,9 +39,12 @@ def die():
     os._exit(1)
 `;
 
-process.env["MILLRACE_TEST_SECRET"] = "must-not-be-seen";
-process.env["PYTHONPATH"] = "/must/not/be/seen";
-process.env["MILLRACE_DATABASE_URL_COPY"] = "postgres://must-not-be-seen";
+beforeAll(() => {
+  vi.stubEnv("MILLRACE_TEST_SECRET", "must-not-be-seen");
+  vi.stubEnv("PYTHONPATH", "/must/not/be/seen");
+  vi.stubEnv("MILLRACE_DATABASE_URL_COPY", "postgres://must-not-be-seen");
+});
+afterAll(() => vi.unstubAllEnvs());
 
 const files = { "data.txt": "beside main.py" };
 const service = sharedService({

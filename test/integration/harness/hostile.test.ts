@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { HandClock } from "../../support/clocks.ts";
 import { descriptorsOf, isAlive } from "../../support/process-tree.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -119,12 +120,14 @@ def trace():
 
 const LOOPED = `${MAIN}\nasync def anything():\n    return 1\n`;
 const ONE = "[scaling]\nmax_replicas = 1\n";
-const service = sharedService({
+const apps = {
   serial: { main: MAIN, toml: ONE },
   threads: { main: MAIN, toml: `${ONE}replica_concurrency = 4\n` },
   looped: { main: LOOPED, toml: ONE },
   neighbour: { main: MAIN, toml: ONE },
-});
+};
+// The clock stands still: how a process ended is waited for as long as it takes to learn it.
+const service = sharedService(apps, {}, { clock: new HandClock() });
 
 const call = (app: string, functionName: string, body: unknown = {}) =>
   service().call(app, body, { functionName });

@@ -1,24 +1,23 @@
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { testPool } from "../../support/pool.ts";
+import { sharedPool, testPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
-import { StreamCall, noteFile } from "./stream-call.ts";
+import { StreamCall, gates, noteFile } from "./stream-call.ts";
 
 /** Generators in full flow, which look up only now and then. */
 const DEF = `
 import os, time
 
-def bursts(size, seconds, computes):
-    for _ in range(3):
-        for _ in range(size):
+def bursts(size, gates, computes):
+    for place, gate in enumerate(gates):
+        for _ in range(size if place % 2 == 0 else 0):
             yield "x"
-        for _ in range(2):
-            yield repr(time.monotonic() * 1000)
-            end = time.monotonic() + seconds
-            while computes and time.monotonic() < end:
-                pass
-            if not computes:
-                time.sleep(seconds)
+        yield "last"
+        while not os.path.exists(gate):
+            if computes:
+                sum(range(100_000))
+            else:
+                time.sleep(0.005)
 
 def uneven(n):
     for i in range(n):
@@ -85,14 +84,18 @@ async def unused():
     pass
 `;
 
+const UNEVEN = 8_000;
+
 describe.each([
   ["def, one at a time", DEF, 1],
   ["def, several at a time", DEF, 4],
   ["def beside async def", BESIDE, 4],
   ["async def", ASYNC, 4],
 ])("%s", (_, main, concurrency) => {
-  const start = () =>
-    testPool({ main, toml: `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${concurrency}\n` });
+  const shared = sharedPool({
+    main,
+    toml: `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${concurrency}\n`,
+  });
 
   test.each([
     ["sleeps", false],
@@ -100,27 +103,24 @@ describe.each([
   ])(
     "the last chunk of a burst, and a lone one later, leave at once although their generator then %s",
     async (__, computes) => {
-      const pool = await start();
       const size = 3000;
-      const stream = new StreamCall(pool, "bursts", { size, seconds: 0.15, computes }, true);
-      await stream.end();
-      expect(stream.chunks).toHaveLength(3 * (size + 2));
-      for (const place of [size, size + 1]) {
-        const delays = [0, 1, 2].map((round) => {
-          const at = round * (size + 2) + place;
-          return (stream.arrivedAt[at] ?? 0) - Number(stream.chunks[at]?.bytes.toString());
-        });
-        // The best of three, for a machine that is busy otherwise; all that waited for the next are 150 ms late.
-        expect(Math.min(...delays)).toBeLessThan(100);
+      const opened = gates(6);
+      const stream = new StreamCall(shared(), "bursts", { size, gates: opened, computes }, true);
+      for (const [place, gate] of opened.entries()) {
+        // The generator goes on only when all it has yielded is here.
+        await stream.has(size * (Math.floor(place / 2) + 1) + place + 1);
+        writeFileSync(gate, "");
       }
+      expect((await stream.end()).kind).toBe("streamed");
+      expect(stream.chunks).toHaveLength(3 * (size + 2));
     },
   );
 
   test("chunks of all sizes and kinds arrive in order, from several streams at a time", async () => {
-    const pool = await start();
-    const streams = Array.from({ length: 4 }, () => new StreamCall(pool, "uneven", { n: 20_000 }, true));
+    const pool = shared();
+    const streams = Array.from({ length: 4 }, () => new StreamCall(pool, "uneven", { n: UNEVEN }, true));
     for (const stream of streams) await stream.end();
-    const expected = Array.from({ length: 20_000 }, (__, i) =>
+    const expected = Array.from({ length: UNEVEN }, (__, i) =>
       i % 7 === 0 ? `json ${i}` : `text ${i}${".".repeat((i * 31) % 500)}`,
     );
     for (const { values } of streams) {
@@ -130,7 +130,7 @@ describe.each([
   });
 
   test("a child forked in full flow sends nothing and ends at its next chunk", async () => {
-    const pool = await start();
+    const pool = shared();
     const stream = new StreamCall(pool, "forks", { size: 2000 }, true);
     expect((await stream.end()).kind).toBe("streamed");
     const expected = [...Array<string>(2000).fill("text x"), ...Array<string>(2000).fill("text y"), "json 0"];
@@ -138,7 +138,7 @@ describe.each([
   });
 
   test("an iterator that can only give its next, and texts of every making, are sent", async () => {
-    const pool = await start();
+    const pool = shared();
     const bare = new StreamCall(pool, "bare", {}, true);
     expect([(await bare.end()).kind, bare.values]).toEqual(["streamed", ["text 2", "text 1", "text 0"]]);
     const texts = new StreamCall(pool, "texts", {}, true);
@@ -155,7 +155,7 @@ test.each([
   const pool = await testPool({ main: DEF, toml });
   const note = noteFile();
   const stream = new StreamCall(pool, "deaf", { note }, true);
-  await until("it has begun", () => stream.chunks.length === 1);
+  await stream.has(1);
   stream.cancel();
   await until("its finally has run", () => existsSync(note));
   expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");

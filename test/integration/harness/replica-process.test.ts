@@ -11,6 +11,8 @@ import { Home } from "../../../src/replicas/home.ts";
 import type { ConnectionKind } from "../../../src/replicas/home.ts";
 import { processesIn } from "../../support/leak-check.ts";
 import { groupOf, isAlive, parentOf } from "../../support/process-tree.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { testPool } from "../../support/pool.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -232,19 +234,15 @@ test("raw output is the run's that is alone in the replica", async () => {
 });
 
 verifies("replica.crash-loop", "an app that cannot start is tried again with growing gaps", async () => {
-  const main = `
-import os, time
-with open(os.path.join(os.environ["PERSISTENT_STORAGE"], "starts"), "a") as file:
-    file.write("%f\\n" % time.monotonic())
-raise RuntimeError("never")
-`;
-  await service().deploy("loop", { main, toml: "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n" });
-  const { settings, service: running } = service();
-  const file = path.join(settings.dataDir, "storage", running.owner.projectId, "starts");
-  const starts = () => (existsSync(file) ? readFileSync(file, "utf8").trim().split("\n").map(Number) : []);
-  await until("it was started four times", () => starts().length >= 4);
-  const gaps = starts().flatMap((at, index, all) => (index === 0 ? [] : [at - (all[index - 1] ?? 0)]));
-  const [first = 0, , third = 0] = gaps;
-  expect(first).toBeGreaterThan(0.19);
-  expect(third).toBeGreaterThan(first * 1.4);
+  const clock = new HandClock();
+  const toml = "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n";
+  const { pool, exits } = await testPool({ main: 'raise RuntimeError("never")\n', toml }, clock);
+  for (const [index, ms] of [250, 500, 1_000, 2_000].entries()) {
+    await until(`start ${index + 1} has failed`, () => exits.length === index + 1);
+    // Give or take a fifth.
+    clock.advance(0.8 * ms - 1);
+    expect([ms, pool.counts.starts]).toEqual([ms, index + 1]);
+    clock.advance(0.4 * ms + 1);
+    expect([ms, pool.counts.starts]).toEqual([ms, index + 2]);
+  }
 });

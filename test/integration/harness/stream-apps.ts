@@ -13,7 +13,7 @@ class Custom:
 
 /** Streams of every kind, by `def`. */
 export const DEF = `${CUSTOM}
-import time
+import os, time
 
 def count(n, note=None, size=0):
     made = 0
@@ -95,15 +95,15 @@ def flood(note):
         with open(note, "w") as file:
             file.write(str(made))
 
-def pairs(n, seconds, computes):
-    for _ in range(n):
+def pairs(gates, computes):
+    for gate in gates:
         yield "first"
-        yield repr(time.monotonic() * 1000)
-        end = time.monotonic() + seconds
-        while computes and time.monotonic() < end:
-            pass
-        if not computes:
-            time.sleep(seconds)
+        yield "second"
+        while not os.path.exists(gate):
+            if computes:
+                sum(range(100_000))
+            else:
+                time.sleep(0.005)
 
 def asynchronous():
     async def chunks():
@@ -113,7 +113,7 @@ def asynchronous():
 
 /** The same functions, by `async def`. */
 export const ASYNC = `${CUSTOM}
-import asyncio, time
+import asyncio, os, time
 
 async def count(n, note=None, size=0):
     made = 0
@@ -192,15 +192,15 @@ async def flood(note):
         with open(note, "w") as file:
             file.write(str(made))
 
-async def pairs(n, seconds, computes):
-    for _ in range(n):
+async def pairs(gates, computes):
+    for gate in gates:
         yield "first"
-        yield repr(time.monotonic() * 1000)
-        end = time.monotonic() + seconds
-        while computes and time.monotonic() < end:
-            pass
-        if not computes:
-            await asyncio.sleep(seconds)
+        yield "second"
+        while not os.path.exists(gate):
+            if computes:
+                sum(range(100_000))
+            else:
+                await asyncio.sleep(0.005)
 
 def asynchronous():
     async def chunks():

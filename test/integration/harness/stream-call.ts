@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
+import { Bell } from "../../../src/kit/bell.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import { Call } from "../../../src/replicas/call.ts";
 import type { Chunk } from "../../../src/replicas/call.ts";
@@ -23,14 +24,14 @@ export function firstChunks(chunkBytes: number): number {
 /** A call whose chunks a test collects; credit is granted only when the test says so, unless it is eager. */
 export class StreamCall {
   readonly chunks: Chunk[] = [];
-  /** Monotonic milliseconds, by the clock that is Python's `time.monotonic` too. */
-  readonly arrivedAt: number[] = [];
   /** What the chunks that came have cost and was not granted again. */
   owedBytes = 0;
   streams = 0;
   outcome: Outcome | null = null;
   readonly call: Call;
   readonly #pool: TestPool;
+  /** Rings for every chunk, and at the end. */
+  readonly #news = new Bell();
 
   constructor(pool: TestPool, functionName: string, args: object, isEager: boolean) {
     this.#pool = pool;
@@ -38,11 +39,14 @@ export class StreamCall {
       onStream: () => (this.streams += 1),
       onChunk: (chunk) => {
         this.chunks.push({ ...chunk, bytes: Buffer.from(chunk.bytes) });
-        this.arrivedAt.push(Number(process.hrtime.bigint()) / 1e6);
         this.owedBytes += frameBytes(chunk.bytes.length);
         if (isEager && this.owedBytes > INITIAL_CREDIT_BYTES / 4) this.grant(this.owedBytes);
+        this.#news.ring();
       },
-      onEnd: (outcome) => (this.outcome = outcome),
+      onEnd: (outcome) => {
+        this.outcome = outcome;
+        this.#news.ring();
+      },
     });
     pool.pool.submit(this.call);
   }
@@ -56,8 +60,13 @@ export class StreamCall {
     this.#pool.pool.abandon(this.call, { kind: "cancelled" });
   }
 
+  /** Waits until so many chunks have come. */
+  async has(count: number): Promise<void> {
+    await until(`${count} chunks`, () => this.chunks.length >= count, this.#news);
+  }
+
   async end(): Promise<Outcome> {
-    await until("the stream has ended", () => this.outcome !== null);
+    await until("the end of the stream", () => this.outcome !== null, this.#news);
     return this.outcome ?? { kind: "cancelled" };
   }
 
@@ -72,4 +81,9 @@ export function noteFile(): string {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-note-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return path.join(folder, "note");
+}
+
+/** Paths that nothing is at yet: gates that an app waits at until a test opens them. */
+export function gates(count: number): string[] {
+  return Array.from({ length: count }, () => noteFile());
 }

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { testPool } from "../../support/pool.ts";
+import { sharedPool, testPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
 import { ASYNC, BESIDE, DEF } from "./stream-apps.ts";
 import { StreamCall, firstChunks, frameBytes, noteFile } from "./stream-call.ts";
@@ -16,11 +16,13 @@ describe.each([
   ["async def", ASYNC, 1],
   ["async def, several at a time", ASYNC, 4],
 ])("%s", (_, main, concurrency) => {
-  const start = () =>
-    testPool({ main, toml: `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${concurrency}\n` });
+  const shared = sharedPool({
+    main,
+    toml: `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${concurrency}\n`,
+  });
 
   test("generators and iterators send every chunk in order, then the end", async () => {
-    const pool = await start();
+    const pool = shared();
     const read = async (name: string, args: object = {}): Promise<StreamCall> => {
       const stream = new StreamCall(pool, name, args, true);
       await stream.end();
@@ -46,7 +48,7 @@ describe.each([
   });
 
   test("an exception and a value that is not JSON end a stream as what they are", async () => {
-    const pool = await start();
+    const pool = shared();
     const raised = new StreamCall(pool, "raises", {}, true);
     expect(await raised.end()).toMatchObject({ kind: "raised", message: "ValueError: after the first" });
     expect(raised.values).toEqual(["json 1"]);
@@ -61,15 +63,15 @@ describe.each([
   });
 
   test("a generator stops when its credit is used up, and goes on by as much as is granted", async () => {
-    const pool = await start();
+    const pool = shared();
     const note = noteFile();
     const stream = new StreamCall(pool, "count", { n: 100, note, size: SIZE }, false);
     const made = () => Number(existsSync(note) ? readFileSync(note, "utf8") : 0);
-    await until("the first credit is used", () => stream.chunks.length === FIRST);
+    await stream.has(FIRST);
     if (concurrency > 1) await new StreamCall(pool, "iterator", {}, true).end();
     expect([made(), stream.chunks.length]).toEqual([FIRST, FIRST]);
     stream.grant(5 * frameBytes(SIZE));
-    await until("the granted chunks are here", () => stream.chunks.length === FIRST + 5);
+    await stream.has(FIRST + 5);
     // A later answer on the same wire: nothing more was on its way.
     expect(made()).toBe(FIRST + 5);
     stream.grant(100 * frameBytes(SIZE));
@@ -78,10 +80,10 @@ describe.each([
   });
 
   test("a cancel closes a generator that waits for credit: its finally runs, and the slot is free", async () => {
-    const pool = await start();
+    const pool = shared();
     const note = noteFile();
     const stream = new StreamCall(pool, "count", { n: 100, note, size: SIZE }, false);
-    await until("the first credit is used", () => stream.chunks.length === FIRST);
+    await stream.has(FIRST);
     stream.cancel();
     expect((await stream.end()).kind).toBe("cancelled");
     await until("its finally has run", () => existsSync(`${note}.closed`));
@@ -90,20 +92,20 @@ describe.each([
   });
 
   test("a cancel closes an iterator that is no generator", async () => {
-    const pool = await start();
+    const pool = shared();
     const note = noteFile();
     const stream = new StreamCall(pool, "custom", { note }, false);
-    await until("the first credit is used", () => stream.chunks.length === firstChunks("again".length));
+    await stream.has(firstChunks("again".length));
     stream.cancel();
     await until("it was closed", () => existsSync(note));
     expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
   });
 
   test("a cancel ends a generator in the middle of its work, and no chunk comes after", async () => {
-    const pool = await start();
+    const pool = shared();
     const note = noteFile();
     const stream = new StreamCall(pool, "endless", { note }, true);
-    await until("it has begun", () => stream.chunks.length === 1);
+    await stream.has(1);
     stream.cancel();
     await until("its finally has run", () => existsSync(note));
     expect((await new StreamCall(pool, "plain", {}, true).end()).kind).toBe("returned");
@@ -112,11 +114,11 @@ describe.each([
   });
 
   test("a generator that yields after it was closed harms nobody", async () => {
-    const pool = await start();
+    const pool = shared();
     const stream = new StreamCall(pool, "count", { n: 100, size: SIZE }, false);
-    await until("the first credit is used", () => stream.chunks.length === FIRST);
+    await stream.has(FIRST);
     const stubborn = new StreamCall(pool, "stubborn", {}, false);
-    if (concurrency > 1) await until("it has ended", () => stubborn.outcome !== null);
+    if (concurrency > 1) await stubborn.end();
     stream.cancel();
     stubborn.cancel();
     await stubborn.end();

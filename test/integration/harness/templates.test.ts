@@ -179,7 +179,9 @@ test("when a template is killed its replicas go with it, and the next call finds
   const pids = await keep(2, "orphans", MAIN);
   const [template = 0] = imports("orphans");
   process.kill(template, "SIGKILL");
-  await until("the old replicas are gone", () => pids.every((pid) => parentOf(pid) === 0));
+  const known = () => [...(service().apps.get("orphans")?.pool.replicas ?? [])].map(({ pid }) => pid);
+  await until("the old replicas are gone", () => !known().some((pid) => pids.includes(pid)));
+  await until("their processes too", () => pids.every((pid) => parentOf(pid) === 0));
   const answer = await service().call("orphans");
   expect([answer.status, pids.includes(answer.json.result)]).toEqual([200, false]);
   expect(imports("orphans")).toHaveLength(2);

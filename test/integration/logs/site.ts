@@ -1,4 +1,5 @@
 import { mkdtemp, rm } from "node:fs/promises";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Writable } from "node:stream";
@@ -18,10 +19,11 @@ import { logOperations } from "../../../src/management/logs.ts";
 import { attachSockets } from "../../../src/management/sockets.ts";
 import type { Sockets } from "../../../src/management/sockets.ts";
 import { appId } from "../../../src/model/names.ts";
-import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { TestDatabase } from "../../support/databases.ts";
+import { SkippingClock } from "../../support/clocks.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
+import { openOneThreadStore } from "../../support/one-thread-store.ts";
 import { TestService } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
 
@@ -59,6 +61,10 @@ export class LogSite extends TestService {
   /** Where the book keeps its lines. */
   logStore!: Store;
   baseUrl = "";
+  /** The time of the sockets. */
+  readonly clock = new SkippingClock();
+  /** The listener's ends of all connections so far. */
+  readonly connections = new Set<Socket>();
   /** What the service itself has logged. */
   readonly words: string[] = [];
   /** Fails when set: an error of ours. */
@@ -124,8 +130,6 @@ export class Tail {
 type SiteOptions = {
   /** For the lines. */
   readonly database?: () => Promise<TestDatabase>;
-  readonly stallMs?: number;
-  readonly checkMs?: number;
 };
 
 /** One site for all tests of a block; the answer gives it once it is up. */
@@ -134,9 +138,7 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
   let stop = async (): Promise<void> => {};
   beforeAll(async () => {
     const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
-    const database = options.database
-      ? await options.database()
-      : { databaseUrl: null, dataDir: path.join(directory, "logs") };
+    const database = options.database ? await options.database() : { databaseUrl: null, dataDir: directory };
     const { settings } = readSettings({
       flags: {
         dataDir: path.join(directory, "data"),
@@ -157,7 +159,7 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
     };
     const log = createLog("trace", new Writable({ write }));
     const { store } = service;
-    const logStore = await openStore(database);
+    const logStore = await openOneThreadStore(database);
     book = await LogBook.open({ store: logStore, clock: systemClock, log });
     const listener = createListener(log);
     const authenticate: Authenticate = async (authorization) => {
@@ -166,7 +168,8 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
     };
     mount(listener, logOperations({ store, logBook: book }), authenticate);
     const routes = { "/ws-logs": logSocket({ store, logBook: book }) };
-    const sockets = attachSockets(listener.server, routes, { authenticate, log, ...options });
+    const sockets = attachSockets(listener.server, routes, { authenticate, log, clock: made.clock });
+    listener.server.on("connection", (socket: Socket) => made.connections.add(socket));
     made.baseUrl = await listener.listen({ host: "127.0.0.1", port: 0 });
     made.book = book;
     made.logStore = logStore;

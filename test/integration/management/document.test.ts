@@ -96,3 +96,15 @@ test("the page at /docs shows every operation, loads nothing from elsewhere, and
     expect(shown).toContain(summary);
   }
 });
+
+test("an answer is found that has a status, a member or a type which the document does not know", async () => {
+  const answer = await site.ask("GET", "/v2/projects");
+  site.check("listProjects", answer);
+  expect(() => site.check("listProjects", { ...answer, status: 418 })).toThrow("answered 418");
+  const more = [{ ...answer.json[0], more: 1 }];
+  expect(() => site.check("listProjects", { ...answer, json: more })).toThrow("Unrecognized key");
+  expect(() => site.check("listProjects", { ...answer, json: [{ id: 1, name: "" }] })).toThrow(
+    "expected string",
+  );
+  expect(() => site.check("listProjects", { ...answer, headers: new Headers() })).toThrow("does not know");
+});
