@@ -4,6 +4,8 @@ import { section } from "./row.ts";
 export const DASHBOARD = {
   ...section("issue: The dashboard, pages", {
     "dashboard.set-up": "The one-time link makes the first person, and an invitation lets the next one in.",
+    "dashboard.session":
+      "Who is signed in stays signed in, however many pages there are and whenever one is reloaded.",
     "dashboard.sign-in": "Who is not signed in comes back to where they wanted to go after signing in.",
     "dashboard.overview":
       "The overview shows runs by state, errors, latencies, replicas and the last failures.",

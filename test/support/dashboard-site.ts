@@ -12,7 +12,7 @@ import { sharedBrowser } from "./browser.ts";
 import { explains } from "./explain.ts";
 import { placeOf } from "./made.ts";
 import { sharedService } from "./shared-service.ts";
-import type { TestApp, TestService } from "./service.ts";
+import type { TestApp, TestService, TestServiceOptions } from "./service.ts";
 import { until } from "./until.ts";
 
 export const OWNER = { email: "owner@example.test", password: "a long enough password" } as const;
@@ -38,20 +38,22 @@ export type Dashboard = {
 export function sharedDashboardService(
   apps: Record<string, TestApp> = {},
   flags: Record<string, unknown> = {},
+  options: TestServiceOptions = {},
 ): () => TestService {
-  const options = { webDir: "" };
+  const withWeb = { ...options, webDir: "" };
   beforeAll(async () => {
-    options.webDir = await placeOf("dashboard");
+    withWeb.webDir = await placeOf("dashboard");
   });
-  return sharedService(apps, flags, options);
+  return sharedService(apps, flags, withWeb);
 }
 
 /** One service with a dashboard and an owner for all tests of a file; each opens pages of its own. */
 export function sharedDashboard(
   apps: Record<string, TestApp> = {},
   flags: Record<string, unknown> = {},
+  serviceOptions: TestServiceOptions = {},
 ): Dashboard {
-  const service = sharedDashboardService(apps, flags);
+  const service = sharedDashboardService(apps, flags, serviceOptions);
   const browser = sharedBrowser();
   beforeAll(async () => {
     await makeOwner(service());

@@ -89,7 +89,8 @@ class Session {
   }
 
   async #refresh(): Promise<string | null> {
-    const response = await fetch("/v2/session/refresh", { method: "POST" });
+    // Kept alive, since the answer brings the next cookie: a page that is reloaded meanwhile must not lose it.
+    const response = await fetch("/v2/session/refresh", { method: "POST", keepalive: true });
     if (response.ok) {
       this.enter((await response.json()) as SignedIn);
       return this.#token?.accessToken ?? null;

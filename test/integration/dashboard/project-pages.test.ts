@@ -66,7 +66,7 @@ verifies(
     await placeLink(page, "Audit").click();
     const entry = page.getByRole("row").filter({ hasText: "webhook-secret.delete" });
     await entry.getByText(OWNER.email).waitFor();
-    await entry.getByRole("link", { name: "Show", exact: true }).click();
+    await entry.getByRole("link", { name: /^Show webhook-secret\.delete of / }).click();
     await page.waitForURL(/entry=\d+/);
     await page.getByText("− id:").waitFor();
     await page.reload();

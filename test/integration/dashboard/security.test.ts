@@ -3,12 +3,34 @@ import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
 import { OWNER, addressOf, openPage, pathOf, sharedDashboard, signIn } from "../../support/dashboard-site.ts";
+import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const HELLO = { main: "def run(name='x'):\n    return f'Hello, {name}'\n" };
 
-const { service, browser, open } = sharedDashboard({ hello: HELLO });
+const clock = new SkippingClock();
+/** What the answer to a renewed session waits for, once the renewal is written. */
+let held = async (): Promise<void> => {};
+
+const { service, browser, open } = sharedDashboard(
+  { hello: HELLO },
+  {},
+  {
+    clock,
+    aroundStore: (store) => ({
+      ...store,
+      sessions: {
+        ...store.sessions,
+        refresh: async (input) => {
+          const refreshed = await store.sessions.refresh(input);
+          await held();
+          return refreshed;
+        },
+      },
+    }),
+  },
+);
 
 /** Places of a project, as the navigation names them. */
 const PLACES = ["", "/apps", "/apps/hello", "/runs", "/keys", "/webhooks", "/files", "/audit", "/settings"];
@@ -148,7 +170,7 @@ verifies(
 );
 
 verifies(
-  ["dashboard.security", "dashboard.sign-in"],
+  ["dashboard.security", "dashboard.session", "dashboard.sign-in"],
   "pages of one browser share the session: reloaded at once they stay, signed out one by one",
   async () => {
     const { baseUrl } = service().service;
@@ -174,6 +196,38 @@ verifies(
     for (const one of [page, ...others]) await one.getByLabel("Password").waitFor();
     await page.goto(addressOf(service(), "/keys"));
     await page.getByLabel("Password").waitFor();
+  },
+);
+
+verifies(
+  "dashboard.session",
+  "a page that is reloaded while it renews its session stays signed in",
+  async () => {
+    const { page, context } = await open("/keys");
+    await isSignedIn(page);
+    const cookie = async (): Promise<string | undefined> =>
+      (await context.cookies(`${service().service.baseUrl}/v2/session`))[0]?.value;
+    const [before, written, answered] = [
+      await cookie(),
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<void>(),
+    ];
+    held = async () => {
+      held = async () => {};
+      written.resolve();
+      await answered.promise;
+    };
+    await page.reload();
+    await written.promise;
+    // The page that asked is gone before the answer with the next cookie.
+    await page.reload();
+    await isSignedIn(page);
+    answered.resolve();
+    await until("the browser has the next cookie", async () => (await cookie()) !== before);
+    // Later than two renewals can cross: who still used the old one would look like a thief.
+    clock.skip(60_000);
+    await page.reload();
+    await isSignedIn(page);
   },
 );
 
