@@ -161,7 +161,7 @@ describe("the document of an app", () => {
     }
     const { tokens, store } = service().service;
     await store.projects.insert({ id: "p-else", name: "else", createdAt: Date.now() });
-    const expiresAt = Date.now() + 60_000;
+    const expiresAt = Date.now() + 3_600_000;
     const { token } = await tokens.issue({ projectId: "p-else", name: "x", role: "run", expiresAt });
     const answer = await ask("app", { token });
     expect([answer.status, answer.json.code]).toEqual([403, "forbidden"]);

@@ -26,7 +26,7 @@ type Fault = { readonly code: string; readonly change: Partial<Call> };
 async function faults(): Promise<Fault[]> {
   const { tokens, store } = service().service;
   await store.projects.insert({ id: "p-theirs", name: "theirs", createdAt: 1 });
-  const expiresAt = Date.now() + 60_000;
+  const expiresAt = Date.now() + 3_600_000;
   const theirs = await tokens.issue({ projectId: "p-theirs", name: "x", role: "admin", expiresAt });
   return [
     { code: "not_found", change: { root: "v3" } },

@@ -180,8 +180,8 @@ verifies("errors.no-input", "what a caller sent comes back escaped or not at all
 });
 
 verifies(
-  "errors.no-stack",
-  "a fault of the service itself is 500 internal and tells nothing of it",
+  ["errors.no-stack", "health.readyz"],
+  "a service whose database does not answer is not ready, and lives; what it answers is 500 internal and tells nothing of it",
   async () => {
     const broken = await testService({ app: { main: "def run():\n    return 1\n" } });
     const { tokens, owner } = broken.service;
@@ -189,7 +189,7 @@ verifies(
       projectId: owner.projectId,
       name: "x",
       role: "run",
-      expiresAt: Date.now() + 60_000,
+      expiresAt: Date.now() + 3_600_000,
     });
     await broken.service.store.close();
     const answer = await broken.call("app", {}, { token });
@@ -200,5 +200,8 @@ verifies(
       ERRORS.internal.message,
     ]);
     expect(answer.text).not.toMatch(/closed|node:|\.ts|at /);
+    const { baseUrl } = broken.service;
+    expect((await fetch(`${baseUrl}/readyz`)).status).toBe(503);
+    expect((await fetch(`${baseUrl}/livez`)).status).toBe(200);
   },
 );

@@ -47,11 +47,3 @@ verifies(
     await expect(fetch(`${apiUrl}/`)).rejects.toThrow("fetch failed");
   },
 );
-
-verifies("health.readyz", "a service whose database does not answer is not ready, and lives", async () => {
-  const test = await testService();
-  await test.service.store.close();
-  const { baseUrl } = test.service;
-  expect((await ask(`${baseUrl}/readyz`))[0]).toBe(503);
-  expect((await ask(`${baseUrl}/livez`))[0]).toBe(200);
-});

@@ -1,10 +1,8 @@
-import { mkdir, writeFile } from "node:fs/promises";
-import path from "node:path";
 import { describe, expect, test } from "vitest";
-import { createLog } from "../../../src/kit/log.ts";
 import { PROJECT_ID } from "../../../src/model/names.ts";
-import { startService } from "../../../src/main.ts";
+import { DeployClient } from "../../support/deploy-client.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { zipOf } from "../../support/zip.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -160,45 +158,19 @@ verifies(
   "app.name.within-project",
   "two projects may each have an app of one name, each is reached",
   async () => {
-    const { settings, directory } = service();
-    const { service: first } = service();
-    const live = service().apps.get("app");
-    if (!live) throw new Error("the app is not there");
-    const bundleDir = path.join(directory, "second-bundle");
-    await mkdir(bundleDir);
-    await writeFile(path.join(bundleDir, "main.py"), 'def run():\n    return "the second"\n');
-    // Another installation on a copy of nothing: only the store knows how to make a second project today.
-    const dataDir = path.join(directory, "second");
-    const log = createLog("silent");
-    const options = { ...settings, dataDir };
-    const empty = await startService(options, { log });
-    const { store, tokens, owner } = empty;
+    const { store, tokens, owner, apiUrl, baseUrl } = service().service;
     await store.projects.insert({ id: "p-second", name: "second", createdAt: Date.now() });
-    const expiresAt = Date.now() + 60_000;
-    const { token } = await tokens.issue({ projectId: "p-second", name: "x", role: "run", expiresAt });
-    for (const [projectId, folder] of [
-      [owner.projectId, live.version.bundleDir],
-      ["p-second", bundleDir],
-    ] as const) {
-      const app = await store.apps.insertOrFind({ projectId, name: "app", createdAt: 1 });
-      const id = crypto.randomUUID();
-      const { config } = live.version;
-      await store.versions.insert({ id, appNumber: app.number, config, bundleDir: folder, createdAt: 1 });
-      await store.apps.setCurrentVersion({ appNumber: app.number, versionId: id, now: 1 });
-    }
-    await empty.stop();
-    const again = await startService(options, { log });
-    try {
-      const call = async (projectId: string, bearer: string) => {
-        const headers = { authorization: `Bearer ${bearer}` };
-        const url = `${again.apiUrl}/v4/${projectId}/app/run`;
-        return ((await (await fetch(url, { method: "POST", headers })).json()) as { result: string }).result;
-      };
-      expect(await call(owner.projectId, owner.token)).toBe(`run of ${owner.projectId}`);
-      expect(await call("p-second", token)).toBe("the second");
-    } finally {
-      await again.stop();
-    }
-    expect(first.owner.projectId).not.toBe(owner.projectId);
+    const expiresAt = Date.now() + 3_600_000;
+    const { token } = await tokens.issue({ projectId: "p-second", name: "x", role: "admin", expiresAt });
+    const client = new DeployClient({ baseUrl, projectId: "p-second", token }, "app");
+    const second = await zipOf({ "main.py": 'def run():\n    return "the second"\n' });
+    expect(await client.deploy(second)).toMatchObject({ status: "success" });
+    const call = async (projectId: string, bearer: string): Promise<string> => {
+      const headers = { authorization: `Bearer ${bearer}` };
+      const answer = await fetch(`${apiUrl}/v4/${projectId}/app/run`, { method: "POST", headers });
+      return ((await answer.json()) as { result: string }).result;
+    };
+    expect(await call(owner.projectId, owner.token)).toBe(`run of ${owner.projectId}`);
+    expect(await call("p-second", token)).toBe("the second");
   },
 );

@@ -19,7 +19,7 @@ async def run(name, wanted, messages):
     await ALL_HERE.wait()
     for number in range(messages):
         yield "%s %d" % (name, number)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
 `;
 
 const service = sharedService({
