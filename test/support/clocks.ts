@@ -157,6 +157,13 @@ export class SkippingClock implements Clock {
     await areSet(this.#timers, ms, count, this.#news);
   }
 
+  /** Goes forward as over a night's sleep of the machine: what repeats is done once, however often it was due. */
+  leap(ms: number): void {
+    this.#skippedMs += ms;
+    const due = [...this.#timers].filter(({ at }) => at <= this.monotonic());
+    for (const timer of due.toSorted((a, b) => a.at - b.at)) if (this.#timers.has(timer)) timer.run();
+  }
+
   #timer(ms: number, repeats: boolean, act: () => void): Timer {
     let timeout: NodeJS.Timeout | undefined;
     let isCancelled = false;
@@ -164,6 +171,7 @@ export class SkippingClock implements Clock {
       at: 0,
       ms,
       run: (): void => {
+        clearTimeout(timeout);
         if (repeats) arm();
         else this.#timers.delete(entry);
         act();

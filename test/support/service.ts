@@ -65,6 +65,13 @@ export class TestService {
     return live;
   }
 
+  /** Deploys an app under a name of its own, beside those of other tests; gives that name. */
+  async own(app: TestApp): Promise<string> {
+    const name = `own-${this.apps.size}`;
+    await this.deploy(name, app);
+    return name;
+  }
+
   /** The path of an app's function on the gateway. */
   url(app: string, functionName = "run"): string {
     return `${this.service.apiUrl}/v4/${this.service.owner.projectId}/${app}/${functionName}`;

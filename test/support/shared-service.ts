@@ -11,10 +11,15 @@ import { assertNothingLeft } from "./leak-check.ts";
 import { TestService, told } from "./service.ts";
 import type { TestApp, TestServiceOptions } from "./service.ts";
 
-/** One service for all tests of a file that leave nothing behind in it; the answer gives it once it is up. */
+type Flags = Record<string, unknown>;
+
+/**
+ * One service for all tests of a file that leave nothing behind in it; the answer gives it once it is up. To start
+ * one takes more of a processor than most tests do: where a test wants an app alone, `own` gives it one.
+ */
 export function sharedService(
   apps: Record<string, TestApp> = {},
-  flags: Record<string, unknown> = {},
+  flags: Flags | (() => Promise<Flags>) = {},
   options: TestServiceOptions = {},
 ): () => TestService {
   let shared: TestService | undefined;
@@ -22,8 +27,9 @@ export function sharedService(
   beforeAll(async () => {
     const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
     const logs: AppLogLine[] = [];
+    const given = typeof flags === "function" ? await flags() : flags;
     const { settings } = readSettings({
-      flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...flags },
+      flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...given },
       env: {},
     });
     const tail = new Tail();

@@ -2,12 +2,12 @@ import { request } from "node:http";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { describe, expect } from "vitest";
-import type { Answer } from "../../support/service.ts";
+import type { Answer, TestService } from "../../support/service.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
-import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo, look, recordOf, submit } from "./site.ts";
+import { ASYNC, AcceptGate, MAIN, ONE, ended, ledger, letGo, look, recordOf, submit } from "./site.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -25,11 +25,16 @@ def length(text):
     return len(text)
 `;
 
-const service = sharedService({
-  app: { main: MAIN, toml: ONE },
-  takes: { main: TAKES, toml: ONE },
-  lenient: { main: TAKES, toml: `${ONE}[deployment]\nextra_params = "ignore"\n` },
-});
+const gate = new AcceptGate();
+const service = sharedService(
+  {
+    app: { main: MAIN, toml: ONE },
+    takes: { main: TAKES, toml: ONE },
+    lenient: { main: TAKES, toml: `${ONE}[deployment]\nextra_params = "ignore"\n` },
+  },
+  {},
+  { aroundStore: gate.aroundStore },
+);
 
 const told = ({ status, json }: Answer): unknown[] => [status, json.code, json.details];
 
@@ -54,10 +59,11 @@ describe("the 202", () => {
   );
 
   verifies("async.location", "names the public address where one is set", async () => {
-    const apiPort = await freePort();
-    const publicApiUrl = `http://localhost:${apiPort}`;
-    const test = await testService({ app: { main: MAIN } }, { apiPort, publicApiUrl });
-    const { owner } = test.service;
+    const publicApiUrl = "https://apps.example/millrace";
+    const { service: started, apiPort } = await onFreePort((port) =>
+      testService({ app: { main: MAIN } }, { apiPort: port, publicApiUrl }),
+    );
+    const { owner } = started.service;
     const path = `v4/${owner.projectId}/app`;
     const answer = await fetch(`http://127.0.0.1:${apiPort}/${path}/run?async=true`, {
       method: "POST",
@@ -90,14 +96,15 @@ describe("the 202", () => {
     ["async.background", "async.no-response"],
     "comes while the function still runs, and nothing of the function's answer comes with it",
     async () => {
-      const test = await testService({ app: { main: MAIN, toml: ONE } });
-      const id = await submit(test, "app", { n: 7 }, { functionName: "hold" });
-      await until("it runs", async () => (await recordOf(test, "app", id)).status === "running");
+      const test = service();
+      const app = await test.own({ main: MAIN, toml: ONE });
+      const id = await submit(test, app, { n: 7 }, { functionName: "hold" });
+      await until("it runs", async () => (await recordOf(test, app, id)).status === "running");
       // It is handed over: its code begins a moment later.
-      await until("it has begun", () => ledger(test, "app").length > 0);
-      expect(ledger(test, "app")).toEqual(["7"]);
-      letGo(test, "app");
-      expect(await ended(test, "app", id)).toMatchObject({ status: "success", result: 7, async: true });
+      await until("it has begun", () => ledger(test, app).length > 0);
+      expect(ledger(test, app)).toEqual(["7"]);
+      letGo(test, app);
+      expect(await ended(test, app, id)).toMatchObject({ status: "success", result: 7, async: true });
     },
   );
 
@@ -105,26 +112,22 @@ describe("the 202", () => {
     const { promise: mayCommit, resolve: commit } = Promise.withResolvers<void>();
     const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
     let isCommitted = false;
-    const site = new Site({ app: { main: MAIN } });
-    const test = await site.start({
-      aroundStore: (store) => ({
-        ...store,
-        runs: {
-          ...store.runs,
-          accept: async (batch) => {
-            ask();
-            await mayCommit;
-            await store.runs.accept(batch);
-            isCommitted = true;
-          },
-        },
-      }),
-    });
-    const wasCommitted = submit(test, "app").then(() => isCommitted);
+    const test = service();
+    const app = await test.own({ main: MAIN, toml: ONE });
+    // The app is known: only its store is asked before the 202.
+    await test.call(app, { n: "first" });
+    gate.accept = async (write) => {
+      ask();
+      await mayCommit;
+      await write();
+      isCommitted = true;
+    };
+    const wasCommitted = submit(test, app).then(() => isCommitted);
     await asked;
+    gate.accept = null;
     // A whole other call goes by: the 202 would have had the time.
-    expect((await test.call("app", { n: "sync" })).status).toBe(200);
-    expect([isCommitted, ledger(test, "app")]).toEqual([false, ["sync"]]);
+    expect((await test.call(app, { n: "sync" })).status).toBe(200);
+    expect([isCommitted, ledger(test, app)]).toEqual([false, ["first", "sync"]]);
     commit();
     expect(await wasCommitted).toBe(true);
   });
@@ -163,12 +166,13 @@ describe("arguments", () => {
   });
 
   verifies("run.body.async-422", "of an app that never ran are refused too", async () => {
-    const test = await testService({ cold: { main: TAKES } });
-    expect(test.apps.get("cold")?.pool.functions).toBe(null);
-    expect((await test.call("cold", {}, ASYNC)).status).toBe(422);
-    expect((await test.call("cold", { a: 1 }, { ...ASYNC, functionName: "none" })).status).toBe(404);
-    const id = await submit(test, "cold", { a: 1 });
-    expect(await ended(test, "cold", id)).toMatchObject({ status: "success", result: [1, 2] });
+    const test = service();
+    const cold = await test.own({ main: TAKES });
+    expect(test.apps.get(cold)?.pool.functions).toBe(null);
+    expect((await test.call(cold, {}, ASYNC)).status).toBe(422);
+    expect((await test.call(cold, { a: 1 }, { ...ASYNC, functionName: "none" })).status).toBe(404);
+    const id = await submit(test, cold, { a: 1 });
+    expect(await ended(test, cold, id)).toMatchObject({ status: "success", result: [1, 2] });
   });
 
   verifies("run.body.async-422", "are taken as the signature says", async () => {
@@ -196,10 +200,19 @@ describe("arguments", () => {
   });
 });
 
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+/** Starts a service on a port that was free a moment ago; on the next one, if somebody else has taken it since. */
+async function onFreePort(
+  start: (port: number) => Promise<TestService>,
+): Promise<{ service: TestService; apiPort: number }> {
+  for (;;) {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port: apiPort } = server.address() as AddressInfo;
+    await new Promise((resolve) => server.close(resolve));
+    try {
+      return { service: await start(apiPort), apiPort };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    }
+  }
 }

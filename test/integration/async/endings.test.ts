@@ -1,6 +1,6 @@
-import { writeFileSync } from "node:fs";
-import { describe, expect, test, vi } from "vitest";
-import { testService } from "../../support/service.ts";
+import { rmSync, writeFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -29,15 +29,22 @@ def run():
     return "too early"
 `;
 
-const TWELVE_HOURS_MS = 12 * 3600 * 1000;
+const MINUTE_MS = 60_000;
+const TWELVE_HOURS_MS = 12 * 60 * MINUTE_MS;
+/** An idle replica stays so long, unless the app says otherwise. */
+const COOLDOWN_MS = 30_000;
 
-const service = sharedService({
-  app: { main: MAIN, toml: ONE },
-  once: { main: MAIN, toml: attempts(1) },
-  twice: { main: MAIN, toml: ONE },
-  thrice: { main: MAIN, toml: attempts(3) },
-  brief: { main: MAIN, toml: `${ONE}response_grace_period = 1\n` },
-});
+const clock = new SkippingClock();
+const service = sharedService(
+  {
+    app: { main: MAIN, toml: ONE },
+    once: { main: MAIN, toml: attempts(1) },
+    twice: { main: MAIN, toml: ONE },
+    thrice: { main: MAIN, toml: attempts(3) },
+  },
+  {},
+  { clock },
+);
 
 describe("a run's state mirrors its call", () => {
   verifies(
@@ -70,21 +77,22 @@ describe("a run's state mirrors its call", () => {
   });
 
   verifies("async.mirrors", "statusCode is null until the end, and what is final stays", async () => {
-    const test = await testService({ app: { main: MAIN, toml: ONE } });
-    const running = await submit(test, "app", { n: 1 }, { functionName: "hold" });
-    const queued = await submit(test, "app", { n: 2 }, { functionName: "hold" });
-    await until("one runs", async () => (await recordOf(test, "app", running)).status === "running");
+    const test = service();
+    const app = await test.own({ main: MAIN, toml: ONE });
+    const running = await submit(test, app, { n: 1 }, { functionName: "hold" });
+    const queued = await submit(test, app, { n: 2 }, { functionName: "hold" });
+    await until("one runs", async () => (await recordOf(test, app, running)).status === "running");
     const unfinished = { statusCode: null, completedAt: null, async: true, error: null };
-    expect(await recordOf(test, "app", running)).toMatchObject({ status: "running", ...unfinished });
-    expect(await recordOf(test, "app", queued)).toMatchObject({ status: "queued", ...unfinished });
-    expect(await recordOf(test, "app", queued)).not.toHaveProperty("result");
-    const early = await look(test, "app", queued, "/result");
+    expect(await recordOf(test, app, running)).toMatchObject({ status: "running", ...unfinished });
+    expect(await recordOf(test, app, queued)).toMatchObject({ status: "queued", ...unfinished });
+    expect(await recordOf(test, app, queued)).not.toHaveProperty("result");
+    const early = await look(test, app, queued, "/result");
     expect([early.status, early.headers.get("retry-after")]).toEqual([202, "1"]);
-    letGo(test, "app");
-    const record = await ended(test, "app", running);
+    letGo(test, app);
+    const record = await ended(test, app, running);
     expect(record).toMatchObject({ status: "success", statusCode: 200, result: 1, attempt: 1 });
-    expect((await ended(test, "app", queued)).startedAt).not.toBe(null);
-    expect(await recordOf(test, "app", running)).toEqual(record);
+    expect((await ended(test, app, queued)).startedAt).not.toBe(null);
+    expect(await recordOf(test, app, running)).toEqual(record);
   });
 });
 
@@ -108,62 +116,56 @@ describe("a replica that dies under a run", () => {
 
   verifies("async.replica-death", "does not matter to a run whose next attempt goes well", async () => {
     const main = `${MAIN}\ndef flaky():\n    note("x")\n    if len(open("ledger").readlines()) == 1:\n        os._exit(1)\n    return "well"\n`;
-    const test = await testService({ app: { main, toml: ONE } });
-    const id = await submit(test, "app", {}, { functionName: "flaky" });
-    expect(await ended(test, "app", id)).toMatchObject({ status: "success", attempt: 2, result: "well" });
+    const app = await service().own({ main, toml: ONE });
+    const id = await submit(service(), app, {}, { functionName: "flaky" });
+    expect(await ended(service(), app, id)).toMatchObject({ status: "success", attempt: 2, result: "well" });
   });
 });
 
-verifies("async.time-limit", "a run past response_grace_period is failure 504", async () => {
-  const id = await submit(service(), "brief", {}, { functionName: "hold" });
-  expect(await ended(service(), "brief", id)).toMatchObject({
-    status: "failure",
-    statusCode: 504,
-    attempt: 1,
-    error: { code: "timed_out" },
-  });
-  expect(ledger(service(), "brief")).toEqual(["0"]);
-  const next = await submit(service(), "brief", { n: 1 });
-  expect((await ended(service(), "brief", next)).status).toBe("success");
-});
-
-verifies("async.time-limit.max", "a run may take 12 hours, and not a second more", async () => {
-  const toml = '[scaling]\nmax_replicas = 1\nreplica_concurrency = 2\nresponse_grace_period = "12h"\n';
-  const test = await testService({ app: { main: MAIN, toml } });
-  const id = await submit(test, "app", {}, { functionName: "hold" });
-  await until("it runs", () => ledger(test, "app").length === 1);
-  const now = performance.now.bind(performance);
-  const clock = vi.spyOn(performance, "now");
-  try {
-    clock.mockImplementation(() => now() + TWELVE_HOURS_MS - 60_000);
-    // Calls by themselves, of the same replica: the pool looks at the time meanwhile.
-    for (let n = 0; n < 5; n++) expect((await test.call("app")).status).toBe(200);
-    expect(await recordOf(test, "app", id)).toMatchObject({ status: "running" });
-    clock.mockImplementation(() => now() + TWELVE_HOURS_MS);
-    expect(await ended(test, "app", id)).toMatchObject({ statusCode: 504, error: { code: "timed_out" } });
-  } finally {
-    clock.mockRestore();
-    letGo(test, "app");
-  }
-});
+verifies(
+  ["async.time-limit", "async.time-limit.max"],
+  "a run may take response_grace_period, 12 hours at most; past it it is failure 504, and the app goes on",
+  async () => {
+    const test = service();
+    const app = await test.own({ main: MAIN, toml: `${ONE}response_grace_period = "12h"\n` });
+    const id = await submit(test, app, {}, { functionName: "hold" });
+    await until("it runs", () => ledger(test, app).length === 1);
+    clock.leap(TWELVE_HOURS_MS - MINUTE_MS);
+    expect(await recordOf(test, app, id)).toMatchObject({ status: "running" });
+    clock.leap(MINUTE_MS);
+    expect(await ended(test, app, id)).toMatchObject({
+      status: "failure",
+      statusCode: 504,
+      attempt: 1,
+      error: { code: "timed_out" },
+    });
+    expect(ledger(test, app)).toEqual(["0"]);
+    const next = await submit(test, app, { n: 1 });
+    expect((await ended(test, app, next)).status).toBe("success");
+  },
+);
 
 test("an app that cannot start makes its runs failures 503, and runs again when it can", async () => {
-  const toml = `${ONE}cooldown = 0\n[deployment]\nfork = "never"\n`;
-  const test = await testService({ app: { main: FAILING, toml } });
-  await ended(test, "app", await submit(test, "app"));
-  await until("the app is at zero", () => test.ready("app") === 0);
-  writeFileSync(bundleFile(test, "app", "broken"), "");
-  expect(await ended(test, "app", await submit(test, "app"))).toMatchObject({
+  const test = service();
+  const app = await test.own({ main: FAILING, toml: `${ONE}[deployment]\nfork = "never"\n` });
+  await ended(test, app, await submit(test, app));
+  clock.skip(COOLDOWN_MS);
+  await until("the app is at zero", () => test.apps.get(app)?.pool.replicas.size === 0);
+  writeFileSync(bundleFile(test, app, "broken"), "");
+  expect(await ended(test, app, await submit(test, app))).toMatchObject({
     status: "failure",
     statusCode: 503,
     attempt: 1,
     error: { code: "app_not_ready", message: expect.stringContaining("no model file") },
   });
+  rmSync(bundleFile(test, app, "broken"));
+  clock.skip(MINUTE_MS); // Longer than any wait for the next try.
+  expect((await ended(test, app, await submit(test, app))).status).toBe("success");
 });
 
 test("an app that never ran and cannot start is told to the caller at once", async () => {
-  const test = await testService({ app: { main: "raise RuntimeError('no model file')" } });
-  const answer = await test.call("app", {}, ASYNC);
+  const app = await service().own({ main: "raise RuntimeError('no model file')" });
+  const answer = await service().call(app, {}, ASYNC);
   expect([answer.status, answer.json.code]).toEqual([503, "app_not_ready"]);
 });
 
@@ -171,9 +173,10 @@ verifies(
   "async.must-finish",
   "a function that returns while its work goes on has its replica's termination begin",
   async () => {
-    const test = await testService({ app: { main: LEAVING, toml: `${ONE}cooldown = 0\n` } });
-    const id = await submit(test, "app");
-    expect((await ended(test, "app", id)).result).toBe("too early");
-    await until("the replica is gone", () => test.apps.get("app")?.pool.replicas.size === 0);
+    const test = service();
+    const app = await test.own({ main: LEAVING, toml: `${ONE}cooldown = 0\n` });
+    const id = await submit(test, app);
+    expect((await ended(test, app, id)).result).toBe("too early");
+    await until("the replica is gone", () => test.apps.get(app)?.pool.replicas.size === 0);
   },
 );

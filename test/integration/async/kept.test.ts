@@ -1,9 +1,10 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestService } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { MAIN, ONE, Site, cancel, ended, ledger, letGo, look, submit } from "./site.ts";
+import { MAIN, ONE, cancel, ended, ledger, letGo, look, submit } from "./site.ts";
 
 const databases = testDatabases();
 const keeping = (what: string): { main: string; toml: string } => ({
@@ -20,14 +21,25 @@ async function stored({ service, apps }: TestService, app: string, id: string): 
   return bytes.map((length) => length > 0);
 }
 
-for (const kind of DATABASE_KINDS) {
+const APPS = {
+  all: keeping("all"),
+  async: keeping("async"),
+  none: keeping("none"),
+  cancelled: keeping("none"),
+  app: { main: "def run(text, times=1):\n    return text * times\n", toml: ONE },
+};
+
+describe.for(DATABASE_KINDS)("on %s", (kind) => {
+  const service = sharedService(APPS, async () => {
+    const { databaseUrl } = await databases.fresh(kind);
+    return databaseUrl === null ? {} : { databaseUrl };
+  });
+
   verifies(
     "kept.record-payloads",
-    `"all" and "async" keep an async run's input and result, "none" nothing of it after its end: ${kind}`,
+    '"all" and "async" keep an async run\'s input and result, "none" nothing of it after its end',
     async () => {
-      const { databaseUrl } = await databases.fresh(kind);
-      const site = new Site({ all: keeping("all"), async: keeping("async"), none: keeping("none") });
-      const test = await site.start({ flags: databaseUrl === null ? {} : { databaseUrl } });
+      const test = service();
       for (const app of ["all", "async", "none"]) {
         const isKept = app !== "none";
         const plain = await submit(test, app, { n: "secret" });
@@ -48,47 +60,45 @@ for (const kind of DATABASE_KINDS) {
       }
     },
   );
-}
 
-test('with "none" a run\'s input is there for a second attempt, and gone after it', async () => {
-  const test = await new Site({ none: keeping("none") }).start();
-  const id = await submit(test, "none", { n: "secret" }, { functionName: "die" });
-  expect(await ended(test, "none", id)).toMatchObject({ status: "failure", attempt: 2 });
-  expect(ledger(test, "none")).toEqual(["secret", "secret"]);
-  expect(await stored(test, "none", id)).toEqual([false, false, false]);
+  test('with "none" a run\'s input is there for a second attempt, and gone after it', async () => {
+    const id = await submit(service(), "none", { n: "dying" }, { functionName: "die" });
+    expect(await ended(service(), "none", id)).toMatchObject({ status: "failure", attempt: 2 });
+    expect(ledger(service(), "none").slice(-2)).toEqual(["dying", "dying"]);
+    expect(await stored(service(), "none", id)).toEqual([false, false, false]);
+  });
+
+  test('with "none" nothing is kept of runs that were cancelled, or had a key', async () => {
+    const test = service();
+    const app = "cancelled";
+    const running = await submit(test, app, { n: "running" }, { functionName: "hold" });
+    await until("it runs", () => ledger(test, app).length === 1);
+    const queued: string[] = [];
+    for (let n = 0; n < 3; n++) queued.push(await submit(test, app, { n: "queued" }));
+    for (const id of [...queued, running]) expect((await cancel(test, app, id)).status).toBe(202);
+    letGo(test, app);
+    const answer = await test.call(app, { n: "keyed" }, { headers: { "idempotency-key": "k" } });
+    const keyed = answer.headers.get("x-request-id") ?? "";
+    for (const id of [running, ...queued, keyed]) {
+      await ended(test, app, id);
+      expect(await stored(test, app, id)).toEqual([false, false, false]);
+    }
+  });
+
+  verifies(
+    "kept.sync-payloads",
+    "of a sync run up to 64 KiB of input and of result each are kept",
+    async () => {
+      const kept = async (body: { text: string; times?: number }): Promise<unknown[]> => {
+        const id = (await service().call("app", body)).headers.get("x-request-id") ?? "";
+        await service().service.settle();
+        return (await stored(service(), "app", id)).slice(0, 2);
+      };
+      const most = 64 * 1024;
+      const inputOf = (bytes: number): string => "x".repeat(bytes - '{"text":"","times":0}'.length);
+      expect(await kept({ text: inputOf(most), times: 0 })).toEqual([true, true]);
+      expect(await kept({ text: inputOf(most + 1), times: 0 })).toEqual([false, true]);
+      expect(await kept({ text: "x", times: most })).toEqual([true, false]);
+    },
+  );
 });
-
-test('with "none" nothing is kept of runs that were cancelled, or had a key', async () => {
-  const test = await new Site({ none: keeping("none") }).start();
-  const running = await submit(test, "none", { n: "running" }, { functionName: "hold" });
-  await until("it runs", () => ledger(test, "none").length === 1);
-  const queued: string[] = [];
-  for (let n = 0; n < 3; n++) queued.push(await submit(test, "none", { n: "queued" }));
-  for (const id of [...queued, running]) expect((await cancel(test, "none", id)).status).toBe(202);
-  letGo(test, "none");
-  const answer = await test.call("none", { n: "keyed" }, { headers: { "idempotency-key": "k" } });
-  const keyed = answer.headers.get("x-request-id") ?? "";
-  for (const id of [running, ...queued, keyed]) {
-    await ended(test, "none", id);
-    expect(await stored(test, "none", id)).toEqual([false, false, false]);
-  }
-});
-
-verifies(
-  "kept.sync-payloads",
-  "of a sync run up to 64 KiB of input and of result each are kept",
-  async () => {
-    const main = "def run(text, times=1):\n    return text * times\n";
-    const test = await new Site({ app: { main, toml: ONE } }).start();
-    const kept = async (body: { text: string; times?: number }): Promise<unknown[]> => {
-      const id = (await test.call("app", body)).headers.get("x-request-id") ?? "";
-      await test.service.settle();
-      return (await stored(test, "app", id)).slice(0, 2);
-    };
-    const most = 64 * 1024;
-    const inputOf = (bytes: number): string => "x".repeat(bytes - '{"text":"","times":0}'.length);
-    expect(await kept({ text: inputOf(most), times: 0 })).toEqual([true, true]);
-    expect(await kept({ text: inputOf(most + 1), times: 0 })).toEqual([false, true]);
-    expect(await kept({ text: "x", times: most })).toEqual([true, false]);
-  },
-);

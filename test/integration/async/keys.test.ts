@@ -1,6 +1,5 @@
 import { describe, expect } from "vitest";
-import type { Answer, CallOptions, TestService } from "../../support/service.ts";
-import { testService } from "../../support/service.ts";
+import type { Answer, CallOptions } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -17,9 +16,12 @@ const service = sharedService({
 async function keyed(
   key: string,
   body: unknown,
-  { on = service(), app: name = "app", ...options }: CallOptions & { on?: TestService; app?: string } = {},
+  { app: name = "app", ...options }: CallOptions & { app?: string } = {},
 ): Promise<Answer> {
-  return await on.call(name, body, { ...options, headers: { "idempotency-key": key, ...options.headers } });
+  return await service().call(name, body, {
+    ...options,
+    headers: { "idempotency-key": key, ...options.headers },
+  });
 }
 
 const told = ({ status, json, headers }: Answer): unknown[] => [
@@ -65,21 +67,26 @@ describe("the same key and call", () => {
   });
 
   verifies("idempotency.unfinished", "of a run or a stream under way is 409", async () => {
-    const test = await testService({ app });
-    const held = keyed("hold", {}, { on: test, functionName: "hold" });
-    await until("it runs", () => ledger(test, "app").length === 1);
-    const again = await keyed("hold", {}, { on: test, functionName: "hold" });
+    const test = service();
+    const name = await test.own(app);
+    const held = keyed("hold", {}, { app: name, functionName: "hold" });
+    await until("it runs", () => ledger(test, name).length === 1);
+    const again = await keyed("hold", {}, { app: name, functionName: "hold" });
     expect(told(again)).toEqual([409, "run_unfinished", null]);
-    letGo(test, "app");
+    letGo(test, name);
     expect(again.headers.get("x-request-id")).toBe((await held).headers.get("x-request-id"));
     const leaving = new AbortController();
-    const stream = keyed("tick", {}, { on: test, functionName: "tick", signal: leaving.signal });
-    const isUnderWay = async (): Promise<boolean> =>
-      (await keyed("tick", {}, { on: test, functionName: "tick" })).status === 409;
-    await until("the stream is under way", isUnderWay);
+    const tick = { app: name, functionName: "tick" };
+    const stream = keyed("tick", {}, { ...tick, signal: leaving.signal });
+    const { app: deployed } = test.apps.get(name)!;
+    await until("the stream is known", async () => {
+      const runs = await test.service.store.runs.list({ appNumber: deployed.number, limit: 10 });
+      return runs.some(({ functionName }) => functionName === "tick");
+    });
+    expect(told(await keyed("tick", {}, tick))).toEqual([409, "run_unfinished", null]);
     leaving.abort();
     await stream.catch(() => undefined);
-    await until("the stream is closed", () => ledger(test, "app").includes("closed"));
+    await until("the stream is closed", () => ledger(test, name).includes("closed"));
   });
 
   verifies("idempotency.async", "of an async run is the same 202, before and after its end", async () => {

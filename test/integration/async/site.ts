@@ -6,12 +6,14 @@ import { readSettings } from "../../../src/config/settings.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import type { Service, ServiceOptions } from "../../../src/main.ts";
+import type { Store } from "../../../src/store/store.ts";
 import type { RunRecord } from "../../../src/model/run-record.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
-import { TestService } from "../../support/service.ts";
+import { Tail, explains } from "../../support/explain.ts";
+import { TestService, told } from "../../support/service.ts";
 import type { Answer, CallOptions, TestApp } from "../../support/service.ts";
 
-export type SiteOptions = Pick<ServiceOptions, "aroundStore"> & {
+export type SiteOptions = Pick<ServiceOptions, "aroundStore" | "clock"> & {
   readonly flags?: Record<string, unknown>;
 };
 
@@ -32,13 +34,15 @@ export class Site {
   }
 
   /** Starts a service; an app that stands there already stays as it is. */
-  async start({ flags = {}, aroundStore }: SiteOptions = {}): Promise<TestService> {
+  async start({ flags = {}, ...options }: SiteOptions = {}): Promise<TestService> {
     const { settings } = readSettings({
       flags: { dataDir: this.dataDir, apiPort: 0, basePort: 0, ...flags },
       env: {},
     });
-    const log = createLog(process.env["TEST_LOG"] ?? "silent");
-    const service = await startService(settings, { log, ...(aroundStore && { aroundStore }) });
+    const tail = new Tail();
+    const log = createLog("info", tail);
+    onTestFinished(explains(() => told(tail, [])));
+    const service = await startService(settings, { ...options, log });
     this.#running = service;
     const test = new TestService(service, settings, this.directory, []);
     for (const [name, app] of Object.entries(this.#apps)) await test.deploy(name, app);
@@ -56,6 +60,22 @@ export async function submit(
   const answer = await on.call(app, body, { ...options, ...ASYNC });
   expect([answer.status, answer.text]).toEqual([202, expect.stringContaining("run_id")]);
   return answer.json.run_id;
+}
+
+/** Stands in the way of accepting runs while a test wants it to. */
+export class AcceptGate {
+  /** Comes between the service and its store: calls the given write, or does not. */
+  accept: ((write: () => Promise<void>) => Promise<void>) | null = null;
+  readonly aroundStore = (store: Store): Store => ({
+    ...store,
+    runs: {
+      ...store.runs,
+      accept: async (batch) => {
+        const write = () => store.runs.accept(batch);
+        await (this.accept ? this.accept(write) : write());
+      },
+    },
+  });
 }
 
 /** Looks at a run from outside: `view` is "", "/result", "/input" or "/events". */
