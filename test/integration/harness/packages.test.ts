@@ -1,11 +1,13 @@
-import { expect } from "vitest";
+import { beforeAll, expect } from "vitest";
 import { parentOf } from "../../support/process-tree.ts";
-import { pythonWithPackages, skipWithoutPackages } from "../../support/pythons.ts";
-import { testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { pythonWith, skipWithoutPackages } from "../../support/pythons.ts";
+import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 
-const python = pythonWithPackages();
+let python: string | null = null;
+beforeAll(async () => {
+  python = await pythonWith("numpy", "pydantic");
+});
 
 const MODELS = `
 import datetime
@@ -53,23 +55,34 @@ def run():
     return {"pid": os.getpid(), "drawn": drawn, "seeded": float(SEEDED.random())}
 `;
 
-function serve(apps: Record<string, { main: string; toml?: string }>): Promise<TestService> {
-  return testService(apps, { python });
-}
+const service = sharedService(
+  {
+    models: { main: MODELS },
+    arrays: { main: ARRAYS },
+    draws: {
+      main: DRAWS,
+      toml: '[scaling]\nmin_replicas = 4\nmax_replicas = 4\nload_balancing_algorithm = "round-robin"\n',
+    },
+  },
+  {
+    // Known when it starts.
+    get python() {
+      return python ?? "python3";
+    },
+  },
+);
 
 verifies("run.sync.convert.pydantic", "pydantic models become objects, however deep", async (context) => {
   skipWithoutPackages(context, python);
-  const service = await serve({ models: { main: MODELS } });
   const part = { when: "2026-01-02T00:00:00", note: null };
-  expect((await service.call("models")).json).toMatchObject({
+  expect((await service().call("models")).json).toMatchObject({
     result: { model: { parts: [part] }, list: [part] },
   });
 });
 
 verifies("run.sync.convert.numpy", "numpy scalars and arrays become numbers and lists", async (context) => {
   skipWithoutPackages(context, python);
-  const service = await serve({ arrays: { main: ARRAYS } });
-  const call = (kind: string) => service.call("arrays", { kind });
+  const call = (kind: string) => service().call("arrays", { kind });
   expect((await call("scalars")).text).toContain('"result":[9007199254740993,0.5,true,255,"t"]');
   expect((await call("arrays")).json).toMatchObject({
     result: {
@@ -98,11 +111,9 @@ verifies(
   "replicas forked from an app that imports numpy draw different random numbers, and seeded ones the same",
   async (context) => {
     skipWithoutPackages(context, python);
-    const toml = '[scaling]\nmin_replicas = 4\nmax_replicas = 4\nload_balancing_algorithm = "round-robin"\n';
-    const service = await serve({ draws: { main: DRAWS, toml } });
     const seen = new Map<number, { drawn: number[]; seeded: number }>();
     while (seen.size < 4) {
-      const { pid, drawn, seeded } = (await service.call("draws")).json.result;
+      const { pid, drawn, seeded } = (await service().call("draws")).json.result;
       if (!seen.has(pid)) seen.set(pid, { drawn, seeded });
     }
     const replicas = [...seen.values()];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { read, schemaOf } from "../../support/harness-signatures.ts";
 import type { Schema, Told } from "../../support/harness-signatures.ts";
-import { findPythons, pythonWithPackages, skipWithoutPackages } from "../../support/pythons.ts";
+import { findPythons, pythonWith, skipWithoutPackages } from "../../support/pythons.ts";
 
 const TYPES = `
 import collections, dataclasses, datetime, enum, uuid
@@ -261,10 +261,10 @@ def tree(x: Tree): pass
 def same_name(x: Union[Order, Second]): pass
 `;
 
-test("a pydantic model describes itself", (context) => {
-  const python = pythonWithPackages();
+test("a pydantic model describes itself", async (context) => {
+  const python = await pythonWith("pydantic");
   skipWithoutPackages(context, python);
-  const told = read(python ?? "", MODELS);
+  const told = read(python, MODELS);
   const [order, many, n] = told.get("run")?.parameters ?? [];
   const expected = {
     Order: {
@@ -292,4 +292,4 @@ test("a pydantic model describes itself", (context) => {
       "Second.Sub": { properties: { other: { type: "integer" } } },
     },
   });
-}); // The packages may have to be installed first.
+});

@@ -6,6 +6,7 @@ import { METRICS } from "../../../src/management/metric-table.ts";
 import type { Metric } from "../../../src/management/metric-table.ts";
 import { parseExposition } from "../../support/exposition.ts";
 import type { Exposition } from "../../support/exposition.ts";
+import { sharedService } from "../../support/shared-service.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
@@ -50,8 +51,18 @@ function valueOf({ samples }: Exposition, name: string, labels: Record<string, s
   return found[0]!.value;
 }
 
+const shared = sharedService(
+  {
+    app: { main: APP, toml: ONE_REPLICA },
+    idle: { main: APP },
+    queue: { main: APP, toml: ONE_REPLICA },
+    hooked: { main: APP },
+  },
+  { webhookAllow: "127.0.0.0/8" },
+);
+
 verifies("operations.metrics", "runs, replicas and starts are counted by app and state", async () => {
-  const test = await testService({ app: { main: APP, toml: ONE_REPLICA }, idle: { main: APP } });
+  const test = shared();
   for (let i = 0; i < 3; i++) await test.call("app");
   await test.call("app", {}, { functionName: "fail" });
   expect((await test.call("app", {}, { functionName: "die" })).status).toBe(502);
@@ -78,15 +89,15 @@ verifies("operations.metrics", "runs, replicas and starts are counted by app and
 });
 
 verifies("operations.metrics", "what waits is shown with its age, and gone when it is over", async () => {
-  const test = await testService({ app: { main: APP, toml: ONE_REPLICA } });
+  const test = shared();
   const dir = test.directory;
-  const running = test.call("app", { dir }, { functionName: "gated" });
+  const running = test.call("queue", { dir }, { functionName: "gated" });
   await until("it runs", () => existsSync(path.join(dir, "begun")));
-  const waiting = test.call("app");
+  const waiting = test.call("queue");
   const accepted = await Promise.all(
-    Array.from({ length: 5 }, () => test.call("app", {}, { suffix: "?async=true" })),
+    Array.from({ length: 5 }, () => test.call("queue", {}, { suffix: "?async=true" })),
   );
-  const app = { project: test.service.owner.projectId, app: "app" };
+  const app = { project: test.service.owner.projectId, app: "queue" };
   let found = await scrape(test);
   await until("a caller waits for a moment", async () => {
     found = await scrape(test);
@@ -99,7 +110,7 @@ verifies("operations.metrics", "what waits is shown with its age, and gone when 
   expect(valueOf(found, "millrace_async_oldest_seconds", app)).toBeGreaterThan(0);
 
   const first = accepted.at(-1)?.json.run_id as string;
-  expect((await test.ofRun("app", first, "cancel", { method: "POST" })).status).toBe(202);
+  expect((await test.ofRun("queue", first, "cancel", { method: "POST" })).status).toBe(202);
   await writeFile(path.join(dir, "open"), "");
   await Promise.all([running, waiting]);
   await until("all have ended", async () => {
@@ -113,11 +124,11 @@ verifies("operations.metrics", "what waits is shown with its age, and gone when 
 
 verifies("operations.metrics", "webhooks are counted by result, and what is pending has an age", async () => {
   const target = await WebhookTarget.open();
-  const test = await testService({ app: { main: APP } }, { webhookAllow: "127.0.0.0/8" });
+  const test = shared();
   const hook = (url: string) => `?webhookEndpoint=${encodeURIComponent(url)}`;
-  await test.call("app", {}, { suffix: hook(target.url) });
+  await test.call("hooked", {}, { suffix: hook(target.url) });
   // Nothing listens there.
-  await test.call("app", {}, { suffix: hook("http://127.0.0.1:9/") });
+  await test.call("hooked", {}, { suffix: hook("http://127.0.0.1:9/") });
   let found = await scrape(test);
   await until("both were tried, and one is done with", async () => {
     found = await scrape(test);
@@ -131,7 +142,7 @@ verifies("operations.metrics", "webhooks are counted by result, and what is pend
 });
 
 verifies("operations.metrics", "every sample is announced, with the labels of the table", async () => {
-  const test = await testService({ app: { main: APP } });
+  const test = shared();
   await test.call("app");
   const { types, samples } = await scrape(test);
   const table = Object.entries<Metric>(METRICS);
@@ -150,7 +161,7 @@ verifies(
   ["health.metrics", "health.verbose"],
   "on loopback without a public address both are open; else they take a token of the default project",
   async () => {
-    const open = await testService();
+    const open = shared();
     const ask = async (
       { service }: TestService,
       place: string,

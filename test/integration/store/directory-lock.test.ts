@@ -14,13 +14,13 @@ const HOLDER = `
   const { lockDirectory } = await import("${LOCK}");
   globalThis.lock = lockDirectory(process.argv[1]);
   process.stdout.write("held");
-  setInterval(() => {}, 1_000);
+  process.stdin.resume();
 `;
 
 /** A process that holds the directory until it is killed. */
 async function startHolder(dataDir: string) {
   const child = spawn(process.execPath, ["--input-type=module", "-e", HOLDER, dataDir], {
-    stdio: ["ignore", "pipe", "inherit"],
+    stdio: ["pipe", "pipe", "inherit"],
   });
   const exited = once(child, "exit");
   // Also when the test fails or runs out of time.

@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { uuidText } from "../../../src/kit/ids.ts";
 import type { Run } from "../../../src/model/run.ts";
 import type { EndedRun } from "../../../src/store/runs.ts";
-import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { openOneThreadStore } from "../../support/one-thread-store.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -27,7 +27,7 @@ function idAt(at: number): string {
 describe.each(DATABASE_KINDS)("retention on %s", (kind) => {
   let store: Store;
   beforeEach(async () => {
-    store = await openStore(await databases.fresh(kind));
+    store = await openOneThreadStore(await databases.fresh(kind));
   });
   afterEach(async () => {
     await store.close();

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -63,10 +63,17 @@ async function fill(store: Store): Promise<number[]> {
 }
 
 describe.each(DATABASE_KINDS)("figures of runs on %s", (kind) => {
-  test("runs of a span are counted by step, state and response time, for a project and for an app", async () => {
-    const store = await openStore(await databases.fresh(kind));
-    const [a = 0, b = 0] = await fill(store);
+  let store: Store;
+  let [a, b] = [0, 0];
+  beforeAll(async () => {
+    store = await openStore(await databases.fresh(kind));
+    [a = 0, b = 0] = await fill(store);
+  });
+  afterAll(async () => {
+    await store.close();
+  });
 
+  test("runs of a span are counted by step, state and response time, for a project and for an app", async () => {
     const { steps, total, sinceMs } = await store.runFigures.ofSpan(SPAN);
     expect(total.byState).toEqual({ queued: 2, running: 0, success: 2, failure: 2, cancelled: 1 });
     expect([total.cold, sinceMs]).toEqual([1, FROM_MS]);
@@ -90,12 +97,9 @@ describe.each(DATABASE_KINDS)("figures of runs on %s", (kind) => {
       { appNumber: a, runs: [2, 0, 1, 0, 0], failures: [0, 0, 1, 0, 0] },
       { appNumber: b, runs: [0, 0, 1, 1, 2], failures: [0, 0, 0, 1, 0] },
     ]);
-    await store.close();
   });
 
   test("the newest failures and the longest wait of a project or an app are found", async () => {
-    const store = await openStore(await databases.fresh(kind));
-    const [a = 0, b = 0] = await fill(store);
     const failures = await store.runFigures.lastFailures({ ...SPAN, limit: 10 });
     expect(failures.map(({ appNumber, errorMessage }) => [appNumber, errorMessage])).toEqual([
       [b, "late"],
@@ -106,16 +110,12 @@ describe.each(DATABASE_KINDS)("figures of runs on %s", (kind) => {
     expect(ofA).toEqual(failures.slice(1));
     expect(await store.runFigures.oldestQueuedAt(SPAN)).toBe(FROM_MS + 4 * MINUTE_MS);
     expect(await store.runFigures.oldestQueuedAt({ ...SPAN, appNumber: a })).toBeNull();
-    await store.close();
   });
 
   test("of more runs than may be looked at, the newest are counted", async () => {
-    const store = await openStore(await databases.fresh(kind));
-    await fill(store);
     const { total, sinceMs } = await store.runFigures.ofSpan({ ...SPAN, maxRuns: 4 });
     expect(Object.values(total.byState).reduce((sum, count) => sum + count)).toBeLessThanOrEqual(4);
     expect(total.byState.queued).toBe(2);
     expect(sinceMs).toBeGreaterThan(FROM_MS);
-    await store.close();
   });
 });

@@ -1,0 +1,118 @@
+import { describe, expect, test } from "vitest";
+import { readSources } from "../support/source-files.ts";
+import { brokenRules, needlessAllowances } from "../support/test-rules.ts";
+import type { Allowance } from "../support/test-rules.ts";
+
+/** Held to no rule: what is about figures and measures for minutes, and what quotes the faults it looks for. */
+const LEFT_OUT = ["test/scale/", "test/unit/test-rules.test.ts", "test/support/test-rules.ts"];
+
+/** Not yet held to them, by the beginning of their paths. */
+const NOT_YET: readonly string[] = [
+  ...[
+    "async",
+    "cli",
+    "clients",
+    "dashboard",
+    "deploys",
+    "docs",
+    "gateway",
+    "lifecycle",
+    "runs",
+    "webhooks",
+  ].map((folder) => `test/integration/${folder}/`),
+  ...["apps", "cli", "clients", "replicas", "runs"].map((folder) => `test/unit/${folder}/`),
+  "test/support/cancel-storm.ts",
+  "test/support/dashboard-site.ts",
+  "test/support/stream-reader.ts",
+];
+
+const ALLOWED: readonly Allowance[] = [
+  {
+    file: "test/support/until.ts",
+    rule: "sleep",
+    why: "the one wait for states that tell nobody of themselves: a row, a file, the end of a process",
+  },
+  { file: "test/support/clocks.ts", rule: "sleep", why: "a clock that skips time also lets it pass" },
+  { file: "test/support/clocks.ts", rule: "stopwatch", why: "it is a clock" },
+  { file: "test/support/clocked-service.ts", rule: "sleep", why: "a clock too, in a service's own process" },
+  { file: "test/support/clocked-service.ts", rule: "stopwatch", why: "it is a clock" },
+  {
+    file: "test/support/webhook-target.ts",
+    rule: "sleep",
+    why: "a target that drips its answer: no test waits for that",
+  },
+  { file: "test/support/webhook-target.ts", rule: "stopwatch", why: "tells when a request came" },
+  {
+    file: "test/integration/bench/load.test.ts",
+    rule: "sleep",
+    why: "a server that takes its time: the load generator is to measure it",
+  },
+  {
+    file: "test/integration/bench/load.test.ts",
+    rule: "stopwatch",
+    why: "the load generator's stopwatch is held against the server's own, over the same calls",
+  },
+  {
+    file: "test/integration/bench/async-dispatch.test.ts",
+    rule: "stopwatch",
+    why: "makes up the times that a run's result tells, for a stopwatch to read",
+  },
+  {
+    file: "test/integration/bench/stream-load.test.ts",
+    rule: "stopwatch",
+    why: "makes up the time that a message tells, for a stopwatch to read",
+  },
+];
+
+const files = new Map(
+  [...readSources(["test"], [".ts"])].filter(
+    ([file]) => ![...LEFT_OUT, ...NOT_YET].some((start) => file.startsWith(start)),
+  ),
+);
+
+describe("the tests as they stand", () => {
+  test("none is tried twice, sleeps, holds a stopwatch, has a deadline of its own or measures the process", () => {
+    expect(files.size).toBeGreaterThan(100);
+    expect(brokenRules(files, ALLOWED)).toEqual([]);
+  });
+
+  test("every allowance is made use of, and says why", () => {
+    expect(needlessAllowances(files, ALLOWED)).toEqual([]);
+    expect(ALLOWED.filter(({ why }) => why.length < 10)).toEqual([]);
+  });
+});
+
+describe("the rules find planted faults", () => {
+  test.each([
+    ["second-try", 'test("x", { retry: 1 }, fn);'],
+    ["sleep", "await new Promise((resolve) => setTimeout(resolve, 50));"],
+    ["sleep", 'import { setTimeout as pause } from "node:timers/promises";'],
+    ["sleep", "await sleep(100);"],
+    ["sleep", "const timer = setInterval(look, 10);"],
+    ["stopwatch", "const from = performance.now();"],
+    ["stopwatch", "const from = process.hrtime.bigint();"],
+    ["stopwatch", "expect(Date.now() - from).toBeLessThan(100);"],
+    ["deadline", "await fetch(url, { signal: AbortSignal.timeout(500) });"],
+    ["deadline", "  }, 120_000);"],
+    ["deadline", "  },\n  240_000,\n);"],
+    ["deadline", "execFileSync(pip, [], { timeout: 50_000 });"],
+    ["memory", "expect(process.memoryUsage().rss - before).toBeLessThan(1e6);"],
+  ])("%s: %s", (rule, line) => {
+    const planted = new Map([["test/planted.test.ts", `import x from "x";\n${line}\n`]]);
+    expect(brokenRules(planted, [])).toEqual([expect.stringContaining(`test/planted.test.ts:2: ${rule}: `)]);
+    const allowed = { file: "test/planted.test.ts", rule, why: "planted" } as Allowance;
+    expect(brokenRules(planted, [allowed])).toEqual([]);
+  });
+
+  test("what an app does in Python, and what a comment quotes, are no faults", () => {
+    const fine = "// setTimeout(x, 1)\nconst MAIN = `\ntime.sleep(1)\nawait asyncio.sleep(0)\n`;\n";
+    expect(brokenRules(new Map([["test/fine.test.ts", fine]]), [])).toEqual([]);
+  });
+
+  test("an allowance that nothing needs is found", () => {
+    const allowed = { file: "test/fine.test.ts", rule: "sleep", why: "once it did" } as const;
+    expect(needlessAllowances(new Map([["test/fine.test.ts", ""]]), [allowed])).toEqual([
+      "test/fine.test.ts: sleep",
+    ]);
+  });
+});
