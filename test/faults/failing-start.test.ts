@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { HandClock } from "../support/clocks.ts";
+import { HeldClock } from "../support/held-clock.ts";
 import { testPool } from "../support/pool.ts";
 import type { TestPool } from "../support/pool.ts";
 import { testService } from "../support/service.ts";
@@ -30,22 +31,21 @@ def run():
  * Waits for something while the time passes that a replica is given for its last words. One that waited for a
  * template has no connection, and is given all of it.
  */
-async function passing<T>(clock: HandClock, promise: Promise<T>): Promise<T> {
-  let isOver = false;
-  const over = promise.finally(() => (isOver = true));
-  await until("it is over", () => {
-    if (!isOver) clock.advance(100);
-    return isOver;
+async function passing(clock: Pick<HandClock, "advance">, what: string, holds: () => boolean): Promise<void> {
+  await until(what, () => {
+    if (!holds()) clock.advance(100);
+    return holds();
   });
-  return await over;
 }
 
 verifies(
   "errors.app-not-ready",
   "an app whose import fails is 503 with the last traceback line, and serves again when the cause is gone",
   async () => {
-    const clock = new HandClock();
+    const clock = new HeldClock();
     const service = await testService({}, {}, { clock });
+    clock.hold();
+    onTestFinished(() => clock.release());
     const storage = path.join(service.settings.dataDir, "storage", service.service.owner.projectId);
     const [broken, go] = [path.join(storage, "broken"), path.join(storage, "go")];
     for (const fork of ["auto", "never"]) {
@@ -56,12 +56,13 @@ verifies(
       await until("all wait for four starts", () => pool.waiting === 20 && pool.replicas.size === 4);
       clock.advance(1);
       await writeFile(go, "");
-      const answered = Promise.all(calls);
-      const answers = fork === "auto" ? await passing(clock, answered) : await answered;
+      const isOver = () => pool.replicas.size === 0;
+      if (fork === "auto") await passing(clock, "all starts have failed", isOver);
+      const answers = await Promise.all(calls);
       if (fork === "never") {
         // While it is not tried again, nobody waits for it.
         answers.push(await service.call(fork));
-        await until("the other starts have failed too", () => pool.replicas.size === 0);
+        await until("all starts have failed", isOver);
         // Twenty callers and four starts are one failure: the gap before the next try is the first one.
         answers.push(await service.call(fork));
         expect(pool.counts.starts).toBe(4);
@@ -85,7 +86,9 @@ test("an app whose process ends at its import is refused, not waited for without
     const toml = `[deployment]\nfork = "${fork}"\n[scaling]\nmax_replicas = 1`;
     const clock = new HandClock();
     const pool = await testPool({ main, toml }, clock);
-    const outcome = await passing(clock, pool.submit("run", {}).ended);
+    const { call, ended } = pool.submit("run", {});
+    await passing(clock, "it is refused", () => call.hasEnded);
+    const outcome = await ended;
     expect(outcome).toMatchObject({ kind: "refused", code: "app_not_ready" });
     expect(outcome.kind === "refused" && outcome.message).toContain("exit code 3");
   }

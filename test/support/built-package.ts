@@ -49,16 +49,10 @@ export async function builtPackage(): Promise<string> {
 
 function stateOfSources(): string {
   const hash = createHash("sha256");
-  const files = globSync(
-    [
-      "src/**/*.ts",
-      "scripts/bundle.ts",
-      "bin/*",
-      "package-lock.json",
-      ...TEST_PROGRAMS.map(({ file }) => file),
-    ],
-    { cwd: REPOSITORY },
-  );
+  const programs = ["test/support/{kill-point,clocked-service,held-clock}.ts"];
+  const files = globSync(["src/**/*.ts", "scripts/bundle.ts", "bin/*", "package-lock.json", ...programs], {
+    cwd: REPOSITORY,
+  });
   for (const file of files.toSorted())
     hash.update(`${file}\0`).update(readFileSync(path.join(REPOSITORY, file)));
   return hash.digest("hex").slice(0, 16);

@@ -34,8 +34,8 @@ const ALLOWED: readonly Allowance[] = [
   },
   { file: "test/support/clocks.ts", rule: "sleep", why: "a clock that skips time also lets it pass" },
   { file: "test/support/clocks.ts", rule: "stopwatch", why: "it is a clock" },
-  { file: "test/support/clocked-service.ts", rule: "sleep", why: "a clock too, in a service's own process" },
-  { file: "test/support/clocked-service.ts", rule: "stopwatch", why: "it is a clock" },
+  { file: "test/support/held-clock.ts", rule: "sleep", why: "it lets time pass while nobody holds it" },
+  { file: "test/support/held-clock.ts", rule: "stopwatch", why: "it is a clock" },
   {
     file: "test/support/webhook-target.ts",
     rule: "sleep",

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { HandClock } from "../../support/clocks.ts";
+import { HeldClock } from "../../support/held-clock.ts";
 import { descriptorsOf, isAlive } from "../../support/process-tree.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -126,8 +126,8 @@ const apps = {
   looped: { main: LOOPED, toml: ONE },
   neighbour: { main: MAIN, toml: ONE },
 };
-// The clock stands still: how a process ended is waited for as long as it takes to learn it.
-const service = sharedService(apps, {}, { clock: new HandClock() });
+const clock = new HeldClock();
+const service = sharedService(apps, {}, { clock });
 
 const call = (app: string, functionName: string, body: unknown = {}) =>
   service().call(app, body, { functionName });
@@ -150,7 +150,10 @@ describe.each(["serial", "threads", "looped"])("in an app of the kind %s", (app)
   ])("a process that ends by %s is a 502 that says how, and the next call is answered", async (how, says) => {
     const neighbour = await pidOf("neighbour");
     const before = await pidOf(app);
+    // Held, so that how it ended is waited for as long as it takes to learn it.
+    clock.hold();
     const answer = await call(app, "end", { how });
+    clock.release();
     expect([answer.status, answer.json.code]).toEqual([502, "app_crashed"]);
     expect(answer.json.message).toMatch(says);
     const after = await pidOf(app);
