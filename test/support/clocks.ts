@@ -13,14 +13,14 @@ type Due = {
   isPending: boolean;
 };
 
-/** Waits until so many timers of a length are set, by something that is on its way to set them. */
+/** Waits until so many timers of a length are set, those that repeat not counted, by something that is on its way to set them. */
 async function areSet(
-  timers: Iterable<{ readonly ms: number }>,
+  timers: Iterable<{ readonly ms: number; readonly repeats: boolean }>,
   ms: number,
   count: number,
   news: Bell,
 ): Promise<void> {
-  const set = (): number => [...timers].filter((timer) => timer.ms === ms).length;
+  const set = (): number => [...timers].filter((timer) => timer.ms === ms && !timer.repeats).length;
   await until(`${count} timers of ${ms} ms`, () => set() >= count, news);
 }
 
@@ -120,7 +120,7 @@ export class HandClock implements Clock {
  */
 export class SkippingClock implements Clock {
   #skippedMs = 0;
-  readonly #timers = new Set<{ at: number; readonly ms: number; run(): void }>();
+  readonly #timers = new Set<{ at: number; readonly ms: number; readonly repeats: boolean; run(): void }>();
   /** Rings when a timer is set. */
   readonly #news = new Bell();
 
@@ -170,6 +170,7 @@ export class SkippingClock implements Clock {
     const entry = {
       at: 0,
       ms,
+      repeats,
       run: (): void => {
         clearTimeout(timeout);
         if (repeats) arm();

@@ -97,8 +97,11 @@ describe("on the management API", () => {
     for (const alg of ["none", "None", "HS256"]) {
       forged[`alg ${alg}`] = `${encode({ ...header, alg })}.${encode(claims)}.`;
     }
-    for (const [what, shown] of Object.entries(forged))
+    for (const [what, shown] of Object.entries(forged)) {
+      // Keys may be read once a second: one that is unknown is looked for at once.
+      clock.advance(1_000);
       expect([what, await status(shown)]).toEqual([what, 401]);
+    }
   });
 
   test("a token counts in the Authorization header alone, once, as Bearer in any case", async () => {
