@@ -2,7 +2,7 @@ import OpenAI, { APIError } from "openai";
 import type { ChatCompletionCreateParamsBase } from "openai/resources/chat/completions/completions";
 import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
-import { SkippingClock } from "../../support/clocks.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { WAIT_FOR, WAIT_FOR_ASYNC, letGo } from "../../support/run-apps.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -70,7 +70,7 @@ def requests():
 `;
 
 const one = "[scaling]\nmax_replicas = 1\n";
-const clock = new SkippingClock();
+const clock = new HandClock();
 const service = sharedService(
   {
     app: { main: MAIN },
@@ -81,6 +81,18 @@ const service = sharedService(
   {},
   { clock },
 );
+
+/** Between the error that ends a stream and the end of the connection. */
+const LAST_WORD_MS = 50;
+
+/** Waits for the error that ends a stream, which is read at leisure, then for the end of the connection. */
+async function brokenOff(reader: StreamReader): Promise<StreamReader> {
+  await until("the error", () => reader.messages.at(-1)?.event === "error");
+  await clock.sets(LAST_WORD_MS);
+  expect(reader.isClosed).toBe(false);
+  clock.advance(LAST_WORD_MS);
+  return await reader.ended();
+}
 
 async function recordOf(app: string, reader: StreamReader): Promise<Run | null> {
   await service().service.settle();
@@ -108,7 +120,7 @@ describe("an exception after the head", () => {
             await reader.hasMessages(2);
             letGo(service(), app, gate);
           }
-          await reader.ended();
+          await brokenOff(reader);
           expect(reader.head?.status).toBe(200);
           expect([reader.isClosed, reader.isWhole]).toEqual([true, false]);
           // A decoder that is told of an unfinished member may throw all of it away.
@@ -131,10 +143,10 @@ describe("an exception after the head", () => {
   verifies("stream.late-exception", "is told so too when the head left without a chunk", async () => {
     const reader = openStream(service(), "app", { gate: "silent" }, { functionName: "silent" });
     await clock.sets(1_000);
-    clock.skip(1_000);
+    clock.advance(1_000);
     await reader.hasHead();
     letGo(service(), "app", "silent");
-    await reader.ended();
+    await brokenOff(reader);
     expect([reader.head?.status, reader.isWhole]).toEqual([200, false]);
     expect(reader.messages.map(({ event }) => event)).toEqual(["error"]);
   });
@@ -146,7 +158,7 @@ describe("an exception after the head", () => {
       { count: 20_000 },
       { headers: { "accept-encoding": "gzip" } },
     );
-    await reader.ended();
+    await brokenOff(reader);
     expect(reader.messages).toHaveLength(20_001);
     expect(reader.messages.at(-2)?.data).toBe("message 19999");
     expect([reader.messages.at(-1)?.event, reader.hasMember]).toEqual(["error", true]);
@@ -162,7 +174,12 @@ describe("an exception after the head", () => {
       let text = "";
       const decoder = new TextDecoder();
       const reading = (async () => {
-        for await (const bytes of response.body ?? []) text += decoder.decode(bytes, { stream: true });
+        for await (const bytes of response.body ?? []) {
+          text += decoder.decode(bytes, { stream: true });
+          if (!text.includes("event: error") || !text.endsWith("\n\n")) continue;
+          await clock.sets(LAST_WORD_MS);
+          clock.advance(LAST_WORD_MS);
+        }
       })();
       await expect(reading).rejects.toThrow("terminated");
       expect(text).toContain('data: message 1\n\nevent: error\ndata: {"message":"ValueError');
@@ -172,7 +189,7 @@ describe("an exception after the head", () => {
   test("leaves the replica fit for the next call, and the call without a trace in it", async () => {
     const replicas = () => [...(service().apps.get("chat")?.pool.replicas ?? [])].map(({ id }) => id);
     const body = { model: "broken", messages: [{ content: "x" }], stream: true };
-    const reader = await openStream(service(), "chat", body).ended();
+    const reader = await brokenOff(openStream(service(), "chat", body));
     expect(reader.isWhole).toBe(false);
     const before = replicas();
     expect((await service().call("chat", {}, { functionName: "requests" })).status).toBe(200);
@@ -181,7 +198,7 @@ describe("an exception after the head", () => {
 });
 
 test("a value that is not JSON after the head names its type and place", async () => {
-  const reader = await openStream(service(), "app", {}, { functionName: "unsendable" }).ended();
+  const reader = await brokenOff(openStream(service(), "app", {}, { functionName: "unsendable" }));
   expect([reader.isWhole, reader.messages[1]?.event]).toEqual([false, "error"]);
   expect(JSON.parse(reader.data[1] ?? "")).toMatchObject({
     code: "result_not_json",
@@ -195,10 +212,11 @@ verifies(
   async () => {
     const reader = openStream(service(), "timed", {}, { functionName: "forever" });
     await reader.hasMessages(1);
-    clock.skip(30_000);
+    clock.advance(59_999);
     await reader.hasMessages(reader.messages.length + 3);
-    clock.skip(30_000);
-    await reader.ended();
+    // It is looked at every 10 ms.
+    clock.advance(10);
+    await brokenOff(reader);
     expect([reader.head?.status, reader.isWhole, reader.messages.at(-1)?.event]).toEqual([
       200,
       false,
@@ -250,6 +268,8 @@ describe("an OpenAI client with the function as its base URL", () => {
       }
     })();
     const error: unknown = await reading.catch((thrown: unknown) => thrown);
+    await clock.sets(LAST_WORD_MS);
+    clock.advance(LAST_WORD_MS);
     expect(error).toBeInstanceOf(APIError);
     expect(error).toMatchObject({ code: "app_error", message: "RuntimeError: out of words" });
     expect([text, requests(), (await made()) - before]).toEqual(["You said: hello there ", 1, 1]);
