@@ -32,6 +32,16 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def close_inherited(first: int) -> None:
+    """Closes every descriptor from that number on: what the service's own starter left open in it is no app's."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) >= first:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # The listing's own.
+
+
 def children() -> Iterator[int]:
     """The pids of this process's direct children."""
     try:

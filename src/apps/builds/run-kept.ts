@@ -1,15 +1,20 @@
 import { spawn } from "node:child_process";
+import type { ChildProcessByStdio } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { within } from "../../kit/within.ts";
 import type { BuildStream } from "../../model/build.ts";
 import { describeExit } from "../../replicas/process/spawn.ts";
 import { readLines } from "./read-lines.ts";
 
-const PYTHON_DIR = fileURLToPath(new URL("../../../python", import.meta.url));
-/** A keeper whose ward becomes the program that the arguments name. */
-const KEEP = `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
-from millrace_worker.keeper import keep
-keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
+/** The folder that holds the package `millrace_worker`. */
+export const PYTHON_DIR = fileURLToPath(new URL("../../../python", import.meta.url));
+/** A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. */
+const keepCode = (first: number): string => `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
+from millrace_worker import keeper, linux
+linux.close_inherited(${first})
+keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
+const INPUT_DESCRIPTOR = 3;
 /** How long a keeper has to kill what is below it before it is killed itself. */
 const KEEPER_GRACE_MS = 5_000;
 /** How long output may come after the end: only what another user runs can still hold the pipes. */
@@ -27,6 +32,8 @@ export type KeptProcess = {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
+  /** What its descriptor 3 gives it, for what must not be seen on a command line; without it there is none. */
+  readonly input?: string;
   readonly onLine: (text: string, stream: BuildStream) => void;
 };
 
@@ -44,7 +51,7 @@ export type KeptEnd = {
  */
 export async function runKept(
   keeperPython: string,
-  { program, args, cwd, env, onLine }: KeptProcess,
+  { program, args, cwd, env, input, onLine }: KeptProcess,
   signal: AbortSignal,
 ): Promise<KeptEnd> {
   signal.throwIfAborted();
@@ -59,12 +66,17 @@ export async function runKept(
     else if (lastWords.length < MAX_LAST_WORDS) lastWords.push(line);
     hasError ||= isError;
   };
-  const child = spawn(keeperPython, ["-I", "-S", "-c", KEEP, program, ...args], {
+  const hasInput = input !== undefined;
+  const code = keepCode(hasInput ? INPUT_DESCRIPTOR + 1 : INPUT_DESCRIPTOR);
+  const child = spawn(keeperPython, ["-I", "-S", "-c", code, program, ...args], {
     cwd,
     env: { ...env },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "pipe", ...(hasInput ? (["pipe"] as const) : [])],
     detached: true,
-  });
+  }) as ChildProcessByStdio<null, Readable, Readable>;
+  const handOver = child.stdio[INPUT_DESCRIPTOR] as Writable | null | undefined;
+  handOver?.on("error", () => {}); // It died before it read: its exit tells.
+  handOver?.end(input);
   const exited = new Promise<{ code: number | null; signal: string | null }>((resolve, reject) => {
     child.once("exit", (code, killedBy) => resolve({ code, signal: killedBy }));
     child.once("error", reject);
@@ -93,5 +105,6 @@ export async function runKept(
     signal.removeEventListener("abort", stop);
     child.stdout.destroy();
     child.stderr.destroy();
+    handOver?.destroy();
   }
 }

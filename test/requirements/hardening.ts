@@ -1,0 +1,10 @@
+import { section } from "./row.ts";
+
+/** What an attack found open, and what has closed it. */
+export const HARDENING = {
+  ...section("issue: No one in, row 10", {
+    "hardening.once-hidden": "The data of a file that runs once is on no command line.",
+    "hardening.once-like-python":
+      "A file that runs once finds what `python FILE FUNCTION --data JSON` gives it.",
+  }),
+};
