@@ -51,11 +51,12 @@ def children() -> Iterator[int]:
         # A kernel without CONFIG_PROC_CHILDREN: look at every process.
         mine = os.getpid()
         for entry in os.listdir("/proc"):
-            if entry.isdigit() and _parent_of(int(entry)) == mine:
+            if entry.isdigit() and parent_of(int(entry)) == mine:
                 yield int(entry)
 
 
-def _parent_of(pid: int) -> int:
+def parent_of(pid: int) -> int:
+    """The pid of a process's parent; -1 when the process is gone."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stat:
             return int(stat.read().rpartition(")")[2].split()[1])

@@ -6,5 +6,7 @@ export const HARDENING = {
     "hardening.once-hidden": "The data of a file that runs once is on no command line.",
     "hardening.once-like-python":
       "A file that runs once finds what `python FILE FUNCTION --data JSON` gives it.",
+    "hardening.certain-end":
+      "A replica ends with all it started after its cooldown, also when those that should end it are stopped.",
   }),
 };

@@ -92,7 +92,7 @@ export class SkippingClock implements Clock {
   readonly #timers = new Set<{ at: number; run(): void }>();
 
   now(): number {
-    return Date.now() + this.#skippedMs;
+    return Math.floor(Date.now() + this.#skippedMs);
   }
 
   monotonic(): number {

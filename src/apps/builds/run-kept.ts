@@ -2,8 +2,11 @@ import { spawn } from "node:child_process";
 import type { ChildProcessByStdio } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { systemClock } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
 import { within } from "../../kit/within.ts";
 import type { BuildStream } from "../../model/build.ts";
+import { keeperEnd } from "../../replicas/process/end-keeper.ts";
 import { describeExit } from "../../replicas/process/spawn.ts";
 import { readLines } from "./read-lines.ts";
 
@@ -15,8 +18,6 @@ from millrace_worker import keeper, linux
 linux.close_inherited(${first})
 keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
 const INPUT_DESCRIPTOR = 3;
-/** How long a keeper has to kill what is below it before it is killed itself. */
-const KEEPER_GRACE_MS = 5_000;
 /** How long output may come after the end: only what another user runs can still hold the pipes. */
 const LATE_OUTPUT_MS = 5_000;
 
@@ -53,6 +54,7 @@ export async function runKept(
   keeperPython: string,
   { program, args, cwd, env, input, onLine }: KeptProcess,
   signal: AbortSignal,
+  clock: Clock = systemClock,
 ): Promise<KeptEnd> {
   signal.throwIfAborted();
   let lastWords: string[] = [];
@@ -85,11 +87,7 @@ export async function runKept(
     readLines(child.stdout, take("stdout")),
     readLines(child.stderr, take("stderr")),
   ]);
-  let timer: NodeJS.Timeout | undefined;
-  const stop = (): void => {
-    child.kill("SIGTERM");
-    timer = setTimeout(() => child.kill("SIGKILL"), KEEPER_GRACE_MS);
-  };
+  const stop = keeperEnd(child, exited, clock);
   signal.addEventListener("abort", stop, { once: true });
   try {
     const end = await exited;
@@ -101,7 +99,6 @@ export async function runKept(
       lastWords: lastWords.join(" ").slice(0, MAX_LAST_CHARS),
     };
   } finally {
-    clearTimeout(timer);
     signal.removeEventListener("abort", stop);
     child.stdout.destroy();
     child.stderr.destroy();

@@ -168,7 +168,7 @@ export class FileRuns {
   }
 
   async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
-    const { python, configOf, onLog } = this.#parts;
+    const { python, configOf, onLog, clock } = this.#parts;
     const { scaling } = configOf(app.number) ?? defaultConfig();
     const { environment } = file;
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
@@ -185,7 +185,7 @@ export class FileRuns {
         onLog({ ...where, replicaId: run.id, runId: run.id, stream, text }),
     };
     try {
-      return await runKept(python, kept, AbortSignal.any([late, cancelled, this.#stopping.signal]));
+      return await runKept(python, kept, AbortSignal.any([late, cancelled, this.#stopping.signal]), clock);
     } catch (error) {
       if (cancelled.aborted) return "cancelled";
       if (this.#stopping.signal.aborted) return "interrupted";
