@@ -8,5 +8,7 @@ export const HARDENING = {
       "A file that runs once finds what `python FILE FUNCTION --data JSON` gives it.",
     "hardening.certain-end":
       "A replica ends with all it started after its cooldown, also when those that should end it are stopped.",
+    "hardening.archives":
+      "What an archive unpacks to is bounded as a whole: bytes, entries, and bytes by what was sent.",
   }),
 };
