@@ -10,5 +10,8 @@ export const HARDENING = {
       "A replica ends with all it started after its cooldown, also when those that should end it are stopped.",
     "hardening.archives":
       "What an archive unpacks to is bounded as a whole: bytes, entries, and bytes by what was sent.",
+    "hardening.framing":
+      "A request whose head leaves open where it ends, where it goes or whose it is is 400 at both listeners.",
+    "hardening.host": "A Host that is no host is 400 at both listeners; links are made of no other.",
   }),
 };
