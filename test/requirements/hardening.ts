@@ -13,5 +13,8 @@ export const HARDENING = {
     "hardening.framing":
       "A request whose head leaves open where it ends, where it goes or whose it is is 400 at both listeners.",
     "hardening.host": "A Host that is no host is 400 at both listeners; links are made of no other.",
+    "hardening.backup.sealed":
+      "backup --encrypt writes what only the passphrase opens; cut or changed at any byte it is refused.",
+    "hardening.backup.told": "A plain backup tells what it holds and that it is to be kept like a password.",
   }),
 };
