@@ -4,6 +4,7 @@ import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { ERRORS } from "./requirements/errors.ts";
+import { HARDENING } from "./requirements/hardening.ts";
 import { IDENTITY } from "./requirements/identity.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { RUN } from "./requirements/run.ts";
@@ -27,6 +28,7 @@ export const TABLES = [
   SHOW,
   TOOLS,
   DASHBOARD,
+  HARDENING,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -44,6 +46,7 @@ export const REQUIREMENTS = {
   ...SHOW,
   ...TOOLS,
   ...DASHBOARD,
+  ...HARDENING,
 };
 
 /** The id of a promise that exists. */

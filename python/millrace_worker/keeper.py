@@ -13,6 +13,10 @@ from typing import Any, Callable, NoReturn
 from . import linux
 
 
+#: Above a replica: its keeper, the template, the template's keeper.
+_LEVELS = 3
+
+
 class _Ended(BaseException):
     """SIGTERM: the owner died, or wants the ward gone."""
 
@@ -58,6 +62,25 @@ def sweep() -> None:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
+
+
+def tell(pid: int, number: int) -> None:
+    """Sends a signal to a child of this process, one that was stopped too."""
+    for each in (number, signal.SIGCONT):
+        try:
+            os.kill(pid, each)
+        except (ProcessLookupError, PermissionError):
+            pass  # Gone; or another user's, and not ours to signal.
+
+
+def wake() -> None:
+    """In a ward whose service is gone: those above were told by the kernel, but who is stopped hears nothing."""
+    pid = os.getpid()
+    for _ in range(_LEVELS):
+        pid = linux.parent_of(pid)
+        if pid <= 1:
+            return
+        tell(pid, signal.SIGCONT)
 
 
 def exit_code(status: int) -> int:

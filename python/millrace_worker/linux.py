@@ -32,6 +32,16 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def close_inherited(first: int) -> None:
+    """Closes every descriptor from that number on: what the service's own starter left open in it is no app's."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) >= first:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # The listing's own.
+
+
 def children() -> Iterator[int]:
     """The pids of this process's direct children."""
     try:
@@ -41,11 +51,12 @@ def children() -> Iterator[int]:
         # A kernel without CONFIG_PROC_CHILDREN: look at every process.
         mine = os.getpid()
         for entry in os.listdir("/proc"):
-            if entry.isdigit() and _parent_of(int(entry)) == mine:
+            if entry.isdigit() and parent_of(int(entry)) == mine:
                 yield int(entry)
 
 
-def _parent_of(pid: int) -> int:
+def parent_of(pid: int) -> int:
+    """The pid of a process's parent; -1 when the process is gone."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stat:
             return int(stat.read().rpartition(")")[2].split()[1])

@@ -11,7 +11,7 @@ import threading
 from typing import Any, Callable, Dict, NoReturn, Optional
 
 from . import app as apps
-from . import frames, logs, sigterm
+from . import frames, keeper, logs, sigterm
 from .order import Order
 from .replica import Replica
 
@@ -72,6 +72,7 @@ def _read_control(replica: Replica) -> None:
         except OSError:
             received = None
         if received is None:
+            keeper.wake()
             os._exit(1)  # The service is gone; nobody is left to work for.
         for call_id, kind, payload in received:
             if kind == frames.STOP:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from . import keeper, serve, template
+from . import keeper, linux, serve, template
 from .order import Order
 
 
@@ -17,19 +17,9 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    _close_inherited()
+    linux.close_inherited(3)
     os.chdir(order.bundle_dir)
     sys.path[0] = order.bundle_dir
     sys.argv = ["main.py"]
     ward = template.serve if order.template_ticket else serve.start
     keeper.keep(lambda: ward(order), owner)
-
-
-def _close_inherited() -> None:
-    # Whatever the service's own starter left open in it is none of an app's business.
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass  # The listing's own.

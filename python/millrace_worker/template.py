@@ -1,7 +1,7 @@
 """A template: imports the app once, then forks a replica whenever the service asks for one.
 
 Talks to the service in lines of JSON. Up: `ready` (functions, whether it forks), `failed`, `exited`.
-Down: `fork` (id, ticket), `kill` (id). Each forked replica has a keeper of its own between itself and the
+Down: `fork` (id, ticket), `kill` (id), `end` (id, when `kill` has not helped). Each forked replica has a keeper of its own between itself and the
 template, so that a template only ever sees keepers come and go.
 """
 
@@ -73,7 +73,8 @@ class _Nursery:
             if self._home in readable:
                 received = self._home.recv(65536)
                 if not received:
-                    return  # Retired, or the service is gone: the keepers end with this process.
+                    self._leave()
+                    return
                 *lines, rest = (rest + received).split(b"\n")
                 for line in lines:
                     self._obey(json.loads(line))
@@ -82,9 +83,21 @@ class _Nursery:
         if "fork" in message:
             self._fork(message["fork"]["id"], message["fork"]["ticket"])
         elif "kill" in message:
-            for pid, replica_id in self._keepers.items():
-                if replica_id == message["kill"]:
-                    os.kill(pid, signal.SIGTERM)
+            self._end(message["kill"], signal.SIGTERM)
+        elif "end" in message:
+            # What its keeper kept falls to this process, and is killed in `_reap`.
+            self._end(message["end"], signal.SIGKILL)
+
+    def _end(self, ended_id: str, number: int) -> None:
+        for pid, replica_id in self._keepers.items():
+            if replica_id == ended_id:
+                keeper.tell(pid, number)
+
+    def _leave(self) -> None:
+        """Retired, or the service is gone: the keepers end with this process, those that were stopped too."""
+        for pid in self._keepers:
+            keeper.tell(pid, signal.SIGTERM)
+        keeper.wake()
 
     def _fork(self, replica_id: str, ticket: str) -> None:
         owner = os.getpid()
@@ -126,4 +139,4 @@ class _Nursery:
         # A keeper that was itself killed leaves its orphans here.
         for stray in linux.children():
             if stray not in self._keepers:
-                os.kill(stray, signal.SIGKILL)
+                keeper.tell(stray, signal.SIGKILL)

@@ -36,9 +36,17 @@ export type Oddities = {
   readonly changed: string[];
 };
 
-/** Puts all of a data directory into an archive, except its database and its locks; returns how many entries. */
-export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Oddities): Promise<number> {
+/** What a data directory came to in an archive. */
+export type Added = {
+  readonly count: number;
+  /** The entries of the directory itself. */
+  readonly names: readonly string[];
+};
+
+/** Puts all of a data directory into an archive, except its database and its locks. */
+export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Oddities): Promise<Added> {
   let count = 0;
+  const names = new Set<string>();
   const add = async (name: string): Promise<void> => {
     const place = path.join(dataDir, name);
     const found = await lstat(place);
@@ -60,6 +68,7 @@ export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Odd
       return;
     }
     count += 1;
+    names.add(name.split("/", 1)[0] ?? name);
   };
   const addAll = async (folder: string): Promise<void> => {
     for (const entry of (await readdir(path.join(dataDir, folder))).toSorted()) {
@@ -72,11 +81,11 @@ export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Odd
     }
   };
   await addAll("");
-  return count;
+  return { count, names: [...names] };
 }
 
 /** Adds one file; false when it changed while it was read. */
-export async function addFile(tar: TarWriter, name: string, place: string): Promise<boolean> {
+async function addFile(tar: TarWriter, name: string, place: string): Promise<boolean> {
   // Never through a link that has just taken the file's place.
   const file = await open(place, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {

@@ -1,80 +1,115 @@
 import { existsSync } from "node:fs";
-import { open, rename, rm, stat } from "node:fs/promises";
+import { mkdir, open, rename, rm, stat } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { VERSION } from "../config/release.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
+import { createFile } from "../kit/byte-file.ts";
+import { SealedSink } from "../kit/sealed-file/write.ts";
 import { TarWriter } from "../kit/tar/write.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import { DATABASE_FILE, copyDatabase } from "../store/upkeep.ts";
-import { FORMAT, MANIFEST_NAME, addDataDirectory, addFile } from "./archive.ts";
-import type { Manifest, Oddities } from "./archive.ts";
+import { FORMAT, MANIFEST_NAME, addDataDirectory } from "./archive.ts";
+import type { Added, Manifest, Oddities } from "./archive.ts";
 import { askService } from "./ask-service.ts";
+import { usage } from "./failure.ts";
+import { PASSPHRASE_ENV, choosePassphrase } from "./passphrase.ts";
 import type { ServeFlags } from "./serve.ts";
+
+const PLAIN_ADVICE = `It is not encrypted. Whoever reads it can act as the owner (owner-token), open every stored secret and sign
+tokens (master.key): keep it like a password, or use --encrypt.
+`;
+const SEALED_ADVICE = "It is encrypted: without its passphrase nobody can restore it, you neither.\n";
 
 /** `millrace backup`: everything that is needed to start again, in one file; the service may go on meanwhile. */
 export async function backup(file: string, flags: ServeFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
-  const { dataDir, databaseUrl } = settings;
+  const { dataDir } = settings;
   const target = path.resolve(file);
   if (existsSync(target)) throw new Error(`${target} is there already; choose another name`);
   if (target.startsWith(`${dataDir}/`)) throw new Error("the archive cannot lie in what it holds");
   if (!existsSync(path.join(dataDir, "master.key"))) throw new Error(`${dataDir} holds nothing of Millrace`);
+  const passphrase = await wantedPassphrase(flags);
   const odd: Oddities = { leftOut: [], changed: [] };
   const partial = `${target}.partial`;
-  // Before anything else: what is accepted after this moment may be missing, what was before it is there.
-  const copy = databaseUrl === null ? `${partial}.db` : null;
   try {
-    if (copy !== null) await copyAtOneMoment(settings, copy);
-    const entries = await write(partial, copy, settings, odd);
+    const added = await write(partial, passphrase, settings, odd);
     await rename(partial, target);
     await syncDirectory(path.dirname(target));
-    await report(target, entries, odd, settings, flags["json"] === true);
+    await report({ file: target, added, odd, isEncrypted: passphrase !== null }, settings, flags);
   } finally {
     await rm(partial, { force: true });
-    if (copy !== null) await rm(copy, { force: true });
   }
 }
 
-/** Through the service if one runs; else with the directory locked, so that none begins meanwhile. */
-async function copyAtOneMoment({ dataDir }: Settings, to: string): Promise<void> {
-  await rm(to, { force: true });
-  if (await askService(dataDir, "copyDatabase", { to })) return;
-  const lock = lockDirectory(dataDir);
+async function wantedPassphrase(flags: ServeFlags): Promise<string | null> {
+  const file = flags["passphraseFile"];
+  if (flags["encrypt"]) return await choosePassphrase(typeof file === "string" ? file : undefined);
+  if (file !== undefined) throw usage("a passphrase is for an encrypted backup", "add --encrypt");
+  if (process.env[PASSPHRASE_ENV]) {
+    process.stderr.write(`${PASSPHRASE_ENV} is set, but not --encrypt: this backup is not encrypted.\n`);
+  }
+  return null;
+}
+
+/**
+ * Through the service if one runs; else with the directory locked, so that none begins meanwhile. The copy has no
+ * name when this returns: whatever becomes of the process, no second database is left.
+ */
+async function copyAtOneMoment({ dataDir }: Settings, copy: string): Promise<FileHandle> {
+  await mkdir(path.dirname(copy), { recursive: true, mode: 0o700 });
+  await rm(copy, { force: true });
   try {
-    await copyDatabase(dataDir, to, true);
+    if (!(await askService(dataDir, "copyDatabase", { to: copy }))) {
+      const lock = lockDirectory(dataDir);
+      try {
+        await copyDatabase(dataDir, copy, true);
+      } finally {
+        lock.release();
+      }
+    }
+    return await open(copy, "r");
   } finally {
-    lock.release();
+    await rm(copy, { force: true });
   }
 }
 
 async function write(
   partial: string,
-  copy: string | null,
-  { dataDir }: Settings,
+  passphrase: string | null,
+  settings: Settings,
   odd: Oddities,
-): Promise<number> {
-  await rm(partial, { force: true });
-  const tar = await TarWriter.create(partial);
+): Promise<Added> {
+  const { dataDir, databaseUrl } = settings;
+  // Before anything else: what is accepted after this moment may be missing, what was before it is there.
+  // What is to be encrypted is never written in the clear where the archive goes.
+  const aside = passphrase === null ? partial : path.join(dataDir, "work", path.basename(partial));
+  const copy = databaseUrl === null ? await copyAtOneMoment(settings, `${aside}.db`) : null;
   try {
-    const now = new Date();
-    const manifest: Manifest = {
-      format: FORMAT,
-      version: VERSION,
-      created_at: now.toISOString(),
-      store: copy === null ? "postgres" : "sqlite",
-      data_dir: dataDir,
-    };
-    await tar.addBytes(MANIFEST_NAME, Buffer.from(JSON.stringify(manifest)), now.getTime() / 1000);
-    if (copy !== null) {
-      await addFile(tar, DATABASE_FILE, copy);
+    await rm(partial, { force: true });
+    const file = await createFile(partial);
+    const tar = new TarWriter(passphrase === null ? file : await SealedSink.over(file, passphrase));
+    try {
+      const now = new Date();
+      const manifest: Manifest = {
+        format: FORMAT,
+        version: VERSION,
+        created_at: now.toISOString(),
+        store: copy === null ? "postgres" : "sqlite",
+        data_dir: dataDir,
+      };
+      await tar.addBytes(MANIFEST_NAME, Buffer.from(JSON.stringify(manifest)), now.getTime() / 1000);
+      if (copy) await tar.addFile(DATABASE_FILE, copy);
+      const { count, names } = await addDataDirectory(tar, dataDir, odd);
+      await tar.finish();
+      return { count, names: [...(copy ? [DATABASE_FILE] : []), ...names] };
+    } catch (error) {
+      await tar.abandon();
+      throw error;
     }
-    const entries = await addDataDirectory(tar, dataDir, odd);
-    await tar.finish();
-    return entries;
-  } catch (error) {
-    await tar.abandon();
-    throw error;
+  } finally {
+    await copy?.close();
   }
 }
 
@@ -87,22 +122,37 @@ async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
+type Written = {
+  readonly file: string;
+  readonly added: Added;
+  readonly odd: Oddities;
+  readonly isEncrypted: boolean;
+};
+
 async function report(
-  file: string,
-  entries: number,
-  { leftOut, changed }: Oddities,
+  { file, added: { count, names }, odd: { leftOut, changed }, isEncrypted }: Written,
   { databaseUrl }: Settings,
-  isJson: boolean,
+  flags: ServeFlags,
 ): Promise<void> {
   const { size } = await stat(file);
   const command =
     databaseUrl === null ? null : (await import("../store/postgres/backup.ts")).dumpCommand(databaseUrl);
-  if (isJson) {
-    const fields = { file, size_bytes: size, entries, left_out: leftOut, changed, database_command: command };
+  if (flags["json"]) {
+    const fields = {
+      file,
+      size_bytes: size,
+      entries: count,
+      contains: names,
+      encrypted: isEncrypted,
+      left_out: leftOut,
+      changed,
+      database_command: command,
+    };
     process.stdout.write(`${JSON.stringify(fields)}\n`);
     return;
   }
-  process.stdout.write(`${file} (${size} bytes) holds the data directory. It is as secret as that.\n`);
+  process.stdout.write(`${file} (${size} bytes) holds ${names.join(", ")}.\n`);
+  process.stdout.write(isEncrypted ? SEALED_ADVICE : PLAIN_ADVICE);
   for (const name of leftOut) process.stdout.write(`left out, no file of its own: ${name}\n`);
   for (const name of changed) process.stdout.write(`changed while it was read: ${name}\n`);
   if (command) process.stdout.write(`The Postgres database is not in it. Save it too:\n  ${command}\n`);

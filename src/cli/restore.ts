@@ -3,6 +3,7 @@ import { chmod, mkdir, open, readdir, rename, rm, rmdir, symlink, utimes } from 
 import path from "node:path";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
+import { SealedReader, isSealedFile } from "../kit/sealed-file/read.ts";
 import { BadTar } from "../kit/tar/header.ts";
 import type { TarHeader } from "../kit/tar/header.ts";
 import { TarReader } from "../kit/tar/read.ts";
@@ -11,6 +12,7 @@ import { openStore } from "../store/store.ts";
 import { inspectDatabase } from "../store/upkeep.ts";
 import { FORMAT, MANIFEST_NAME, mayLead } from "./archive.ts";
 import type { Manifest } from "./archive.ts";
+import { askPassphrase } from "./passphrase.ts";
 import type { ServeFlags } from "./serve.ts";
 
 const MAX_MANIFEST_BYTES = 64 * 1024;
@@ -22,9 +24,11 @@ export async function restore(file: string, flags: ServeFlags): Promise<void> {
   await requireEmpty(dataDir);
   await mkdir(path.dirname(dataDir), { recursive: true });
   const staging = `${dataDir}.restoring-${randomBytes(4).toString("hex")}`;
+  // Before anything is made: somebody may have to type a passphrase, and give up.
+  const tar = await openArchive(path.resolve(file), flags["passphraseFile"]);
   try {
     await mkdir(staging, { mode: 0o700 });
-    const manifest = await unpack(path.resolve(file), staging);
+    const manifest = await unpack(tar, staging);
     await settle(manifest, staging, settings);
     await rmdir(dataDir).catch(ignoreMissing);
     await rename(staging, dataDir);
@@ -43,9 +47,14 @@ async function requireEmpty(dataDir: string): Promise<void> {
   }
 }
 
+async function openArchive(file: string, passphraseFile: unknown): Promise<TarReader> {
+  if (!(await isSealedFile(file))) return await TarReader.open(file);
+  const passphrase = await askPassphrase(typeof passphraseFile === "string" ? passphraseFile : undefined);
+  return new TarReader(await SealedReader.open(file, passphrase));
+}
+
 /** Links come last, so that no file is written through one; directories get their modes when they are full. */
-async function unpack(file: string, staging: string): Promise<Manifest> {
-  const tar = await TarReader.open(file);
+async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
   const links: TarHeader[] = [];
   const directories: TarHeader[] = [];
   const names = new Set<string>();

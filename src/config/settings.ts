@@ -19,8 +19,10 @@ export type SettingSources = {
 };
 
 const CONFIG_ENV = envOf("config");
-/** What the command line goes by when it asks a service; no settings of one. */
-const CLIENT_ENV = ["URL", "API_URL", "TOKEN", "PROJECT", "DEBUG"].map((name) => ENV_PREFIX + name);
+/** What the command line itself goes by; no settings of a service. */
+const CLIENT_ENV = ["URL", "API_URL", "TOKEN", "PROJECT", "DEBUG", "BACKUP_PASSPHRASE"].map(
+  (name) => ENV_PREFIX + name,
+);
 
 /** Reads every setting, flags over environment over file; throws one ConfigError with all problems. */
 export function readSettings(sources: SettingSources): { settings: Settings; warnings: string[] } {

@@ -6,6 +6,8 @@ import type { Exchange } from "./exchange.ts";
 export class Connection {
   /** The latest exchange on it. */
   latest: Exchange | null = null;
+  /** A request on it could not be read: what comes behind that may be anybody's, and nothing of it is done. */
+  isOver = false;
   /**
    * The authorization it showed last, and whose it is. Callers repeat it with every call, and comparing it
    * costs a tenth of finding a token of 600 characters in a map.

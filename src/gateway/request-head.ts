@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { isHost, isPlainlyChunked } from "../kit/http-head.ts";
 import { AppError } from "../model/errors.ts";
 
 /** The headers the run path looks at. */
@@ -50,14 +51,14 @@ export function readHead(request: IncomingMessage): RequestHead {
     isChunked: false,
     isHeldBack: false,
   };
-  let hosts = 0;
+  let host: string | null = null;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
     // By length first: most headers are none of ours, and lower-casing each would cost more than the rest.
     switch (name.length) {
       case 4:
-        if (name.toLowerCase() === "host") hosts += 1;
+        if (name.toLowerCase() === "host") host = once(host, value, name);
         break;
       case 6:
         if (name.toLowerCase() === "origin") head.origin = once(head.origin, value, name);
@@ -90,13 +91,17 @@ export function readHead(request: IncomingMessage): RequestHead {
           head.webhookSecret = once(head.webhookSecret, value, name);
         break;
       case 17:
-        if (name.toLowerCase() === "transfer-encoding") head.isChunked = true;
+        if (name.toLowerCase() === "transfer-encoding") {
+          if (head.isChunked || !isPlainlyChunked(value, httpVersion)) throw badEncoding();
+          head.isChunked = true;
+        }
         break;
       default:
     }
   }
-  if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) {
-    throw new AppError("bad_request", { message: "The Host header must stand exactly once." });
+  // HTTP/1.0 may come without one.
+  if (host === null ? httpVersion === "1.1" : !isHost(host)) {
+    throw new AppError("bad_request", { message: "The Host header must name a host." });
   }
   return head;
 }
@@ -109,6 +114,10 @@ function once(before: string | null, value: string, name: string): string {
 
 function joined(before: string | null, value: string): string {
   return before === null ? value : `${before}, ${value}`;
+}
+
+function badEncoding(): AppError {
+  return new AppError("bad_request", { message: "The one transfer encoding is chunked, in HTTP/1.1." });
 }
 
 function badTarget(): AppError {

@@ -15,6 +15,7 @@ import { CallHandler } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import { readHead } from "./request-head.ts";
+import type { RequestHead } from "./request-head.ts";
 import { Router } from "./route.ts";
 import type { Route } from "./route.ts";
 import { RunHandler } from "./run-route.ts";
@@ -124,15 +125,17 @@ export class Gateway {
   }
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
+    const connection = this.#connections.of(request.socket);
+    // The answer before closes the connection; none to this one would leave.
+    if (connection.isOver) return;
     const route = this.#router.route(request.url ?? "");
     const id = route?.kind === "call" ? this.#ids.next(this.#options.clock.now()) : randomUUID();
-    const connection = this.#connections.of(request.socket);
     const exchange = this.#exchange(connection, request, response, id);
     exchange.attempt(() => this.#handle(connection, exchange, route));
   }
 
   #handle(connection: Connection, exchange: Exchange, route: Route | null): void | Promise<void> {
-    const head = readHead(exchange.request);
+    const head = this.#read(connection, exchange);
     exchange.head = head;
     exchange.isLast = this.#isDraining;
     if (!route) throw new AppError("not_found");
@@ -153,6 +156,14 @@ export class Gateway {
       default:
         return route satisfies never;
     }
+  }
+
+  #read(connection: Connection, exchange: Exchange): RequestHead {
+    connection.isOver = true;
+    exchange.isLast = true;
+    const head = readHead(exchange.request);
+    connection.isOver = false;
+    return head;
   }
 
   /** Bytes came that are no request. Answers leave in the order of the requests, the refusal as the last. */

@@ -11,6 +11,7 @@ import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { Authenticate } from "./api/mount.ts";
+import { requireClearHead } from "./api/request-head.ts";
 
 /** What a WebSocket path serves. */
 export type SocketRoute = {
@@ -70,6 +71,7 @@ export function attachSockets(
     // It may break while we look: the upgrade then comes to nothing.
     socket.on("error", () => socket.destroy());
     try {
+      requireClearHead(request);
       const route = routeOf(request);
       if (!route) throw new AppError("not_found");
       const { searchParams: query } = addressOf(request.url);

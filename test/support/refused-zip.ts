@@ -31,3 +31,15 @@ export async function refusal(zip: Buffer, options?: ExtractOptions): Promise<re
     rmSync(root, { recursive: true, force: true });
   }
 }
+
+/** Unpacks a zip that is to be taken, and tells what came of it. */
+export async function unpacked(zip: Buffer): Promise<{ files: number; bytes: number }> {
+  const root = mkdtempSync(path.join(tmpdir(), "millrace-zip-"));
+  const file = path.join(root, "in.zip");
+  writeFileSync(file, zip);
+  try {
+    return await extractBundle(file, path.join(root, "bundle"));
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}

@@ -1,18 +1,24 @@
 import path from "node:path";
 import { spawn } from "node:child_process";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
+import type { ChildProcessByStdio } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+import { systemClock } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
 import { within } from "../../kit/within.ts";
 import type { BuildStream } from "../../model/build.ts";
+import { keeperEnd } from "../../replicas/process/end-keeper.ts";
 import { describeExit } from "../../replicas/process/spawn.ts";
 import { readLines } from "./read-lines.ts";
 
-const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
-/** A keeper whose ward becomes the program that the arguments name. */
-const KEEP = `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
-from millrace_worker.keeper import keep
-keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
-/** How long a keeper has to kill what is below it before it is killed itself. */
-const KEEPER_GRACE_MS = 5_000;
+/** The folder that holds the package `millrace_worker`. */
+export const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
+/** A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. */
+const keepCode = (first: number): string => `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
+from millrace_worker import keeper, linux
+linux.close_inherited(${first})
+keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
+const INPUT_DESCRIPTOR = 3;
 /** How long output may come after the end: only what another user runs can still hold the pipes. */
 const LATE_OUTPUT_MS = 5_000;
 
@@ -28,6 +34,8 @@ export type KeptProcess = {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
+  /** What its descriptor 3 gives it, for what must not be seen on a command line; without it there is none. */
+  readonly input?: string;
   readonly onLine: (text: string, stream: BuildStream) => void;
 };
 
@@ -45,8 +53,9 @@ export type KeptEnd = {
  */
 export async function runKept(
   keeperPython: string,
-  { program, args, cwd, env, onLine }: KeptProcess,
+  { program, args, cwd, env, input, onLine }: KeptProcess,
   signal: AbortSignal,
+  clock: Clock = systemClock,
 ): Promise<KeptEnd> {
   signal.throwIfAborted();
   let lastWords: string[] = [];
@@ -60,12 +69,17 @@ export async function runKept(
     else if (lastWords.length < MAX_LAST_WORDS) lastWords.push(line);
     hasError ||= isError;
   };
-  const child = spawn(keeperPython, ["-I", "-S", "-c", KEEP, program, ...args], {
+  const hasInput = input !== undefined;
+  const code = keepCode(hasInput ? INPUT_DESCRIPTOR + 1 : INPUT_DESCRIPTOR);
+  const child = spawn(keeperPython, ["-I", "-S", "-c", code, program, ...args], {
     cwd,
     env: { ...env },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "pipe", ...(hasInput ? (["pipe"] as const) : [])],
     detached: true,
-  });
+  }) as ChildProcessByStdio<null, Readable, Readable>;
+  const handOver = child.stdio[INPUT_DESCRIPTOR] as Writable | null | undefined;
+  handOver?.on("error", () => {}); // It died before it read: its exit tells.
+  handOver?.end(input);
   const exited = new Promise<{ code: number | null; signal: string | null }>((resolve, reject) => {
     child.once("exit", (code, killedBy) => resolve({ code, signal: killedBy }));
     child.once("error", reject);
@@ -74,11 +88,7 @@ export async function runKept(
     readLines(child.stdout, take("stdout")),
     readLines(child.stderr, take("stderr")),
   ]);
-  let timer: NodeJS.Timeout | undefined;
-  const stop = (): void => {
-    child.kill("SIGTERM");
-    timer = setTimeout(() => child.kill("SIGKILL"), KEEPER_GRACE_MS);
-  };
+  const stop = keeperEnd(child, exited, clock);
   signal.addEventListener("abort", stop, { once: true });
   try {
     const end = await exited;
@@ -90,9 +100,9 @@ export async function runKept(
       lastWords: lastWords.join(" ").slice(0, MAX_LAST_CHARS),
     };
   } finally {
-    clearTimeout(timer);
     signal.removeEventListener("abort", stop);
     child.stdout.destroy();
     child.stderr.destroy();
+    handOver?.destroy();
   }
 }

@@ -4,9 +4,10 @@ export type BundleLimits = {
   readonly maxFiles: number;
   readonly maxTotalBytes: number;
   readonly maxFileBytes: number;
-  /** How many times its packed size a file may have, once it is larger than `ratioFreeBytes`. */
+  /** How many times its packed size a file may have, once it is larger than `ratioFreeBytes`; all together too. */
   readonly maxRatio: number;
   readonly ratioFreeBytes: number;
+  readonly ratioFreeTotalBytes: number;
 };
 
 const MIB = 1024 * 1024;
@@ -19,4 +20,6 @@ export const BUNDLE_LIMITS: BundleLimits = {
   // Source code packs to a tenth, a table of text to a fortieth; deflate ends at 1,032.
   maxRatio: 100,
   ratioFreeBytes: MIB,
+  // Small enough to hurt nobody, and no honest bundle past it packs to a hundredth.
+  ratioFreeTotalBytes: 64 * MIB,
 };

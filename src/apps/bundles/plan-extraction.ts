@@ -52,6 +52,7 @@ class Planner {
   readonly #spans: EntrySpan[] = [];
   readonly #files: PlannedFile[] = [];
   #totalBytes = 0;
+  #packedBytes = 0;
 
   constructor(file: FileHandle, directory: ZipDirectory, options: PlanOptions) {
     this.#file = file;
@@ -65,6 +66,9 @@ class Planner {
       await this.#take(entry);
       // What is past a limit is not looked at further.
       if (this.#isTooMuch()) this.#problems.throwIfAny();
+    }
+    if (this.#isBomb()) {
+      this.#problems.add(`The zip unpacks to more than ${this.#options.limits.maxRatio} times its size.`);
     }
     for (const problem of overlapProblems(this.#spans, this.#directory.span)) this.#problems.add(problem);
     if (this.#options.needsMain && !this.#tree.hasFile("main.py")) this.#problems.add(this.#noMain());
@@ -89,6 +93,7 @@ class Planner {
     if (added.kind === "refused") this.#problems.add(added.problem);
     if (added.kind !== "new" || isFolder || dataStart === null) return;
     this.#totalBytes += entry.uncompressedSize;
+    this.#packedBytes += entry.compressedSize;
     this.#files.push({
       name: judged.name.names.join("/"),
       mode: modeOf(entry),
@@ -123,6 +128,12 @@ class Planner {
     if (isTooMany) this.#problems.add(`The zip holds more than ${maxFiles} files and folders.`);
     if (isTooLarge) this.#problems.add(`The zip unpacks to more than ${maxTotalBytes} bytes.`);
     return isTooMany || isTooLarge;
+  }
+
+  /** Judged at the end: what comes last may be what does not pack. */
+  #isBomb(): boolean {
+    const { maxRatio, ratioFreeTotalBytes } = this.#options.limits;
+    return this.#totalBytes > ratioFreeTotalBytes && this.#totalBytes > this.#packedBytes * maxRatio;
   }
 
   #noMain(): string {

@@ -11,7 +11,7 @@ import { isFileRun } from "../../model/file-run.ts";
 import type { Run } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
 import { appEnvironment } from "../../replicas/process/environment.ts";
-import { runKept } from "../builds/run-kept.ts";
+import { PYTHON_DIR, runKept } from "../builds/run-kept.ts";
 import { appVariables } from "../app-variables.ts";
 import type { AppLogLine } from "../catalog.ts";
 import { WHOLE_PROJECT } from "../secrets.ts";
@@ -47,8 +47,10 @@ export type FileToRun = FileRunRequest & {
 
 /** Each is processes and a folder: more at once would take the machine from the apps. */
 const MAX_AT_ONCE = 32;
-/** Of one argument of a process Linux takes 128 KiB, its end included. */
+/** One variable of the environment may have 128 KiB on Linux, and what a file starts inherits the data as one. */
 const MAX_DATA_BYTES = 128_000;
+/** Makes the rest of the command line, and the data, a start of the file. */
+const ONCE = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); __import__("millrace_worker.once").once.main()`;
 const LOOK_MS = 30_000;
 const LOOK_RUNS = 1_000;
 const RETRY_MS = 1_000;
@@ -107,8 +109,7 @@ export class FileRuns {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const data = await file.receive((tar) => unpackTar(tar, folder));
       if (data !== null && Buffer.byteLength(data) > MAX_DATA_BYTES) {
-        const message = `The data may have ${MAX_DATA_BYTES} bytes: it is an argument of a process.`;
-        throw new AppError("body_too_large", { message });
+        throw new AppError("body_too_large", { message: `The data may have ${MAX_DATA_BYTES} bytes.` });
       }
       await requireFile(folder, file.fileName);
       const run = startedRun(file, { id, appNumber: app.number, createdAt, startedAt: clock.now() });
@@ -168,26 +169,24 @@ export class FileRuns {
   }
 
   async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
-    const { python, configOf, onLog } = this.#parts;
+    const { python, configOf, onLog, clock } = this.#parts;
     const { scaling } = configOf(app.number) ?? defaultConfig();
     const { environment } = file;
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
-    const variables = await this.#variables(app, environment, {
-      RUN_ID: run.id,
-      // Where the main block that clients append to a file without one looks for it.
-      ...(data !== null && { CEREBRIUM_INPUT_DATA: data }),
-    });
+    const variables = await this.#variables(app, environment, { RUN_ID: run.id });
     const late = AbortSignal.timeout(scaling.responseGracePeriodSeconds * 1000);
     const kept = {
       program: environment === null ? python : path.join(environment, "bin", "python"),
-      args: argumentsOf(file, data),
+      args: argumentsOf(file),
+      // Not as an argument: every user of the machine may read those.
+      input: data ?? "",
       cwd: folder,
       env: appEnvironment(process.env, variables),
       onLine: (text: string, stream: "stdout" | "stderr") =>
         onLog({ ...where, replicaId: run.id, runId: run.id, stream, text }),
     };
     try {
-      return await runKept(python, kept, AbortSignal.any([late, cancelled, this.#stopping.signal]));
+      return await runKept(python, kept, AbortSignal.any([late, cancelled, this.#stopping.signal]), clock);
     } catch (error) {
       if (cancelled.aborted) return "cancelled";
       if (this.#stopping.signal.aborted) return "interrupted";
@@ -245,12 +244,13 @@ export class FileRuns {
   }
 }
 
-function argumentsOf({ fileName, functionName }: FileToRun, data: string | null): string[] {
+function argumentsOf({ fileName, functionName }: FileToRun): string[] {
   return [
-    // Python would take it for an option.
+    "-c",
+    ONCE,
+    // Programs would take it for an option.
     fileName.startsWith("-") ? `./${fileName}` : fileName,
     ...(functionName === null ? [] : [functionName]),
-    ...(data === null ? [] : ["--data", data]),
   ];
 }
 

@@ -7,8 +7,10 @@ import { judgeEntryName, showName } from "../bundles/entry-names.ts";
 import { ByteSource } from "./byte-source.ts";
 
 const MAX_PAX_BYTES = 64 * 1024;
-const MAX_ENTRIES = 20_000;
 const CHUNK_BYTES = 256 * 1024;
+
+/** How many files and folders an archive may come to, those among them that only names ask for. */
+const MAX_ENTRIES = 20_000;
 
 /** How many bytes an archive may have, as it comes: it is not compressed. */
 export const MAX_TAR_BYTES = 64 * 1024 * 1024;
@@ -17,14 +19,24 @@ export const MAX_TAR_BYTES = 64 * 1024 * 1024;
  * Writes the files of an uncompressed tar into a folder that is there and empty. Throws `upload_invalid` for
  * anything but plain files and folders below it, and for one that breaks off; `body_too_large` past the limit.
  */
-export async function unpackTar(from: AsyncIterable<Buffer>, into: string): Promise<void> {
+export async function unpackTar(
+  from: AsyncIterable<Buffer>,
+  into: string,
+  maxEntries = MAX_ENTRIES,
+): Promise<void> {
   const source = new ByteSource(from, MAX_TAR_BYTES);
+  const places = new Set<string>();
   try {
-    for (let count = 0; ; count++) {
+    for (let count = 1; ; count++) {
       const header = await nextHeader(source);
       if (!header) break;
-      if (count === MAX_ENTRIES) throw new BadTar(`more than ${MAX_ENTRIES} entries`);
-      await unpackEntry(source, header, into);
+      const names = judge(header);
+      for (let depth = 1; depth <= names.length; depth++) places.add(names.slice(0, depth).join("/"));
+      // Entries too: one that names the folder itself, or a folder again, comes to nothing new.
+      if (Math.max(count, places.size) > maxEntries) {
+        throw new BadTar(`more than ${maxEntries} files and folders`);
+      }
+      await unpackEntry(source, header, path.join(into, ...names));
     }
   } catch (error) {
     throw uploadError(error);
@@ -44,24 +56,28 @@ async function nextHeader(source: ByteSource): Promise<TarHeader | null> {
   return { ...next, name: name ?? next.name, target: linkpath ?? next.target, sizeBytes };
 }
 
-async function unpackEntry(
-  source: ByteSource,
-  { name, kind, mode, sizeBytes }: TarHeader,
-  into: string,
-): Promise<void> {
+/** The place below the root that an entry names; none for the root itself. */
+function judge({ name, kind }: TarHeader): readonly string[] {
   if (kind === "link") throw new BadTar(`${showName(name)} is a link`);
   // What `tar` calls the folder itself.
   const inner = name.replace(/^(?:\.\/+)+/, "");
-  if (kind === "directory" && (inner === "" || inner === ".")) return;
+  if (kind === "directory" && (inner === "" || inner === ".")) return [];
   const judged = judgeEntryName(Buffer.from(inner));
   if (judged.kind === "refused") throw new BadTar(`${showName(name)} ${judged.problem}`);
   const { names, isFolder } = judged.name;
+  if (isFolder && kind !== "directory") throw new BadTar(`${showName(name)} is the name of a folder`);
+  return names;
+}
+
+async function unpackEntry(
+  source: ByteSource,
+  { kind, mode, sizeBytes }: TarHeader,
+  target: string,
+): Promise<void> {
   if (kind === "directory") {
-    await mkdir(path.join(into, ...names), { recursive: true });
+    await mkdir(target, { recursive: true });
     return;
   }
-  if (isFolder) throw new BadTar(`${showName(name)} is the name of a folder`);
-  const target = path.join(into, ...names);
   await mkdir(path.dirname(target), { recursive: true });
   const file = await open(target, "wx", 0o644);
   try {

@@ -13,6 +13,10 @@ function withSettings(command: Command): Command {
   return command;
 }
 
+const PASSPHRASE_FILE = [
+  "--passphrase-file <file>",
+  "read the passphrase from a file [MILLRACE_BACKUP_PASSPHRASE]",
+] as const;
 const JSON_OPTION = ["--json", "print one JSON document"] as const;
 
 /** `millrace serve` */
@@ -58,16 +62,21 @@ export function defineRotateKeys(command: Command): void {
 export function defineBackup(command: Command): void {
   withSettings(command)
     .argument("<file>", "the archive to write")
+    .option("--encrypt", "seal it with a passphrase, which is asked for at a terminal")
+    .option(...PASSPHRASE_FILE)
     .option(...JSON_OPTION);
-  examples(command, "millrace backup /var/backups/millrace.tar").action(
-    async (file: string, flags: ServeFlags) => (await import("../backup.ts")).backup(file, flags),
-  );
+  examples(
+    command,
+    "millrace backup /var/backups/millrace.sealed --encrypt",
+    "millrace backup /var/backups/millrace.tar",
+  ).action(async (file: string, flags: ServeFlags) => (await import("../backup.ts")).backup(file, flags));
 }
 
 /** `millrace restore` */
 export function defineRestore(command: Command): void {
   withSettings(command)
-    .argument("<file>", "an archive that backup wrote")
+    .argument("<file>", "an archive that backup wrote, sealed or not")
+    .option(...PASSPHRASE_FILE)
     .option(...JSON_OPTION);
   examples(command, "millrace restore /var/backups/millrace.tar --data-dir /var/lib/millrace").action(
     async (file: string, flags: ServeFlags) => (await import("../restore.ts")).restore(file, flags),

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { open } from "node:fs/promises";
-import type { FileHandle } from "node:fs/promises";
+import { openFile } from "../byte-file.ts";
+import type { ByteReader } from "../byte-file.ts";
 import { BLOCK_BYTES, BadTar, readHeader, readPax } from "./header.ts";
 import type { TarHeader } from "./header.ts";
 import { SEAL_NAME } from "./write.ts";
@@ -14,19 +14,19 @@ export type TarEntry = TarHeader & { readonly content: AsyncGenerator<Buffer, vo
 
 /** Reads an archive that `TarWriter` wrote; throws `BadTar` for any other, and for one that was changed. */
 export class TarReader {
-  readonly #file: FileHandle;
+  readonly #from: ByteReader;
   readonly #hash = createHash("sha256");
 
-  private constructor(file: FileHandle) {
-    this.#file = file;
+  constructor(from: ByteReader) {
+    this.#from = from;
   }
 
   static async open(path: string): Promise<TarReader> {
-    return new TarReader(await open(path, "r"));
+    return new TarReader(await openFile(path));
   }
 
   async close(): Promise<void> {
-    await this.#file.close();
+    await this.#from.close();
   }
 
   /** The entries in their order. What came is known to be whole only when the last one has come. */
@@ -38,6 +38,7 @@ export class TarReader {
       if (header.name === SEAL_NAME) {
         const sealed = await this.#small(header.sizeBytes, MAX_SEAL_BYTES);
         if (sealed.toString("latin1") !== digest) throw new BadTar("it was changed after it was written");
+        await this.#readRest();
         return;
       }
       const content = this.#content(header.sizeBytes);
@@ -74,13 +75,19 @@ export class TarReader {
     return Buffer.concat(parts);
   }
 
+  /** A sealed file shows only at its end that nothing was cut off. */
+  async #readRest(): Promise<void> {
+    const rest = Buffer.allocUnsafe(CHUNK_BYTES);
+    while ((await this.#from.read(rest)) > 0);
+  }
+
   /** Exactly so many bytes. */
   async #take(bytes: number): Promise<Buffer> {
     const taken = Buffer.allocUnsafe(bytes);
     for (let at = 0; at < bytes;) {
-      const { bytesRead } = await this.#file.read(taken, at, bytes - at, null);
-      if (bytesRead === 0) throw new BadTar("it ends too early");
-      at += bytesRead;
+      const count = await this.#from.read(taken.subarray(at));
+      if (count === 0) throw new BadTar("it ends too early");
+      at += count;
     }
     this.#hash.update(taken);
     return taken;

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { createFile } from "../byte-file.ts";
+import type { ByteSink } from "../byte-file.ts";
 import { BLOCK_BYTES, packHeader, paxRecords } from "./header.ts";
 import type { TarHeader } from "./header.ts";
 
@@ -11,16 +12,16 @@ export const SEAL_NAME = "sha256";
 
 /** Writes a tar file that any `tar` reads, with a hash at its end, readable by its owner alone. */
 export class TarWriter {
-  readonly #file: FileHandle;
+  readonly #sink: ByteSink;
   readonly #hash = createHash("sha256");
 
-  private constructor(file: FileHandle) {
-    this.#file = file;
+  constructor(sink: ByteSink) {
+    this.#sink = sink;
   }
 
   /** Throws if there is such a file. */
   static async create(path: string): Promise<TarWriter> {
-    return new TarWriter(await open(path, "wx", 0o600));
+    return new TarWriter(await createFile(path));
   }
 
   async addDirectory(name: string, mode: number, modifiedAt: number): Promise<void> {
@@ -61,13 +62,12 @@ export class TarWriter {
     const seal = Buffer.from(this.#hash.copy().digest("hex"));
     await this.addBytes(SEAL_NAME, seal, 0);
     await this.#write(Buffer.alloc(2 * BLOCK_BYTES));
-    await this.#file.sync();
-    await this.#file.close();
+    await this.#sink.finish();
   }
 
   /** Lets go of the file as it is. */
   async abandon(): Promise<void> {
-    await this.#file.close();
+    await this.#sink.abandon();
   }
 
   async #head(header: TarHeader): Promise<void> {
@@ -88,8 +88,6 @@ export class TarWriter {
 
   async #write(bytes: Buffer): Promise<void> {
     this.#hash.update(bytes);
-    for (let at = 0; at < bytes.length;) {
-      at += (await this.#file.write(bytes, at, bytes.length - at)).bytesWritten;
-    }
+    await this.#sink.write(bytes);
   }
 }

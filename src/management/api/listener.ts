@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { STATUS_CODES } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import type { Socket } from "node:net";
 import { fastify } from "fastify";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -7,6 +8,7 @@ import type { Log } from "../../kit/log.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import { readJson } from "./json-body.ts";
+import { Pipelines } from "./pipeline.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -28,11 +30,13 @@ const FASTIFY_ERRORS: Record<string, ErrorCode> = {
 /** Node's, about what came before there was a request. */
 const CONNECTION_ERRORS: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: "body_too_large",
   ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
 };
 
 /** A listener whose answers are ours in every case: request id, one form of error, no body where there is none. */
 export function createListener(log: Log): FastifyInstance {
+  const pipelines = new Pipelines();
   const app = fastify({
     genReqId: () => randomUUID(),
     logger: false,
@@ -42,15 +46,14 @@ export function createListener(log: Log): FastifyInstance {
       addHeaders(reply, request.id);
       sendError(reply, request.id, ourError(error) ?? new AppError("internal"));
     },
-    clientErrorHandler: (error, socket) => refuseConnection(error, socket),
+    clientErrorHandler: (error, socket) =>
+      pipelines.afterOthers(socket, () => refuseConnection(error, socket)),
   });
   app.addHook("onRequest", async (request, reply) => {
     addHeaders(reply, request.id);
-    // Links are made of it.
-    if (!URL.canParse(`http://${request.host}/`)) {
-      throw new AppError("bad_request", { message: "The Host header is no host." });
-    }
+    pipelines.enter(request.raw, reply.raw);
   });
+  leaveHeadsToUs(app.server);
   // Fastify's own parser refuses an empty body of that type, on every method.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
@@ -83,6 +86,14 @@ function ourError(error: FastifyError | AppError): AppError | null {
   return new AppError(FASTIFY_ERRORS[error.code] ?? "bad_request");
 }
 
+/** Node's own answers would be no JSON and carry no request id, and its limit drops headers without a word. */
+function leaveHeadsToUs(server: Server): void {
+  Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0 });
+  server.on("checkExpectation", (request: IncomingMessage) => {
+    request.socket.end(rawAnswer(new AppError("expectation_failed")));
+  });
+}
+
 function addHeaders(reply: FastifyReply, requestId: string): void {
   reply.header("x-request-id", requestId).header("x-content-type-options", "nosniff");
 }
@@ -97,15 +108,19 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
     socket.destroy();
     return;
   }
-  const known = new AppError(CONNECTION_ERRORS[error.code ?? ""] ?? "bad_request");
+  socket.end(rawAnswer(new AppError(CONNECTION_ERRORS[error.code ?? ""] ?? "bad_request")));
+}
+
+/** The last answer on a connection, for what was no request. */
+function rawAnswer(error: AppError): string {
   const requestId = randomUUID();
-  const body = errorBody(known, requestId);
+  const body = errorBody(error, requestId);
   const head = [
-    `HTTP/1.1 ${known.status} ${STATUS_CODES[known.status]}`,
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
     "content-type: application/json",
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${requestId}`,
     "connection: close",
   ];
-  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+  return `${head.join("\r\n")}\r\n\r\n${body}`;
 }

@@ -81,14 +81,10 @@ function urlOf(path: string): string {
 
 async function admit(
   { access }: AnyOperation,
-  { raw, headers, params }: FastifyRequest,
+  { headers, params }: FastifyRequest,
   authenticate: Authenticate,
 ): Promise<Principal | null> {
   if (access === null) return null;
-  const names = raw.rawHeaders.filter((_, place) => place % 2 === 0);
-  if (names.filter((name) => name.toLowerCase() === "authorization").length > 1) {
-    throw new AppError("bad_request", { message: "The Authorization header may stand only once." });
-  }
   const principal = await authenticate(headers.authorization ?? null);
   if (access === "any") return principal;
   const { project_id: projectId = "" } = params as { project_id?: string };

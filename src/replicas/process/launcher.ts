@@ -93,7 +93,7 @@ export class ProcessLauncher implements Launcher {
         this.#onLog({ stream: "stderr", text: line, runId: null });
     };
     const python = spec.python ?? this.#python;
-    const process = spawnPython(python, spec, this.#home.address, tickets, onText);
+    const process = spawnPython(python, spec, this.#home.address, tickets, this.#clock, onText);
     this.#processes.add(process);
     void process.exited.then(() => this.#processes.delete(process));
     return process;

@@ -2,14 +2,14 @@ import path from "node:path";
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
+import type { Clock } from "../../kit/clock.ts";
 import type { Exit, LaunchSpec, Started } from "../engine.ts";
+import { keeperEnd } from "./end-keeper.ts";
 import { appEnvironment } from "./environment.ts";
 
 /** The folder that holds the package `millrace_worker`. */
 const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
-/** How long a keeper has to kill its ward before it is killed itself. */
-const KEEPER_GRACE_MS = 5_000;
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
@@ -19,6 +19,7 @@ export function spawnPython(
   spec: LaunchSpec,
   address: string,
   tickets: Tickets,
+  clock: Clock,
   onText: (text: string) => void,
 ): Started {
   const child = spawn(python, ["-c", START], {
@@ -46,14 +47,7 @@ export function spawnPython(
     child.once("exit", (code, signal) => resolve({ detail: describeExit(code, signal), initFailure: null }));
     child.once("error", (error) => resolve({ detail: error.message, initFailure: null }));
   });
-  return {
-    exited,
-    kill: () => {
-      if (!child.kill("SIGTERM")) return;
-      const timer = setTimeout(() => child.kill("SIGKILL"), KEEPER_GRACE_MS);
-      void exited.then(() => clearTimeout(timer));
-    },
-  };
+  return { exited, kill: keeperEnd(child, exited, clock) };
 }
 
 /** For people. A keeper tells its ward's signal as 128 + its number. */

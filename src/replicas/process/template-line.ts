@@ -49,7 +49,7 @@ export class TemplateLine {
     this.#idle = idle;
     this.#keepMs = keepMs;
     this.#events = events;
-    this.template = new Template(process, {
+    this.template = new Template(process, clock, {
       onReady: (forks) => {
         events.onReady();
         if (forks) this.#startForking();

@@ -1,7 +1,9 @@
 import type { Socket } from "node:net";
+import type { Clock } from "../../kit/clock.ts";
 import { within } from "../../kit/within.ts";
 import type { Exit, InitFailure, Started } from "../engine.ts";
 import { parseTemplateMessage } from "../messages.ts";
+import { KEEPER_GRACE_MS } from "./end-keeper.ts";
 import { describeExit } from "./spawn.ts";
 
 const LAST_WORDS_MS = 500;
@@ -19,6 +21,7 @@ export type TemplateEvents = {
 /** A process that has imported the app and forks replicas of it. */
 export class Template {
   readonly #process: Started;
+  readonly #clock: Clock;
   readonly #events: TemplateEvents;
   readonly #children = new Map<string, (exit: Exit) => void>();
   /** Known once it is ready. */
@@ -27,8 +30,9 @@ export class Template {
   #initFailure: InitFailure | null = null;
   readonly #homeClosed = Promise.withResolvers<void>();
 
-  constructor(process: Started, events: TemplateEvents) {
+  constructor(process: Started, clock: Clock, events: TemplateEvents) {
     this.#process = process;
+    this.#clock = clock;
     this.#events = events;
     void this.#outlive();
   }
@@ -55,13 +59,31 @@ export class Template {
   fork(replicaId: string, ticket: string): Started {
     const exited = new Promise<Exit>((resolve) => this.#children.set(replicaId, resolve));
     this.#say({ fork: { id: replicaId, ticket } });
-    return { exited, kill: () => this.#say({ kill: replicaId }) };
+    let isAsked = false;
+    const kill = (): void => {
+      if (isAsked) return;
+      isAsked = true;
+      this.#end(replicaId, exited);
+    };
+    return { exited, kill };
   }
 
   /** Ends it and everything below it. */
   async close(): Promise<void> {
     this.#process.kill();
     await this.#process.exited;
+  }
+
+  /** By its keeper, then past the keeper, then, from a template that does not obey, with the template itself. */
+  #end(replicaId: string, exited: Promise<Exit>): void {
+    this.#say({ kill: replicaId });
+    const steps = [
+      this.#clock.after(KEEPER_GRACE_MS, () => this.#say({ end: replicaId })),
+      this.#clock.after(2 * KEEPER_GRACE_MS, () => this.#process.kill()),
+    ];
+    void exited.then(() => {
+      for (const step of steps) step.cancel();
+    });
   }
 
   #say(message: object): void {

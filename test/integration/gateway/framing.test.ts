@@ -2,8 +2,10 @@ import { describe, expect, test } from "vitest";
 import { ERRORS } from "../../../src/model/errors.ts";
 import type { ErrorCode } from "../../../src/model/errors.ts";
 import { RUN_ID } from "../../../src/model/names.ts";
+import { NO_HOSTS } from "../../support/hosts.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { verifies } from "../../verifies.ts";
 
 const COUNTER = `
 calls = 0
@@ -105,6 +107,19 @@ const REFUSED: readonly Spoilt[] = [
     400,
     () => post(["Transfer-Encoding: xchunked"], "2\r\n{}\r\n0\r\n\r\n"),
   ],
+  ...["identity, chunked", "gzip, chunked", "chunked, chunked"].map((encoding): Spoilt => [
+    5,
+    `the transfer encoding ${encoding}`,
+    400,
+    () => post([`Transfer-Encoding: ${encoding}`], "2\r\n{}\r\n0\r\n\r\n"),
+  ]),
+  [
+    5,
+    "identity and chunked in two headers",
+    400,
+    () => post(["Transfer-Encoding: identity", "Transfer-Encoding: chunked"], "2\r\n{}\r\n0\r\n\r\n"),
+  ],
+  [5, "chunks in HTTP/1.0", 400, () => chunked("2\r\n{}\r\n0\r\n\r\n").replace("HTTP/1.1", "HTTP/1.0")],
   [5, "identity alone", 400, () => post(["Transfer-Encoding: identity"], "{}")],
   [6, "a space before the colon", 400, () => post(["X-A : b"])],
   [6, "a folded header", 400, () => post(["X-A: b\r\n c"])],
@@ -151,15 +166,28 @@ const REFUSED: readonly Spoilt[] = [
 
 describe("a request that cannot be framed is refused, closes its connection and runs nothing", () => {
   for (const [row, title, status, bytes] of REFUSED) {
-    test(`${row}: ${title}`, async () => {
+    verifies("hardening.framing", `${row}: ${title}`, async () => {
       expect(await exchange(bytes())).toEqual({ statuses: [status], runs: 0 });
+    });
+  }
+
+  for (const host of NO_HOSTS) {
+    verifies("hardening.host", `the Host ${JSON.stringify(host)}`, async () => {
+      const bytes = post(["Content-Length: 2"], "{}").replace(/^Host:.*\r\n/m, () => `Host: ${host}\r\n`);
+      expect(await exchange(bytes)).toEqual({ statuses: [400], runs: 0 });
     });
   }
 
   test("25: what was pipelined behind such a request is not looked at", async () => {
     const good = post(["Content-Length: 2"], "{}");
-    const bad = post(["Content-Length: +2"], "{}");
-    expect(await exchange(good + bad + good)).toEqual({ statuses: [200, 400], runs: 1 });
+    for (const bad of [
+      post(["Content-Length: +2"], "{}"),
+      post(["Host: evil.example", "Content-Length: 2"], "{}"),
+      post(["Transfer-Encoding: identity, chunked"], "2\r\n{}\r\n0\r\n\r\n"),
+      target("http://evil.example/"),
+    ]) {
+      expect(await exchange(good + bad + good)).toEqual({ statuses: [200, 400], runs: 1 });
+    }
   });
 
   test("15: CONNECT is closed without a word", async () => {

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { deflateRawSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { MAIN, refusal } from "../../../support/refused-zip.ts";
+import { MAIN, refusal, unpacked } from "../../../support/refused-zip.ts";
 import type { RefusedZips } from "../../../support/refused-zip.ts";
 import { bytes, extraField, makeZip } from "../../../support/zip-maker.ts";
 import type { ZipItem } from "../../../support/zip-maker.ts";
@@ -9,6 +9,11 @@ import { verifies } from "../../../verifies.ts";
 
 const zeros = Buffer.alloc(3_000_000);
 const noise = randomBytes(200_000);
+
+/** So many entries alike, but for their names. */
+function many(count: number, item: Omit<ZipItem, "name">): ZipItem[] {
+  return Array.from({ length: count }, (_, index) => ({ ...item, name: `a${index}` }));
+}
 
 const CASES: RefusedZips = {
   "a stored file of two sizes": [
@@ -70,6 +75,19 @@ const CASES: RefusedZips = {
     makeZip([MAIN, { name: "a", bytes: 0xffffffff, extra: extraField(1, bytes("", [[5 * 1024 ** 3, 8]])) }]),
     /`a` is larger than 4294967296 bytes/,
   ],
+  "a bomb in many files, each too small to be one": [
+    makeZip([MAIN, ...many(100, { content: Buffer.alloc(1024 ** 2) })]),
+    /^The zip unpacks to more than 100 times its size\.$/,
+  ],
+  "a bomb in many files, with an honest file last": [
+    makeZip([
+      MAIN,
+      ...many(30, { content: Buffer.alloc(1000) }),
+      { name: "noise", content: noise.subarray(0, 100) },
+    ]),
+    /^The zip unpacks to more than 20 times its size\.$/,
+    { limits: { maxRatio: 20, ratioFreeTotalBytes: 10_000 } },
+  ],
   "too many entries": [
     makeZip([MAIN, { name: "a" }, { name: "b" }]),
     /The zip holds 3 entries, more than 2/,
@@ -83,12 +101,28 @@ const CASES: RefusedZips = {
 };
 
 for (const [title, [zip, problem, options]] of Object.entries(CASES)) {
-  verifies("deploy.bundle", `${title}: refused, and nothing is left`, async () => {
+  verifies(["deploy.bundle", "hardening.archives"], `${title}: refused, and nothing is left`, async () => {
     const problems = await refusal(zip, options);
     expect(problems.join("\n")).toMatch(problem);
     expect(problems.every((line) => /^[^\n]+\.$/.test(line))).toBe(true);
   });
 }
+
+verifies(
+  "hardening.archives",
+  "what packs well is taken while it is small or among what does not",
+  async () => {
+    const small = many(60, { content: Buffer.alloc(1024 ** 2) });
+    const padded = [
+      ...many(70, { content: Buffer.alloc(1024 ** 2) }),
+      { name: "noise", content: randomBytes(700_000) },
+    ];
+    for (const items of [small, padded]) {
+      const { files } = await unpacked(makeZip([MAIN, ...items]));
+      expect(files).toBe(items.length + 1);
+    }
+  },
+);
 
 test("faults found in the bytes are told together too", async () => {
   const bad = (name: string): ZipItem => ({ name, content: name, crc32: 7 });

@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { MAX_TAR_BYTES, unpackTar } from "../../../../src/apps/once/unpack-tar.ts";
 import { packHeader } from "../../../../src/kit/tar/header.ts";
 import type { TarHeader } from "../../../../src/kit/tar/header.ts";
+import { verifies } from "../../../verifies.ts";
 
 const END = Buffer.alloc(1024);
 
@@ -128,4 +129,25 @@ test("more bytes than an archive may have are refused as they come", async () =>
   }
   await expect(unpackTar(endless(), await scratch())).rejects.toMatchObject({ code: "body_too_large" });
   expect(sentBytes).toBeLessThanOrEqual(MAX_TAR_BYTES);
+});
+
+verifies("hardening.archives", "folders that only names ask for count as entries", async () => {
+  const archive = Buffer.concat([
+    entry("a/b/c/one"),
+    entry("a/b/two"),
+    entry("./", "", { kind: "directory" }),
+    END,
+  ]);
+  await unpackTar(inPieces(archive), await scratch(), 5);
+  await expect(unpackTar(inPieces(archive), await scratch(), 4)).rejects.toMatchObject({
+    code: "upload_invalid",
+    message: expect.stringContaining("more than 4 files and folders"),
+  });
+});
+
+verifies("hardening.archives", "entries that come to nothing count too", async () => {
+  const again = Array.from({ length: 4 }, () => entry("a/", "", { kind: "directory" }));
+  await expect(unpackTar(inPieces(Buffer.concat([...again, END])), await scratch(), 3)).rejects.toMatchObject(
+    { code: "upload_invalid" },
+  );
 });

@@ -1,0 +1,42 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { AppError } from "../../model/errors.ts";
+import { requireClearHead } from "./request-head.ts";
+
+type Pending = { readonly request: IncomingMessage; readonly response: ServerResponse };
+
+/**
+ * Requests that a caller sends without waiting for answers: those are given in the order of the requests, and
+ * nothing is done of what stands behind one that could not be read.
+ */
+export class Pipelines {
+  readonly #pending = new WeakMap<Socket, Pending[]>();
+  readonly #refused = new WeakSet<Socket>();
+
+  /** Takes a request; throws when its head, or that of one before it, is refused. */
+  enter(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request;
+    const pending = this.#pending.get(socket) ?? [];
+    const own = { request, response };
+    pending.push(own);
+    this.#pending.set(socket, pending);
+    response.once("close", () => pending.splice(pending.indexOf(own), 1));
+    // Its answer never leaves: the one before closes the connection.
+    if (this.#refused.has(socket)) throw new AppError("bad_request");
+    try {
+      requireClearHead(request);
+    } catch (error) {
+      this.#refused.add(socket);
+      throw error;
+    }
+  }
+
+  /** Calls `answer` when all that was asked before on that connection is answered. */
+  afterOthers(socket: Socket, answer: () => void): void {
+    this.#refused.add(socket);
+    // One whose body is what could not be read gets this answer itself.
+    const before = this.#pending.get(socket)?.findLast(({ request }) => request.complete);
+    if (before) before.response.once("finish", answer);
+    else answer();
+  }
+}

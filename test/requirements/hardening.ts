@@ -1,0 +1,24 @@
+import { section } from "./row.ts";
+
+/** What an attack found open, and what has closed it. */
+export const HARDENING = {
+  ...section("issue: No one in, row 10", {
+    "hardening.once-hidden": "The data of a file that runs once is on no command line.",
+    "hardening.once-like-python":
+      "A file that runs once finds what `python FILE FUNCTION --data JSON` gives it.",
+    "hardening.certain-end":
+      "A replica ends with all it started after its cooldown, also when those that should end it are stopped.",
+    "hardening.archives":
+      "What an archive unpacks to is bounded as a whole: bytes, entries, and bytes by what was sent.",
+    "hardening.framing":
+      "A request whose head leaves open where it ends, where it goes or whose it is is 400 at both listeners.",
+    "hardening.host": "A Host that is no host is 400 at both listeners; links are made of no other.",
+    "hardening.backup.sealed":
+      "backup --encrypt writes what only the passphrase opens; cut or changed at any byte it is refused.",
+    "hardening.backup.told": "A plain backup tells what it holds and that it is to be kept like a password.",
+  }),
+  ...section("issue: No one in, SECURITY.md", {
+    "hardening.audit":
+      "npm run audit:deps fails for a serious advisory, and says aloud when it could not ask for any.",
+  }),
+};
