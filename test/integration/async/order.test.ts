@@ -1,16 +1,19 @@
 import { writeFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import path from "node:path";
+import { describe, expect, test } from "vitest";
 import { uuidv7 } from "../../../src/kit/ids.ts";
 import type { AcceptedRun } from "../../../src/store/runs.ts";
-import { testDatabases } from "../../support/databases.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleRun } from "../../support/sample-run.ts";
-import { testService } from "../../support/service.ts";
-import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { MAIN, ONE, Site, bundleFile, ended, ledger, letGo, submit } from "./site.ts";
 
 const HOLD = { functionName: "hold" };
+const APP = { main: MAIN, toml: ONE };
+const service = sharedService();
 const numbers = (count: number): string[] => Array.from({ length: count }, (_, n) => String(n));
 
 /** Puts runs of an app into the store as if they had been accepted there. */
@@ -41,99 +44,125 @@ async function fill({ service, apps }: TestService, app: string, count: number):
   }
 }
 
-test("an app's runs are executed in the order in which they came", async () => {
-  const service = await testService({ app: { main: MAIN, toml: ONE } });
-  for (let n = 0; n < 60; n++) await submit(service, "app", { n });
-  await until("all have run", () => ledger(service, "app").length === 60);
-  expect(ledger(service, "app")).toEqual(numbers(60));
-});
+describe("an app's runs", () => {
+  test("are executed in the order in which they came", async () => {
+    const app = await service().own(APP);
+    for (let n = 0; n < 60; n++) await submit(service(), app, { n });
+    await until("all have run", () => ledger(service(), app).length === 60);
+    expect(ledger(service(), app)).toEqual(numbers(60));
+  });
 
-test("runs that come while others wait go behind those", async () => {
-  const service = await testService({ app: { main: MAIN, toml: ONE } });
-  for (let n = 0; n < 10; n++) await submit(service, "app", { n }, HOLD);
-  letGo(service, "app");
-  for (let n = 10; n < 40; n++) await submit(service, "app", { n });
-  await until("all have run", () => ledger(service, "app").length === 40);
-  expect(ledger(service, "app")).toEqual(numbers(40));
-});
+  test("that come while others wait go behind those", async () => {
+    const app = await service().own(APP);
+    for (let n = 0; n < 10; n++) await submit(service(), app, { n }, HOLD);
+    letGo(service(), app);
+    for (let n = 10; n < 40; n++) await submit(service(), app, { n });
+    await until("all have run", () => ledger(service(), app).length === 40);
+    expect(ledger(service(), app)).toEqual(numbers(40));
+  });
 
-test("an app with a long backlog does not hold up another", async () => {
-  const service = await testService({ long: { main: MAIN, toml: ONE }, other: { main: MAIN, toml: ONE } });
-  for (let n = 0; n < 200; n++) await submit(service, "long", { n }, HOLD);
-  for (let n = 0; n < 5; n++) {
-    const id = await submit(service, "other", { n });
-    expect((await ended(service, "other", id)).status).toBe("success");
-  }
-  expect(ledger(service, "long")).toEqual(["0"]);
-  letGo(service, "long");
-  await until("the backlog is done", () => ledger(service, "long").length === 200);
+  test("however many, do not hold up another app's", async () => {
+    const [long, other] = [await service().own(APP), await service().own(APP)];
+    await submit(service(), long, { n: 0 }, HOLD);
+    await Promise.all(
+      numbers(200)
+        .slice(1)
+        .map((n) => submit(service(), long, { n }, HOLD)),
+    );
+    for (let n = 0; n < 5; n++) {
+      const id = await submit(service(), other, { n });
+      expect((await ended(service(), other, id)).status).toBe("success");
+    }
+    expect(ledger(service(), long)).toEqual(["0"]);
+    letGo(service(), long);
+    await until("the backlog is done", () => ledger(service(), long).length === 200);
+  });
+
+  verifies("async.background", "start it from zero by themselves, though nobody waits for them", async () => {
+    const app = await service().own({ ...APP, toml: `${ONE}cooldown = 0\n` });
+    await ended(service(), app, await submit(service(), app, { n: 0 }));
+    await until("the app is at zero", () => service().ready(app) === 0);
+    await ended(service(), app, await submit(service(), app, { n: 1 }));
+    expect(ledger(service(), app)).toEqual(["0", "1"]);
+  });
+
+  test("fill every free slot while some wait, though others go on for long", async () => {
+    const toml = "[scaling]\nmax_replicas = 1\nreplica_concurrency = 6\n";
+    const app = await service().own({ main: MAIN, toml });
+    for (let n = 0; n < 7; n++) await submit(service(), app, { n }, { functionName: "hold_one" });
+    await until("the slots are full", () => ledger(service(), app).length === 6);
+    writeFileSync(bundleFile(service(), app, "go0"), "");
+    await until("the freed slot is filled", () => ledger(service(), app).includes("6"));
+    for (let n = 1; n < 7; n++) writeFileSync(bundleFile(service(), app, `go${n}`), "");
+  });
+
+  test("that a version accepted are executed by it, when another has taken its place", async () => {
+    const app = await service().own(APP);
+    const ids: string[] = [];
+    for (let n = 0; n < 4; n++) ids.push(await submit(service(), app, { n }, HOLD));
+    await until("one runs", () => ledger(service(), app).length === 1);
+    const old = service().apps.get(app)!;
+    const main = MAIN.replaceAll("return n\n", "return [n, 'new']\n");
+    await service().deploy(app, { main, toml: ONE });
+    letGo(service(), app);
+    ids.push(await submit(service(), app, { n: 4 }, HOLD));
+    writeFileSync(path.join(old.version.bundleDir, "go"), "");
+    for (const [n, id] of ids.entries()) {
+      const result = n < 4 ? n : [n, "new"];
+      expect(await ended(service(), app, id)).toMatchObject({ result, attempt: 1 });
+    }
+  });
 });
 
 verifies(
   ["async.callers-first", "async.fourth-slot"],
   "waiting callers go before the backlog, which gets every fourth slot",
   async () => {
-    const service = await testService({ app: { main: MAIN, toml: ONE } });
-    // The app is known to be quick: all of a small backlog is fetched ahead.
-    for (let n = 0; n < 30; n++) await service.call("app", { n: "warm" });
-    const first = service.call("app", { n: "first" }, HOLD);
-    await until("it runs", () => ledger(service, "app").length === 31);
-    for (let n = 0; n < 12; n++) await submit(service, "app", { n: "async" });
-    const callers = Array.from({ length: 12 }, () => service.call("app", { n: "sync" }));
-    await until("all wait", () => service.apps.get("app")?.pool.waiting === 24);
-    letGo(service, "app");
+    const app = await service().own(APP);
+    const { pool } = service().apps.get(app)!;
+    // Once the app is known to be quick, all of a small backlog is fetched ahead.
+    await until("there is room for it", async () => {
+      await service().call(app, { n: "warm" });
+      return pool.backlogRoom > 12;
+    });
+    const before = ledger(service(), app).length;
+    const first = service().call(app, { n: "first" }, HOLD);
+    await until("it runs", () => ledger(service(), app).length === before + 1);
+    for (let n = 0; n < 12; n++) await submit(service(), app, { n: "async" });
+    const callers = Array.from({ length: 12 }, () => service().call(app, { n: "sync" }));
+    await until("all wait", () => pool.waiting === 24);
+    letGo(service(), app);
     await Promise.all([first, ...callers]);
-    await until("all have run", () => ledger(service, "app").length === 55);
+    await until("all have run", () => ledger(service(), app).length === before + 25);
     const [S, A] = ["sync", "async"];
     const turns = Array.from({ length: 4 }, () => [S, S, S, A]).flat();
-    expect(ledger(service, "app").slice(31)).toEqual([...turns, ...Array.from({ length: 8 }, () => A)]);
+    const order = ledger(service(), app).slice(before + 1);
+    expect(order).toEqual([...turns, ...Array.from({ length: 8 }, () => A)]);
   },
 );
-
-verifies("async.background", "runs that nobody waits for start an app from zero by themselves", async () => {
-  const service = await testService({ app: { main: MAIN, toml: `${ONE}cooldown = 0\n` } });
-  await ended(service, "app", await submit(service, "app", { n: 0 }));
-  await until("the app is at zero", () => service.ready("app") === 0);
-  await ended(service, "app", await submit(service, "app", { n: 1 }));
-  expect(ledger(service, "app")).toEqual(["0", "1"]);
-});
-
-test("every free slot is filled while runs wait, though others go on for long", async () => {
-  const toml = "[scaling]\nmax_replicas = 1\nreplica_concurrency = 6\n";
-  const service = await testService({ app: { main: MAIN, toml } });
-  for (let n = 0; n < 7; n++) await submit(service, "app", { n }, { functionName: "hold_one" });
-  await until("the slots are full", () => ledger(service, "app").length === 6);
-  writeFileSync(bundleFile(service, "app", "go0"), "");
-  await until("the freed slot is filled", () => ledger(service, "app").includes("6"));
-  for (let n = 1; n < 7; n++) writeFileSync(bundleFile(service, "app", `go${n}`), "");
-});
 
 const databases = testDatabases();
-const BACKLOGS = [
-  ["sqlite", 10_500],
-  ["postgres", 2_000],
-] as const;
+const BACKLOG = 1_500;
 
-test.for(BACKLOGS)(
-  "a long backlog is worked off, a small part of it in memory: %s, %d",
-  async ([kind, count]) => {
-    const { databaseUrl } = await databases.fresh(kind);
-    const site = new Site({ app: { main: MAIN, toml: ONE } });
-    const flags = databaseUrl === null ? {} : { databaseUrl };
-    const before = await site.start({ flags });
-    await fill(before, "app", count);
-    await before.service.stop();
-    const service = await site.start({ flags });
-    let mostWaiting = 0;
-    const isDone = (): boolean => {
-      mostWaiting = Math.max(mostWaiting, service.apps.get("app")?.pool.waiting ?? 0);
-      return ledger(service, "app").length === count;
-    };
-    await until("all have run", isDone);
-    expect(mostWaiting).toBeLessThan(600);
-    const order = ledger(service, "app").map(Number);
-    expect(order.toSorted((a, b) => a - b)).toEqual(numbers(count).map(Number));
-    // A quick call handed ahead of its turn may be taken back and lose some places, not more than are in memory.
-    expect(order.filter((n, place) => Math.abs(n - place) >= 600)).toEqual([]);
-  },
-);
+test.for(DATABASE_KINDS)("a long backlog is worked off, a small part of it in memory: %s", async (kind) => {
+  const { databaseUrl } = await databases.fresh(kind);
+  const on = databaseUrl === null ? service() : await new Site({}).start({ flags: { databaseUrl } });
+  const app = await on.own(APP);
+  await submit(on, app, { n: -1 }, HOLD);
+  await until("the only slot is taken", () => ledger(on, app).length === 1);
+  await fill(on, app, BACKLOG);
+  // The service learns of them by the one that has to wait behind them.
+  await submit(on, app, { n: BACKLOG });
+  letGo(on, app);
+  let mostWaiting = 0;
+  const isDone = (): boolean => {
+    mostWaiting = Math.max(mostWaiting, on.apps.get(app)?.pool.waiting ?? 0);
+    return ledger(on, app).length === BACKLOG + 2;
+  };
+  await until("all have run", isDone);
+  expect(mostWaiting).toBeLessThan(600);
+  const order = ledger(on, app).slice(1).map(Number);
+  expect(order.toSorted((a, b) => a - b)).toEqual(numbers(BACKLOG + 1).map(Number));
+  // A quick call handed ahead of its turn may be taken back and lose some places, not more than are in memory.
+  expect(order.filter((n, place) => Math.abs(n - place) >= 600)).toEqual([]);
+});

@@ -1,6 +1,5 @@
-import { writeFileSync } from "node:fs";
-import path from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
+import { SkippingClock } from "../../support/clocks.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { serve } from "../../support/command-line.ts";
 import { until } from "../../support/until.ts";
@@ -8,6 +7,7 @@ import { verifies } from "../../verifies.ts";
 import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo, recordOf, submit } from "./site.ts";
 
 const databases = testDatabases();
+const APP = { main: MAIN, toml: ONE };
 const HOLD = { functionName: "hold" };
 const GRACE = { shutdownGrace: "0.2s" };
 
@@ -19,19 +19,28 @@ async function flagsOf(kind: "sqlite" | "postgres"): Promise<Record<string, unkn
 describe.for(DATABASE_KINDS)("on %s", (kind) => {
   verifies(
     ["async.orderly-stop", "async.service-death", "async.draining"],
-    "an orderly stop puts running and waiting runs back into the queue; the next service finishes them",
+    "what ends within the grace of an orderly stop has ended; what runs on and what waits is finished by the next service",
     async () => {
-      const flags = { ...(await flagsOf(kind)), ...GRACE };
-      const site = new Site({ app: { main: MAIN, toml: ONE } });
-      const first = await site.start({ flags });
+      const flags = { ...(await flagsOf(kind)), shutdownGrace: "10m" };
+      const clock = new SkippingClock();
+      const site = new Site({ app: APP, brief: APP });
+      const first = await site.start({ flags, clock });
       const ids: string[] = [];
       for (let n = 0; n < 5; n++) ids.push(await submit(first, "app", { n }, HOLD));
-      await until("one runs", () => ledger(first, "app").length === 1);
+      const brief = await submit(first, "brief", { n: 1 }, HOLD);
+      for (const app of ["app", "brief"]) await until("one runs", () => ledger(first, app).length === 1);
       const readyz = async (): Promise<number> => (await fetch(`${first.service.baseUrl}/readyz`)).status;
       const stopped = first.service.stop();
       await until("it drains", async () => (await readyz()) === 503);
       const refused = await first.call("app", {}, ASYNC);
       expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
+      letGo(first, "brief");
+      const { number } = first.apps.get("brief")!.app;
+      await until("the brief one has ended", async () => {
+        const run = await first.service.store.runs.find({ appNumber: number, id: brief });
+        return run?.state === "success";
+      });
+      clock.leap(600_000);
       await stopped;
       const second = await site.start({ flags });
       const { store } = second.service;
@@ -46,44 +55,17 @@ describe.for(DATABASE_KINDS)("on %s", (kind) => {
         expect(await ended(second, "app", id)).toMatchObject({ status: "success", attempt: 1, result: n });
       }
       expect(ledger(second, "app")).toEqual(["0", "0", "1", "2", "3", "4"]);
+      expect(await recordOf(second, "brief", brief)).toMatchObject({ status: "success", result: 1 });
+      expect(ledger(second, "brief")).toEqual(["1"]);
     },
   );
-});
-
-verifies("async.orderly-stop", "what ends within the grace is not put back", async () => {
-  const site = new Site({ app: { main: MAIN, toml: ONE } });
-  const first = await site.start();
-  const id = await submit(first, "app", { n: 1 }, HOLD);
-  await until("it runs", () => ledger(first, "app").length === 1);
-  const stopped = first.service.stop();
-  letGo(first, "app");
-  await stopped;
-  const second = await site.start();
-  expect(await recordOf(second, "app", id)).toMatchObject({ status: "success", result: 1 });
-  expect(ledger(second, "app")).toEqual(["1"]);
-});
-
-test("a version that was replaced finishes what it runs and what was accepted for it", async () => {
-  const service = await new Site({ app: { main: MAIN, toml: ONE } }).start();
-  const ids: string[] = [];
-  for (let n = 0; n < 4; n++) ids.push(await submit(service, "app", { n }, HOLD));
-  await until("one runs", () => ledger(service, "app").length === 1);
-  const old = service.apps.get("app")!;
-  const main = MAIN.replaceAll("return n\n", "return [n, 'new']\n");
-  await service.deploy("app", { main, toml: ONE });
-  letGo(service, "app");
-  ids.push(await submit(service, "app", { n: 4 }, HOLD));
-  writeFileSync(path.join(old.version.bundleDir, "go"), "");
-  for (const [n, id] of ids.entries()) {
-    expect(await ended(service, "app", id)).toMatchObject({ result: n < 4 ? n : [n, "new"], attempt: 1 });
-  }
 });
 
 verifies(
   "async.service-death.bound",
   "the 21st end of the service under a run is the run's own",
   async () => {
-    const site = new Site({ app: { main: MAIN, toml: ONE } });
+    const site = new Site({ app: APP });
     const first = await site.start({ flags: GRACE });
     const id = await submit(first, "app", { n: 1 }, HOLD);
     await until("it runs", () => ledger(first, "app").length === 1);
@@ -116,16 +98,16 @@ verifies(
 );
 
 verifies(
-  ["async.service-death", "async.durable", "idempotency.sync-committed"],
+  ["async.service-death", "async.durable", "idempotency.sync-committed", "run.prefer.202"],
   "kill -9 loses no accepted run: each is finished by the next service, a keyed caller's is failure",
   async () => {
-    const site = new Site({ app: { main: MAIN, toml: ONE } });
+    const site = new Site({ app: APP, preferred: APP });
     const first = await site.start();
     const { owner } = first.service;
     await first.service.stop();
     const served = await serve(site.dataDir);
-    const call = (body: object, suffix: string, headers = {}): Promise<Response> =>
-      fetch(`${served.apiUrl}/v4/${owner.projectId}/app/hold${suffix}`, {
+    const call = (body: object, suffix: string, headers = {}, app = "app"): Promise<Response> =>
+      fetch(`${served.apiUrl}/v4/${owner.projectId}/${app}/hold${suffix}`, {
         method: "POST",
         headers: { authorization: `Bearer ${owner.token}`, "content-type": "application/json", ...headers },
         body: JSON.stringify(body),
@@ -135,11 +117,22 @@ verifies(
     const ids: string[] = [];
     for (let n = 0; n < 20; n++)
       ids.push((await call({ n }, "?async=true")).headers.get("x-request-id") ?? "");
+    // A caller who did not want to wait, and whose run is under way.
+    const adopted = await call({ n: "preferred" }, "", { prefer: "wait=0" }, "preferred");
+    expect(adopted.status).toBe(202);
+    const preferred = adopted.headers.get("x-request-id") ?? "";
+    await until("that run is under way", () => ledger(first, "preferred").length === 1);
     process.kill(served.command.pid, "SIGKILL");
     await served.command.exited;
     expect(await keyed).toBe("broken off");
-    letGo(first, "app");
+    for (const app of ["app", "preferred"]) letGo(first, app);
     const second = await site.start();
+    expect(await ended(second, "preferred", preferred)).toMatchObject({
+      async: true,
+      status: "success",
+      attempt: 1,
+      result: "preferred",
+    });
     for (const [n, id] of ids.entries()) {
       expect(await ended(second, "app", id)).toMatchObject({ status: "success", attempt: 1, result: n });
     }

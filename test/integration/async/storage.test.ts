@@ -1,12 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { serve } from "../../support/command-line.ts";
+import { testService } from "../../support/service.ts";
 import type { Answer } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { ASYNC, MAIN, ONE, Site, ended, ledger, submit } from "./site.ts";
+import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo, submit } from "./site.ts";
 
 const told = ({ status, json, headers }: Answer): unknown[] => [
   status,
@@ -15,36 +17,41 @@ const told = ({ status, json, headers }: Answer): unknown[] => [
 ];
 const REFUSED = [503, "storage_unavailable", expect.stringMatching(/^[1-9]\d*$/)];
 
+let isBroken = false;
+const refuse = async <Result>(write: () => Promise<Result>): Promise<Result> => {
+  if (isBroken) throw new AppError("storage_unavailable");
+  return await write();
+};
+const aroundStore = (store: Store): Store => ({
+  ...store,
+  runs: {
+    ...store.runs,
+    accept: (batch) => refuse(() => store.runs.accept(batch)),
+    acceptKeyed: (keyed) => refuse(() => store.runs.acceptKeyed(keyed)),
+  },
+});
+const service = sharedService({}, {}, { aroundStore });
+
 verifies(
   "async.storage",
   "a run that the store cannot commit is 503 with Retry-After, is never executed, and the next one is taken",
   async () => {
-    let isBroken = true;
-    const refuse = async <Result>(write: () => Promise<Result>): Promise<Result> => {
-      if (isBroken) throw new AppError("storage_unavailable");
-      return await write();
-    };
-    const aroundStore = (store: Store): Store => ({
-      ...store,
-      runs: {
-        ...store.runs,
-        accept: (batch) => refuse(() => store.runs.accept(batch)),
-        acceptKeyed: (keyed) => refuse(() => store.runs.acceptKeyed(keyed)),
-      },
-    });
-    const test = await new Site({ app: { main: MAIN, toml: ONE } }).start({ aroundStore });
-    expect((await test.call("app", { n: "sync" })).status).toBe(200);
-    for (let n = 0; n < 20; n++) expect(told(await test.call("app", { n }, ASYNC))).toEqual(REFUSED);
+    const test = service();
+    const app = await test.own({ main: MAIN, toml: ONE });
+    isBroken = true;
+    onTestFinished(() => void (isBroken = false));
+    expect((await test.call(app, { n: "sync" })).status).toBe(200);
+    for (let n = 0; n < 20; n++) expect(told(await test.call(app, { n }, ASYNC))).toEqual(REFUSED);
     const keyed = { ...ASYNC, headers: { "idempotency-key": "one" } };
-    expect(told(await test.call("app", { n: "keyed" }, keyed))).toEqual(REFUSED);
+    expect(told(await test.call(app, { n: "keyed" }, keyed))).toEqual(REFUSED);
     const keyedSync = { headers: { "idempotency-key": "two" } };
-    expect(told(await test.call("app", { n: "keyed sync" }, keyedSync))).toEqual(REFUSED);
+    expect(told(await test.call(app, { n: "keyed sync" }, keyedSync))).toEqual(REFUSED);
     isBroken = false;
-    const first = await submit(test, "app", { n: "after" });
-    expect((await ended(test, "app", first)).status).toBe("success");
-    const second = await submit(test, "app", { n: "keyed" }, keyed);
-    expect((await ended(test, "app", second)).status).toBe("success");
-    expect(ledger(test, "app")).toEqual(["sync", "after", "keyed"]);
+    const first = await submit(test, app, { n: "after" });
+    expect((await ended(test, app, first)).status).toBe("success");
+    const second = await submit(test, app, { n: "keyed" }, keyed);
+    expect((await ended(test, app, second)).status).toBe("success");
+    expect(ledger(test, app)).toEqual(["sync", "after", "keyed"]);
   },
 );
 
@@ -93,14 +100,16 @@ verifies(
   "async.disk-reserve",
   "runs are accepted beyond max_queue, and refused while the disk has less room than its reserve",
   async () => {
-    const site = new Site({ app: { main: MAIN, toml: `${ONE}max_queue = 1\n` } });
-    const first = await site.start();
-    for (let n = 0; n < 30; n++) await submit(first, "app", { n });
-    await until("all have run", () => ledger(first, "app").length === 30);
-    await first.service.stop();
-    const second = await site.start({ flags: { diskReserve: "1000TB" } });
-    expect(told(await second.call("app", { n: "refused" }, ASYNC))).toEqual(REFUSED);
-    expect((await second.call("app", { n: "sync" })).status).toBe(200);
-    expect(ledger(second, "app").slice(30)).toEqual(["sync"]);
+    const test = service();
+    const app = await test.own({ main: MAIN, toml: `${ONE}max_queue = 1\n` });
+    const held = await submit(test, app, { n: "held" }, { functionName: "hold" });
+    for (let n = 0; n < 30; n++) await submit(test, app, { n });
+    letGo(test, app);
+    await until("all have run", () => ledger(test, app).length === 31);
+    expect((await ended(test, app, held)).status).toBe("success");
+    const full = await testService({ app: { main: MAIN, toml: ONE } }, { diskReserve: "1000TB" });
+    expect(told(await full.call("app", { n: "refused" }, ASYNC))).toEqual(REFUSED);
+    expect((await full.call("app", { n: "sync" })).status).toBe(200);
+    expect(ledger(full, "app")).toEqual(["sync"]);
   },
 );
