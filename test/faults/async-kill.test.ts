@@ -1,8 +1,7 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Run } from "../../src/model/run.ts";
 import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
-import { dice } from "../support/dice.ts";
-import { explains } from "../support/explain.ts";
+import { faultDice } from "../support/dice.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { endLeases } from "../support/leases.ts";
 import { LEDGER_APP, Ledger } from "../support/ledger.ts";
@@ -13,8 +12,6 @@ const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
 const KILLS = IS_FULL ? { sqlite: 100, postgres: 100 } : { sqlite: 2, postgres: 1 };
 const RUNS = IS_FULL ? 10_000 : 80;
 const RUN_MS = 20;
-/** Of the moments at which it is killed; a failure tells it. */
-const SEED = Number(process.env["MILLRACE_FAULTS_SEED"] ?? Math.ceil(Math.random() * 1e9));
 
 const databases = testDatabases();
 
@@ -26,9 +23,7 @@ for (const kind of DATABASE_KINDS) {
       const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
       const service = await KillableService.deploy(await databases.fresh(kind), app);
       const promised = new PromisedRuns(service);
-      const silence = explains(() => `MILLRACE_FAULTS_SEED=${SEED}`);
-      onTestFinished(silence);
-      const roll = dice(SEED);
+      const roll = faultDice();
       /** The claims of each run that a kill met. On Postgres a claim outlives its service by its lease: it counts once. */
       const met = new Map<string, Set<number>>();
       for (let kill = 1; kill <= kills; kill++) {

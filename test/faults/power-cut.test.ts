@@ -3,6 +3,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import type { TestContext } from "vitest";
 import { testDatabases } from "../support/databases.ts";
+import { faultDice } from "../support/dice.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP } from "../support/ledger.ts";
 import { CannotWatchError, cutPower } from "../support/power-cut.ts";
@@ -25,10 +26,11 @@ test(
   `after each of ${CUTS} power cuts the database is whole, and every accepted run is there and ends`,
   async (context) => {
     const { service, promised } = await deploy();
+    const roll = faultDice();
     const syncs: Record<string, number> = {};
     for (let cut = 1; cut <= CUTS; cut++) {
-      const after = cut === 1 ? BEYOND_CHECKPOINT : Math.ceil(Math.random() * MAX_CALLS);
-      const place = { after, seed: Math.ceil(Math.random() * 1e9) };
+      const after = cut === 1 ? BEYOND_CHECKPOINT : Math.ceil(roll(MAX_CALLS));
+      const place = { after, seed: Math.ceil(roll(1e9)) };
       const left = await cutHere(context, cutPower(service, promised, place));
       expect({ ...place, ...left }).toMatchObject({ ...place, integrity: "ok", lost: [] });
       for (const [name, count] of Object.entries(left.syncs)) syncs[name] = (syncs[name] ?? 0) + count;

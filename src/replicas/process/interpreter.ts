@@ -2,6 +2,8 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
 const OLDEST = [3, 9] as const;
+/** Long: on a machine at its limits, 20 s were once too few for a shim and its Python. */
+const ANSWER_MS = 60_000;
 
 export type Interpreter = {
   /** The real program: what stands on the path may be a shim that takes 100 ms to find it. */
@@ -14,7 +16,7 @@ export async function findInterpreter(command: string): Promise<Interpreter> {
   const ask = "import sys; print(sys.executable); print('%d.%d.%d' % sys.version_info[:3])";
   let answer: string;
   try {
-    answer = (await promisify(execFile)(command, ["-c", ask], { timeout: 20_000 })).stdout;
+    answer = (await promisify(execFile)(command, ["-c", ask], { timeout: ANSWER_MS })).stdout;
   } catch (error) {
     throw new Error(`cannot run ${command}: install Python 3.9 or newer, or point MILLRACE_PYTHON at one`, {
       cause: error,

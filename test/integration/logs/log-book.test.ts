@@ -12,6 +12,7 @@ import type { LogLine } from "../../../src/model/log-line.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { HeldClock } from "../../support/held-clock.ts";
 import { until } from "../../support/until.ts";
 
 const databases = testDatabases();
@@ -229,16 +230,22 @@ describe.each(DATABASE_KINDS)("a log book on %s", (kind) => {
   });
 
   test("a flood that just stops is told of all the same", async () => {
-    const book = await open({ runLimits: { linesPerSecond: 10, bytesPerSecond: 1e6, burstSeconds: 1 } });
+    const clock = new HeldClock();
+    const runLimits = { linesPerSecond: 10, bytesPerSecond: 1e6, burstSeconds: 1 };
+    const book = await open({ clock, runLimits });
     const app = ++apps;
+    clock.hold();
     for (const text of count(15)) print(book, app, text);
+    clock.release();
     const last = async () => texts((await query(book, app)).lines).at(-1);
     await until("it says so", async () => (await last())?.includes("5 lines were left out here") ?? false);
   });
 
   test("one app cannot fill what others' lines wait in", async () => {
-    const book = await open();
+    const clock = new HeldClock();
+    const book = await open({ clock });
     const [app, other] = [++apps, ++apps];
+    clock.hold();
     for (let i = 0; i < 30_000; i++) print(book, app, "flood", { runId: uuidv7(Date.now()) });
     print(book, other, "heard");
     expect(texts((await query(book, other)).lines)).toEqual(["heard"]);

@@ -8,7 +8,6 @@ import { WebSocket } from "ws";
 import { LogBook } from "../../../src/apps/logs/log-book.ts";
 import { readSettings } from "../../../src/config/settings.ts";
 import { bearerToken } from "../../../src/identity/bearer.ts";
-import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
@@ -21,7 +20,7 @@ import type { Sockets } from "../../../src/management/sockets.ts";
 import { appId } from "../../../src/model/names.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { TestDatabase } from "../../support/databases.ts";
-import { SkippingClock } from "../../support/clocks.ts";
+import { HeldClock } from "../../support/held-clock.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { openOneThreadStore } from "../../support/one-thread-store.ts";
 import { TestService } from "../../support/service.ts";
@@ -61,8 +60,8 @@ export class LogSite extends TestService {
   /** Where the book keeps its lines. */
   logStore!: Store;
   baseUrl = "";
-  /** The time of the sockets. */
-  readonly clock = new SkippingClock();
+  /** The time of the sockets and of the log book. */
+  readonly clock = new HeldClock();
   /** The listener's ends of all connections so far. */
   readonly connections = new Set<Socket>();
   /** What the service itself has logged. */
@@ -160,7 +159,7 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
     const log = createLog("trace", new Writable({ write }));
     const { store } = service;
     const logStore = await openOneThreadStore(database);
-    book = await LogBook.open({ store: logStore, clock: systemClock, log });
+    book = await LogBook.open({ store: logStore, clock: made.clock, log });
     const listener = createListener(log);
     const authenticate: Authenticate = async (authorization) => {
       if (made.authFault) throw made.authFault;
