@@ -85,6 +85,17 @@ export class HandClock implements Clock {
     await areSet(this.#timers, ms, count, this.#news);
   }
 
+  /** Lets time pass until that is over: an orderly stop has graces that somebody has to wait for. */
+  async passDuring(work: Promise<unknown>): Promise<void> {
+    let isOver = false;
+    const settled = work.finally(() => (isOver = true));
+    while (!isOver) {
+      this.advance(100);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    await settled;
+  }
+
   /** Milliseconds since it was made. */
   get elapsedMs(): number {
     return this.#nowMs - this.#startMs;

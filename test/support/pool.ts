@@ -17,6 +17,7 @@ import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
 import { findInterpreter } from "../../src/replicas/process/interpreter.ts";
 import type { Replica } from "../../src/replicas/replica.ts";
+import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
@@ -145,7 +146,8 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   };
   const pool = new Pool(config, { launcher, home, clock, events });
   const close = async (): Promise<void> => {
-    await pool.close({ kind: "refused", code: "draining" });
+    const closing = pool.close({ kind: "refused", code: "draining" });
+    await (clock instanceof HandClock ? clock.passDuring(closing) : closing);
     await home.close();
     await assertNothingLeft(directory);
     await rm(directory, { recursive: true, force: true });

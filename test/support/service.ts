@@ -5,9 +5,11 @@ import { onTestFinished } from "vitest";
 import type { AppLogLine, LiveApp } from "../../src/apps/catalog.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
+import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import type { Service, ServiceOptions } from "../../src/main.ts";
+import { HandClock } from "./clocks.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 
@@ -136,13 +138,19 @@ export async function testService(
   const silence = explains(() => told(tail, logs));
   onTestFinished(async () => {
     silence();
-    await service.stop();
+    await stopService(service, options.clock);
     await assertNothingLeft(directory);
     await rm(directory, { recursive: true, force: true });
   });
   const test = new TestService(service, settings, directory, logs);
   for (const [name, app] of Object.entries(apps)) await test.deploy(name, app);
   return test;
+}
+
+/** An orderly stop; by a clock that stands still, time passes meanwhile. */
+export async function stopService(service: Service, clock: Clock | undefined): Promise<void> {
+  const stopping = service.stop();
+  await (clock instanceof HandClock ? clock.passDuring(stopping) : stopping);
 }
 
 /** What a service and its apps have said, for whoever reads a failure. */

@@ -8,7 +8,7 @@ import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { TestService, told } from "./service.ts";
+import { TestService, stopService, told } from "./service.ts";
 import type { TestApp, TestServiceOptions } from "./service.ts";
 
 type Flags = Record<string, unknown>;
@@ -42,7 +42,7 @@ export function sharedService(
   afterAll(async () => {
     silence();
     if (!shared) return;
-    await shared.service.stop();
+    await stopService(shared.service, options.clock);
     await assertNothingLeft(shared.directory);
     await rm(shared.directory, { recursive: true, force: true });
   });

@@ -27,6 +27,7 @@ const NOT_YET: readonly string[] = [
 ];
 
 const ALLOWED: readonly Allowance[] = [
+  { file: "test/support/browser.ts", rule: "deadline", why: "none: the browser's own is turned off" },
   {
     file: "test/support/until.ts",
     rule: "sleep",

@@ -2,7 +2,7 @@ import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
+import { MILLRACE, MILLRACE_OF_CLONE, run, scratchDirectory } from "../../support/command-line.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 import { Client } from "./client.ts";
@@ -73,6 +73,7 @@ verifies(
       "cli/output/paint.ts",
       "cli/program.ts",
       "cli/run-command.ts",
+      "config/package-files.ts",
       "config/release.ts",
     ]);
   },
@@ -81,7 +82,7 @@ verifies(
 /** The files of `src/` that a command runs code of. */
 async function loadedFiles(args: readonly string[]): Promise<string[]> {
   const folder = scratchDirectory();
-  const { code } = await run(MILLRACE, args, { env: { NODE_V8_COVERAGE: folder } });
+  const { code } = await run(MILLRACE_OF_CLONE, args, { env: { NODE_V8_COVERAGE: folder } });
   expect(code).toBe(0);
   const [report = ""] = readdirSync(folder);
   const { result } = JSON.parse(readFileSync(path.join(folder, report), "utf8")) as {

@@ -1,4 +1,4 @@
-import { once } from "node:events";
+import { Bell } from "../../../src/kit/bell.ts";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
@@ -197,29 +197,34 @@ describe("a reader who stalls", () => {
 
   verifies("stream.stall", "is not dropped for being slow, as long as some bytes are taken", async () => {
     const size = 24 * MIB;
-    const { socket } = await open(requestText("eager", { name: "slow", size, count: 1 }));
+    const { socket } = await open(requestText("eager", { name: "slow", size, count: 3 }));
     let bytes = 0;
     let tail = "";
+    const news = new Bell();
     socket.on("data", (data: Buffer) => {
       bytes += data.length;
       tail = (tail + data.subarray(-64).toString("latin1")).slice(-64);
       socket.pause();
+      news.ring();
     });
-    const readMore = async (): Promise<void> => {
-      socket.resume();
-      await Promise.race([once(socket, "data"), once(socket, "close")]);
+    socket.on("close", () => news.ring());
+    const readUntil = async (isEnough: () => boolean): Promise<void> => {
+      const look = (): boolean => {
+        const isOver = socket.destroyed || isEnough();
+        if (!isOver) socket.resume();
+        return isOver;
+      };
+      await until("it has read as much", look, news);
     };
-    const takenBytes = (): number => bytes + kernelBytes(socket.localPort);
-    await readMore();
-    // For longer than the timeout, and each time something has left the service meanwhile.
+    // For longer than the timeout. Each time the reader takes more than lies between the two: some left the service.
     for (let step = 0; step < 4; step++) {
-      const before = takenBytes();
+      const enough = bytes + kernelBytes(socket.localPort) + MIB;
+      await readUntil(() => bytes > enough);
       await passHalf();
-      expect(before).toBeLessThan(size);
-      while (takenBytes() === before && !socket.destroyed) await readMore();
+      expect([step, socket.destroyed]).toEqual([step, false]);
     }
-    while (!socket.destroyed && !tail.endsWith("\n\n\r\n0\r\n\r\n")) await readMore();
-    expect(bytes).toBeGreaterThan(size);
+    await readUntil(() => tail.endsWith("\n\n\r\n0\r\n\r\n"));
+    expect(bytes).toBeGreaterThan(3 * size);
     socket.destroy();
   });
 

@@ -58,7 +58,7 @@ test("when the disk takes no more the writes are refused, and accepted again whe
   expect(await store(5_000)).toEqual({ outcome: "stored", count: 5_010 });
 });
 
-test("a lost connection to Postgres is storage_unavailable, and the next call connects again", async () => {
+test("a write whose connection to Postgres is lost is in doubt, and the next call connects again", async () => {
   const { databaseUrl, dataDir } = await databases.fresh("postgres");
   const store = await openStore({ databaseUrl, dataDir });
   await store.meta.setIfAbsent({ key: "a", value: "b" });
@@ -78,7 +78,7 @@ test("a lost connection to Postgres is storage_unavailable, and the next call co
     "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'",
   );
   expect(ended).toEqual({ pg_terminate_backend: true });
-  expect(await refusal).toMatchObject({ name: "AppError", code: "storage_unavailable" });
+  expect(await refusal).toMatchObject({ name: "AppError", code: "in_doubt" });
   await other.query("rollback");
   expect(await store.meta.get("a")).toBe("b");
   const end = sampleEnd();

@@ -9,6 +9,8 @@ import { SealedReader, isSealedFile } from "../../../../src/kit/sealed-file/read
 import { SealedSink } from "../../../../src/kit/sealed-file/write.ts";
 import { verifies } from "../../../verifies.ts";
 
+const PIECE_BYTES = 300_000;
+
 const dir = mkdtempSync(path.join(tmpdir(), "millrace-sealed-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
@@ -67,7 +69,7 @@ verifies("hardening.backup.sealed", "what was sealed opens again, of any size", 
     expect(await isSealedFile(fileOf(sealed))).toBe(true);
   }
   const large = randomBytes(2_500_000);
-  const sealed = await seal(large, { costBits: 17, chunkBytes: 1024 * 1024 }, 300_000);
+  const sealed = await seal(large, { costBits: 17, chunkBytes: 1024 * 1024 }, PIECE_BYTES);
   expect((await unseal(sealed, WORDS, 700_000)).equals(large)).toBe(true);
 });
 
