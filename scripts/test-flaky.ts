@@ -22,7 +22,7 @@ spin();
 function count(text: string, name: string): number {
   if (/^\d{1,4}$/.test(text)) return Number(text);
   console.error(`--${name} takes a number, not ${text}`);
-  process.exit(2);
+  return process.exit(2);
 }
 
 const { values, positionals: files } = parseArgs({

@@ -33,7 +33,7 @@ function givenPassphrase(file: string | undefined): string | null {
 }
 
 function longEnough(passphrase: string): string {
-  if ([...passphrase].length >= MIN_CHARS) return passphrase;
+  if (Array.from(passphrase).length >= MIN_CHARS) return passphrase;
   throw usage(
     `a passphrase has at least ${MIN_CHARS} characters: who has the file can try as many as they like`,
   );

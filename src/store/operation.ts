@@ -13,9 +13,9 @@ export type Session = {
   /** The row of `usage` that this connection adds to. */
   readonly usageSlot: RawBuilder<number>;
   /** Bytes inside the database's files that hold nothing; 0 where the server looks after that itself. */
-  freeBytes(): number;
+  readonly freeBytes: () => number;
   /** Gives up to so many of those bytes back to the disk. */
-  giveBack(maxBytes: number): void;
+  readonly giveBack: (maxBytes: number) => void;
   /** At the end of a select: locks the table's rows, and leaves out those that another transaction has locked. */
   skipLocked(table: "runs" | "deliveries"): RawBuilder<unknown>;
   /**

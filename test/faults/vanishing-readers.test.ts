@@ -95,7 +95,8 @@ async function comeAndGo(served: ServedApps, app: string, roll: (below: number) 
   if (isEarly) await once(reader.socket, "connect");
   else await reader.hasMessages(messages);
   if (isDeaf) reader.socket.pause();
-  for (let turn = 0; (isEarly || isDeaf) && turn < turns; turn++) await setImmediate();
+  const waits = isEarly || isDeaf ? turns : 0;
+  for (let turn = 0; turn < waits; turn++) await setImmediate();
   if (isPolite) reader.leave();
   else reader.vanish();
   await until("it is closed on this side", () => reader.isClosed);

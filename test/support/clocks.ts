@@ -87,9 +87,9 @@ export class HandClock implements Clock {
 
   /** Lets time pass until that is over: an orderly stop has graces that somebody has to wait for. */
   async passDuring(work: Promise<unknown>): Promise<void> {
-    let isOver = false;
-    const settled = work.finally(() => (isOver = true));
-    while (!isOver) {
+    const state = { isOver: false };
+    const settled = work.finally(() => (state.isOver = true));
+    while (!state.isOver) {
       this.advance(100);
       await new Promise((resolve) => setTimeout(resolve, 1));
     }

@@ -29,9 +29,9 @@ export type Dashboard = {
   readonly service: () => TestService;
   readonly browser: () => Browser;
   /** Opens a place of the project, such as `/runs`, as its owner, who is signed in. */
-  open(place: string, options?: BrowserContextOptions): Promise<OpenedPage>;
+  readonly open: (place: string, options?: BrowserContextOptions) => Promise<OpenedPage>;
   /** The same with any path of the dashboard. */
-  openPath(path: string, options?: BrowserContextOptions): Promise<OpenedPage>;
+  readonly openPath: (path: string, options?: BrowserContextOptions) => Promise<OpenedPage>;
 };
 
 /** One service with a dashboard for all tests of a file; it has no owner yet. */

@@ -81,7 +81,7 @@ export class Template {
       this.#clock.after(KEEPER_GRACE_MS, () => this.#say({ end: replicaId })),
       this.#clock.after(2 * KEEPER_GRACE_MS, () => this.#process.kill()),
     ];
-    void exited.then(() => {
+    void exited.finally(() => {
       for (const step of steps) step.cancel();
     });
   }

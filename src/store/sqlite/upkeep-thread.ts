@@ -47,10 +47,10 @@ function objects(): string[] {
     "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'",
   ).map(String);
   const columns = tables.flatMap((table) =>
-    column(`select name from pragma_table_info('${table}')`).map((name) => `column ${table}.${name}`),
+    column(`select name from pragma_table_info('${table}')`).map((name) => `column ${table}.${String(name)}`),
   );
   const indexes = column("select name from sqlite_schema where type = 'index' and sql is not null");
-  return [...columns, ...indexes.map((name) => `index ${name}`)];
+  return [...columns, ...indexes.map((name) => `index ${String(name)}`)];
 }
 
 function auditState(): DatabaseReport["audit"] {

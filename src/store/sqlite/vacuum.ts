@@ -9,11 +9,18 @@ const INCREMENTAL = 2;
  * is written anew, once, where the disk has room for the copy. Before anything else is done with it.
  */
 export function enableVacuum(database: DatabaseSync, file: string): void {
+  // Another starter may be making it at this moment.
+  database.exec("pragma busy_timeout = 5000");
   if (value(database, "auto_vacuum") === INCREMENTAL) return;
   const pages = value(database, "page_count");
   if (pages > 0 && !hasRoomFor(3 * pages * value(database, "page_size"), file)) return;
   database.exec(`pragma auto_vacuum = ${INCREMENTAL}`);
-  if (pages > 0) database.exec("vacuum");
+  if (pages === 0) return;
+  try {
+    database.exec("vacuum");
+  } catch {
+    // Somebody has it open: the next start tries again.
+  }
 }
 
 /** Bytes in pages that hold nothing. */

@@ -152,7 +152,7 @@ verifies(
     const args = ["backup", `${folder}/saved`, "--data-dir", dataDir, "--encrypt"];
     expect((await run(MILLRACE, args, { env: BY_ENV })).code).toBe(0);
     await until("the archive has its name", () => seen.has("saved"), news);
-    expect([...seen].toSorted()).toEqual(["saved", "saved.partial"]);
+    expect(new Set(seen)).toEqual(new Set(["saved", "saved.partial"]));
     expect(readdirSync(path.join(dataDir, "work"))).toEqual([]);
   },
 );

@@ -242,6 +242,8 @@ except MillraceError as error:
         await until("the first cut", () => proxy.cuts > 0);
         const replicas = [...(service().apps.get(app)?.pool.replicas ?? [])];
         await until("the run has ended", () => replicas.every(({ calls }) => calls.size === 0));
+        // What an ended run held in memory goes once its record is stored.
+        await service().service.settle();
         isEnded = true;
         const { texts, error } = await reading;
         expect([app, error]).toEqual([app, ["ConnectionLost", "stream_lost"]]);

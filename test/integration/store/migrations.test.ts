@@ -92,7 +92,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
       await makeOldSchema(database, name as OldSchema);
       await (await openStore(database)).close();
       const report = await inspectDatabase(database, true);
-      expect(report.objects.toSorted(), name).toEqual(SCHEMA_OBJECTS.toSorted());
+      expect([name, report.objects.toSorted()]).toEqual([name, SCHEMA_OBJECTS.toSorted()]);
     }
   });
 

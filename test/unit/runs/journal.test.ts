@@ -62,9 +62,9 @@ class Shelf {
 
   /** Lets time pass, a tenth of a second at each look, until that is over. */
   async passes(settled: Promise<void>): Promise<void> {
-    let isOver = false;
-    void settled.then(() => (isOver = true));
-    while (!isOver) {
+    const state = { isOver: false };
+    void settled.then(() => (state.isOver = true));
+    while (!state.isOver) {
       await new Promise((resolve) => setImmediate(resolve));
       if (this.clock.pending > 0) this.clock.advance(100);
     }

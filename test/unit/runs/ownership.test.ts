@@ -36,6 +36,6 @@ test("a file that is none of ours names nobody", () => {
   const dataDir = path.join(scratch(), "data");
   for (const text of ["", "{", "[]", '{"place":"0:0","owners":["x"]}', '{"owners":7}', "null"]) {
     writeFileSync(path.join(dataDir, "owners.json"), text);
-    expect(new Ownership(dataDir).predecessors, text).toEqual([]);
+    expect([text, new Ownership(dataDir).predecessors]).toEqual([text, []]);
   }
 });

@@ -25,7 +25,7 @@ export function RunFilters({ search, onChange, projectId }: Props & { readonly p
   const isCustom = to !== undefined || (from !== "" && !isSpan(from));
   const setTime = (value: string): void => {
     const start = new Date(Date.now() - RANGES["1h"].ms).toISOString();
-    onChange(({ to: _, ...last }) => readRunSearch({ ...last, from: value === CUSTOM ? start : value }));
+    onChange((last) => readRunSearch({ ...last, to: undefined, from: value === CUSTOM ? start : value }));
   };
   return (
     <div className="flex flex-wrap items-end gap-3">
