@@ -91,6 +91,8 @@ export async function runTool(
 export async function stopAll(): Promise<void> {
   isStopping = true;
   await Promise.all([...running].map((child) => child.stop()));
+  // What is started from now on belongs to another bench.
+  isStopping = false;
 }
 
 function open(
