@@ -79,6 +79,8 @@ export async function runKept(
     timer = setTimeout(() => child.kill("SIGKILL"), KEEPER_GRACE_MS);
   };
   signal.addEventListener("abort", stop, { once: true });
+  // Whoever takes the lines has failed: nothing more is heard of it, so it ends too.
+  read.catch(stop);
   try {
     const end = await exited;
     await within(LATE_OUTPUT_MS, read);
