@@ -32,12 +32,15 @@ export class TestPool {
   readonly bundleDir: string;
   /** How replicas ended, in order. */
   readonly exits: string[];
+  /** How a template broke the protocol, and errors of our own. */
+  readonly faults: string[];
 
-  constructor(pool: Pool, scaling: ScalingConfig, bundleDir: string, exits: string[]) {
+  constructor(pool: Pool, scaling: ScalingConfig, bundleDir: string, exits: string[], faults: string[]) {
     this.pool = pool;
     this.scaling = scaling;
     this.bundleDir = bundleDir;
     this.exits = exits;
+    this.faults = faults;
   }
 
   /** The replicas that are ready now. */
@@ -105,6 +108,7 @@ export async function testPool(app: TestApp, clock: Clock = systemClock): Promis
   const home = await Home.open(path.join(directory, "run"));
   const spec = {
     versionId: randomUUID(),
+    owner: "p-test",
     bundleDir,
     python: null,
     environment: {},
@@ -116,11 +120,17 @@ export async function testPool(app: TestApp, clock: Clock = systemClock): Promis
     templateKeepMs: config.scaling.templateKeepSeconds * 1000,
   };
   const exits: string[] = [];
-  const launcher = processEngine(python.path, clock).launcher(spec, home, () => {});
+  const faults: string[] = [];
+  const launcher = processEngine(python.path, clock).launcher(spec, home, {
+    onLog: () => {},
+    onFault: (fault) => faults.push(fault),
+    onError: (error) => faults.push(String(error)),
+  });
   const events = {
     onLog: () => {},
     onFunctions: () => {},
     onReplicaGone: (_: string, exit: Exit) => exits.push(exit.detail),
+    onError: (error: unknown) => faults.push(String(error)),
   };
   const pool = new Pool(config, { launcher, home, clock, events });
   onTestFinished(async () => {
@@ -129,5 +139,5 @@ export async function testPool(app: TestApp, clock: Clock = systemClock): Promis
     await assertNothingLeft(directory);
     await rm(directory, { recursive: true, force: true });
   });
-  return new TestPool(pool, config.scaling, bundleDir, exits);
+  return new TestPool(pool, config.scaling, bundleDir, exits, faults);
 }

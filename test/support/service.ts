@@ -39,7 +39,10 @@ export type CallOptions = {
 };
 
 /** What a test may change in the service it starts. */
-export type TestServiceOptions = Pick<ServiceOptions, "arrival" | "webDir" | "clock" | "aroundStore">;
+export type TestServiceOptions = Pick<
+  ServiceOptions,
+  "arrival" | "webDir" | "clock" | "aroundStore" | "engine"
+>;
 
 /** A real service of a test's own: any free ports, a new data directory, silent. */
 export class TestService {
@@ -130,12 +133,19 @@ export async function testService(
   onTestFinished(async () => {
     silence();
     await service.stop();
+    assertAllAnswered(service);
     await assertNothingLeft(directory);
     await rm(directory, { recursive: true, force: true });
   });
   const test = new TestService(service, settings, directory, logs);
   for (const [name, app] of Object.entries(apps)) await test.deploy(name, app);
   return test;
+}
+
+/** Every request that the service has taken was answered, or its caller had gone. */
+export function assertAllAnswered(service: Service): void {
+  const count = service.unanswered();
+  if (count > 0) throw new Error(`${count} requests were left without an answer`);
 }
 
 /** What a service and its apps have said, for whoever reads a failure. */

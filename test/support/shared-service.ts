@@ -8,7 +8,7 @@ import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { TestService, told } from "./service.ts";
+import { TestService, assertAllAnswered, told } from "./service.ts";
 import type { TestApp, TestServiceOptions } from "./service.ts";
 
 /** One service for all tests of a file that leave nothing behind in it; the answer gives it once it is up. */
@@ -37,6 +37,7 @@ export function sharedService(
     silence();
     if (!shared) return;
     await shared.service.stop();
+    assertAllAnswered(shared.service);
     await assertNothingLeft(shared.directory);
     await rm(shared.directory, { recursive: true, force: true });
   });

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
-import type { Exit, LaunchSpec, Started } from "../engine.ts";
+import type { Exit, LaunchSpec, LauncherEvents, Started } from "../engine.ts";
+import { readLogLines } from "../log-lines.ts";
 import { appEnvironment } from "./environment.ts";
 
 /** The folder that holds the package `millrace_worker`. */
@@ -12,14 +13,17 @@ const KEEPER_GRACE_MS = 5_000;
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
-/** Starts a keeper and, under it, a template or a replica. What it says before it calls home goes to `onText`. */
-export function spawnPython(
+/** Starts a template or a replica, which calls home at `address`; what it says before that is told as lines. */
+export type Spawn = (
   python: string,
   spec: LaunchSpec,
   address: string,
   tickets: Tickets,
-  onText: (text: string) => void,
-): Started {
+  events: Pick<LauncherEvents, "onLog" | "onError">,
+) => Started;
+
+/** Starts a keeper and, under it, a template or a replica. */
+export const spawnPython: Spawn = (python, spec, address, tickets, { onLog, onError }) => {
   const child = spawn(python, ["-c", START], {
     cwd: spec.bundleDir,
     env: appEnvironment(process.env, spec.environment),
@@ -39,7 +43,8 @@ export function spawnPython(
   };
   child.stdin.on("error", () => {}); // It died before it read: its exit tells.
   child.stdin.end(`${JSON.stringify(order)}\n`);
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => onText(String(data)));
+  for (const name of ["stdout", "stderr"] as const)
+    readLogLines(child[name], name, onLog, { owner: spec.owner }).catch(onError);
   const exited = new Promise<Exit>((resolve) => {
     // `exit`, not `close`: something the app started may hold the pipes open.
     child.once("exit", (code, signal) => resolve({ detail: describeExit(code, signal), initFailure: null }));
@@ -53,7 +58,7 @@ export function spawnPython(
       void exited.then(() => clearTimeout(timer));
     },
   };
-}
+};
 
 /** For people. A keeper tells its ward's signal as 128 + its number. */
 export function describeExit(code: number | null, signal: string | null): string {

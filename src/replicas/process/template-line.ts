@@ -20,6 +20,9 @@ export type LineEvents = {
   spawn(ticket: string): Started;
   /** It starts nothing any more. */
   onOver(): void;
+  /** The template broke the protocol, and is being ended. */
+  onFault(fault: string): void;
+  onError(error: unknown): void;
 };
 
 /**
@@ -49,13 +52,19 @@ export class TemplateLine {
     this.#idle = idle;
     this.#keepMs = keepMs;
     this.#events = events;
-    this.template = new Template(process, {
+    this.template = new Template(process, clock, {
       onReady: (forks) => {
         events.onReady();
         if (forks) this.#startForking();
         else this.#startOrdinary();
       },
       onIdle: () => this.#keep(),
+      onStuck: () => {
+        events.onOver();
+        this.#isDetached = true;
+      },
+      onFault: (fault) => events.onFault(fault),
+      onError: (error) => events.onError(error),
       onGone: (exit) => {
         events.onReady();
         this.#lose(exit);

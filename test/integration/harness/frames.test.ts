@@ -3,7 +3,8 @@ import { createInterface } from "node:readline";
 import path from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { FRAME, FrameReader, packCalls, packFrame } from "../../../src/replicas/frames.ts";
+import { FRAME, packCalls, packFrame } from "../../../src/replicas/frames.ts";
+import { anyFrames } from "../../support/any-frames.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 
 /** Answers each line: `read` gives parts to Python's reader, `pack` and `split` use its other functions. */
@@ -83,9 +84,7 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
 
 function readHere(parts: readonly Buffer[]): unknown[] {
   const seen: unknown[] = [];
-  const reader = new FrameReader((type, callId, payload) =>
-    seen.push([type, callId, payload.toString("hex")]),
-  );
+  const reader = anyFrames((type, callId, payload) => seen.push([type, callId, payload.toString("hex")]));
   for (const part of parts) reader.push(Buffer.from(part));
   return seen;
 }
