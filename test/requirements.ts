@@ -11,6 +11,7 @@ import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
+import { WIRE } from "./requirements/wire.ts";
 
 /** The tables one by one, so that a test can see an id that stands in two of them. */
 export const TABLES = [
@@ -26,6 +27,7 @@ export const TABLES = [
   MANAGEMENT,
   SHOW,
   TOOLS,
+  WIRE,
   DASHBOARD,
 ] as const;
 
@@ -43,6 +45,7 @@ export const REQUIREMENTS = {
   ...MANAGEMENT,
   ...SHOW,
   ...TOOLS,
+  ...WIRE,
   ...DASHBOARD,
 };
 

@@ -3,6 +3,7 @@ import { LineCutter } from "../kit/line-cutter.ts";
 import { RUN_ID } from "../model/names.ts";
 import { readPaced } from "./read-paced.ts";
 import type { PaceOptions } from "./read-paced.ts";
+import { WIRE_LIMITS } from "./wire-limits.ts";
 
 /** One line that a replica printed. */
 export type LogLine = {
@@ -14,8 +15,8 @@ export type LogLine = {
 
 const TAG_START = "\x1e";
 const TAG_END = "\x1f";
-/** A line longer than this is cut into several. */
-export const MAX_LINE_BYTES = 64 * 1024;
+/** How long what a process printed is read after its end; all it started has ended with it. */
+export const LAST_LINES_MS = 10_000;
 
 /** Reads a process's stdout or stderr to its end, line by line, as fast as the pace allows. */
 export async function readLogLines(
@@ -26,7 +27,7 @@ export async function readLogLines(
 ): Promise<void> {
   /** The run of a line of which a piece has been handed on; null between lines. */
   let cut: { readonly runId: string | null } | null = null;
-  const cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (bytes, isPiece) => {
+  const cutter = new LineCutter({ maxBytes: WIRE_LIMITS.lineBytes }, (bytes, isPiece) => {
     const text = bytes.toString("utf8");
     // The tag stands in front of the first piece only.
     const line: LogLine = cut ? { stream: name, text, runId: cut.runId } : parseLine(text, name);

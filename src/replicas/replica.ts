@@ -11,7 +11,7 @@ import { BadFrame } from "./frame-reader.ts";
 import { packCalls } from "./frames.ts";
 import type { PackedCall } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
-import { readLogLines } from "./log-lines.ts";
+import { LAST_LINES_MS, readLogLines } from "./log-lines.ts";
 import type { LogLine } from "./log-lines.ts";
 import { WireInbox } from "./wire-inbox.ts";
 import type { PayloadLimits } from "./wire-limits.ts";
@@ -71,6 +71,7 @@ export class Replica implements CallHolder {
   #started: Started | null = null;
   #wire: Socket | null = null;
   #control: Control | null = null;
+  readonly #logs: Socket[] = [];
   #hello: readonly FunctionSignature[] | null = null;
   #initFailure: InitFailure | null = null;
   #nextWireId = 1;
@@ -120,41 +121,14 @@ export class Replica implements CallHolder {
 
   /** Takes a connection that showed this replica's ticket. */
   attach(kind: ConnectionKind, socket: Socket): void {
+    if (this.#fault !== null || this.state === "gone") {
+      socket.destroy();
+      return;
+    }
     try {
       this.#attach(kind, socket);
     } catch (error) {
       this.#accuse(error);
-    }
-  }
-
-  #attach(kind: ConnectionKind, socket: Socket): void {
-    switch (kind) {
-      case "wire":
-        this.#wire = socket;
-        socket.once("close", () => this.#wireClosed.resolve());
-        this.#listen(socket, (data) => this.#inbox.push(data));
-        break;
-      case "control": {
-        const control = new Control(socket, this.calls, (call) => {
-          this.#release(call);
-          this.#events.onWithdrawn(call);
-        });
-        this.#control = control;
-        this.#listen(socket, (data) => control.push(data));
-        this.#becomeReady();
-        break;
-      }
-      case "stdout":
-      case "stderr":
-        readLogLines(socket, kind, (line) => this.#events.onLog(line), { owner: this.#owner }).catch(
-          (error: unknown) => this.#accuse(error),
-        );
-        break;
-      case "template":
-        socket.destroy();
-        break;
-      default:
-        kind satisfies never;
     }
   }
 
@@ -211,6 +185,38 @@ export class Replica implements CallHolder {
   /** Ends the process and all it started, now. */
   kill(): void {
     if (this.state !== "gone") this.#started?.kill();
+  }
+
+  #attach(kind: ConnectionKind, socket: Socket): void {
+    switch (kind) {
+      case "wire":
+        this.#wire = socket;
+        socket.once("close", () => this.#wireClosed.resolve());
+        this.#listen(socket, (data) => this.#inbox.push(data));
+        break;
+      case "control": {
+        const control = new Control(socket, this.calls, (call) => {
+          this.#release(call);
+          this.#events.onWithdrawn(call);
+        });
+        this.#control = control;
+        this.#listen(socket, (data) => control.push(data));
+        this.#becomeReady();
+        break;
+      }
+      case "stdout":
+      case "stderr":
+        this.#logs.push(socket);
+        readLogLines(socket, kind, (line) => this.#events.onLog(line), { owner: this.#owner }).catch(
+          (error: unknown) => this.#accuse(error),
+        );
+        break;
+      case "template":
+        socket.destroy();
+        break;
+      default:
+        kind satisfies never;
+    }
   }
 
   /** One buffer, one write: a stream's own corking costs more a frame than the copy. */
@@ -311,6 +317,7 @@ export class Replica implements CallHolder {
     this.#deadline?.cancel();
     this.#wire?.destroy();
     this.#control?.destroy();
+    this.#clock.after(LAST_LINES_MS, () => this.#logs.forEach((socket) => socket.destroy()));
     const lost = [...this.calls.values()];
     this.calls.clear();
     const initFailure = exit.initFailure ?? this.#initFailure;

@@ -27,6 +27,7 @@ export const WIRE_LIMITS = {
   misfits: 500,
   /** One day and a bit: no run may take so long. */
   runMs: 100_000_000,
+  /** A longer printed line is cut into several. */
   lineBytes: 64 * KIB,
 } as const;
 

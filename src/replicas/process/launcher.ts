@@ -1,8 +1,9 @@
+import type { Socket } from "node:net";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../kit/clock.ts";
 import type { LaunchSpec, Launcher, LauncherEvents, Started } from "../engine.ts";
 import type { Home } from "../home.ts";
-import { readLogLines } from "../log-lines.ts";
+import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
 import type { Spawn, Tickets } from "./spawn.ts";
 import { TemplateLine } from "./template-line.ts";
@@ -66,9 +67,11 @@ export class ProcessLauncher implements Launcher {
   #newLine(replicaTicket: string): TemplateLine {
     const { clock, idle } = this.#parts;
     const { owner } = this.#spec;
+    const logs: Socket[] = [];
     const ticket = this.#home.expect((kind, socket) => {
       if (kind === "template") line.template.attach(socket);
       else if (kind === "stdout" || kind === "stderr") {
+        logs.push(socket);
         readLogLines(socket, kind, (text) => this.#events.onLog(text), { owner }).catch((error: unknown) =>
           this.#events.onError(error),
         );
@@ -76,6 +79,8 @@ export class ProcessLauncher implements Launcher {
     });
     const spec = this.#spec;
     const process = this.#spawn({ template: ticket, replica: replicaTicket });
+    const close = (): void => logs.forEach((socket) => socket.destroy());
+    void process.exited.then(() => clock.after(LAST_LINES_MS, close));
     const line: TemplateLine = new TemplateLine(process, clock, idle, spec.templateKeepMs, {
       onReady: () => this.#home.forget(ticket),
       onOrdinary: () => (this.#forks = false),

@@ -1,8 +1,10 @@
 import { spawn } from "node:child_process";
+import type { ChildProcessWithoutNullStreams } from "node:child_process";
 import { constants } from "node:os";
+import type { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Exit, LaunchSpec, LauncherEvents, Started } from "../engine.ts";
-import { readLogLines } from "../log-lines.ts";
+import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import { appEnvironment } from "./environment.ts";
 
 /** The folder that holds the package `millrace_worker`. */
@@ -24,13 +26,8 @@ export type Spawn = (
 
 /** Starts a keeper and, under it, a template or a replica. */
 export const spawnPython: Spawn = (python, spec, address, tickets, { onLog, onError }) => {
-  const child = spawn(python, ["-c", START], {
-    cwd: spec.bundleDir,
-    env: appEnvironment(process.env, spec.environment),
-    stdio: ["pipe", "pipe", "pipe"],
-    // A session of its own: Ctrl-C at the service's terminal is for the service alone.
-    detached: true,
-  });
+  const child = begin(python, spec);
+  if (child instanceof Error) return stillborn(child);
   const order = {
     address,
     bundle_dir: spec.bundleDir,
@@ -50,6 +47,9 @@ export const spawnPython: Spawn = (python, spec, address, tickets, { onLog, onEr
     child.once("exit", (code, signal) => resolve({ detail: describeExit(code, signal), initFailure: null }));
     child.once("error", (error) => resolve({ detail: error.message, initFailure: null }));
   });
+  void exited.then(() =>
+    setTimeout(() => [child.stdout, child.stderr].map((pipe) => pipe.destroy()), LAST_LINES_MS).unref(),
+  );
   return {
     exited,
     kill: () => {
@@ -59,6 +59,30 @@ export const spawnPython: Spawn = (python, spec, address, tickets, { onLog, onEr
     },
   };
 };
+
+function begin(python: string, spec: LaunchSpec): ChildProcessWithoutNullStreams | Error {
+  try {
+    const child = spawn(python, ["-c", START], {
+      cwd: spec.bundleDir,
+      env: appEnvironment(process.env, spec.environment),
+      stdio: ["pipe", "pipe", "pipe"],
+      // A session of its own: Ctrl-C at the service's terminal is for the service alone.
+      detached: true,
+    });
+    // Without descriptors left it has no pipes, whatever its type says.
+    if ((child.stdin as Writable | undefined) !== undefined) return child;
+    child.once("error", () => {});
+    return new Error("no descriptors are left");
+  } catch (error) {
+    const isTooLarge = (error as NodeJS.ErrnoException).code === "E2BIG";
+    return isTooLarge ? new Error("its secrets are larger than an environment may be") : (error as Error);
+  }
+}
+
+/** A process that could not be started. */
+function stillborn({ message }: Error): Started {
+  return { exited: Promise.resolve({ detail: message, initFailure: null }), kill: () => {} };
+}
 
 /** For people. A keeper tells its ward's signal as 128 + its number. */
 export function describeExit(code: number | null, signal: string | null): string {

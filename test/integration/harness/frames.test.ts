@@ -151,9 +151,3 @@ test("Python finds the name, the run and the arguments of a call, small or large
     expect(split).toEqual(["a_name", runId, body.toString("hex")]);
   }
 });
-
-test("a frame that claims more than any replica sends is refused", () => {
-  const head = packFrame(FRAME.RESULT, 1);
-  head.writeUInt32LE(0xff_ff_ff_ff, 0);
-  expect(() => readHere([head])).toThrow(/4294967295/);
-});

@@ -4,7 +4,9 @@ import { expect, test } from "vitest";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { serveApps } from "../../support/serve-apps.ts";
 import type { ServedApps } from "../../support/serve-apps.ts";
+import { testService } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 
 const ATTACKS = readFileSync(path.join(REPOSITORY, "test/support/hostile/attacks.py"), "utf8");
 const GOOD = "def run(n):\n    return n + 1\n";
@@ -153,4 +155,27 @@ def run():
   await served.command.printed(/a CHUNK beyond its credit/);
   await expectUnharmed(served);
   await body?.cancel().catch(() => undefined);
+});
+
+test("an app whose secrets no process can be started with cannot start, and nothing else", async () => {
+  const service = await testService({
+    app: { main: GOOD, toml: "[scaling]\nmin_replicas = 1\n" },
+    good: { main: GOOD },
+  });
+  const { baseUrl, owner } = service.service;
+  const secrets = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`S${i}`, "x".repeat(60_000)]));
+  const path = `/v2/projects/${owner.projectId}/apps/${owner.projectId}-app/secrets`;
+  await service.call("app", { n: 1 });
+  const patched = await fetch(`${baseUrl}${path}`, {
+    method: "PATCH",
+    headers: { authorization: `Bearer ${owner.token}`, "content-type": "application/json" },
+    body: JSON.stringify(secrets),
+  });
+  expect(patched.status).toBe(200);
+  // What runs keeps what it was started with; what is started now cannot.
+  const [replica] = service.apps.get("app")!.pool.replicas;
+  replica!.kill();
+  await until("the app cannot start", async () => (await service.call("app", { n: 1 })).status === 503);
+  expect((await service.call("app", { n: 1 })).json.message).toContain("secrets are larger");
+  expect((await service.call("good", { n: 1 })).json.result).toBe(2);
 });
