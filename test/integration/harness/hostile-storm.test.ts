@@ -5,4 +5,5 @@ verifies(
   ["show.hostile.lives", "show.hostile.memory", "show.hostile.answers", "show.hostile.neighbour"],
   "2,000 hostile cases on every kind of connection harm nobody",
   () => expectStormHarmless(2_000),
+  600_000,
 );

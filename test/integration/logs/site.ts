@@ -122,6 +122,7 @@ export class Tail {
 }
 
 type SiteOptions = {
+  readonly maxOfProject?: number;
   /** For the lines. */
   readonly database?: () => Promise<TestDatabase>;
   readonly stallMs?: number;

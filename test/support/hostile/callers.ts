@@ -83,8 +83,13 @@ export class Callers {
           response.on("close", () => resolve({ status, text }));
         },
       );
-      call.on("error", (error) => resolve({ status: call.destroyed ? "left" : "none", text: String(error) }));
-      if (leaveAfterMs !== null) setTimeout(() => call.destroy(), leaveAfterMs);
+      let hasLeft = false;
+      call.on("error", (error) => resolve({ status: hasLeft ? "left" : "none", text: String(error) }));
+      const leave = (): void => {
+        hasLeft = true;
+        call.destroy();
+      };
+      if (leaveAfterMs !== null) setTimeout(leave, leaveAfterMs);
       call.end(body);
     });
   }

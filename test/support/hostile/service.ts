@@ -7,8 +7,8 @@ import { fastClock } from "./fast-clock.ts";
 import type { ServiceWord } from "./words.ts";
 
 const REPORT_MS = 100;
-/** A collection takes 30 ms: one in so many reports is enough. */
-const REPORTS_PER_COLLECTION = 10;
+/** A collection takes 30 ms: one in so many cases is enough. */
+const CASES_PER_COLLECTION = 100;
 /** A hostile app that crashes again and again waits up to 30 s before it is started again. */
 const TIMES = 10;
 const ERROR_LEVEL = 50;
@@ -41,12 +41,16 @@ const service = await startService(settings, {
 for (const folder of process.argv.slice(2)) await service.install(folder);
 const { apiUrl, owner } = service;
 tell({ up: { apiUrl, projectId: owner.projectId, token: owner.token } });
-let reported = 0;
+let measureAt = 0;
 const reports = setInterval(() => {
-  const isMeasured = reported++ % REPORTS_PER_COLLECTION === 0;
-  // What is garbage is nobody's memory.
-  if (isMeasured) globalThis.gc?.();
-  tell({ report: { ...peer.played, rssBytes: isMeasured ? process.memoryUsage.rss() : null } });
+  const { cases } = peer.played;
+  const isDue = cases >= measureAt;
+  if (isDue) {
+    measureAt = cases + CASES_PER_COLLECTION;
+    // What is garbage is nobody's memory.
+    globalThis.gc?.();
+  }
+  tell({ report: { ...peer.played, rssBytes: isDue ? process.memoryUsage.rss() : null } });
 }, REPORT_MS);
 process.once("SIGTERM", () => {
   clearInterval(reports);
