@@ -8,7 +8,7 @@ import type { Log } from "../kit/log.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
 import { DocumentHandler } from "./app-document.ts";
-import { closeJsonChecker } from "./json/off-thread.ts";
+import { closeJsonChecker } from "../kit/json/off-thread.ts";
 import { Connections } from "./connection.ts";
 import type { Connection } from "./connection.ts";
 import { CallHandler } from "./call-route.ts";

@@ -14,7 +14,7 @@ import { parseWebhookUrl } from "../runs/webhooks/target.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import { appUrl } from "./app-url.ts";
 import type { Exchange } from "./exchange.ts";
-import { memberNames } from "./json/member-names.ts";
+import { memberNames } from "../kit/json/member-names.ts";
 import { preferredWait } from "./prefer.ts";
 import type { RunQuery } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";

@@ -5,12 +5,8 @@ import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, test } from "vitest";
-import { checkJson } from "../../../src/gateway/json/check-json.ts";
-import {
-  checkJsonOffThread,
-  closeJsonChecker,
-  OFF_THREAD_BYTES,
-} from "../../../src/gateway/json/off-thread.ts";
+import { checkJson } from "../../../src/kit/json/check-json.ts";
+import { checkJsonOffThread, closeJsonChecker, OFF_THREAD_BYTES } from "../../../src/kit/json/off-thread.ts";
 
 const NAMED_A = { fault: null, names: ["a"] };
 const large = (bytes: number) => Buffer.from(`{"a":"${"x".repeat(bytes - 8)}"}`);
@@ -116,7 +112,7 @@ describe("the checking thread", () => {
 });
 
 test("an idle thread does not keep the process alive, and a check under way does", async () => {
-  const module = new URL("../../../src/gateway/json/off-thread.ts", import.meta.url);
+  const module = new URL("../../../src/kit/json/off-thread.ts", import.meta.url);
   const script = `
     import { checkJsonOffThread } from ${JSON.stringify(module.href)};
     const check = (values) => checkJsonOffThread(Buffer.from(\`{"a":[\${"0,".repeat(values)}0]}\`));
