@@ -55,8 +55,8 @@ export type Service = {
   install(folder: string): Promise<LiveApp>;
   /** Resolves when every record of an ended run is stored. */
   settle(): Promise<void>;
-  /** Orderly: readiness off, no new work, a grace for what runs, then everything ends. */
-  stop(): Promise<void>;
+  /** Orderly: readiness off, no new work, a grace for what runs, the setting's if none is given, then everything ends. */
+  stop(graceMs?: number): Promise<void>;
 };
 
 export type ServiceOptions = {
@@ -134,6 +134,7 @@ async function start(
   life: Lifecycle,
 ): Promise<Service> {
   const { host } = settings;
+  let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
   const installation = await openInstallation(settings, clock, life, aroundStore);
   const { store, seal, tokens, owner } = installation;
@@ -271,7 +272,7 @@ async function start(
       management.setReady(false);
       server.startDraining();
       runs.dispatcher.stop();
-      await within(settings.shutdownGraceMs, Promise.all([catalog.drain(), fileRuns.drain()]), clock);
+      await within(graceMs, Promise.all([catalog.drain(), fileRuns.drain()]), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },
@@ -318,7 +319,10 @@ async function start(
       await runs.lightKeeper.settle();
       await runs.journal.settle();
     },
-    stop: () => life.stop(),
+    stop: async (atMostMs = graceMs) => {
+      graceMs = atMostMs;
+      await life.stop();
+    },
   };
 }
 

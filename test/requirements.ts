@@ -5,6 +5,7 @@ import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { IDENTITY } from "./requirements/identity.ts";
+import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { RUN } from "./requirements/run.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -27,6 +28,7 @@ export const TABLES = [
   SHOW,
   TOOLS,
   DASHBOARD,
+  LIMITS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -44,6 +46,7 @@ export const REQUIREMENTS = {
   ...SHOW,
   ...TOOLS,
   ...DASHBOARD,
+  ...LIMITS,
 };
 
 /** The id of a promise that exists. */

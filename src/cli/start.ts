@@ -6,8 +6,10 @@ import { readSettings } from "../config/settings.ts";
 import { createLog } from "../kit/log.ts";
 import { startService } from "../main.ts";
 import type { Service } from "../main.ts";
-import { untilSignal } from "./serve.ts";
+import { spreadLastNet } from "./last-net.ts";
+import { endWithParent } from "./parent.ts";
 import type { ServeFlags } from "./serve.ts";
+import { StopSignals } from "./stop-signals.ts";
 
 const EXAMPLES = fileURLToPath(new URL("../../examples", import.meta.url));
 
@@ -20,12 +22,17 @@ const CALLS = [
 
 /** `millrace start`: the service with the example apps, and commands to paste. */
 export async function start(flags: ServeFlags): Promise<void> {
+  endWithParent();
+  const signals = new StopSignals();
   // Somebody at a terminal wants to see the greeting and what apps print.
   // And may have a webhook of their own on this machine.
   const defaults = { log_level: "warn", webhook_allow: "127.0.0.0/8,::1/128" };
   const { settings, warnings } = readSettings({ flags, env: process.env, defaults });
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
-  const service = await startService(settings, { log: createLog(settings.logLevel), onAppLog: printLine });
+  const log = createLog(settings.logLevel);
+  const net = spreadLastNet(log);
+  const service = await startService(settings, { log, onAppLog: printLine });
+  net.holds(service);
   try {
     const entries = await readdir(EXAMPLES, { withFileTypes: true });
     for (const { name } of entries.filter((entry) => entry.isDirectory())) {
@@ -39,7 +46,7 @@ export async function start(flags: ServeFlags): Promise<void> {
     throw error;
   }
   process.stdout.write(greeting(service));
-  await untilSignal(service, () => process.stdout.write("\nStopping…\n"));
+  await signals.stop(service, () => process.stdout.write("\nStopping…\n"));
 }
 
 function greeting({ apiUrl, baseUrl, owner, setupLink }: Service): string {

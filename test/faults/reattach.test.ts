@@ -128,7 +128,7 @@ describe("a long transcript", () => {
       for (const after of places) await expectLong(comeBack(served, "def", runId, after), after);
 
       await onDisk(served, runId);
-      process.kill(-served.command.pid, "SIGKILL");
+      served.command.signal("SIGKILL");
       await served.command.exited;
       const restart = await restarted(served);
       for (const after of [0, ...places]) await expectLong(comeBack(restart, "def", runId, after), after);

@@ -36,7 +36,10 @@ export class ServedApps {
 }
 
 /** Deploys apps into a new data directory, then serves it with `bin/millrace serve`. */
-export async function serveApps(apps: Record<string, TestApp>): Promise<ServedApps> {
+export async function serveApps(
+  apps: Record<string, TestApp>,
+  env: Record<string, string> = {},
+): Promise<ServedApps> {
   const directory = scratchDirectory();
   const dataDir = path.join(directory, "data");
   const { settings } = readSettings({ flags: { dataDir, apiPort: 0, basePort: 0 }, env: {} });
@@ -47,7 +50,7 @@ export async function serveApps(apps: Record<string, TestApp>): Promise<ServedAp
   }
   await service.stop();
   await rm(sources, { recursive: true });
-  const { command, apiUrl } = await serve(dataDir);
+  const { command, apiUrl } = await serve(dataDir, env);
   const { fields } = await bootstrap(dataDir);
   return new ServedApps(command, directory, `${apiUrl}/v4/${fields.project_id}`, fields.token);
 }

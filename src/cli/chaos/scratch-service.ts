@@ -19,7 +19,8 @@ export type Address = {
   readonly token: string;
 };
 
-const MILLRACE = fileURLToPath(new URL("../../../bin/millrace", import.meta.url));
+/** The command line itself: below `bin/millrace` the service would have a parent, and be started again. */
+const ENTRY = fileURLToPath(new URL(`../cli${path.extname(import.meta.url)}`, import.meta.url));
 const LOOK_MS = 50;
 const START_MS = 60_000;
 /** Of what the service logged: enough to see why it did not start. */
@@ -50,7 +51,7 @@ export class ScratchService {
   /** Starts it on what is in the folder, and resolves when it answers. */
   async start(signal: AbortSignal): Promise<Address> {
     // In our process group: what ends us from a terminal ends it too.
-    const child = spawn(MILLRACE, ["serve"], {
+    const child = spawn(process.execPath, [...process.execArgv, ENTRY, "serve"], {
       cwd: this.folder,
       env: this.#env,
       stdio: ["ignore", "ignore", "pipe"],
