@@ -9,11 +9,11 @@ import { FileRuns } from "./apps/once/file-runs.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
+import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
-import type { ArrivalLimits } from "./gateway/server.ts";
 import { identityParts } from "./identity/identity-parts.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
 import type { OperatorRequests } from "./identity/operator-requests.ts";
@@ -63,7 +63,6 @@ export type ServiceOptions = {
   readonly log: Log;
   /** Lines that apps print. */
   readonly onAppLog?: (line: AppLogLine) => void;
-  readonly arrival?: ArrivalLimits;
   /** Where the dashboard was built, if not beside the code. */
   readonly webDir?: string;
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
@@ -130,7 +129,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog, arrival, webDir, aroundStore, clock = systemClock }: ServiceOptions,
+  { log, onAppLog, webDir, aroundStore, clock = systemClock }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
   const { host } = settings;
@@ -222,6 +221,7 @@ async function start(
   );
   await fileRuns.start();
   const identity = identityParts(installation, clock);
+  const limits = listenerLimits(settings, log);
   const management: Management = await life.start(
     "management API",
     () =>
@@ -229,6 +229,7 @@ async function start(
         ...installation,
         ...identity,
         host,
+        limits,
         port: settings.basePort,
         publicApiUrl: settings.publicApiUrl,
         publicBaseUrl: settings.publicBaseUrl,
@@ -257,7 +258,7 @@ async function start(
     () =>
       Gateway.listen({
         ...settings,
-        ...(arrival && { arrival }),
+        ...limits,
         ...runs,
         port: settings.apiPort,
         catalog,

@@ -22,17 +22,31 @@ export class Exchange {
   id: string;
   readonly #cors: Cors;
   readonly #onFault: OnFault;
+  readonly #stallMs: number;
+  /** Of who sent it through a trusted proxy; null where the connection's own address counts. */
+  ip: string | null = null;
+  /** Told once its sender is known, where somebody counts those who are not. */
+  onKnown: (() => void) | null = null;
   /** Null as long as it is not known to be well-formed. */
   head: RequestHead | null = null;
   /** Nothing that comes after it on the connection is wanted. */
   isLast = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse, id: string, cors: Cors, onFault: OnFault) {
+  /** `stallMs` is how long an answer may lie unread before the connection is given up. */
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    id: string,
+    cors: Cors,
+    onFault: OnFault,
+    stallMs: number,
+  ) {
     this.request = request;
     this.response = response;
     this.id = id;
     this.#cors = cors;
     this.#onFault = onFault;
+    this.#stallMs = stallMs;
   }
 
   /** Does a part of the work; whatever it throws, now or later, is answered and ends nothing else. */
@@ -64,6 +78,9 @@ export class Exchange {
     // As one string head and body leave in one plain write; a buffer would go as a second vector.
     if (answer.body.length <= ONE_WRITE_BYTES) response.end(answer.body.toString("latin1"), "latin1");
     else response.end(answer.body);
+    // What the kernel has not taken at once waits for a reader, who may never come.
+    const { socket } = response;
+    if (socket && socket.writableLength > 0) socket.setTimeout(this.#stallMs);
     // What is still coming of a refused body is not wanted.
     if (!request.complete) request.resume();
   }

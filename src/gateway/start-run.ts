@@ -63,7 +63,7 @@ export class RunStarter {
     const { id, request, response } = exchange;
     if (response.destroyed) return undefined;
     const { functionName, isBare } = route;
-    const ip = request.socket.remoteAddress ?? null;
+    const ip = exchange.ip ?? request.socket.remoteAddress ?? null;
     const webhook = query.webhookEndpoint === null ? null : this.#webhook(call, query.webhookEndpoint);
     const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, webhook };
     const key = head.idempotencyKey !== null && hasToken ? keyMark(head.idempotencyKey, call, body) : null;

@@ -21,6 +21,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "folder",
   "host",
   "isInterruption",
+  "limit",
   "lineCount",
   "lost",
   "parts",
@@ -38,6 +39,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "url",
   "versionId",
   "waiting",
+  "wanted",
   "warning",
 ]);
 

@@ -3,6 +3,8 @@ import { bearerToken } from "../identity/bearer.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
+import type { ListenerLimits } from "../config/listener-limits.ts";
+import type { Clock } from "../kit/clock.ts";
 import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
 import type { Authenticate } from "./api/mount.ts";
@@ -27,6 +29,8 @@ export type ManagementOptions = OperationParts &
     readonly host: string;
     readonly port: number;
     readonly tokens: Tokens;
+    readonly limits: ListenerLimits;
+    readonly clock: Clock;
     readonly log: Log;
   };
 
@@ -40,8 +44,8 @@ export class Management {
   #isReady = false;
 
   private constructor(options: ManagementOptions) {
-    const { tokens, log } = options;
-    const app = createListener(log);
+    const { tokens, limits, clock, log } = options;
+    const app = createListener(log, limits, clock);
     const authenticate: Authenticate = async (authorization) =>
       (await tokens.admit(bearerToken(authorization))).principal;
     const operations = allOperations(options);

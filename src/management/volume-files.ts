@@ -18,7 +18,7 @@ export const DOWNLOAD_PATH = "/v2/volumes/file";
 const READ_BYTES = 256 * 1024;
 
 const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
-const PART_NUMBER = z.object({ part_number: z.coerce.number().int().min(1).max(10_000) });
+const PART_NUMBER = z.object({ part_number: z.coerce.number().int().min(1).max(2_000) });
 
 /** The bytes of files, in and out. The URLs carry their own right: nobody sends a token here. */
 export function volumeFileOperations({ volumes }: { readonly volumes: Volumes }): AnyOperation[] {

@@ -81,6 +81,11 @@ export const ERRORS = {
     type: "rate_limit_error",
     message: "Too many attempts; wait before the next one.",
   },
+  too_many_connections: {
+    status: 429,
+    type: "rate_limit_error",
+    message: "Too many connections are open from here.",
+  },
   headers_too_large: { status: 431, type: "invalid_request_error", message: "The headers are too large." },
   cancelled: { status: 499, type: "app_error", message: "The run was cancelled." },
   app_error: { status: 500, type: "app_error", message: "The function raised an exception." },
@@ -96,6 +101,11 @@ export const ERRORS = {
     status: 503,
     type: "overloaded_error",
     message: "The call waited too long for a free replica.",
+  },
+  overloaded: {
+    status: 503,
+    type: "overloaded_error",
+    message: "The service takes no more connections at the moment; try again shortly.",
   },
   draining: { status: 503, type: "overloaded_error", message: "The service is stopping; try again shortly." },
   interrupted: {

@@ -9,4 +9,14 @@ export const LIMITS = {
     "net.signals": "Signals and exit codes pass the parent in both directions; it never outlives its child.",
     "net.orphan": "A service whose parent was killed ends at once and leaves its data directory.",
   }),
+  ...section("issue: No one in, 5: limits on both listeners", {
+    "listener.slow": "Headers, bodies and idle connections have a time, on both listeners.",
+    "listener.per-address": "An address holds so many connections without a token, and no more.",
+    "listener.room": "Connections that say nothing make room for those that have something to ask.",
+    "listener.owners": "Of a listener that is nearly full no project gets more than half.",
+    "listener.trusted-proxies": "Trusted proxies are exempt: the address they forward counts.",
+    "listener.descriptors":
+      "Descriptors are kept back for the other listener and for the service's own work.",
+    "listener.told": "Who gets no place is answered 429 or 503 with Retry-After, or closed.",
+  }),
 };

@@ -92,7 +92,8 @@ export class SkippingClock implements Clock {
   readonly #timers = new Set<{ at: number; run(): void }>();
 
   now(): number {
-    return Date.now() + this.#skippedMs;
+    // Whole milliseconds, as of every clock: ids are made of them.
+    return Date.now() + Math.floor(this.#skippedMs);
   }
 
   monotonic(): number {

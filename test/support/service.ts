@@ -39,7 +39,7 @@ export type CallOptions = {
 };
 
 /** What a test may change in the service it starts. */
-export type TestServiceOptions = Pick<ServiceOptions, "arrival" | "webDir" | "clock" | "aroundStore">;
+export type TestServiceOptions = Pick<ServiceOptions, "webDir" | "clock" | "aroundStore">;
 
 /** A real service of a test's own: any free ports, a new data directory, silent. */
 export class TestService {

@@ -1,26 +1,43 @@
 import { randomUUID } from "node:crypto";
-import { STATUS_CODES } from "node:http";
+import { createServer } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import type { Socket } from "node:net";
 import { fastify } from "fastify";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { USUAL_LIMITS } from "../../config/listener-limits.ts";
+import type { ListenerLimits } from "../../config/listener-limits.ts";
+import { systemClock } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
+import { rawRefusal } from "../../model/raw-refusal.ts";
+import { ManagementConnections } from "./connections.ts";
+import type { Sender } from "./connections.ts";
 import { readJson } from "./json-body.ts";
+import { arrivalOf, readBody } from "./read-body.ts";
+import type { Arrival } from "./read-body.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
     takesForm?: boolean;
+    maxBodyBytes?: number | undefined;
+    maxValues?: number | undefined;
+  }
+  interface FastifyRequest {
+    sender: Sender | null;
+    arrival: Arrival | null;
   }
 }
 
-const MAX_BODY_BYTES = 4 * 1024 * 1024;
+/** What anybody may send. */
+const STRANGERS_BYTES = 16 * 1024;
+const STRANGERS_VALUES = 100;
 /** Of one part of a path; longer than any that names something. */
 const MAX_PARAM_CHARS = 500;
 
 /** Fastify's own complaints, in our words. */
 const FASTIFY_ERRORS: Record<string, ErrorCode> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: "body_too_large",
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
   FST_ERR_MAX_PARAM_LENGTH: "not_found",
 };
@@ -32,11 +49,19 @@ const CONNECTION_ERRORS: Record<string, ErrorCode> = {
 };
 
 /** A listener whose answers are ours in every case: request id, one form of error, no body where there is none. */
-export function createListener(log: Log): FastifyInstance {
+export function createListener(
+  log: Log,
+  limits: ListenerLimits = USUAL_LIMITS,
+  clock: Clock = systemClock,
+): FastifyInstance {
+  const connections = new ManagementConnections(limits, clock, (socket, error) => {
+    refuseConnection(error, socket);
+    socket.destroySoon();
+  });
   const app = fastify({
+    serverFactory: (handler) => createHttpServer(handler, limits, connections),
     genReqId: () => randomUUID(),
     logger: false,
-    bodyLimit: MAX_BODY_BYTES,
     routerOptions: { maxParamLength: MAX_PARAM_CHARS },
     frameworkErrors: (error, request, reply) => {
       addHeaders(reply, request.id);
@@ -44,29 +69,33 @@ export function createListener(log: Log): FastifyInstance {
     },
     clientErrorHandler: (error, socket) => refuseConnection(error, socket),
   });
+  app.decorateRequest("sender", null);
+  app.decorateRequest("arrival", null);
   app.addHook("onRequest", async (request, reply) => {
     addHeaders(reply, request.id);
+    request.arrival = arrivalOf(request.raw, reply.raw, { clock, timeoutMs: limits.bodyTimeoutMs });
+    request.sender = connections.receive(request.raw, reply.raw);
+    // Before its body is read.
+    if (request.is404) throw new AppError("not_found");
     // Links are made of it.
     if (!URL.canParse(`http://${request.host}/`)) {
       throw new AppError("bad_request", { message: "The Host header is no host." });
     }
   });
+  app.addHook("onResponse", async ({ raw }) => {
+    if (!raw.complete) connections.readRest(raw);
+  });
   // Fastify's own parser refuses an empty body of that type, on every method.
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    "application/json",
-    { parseAs: "buffer" },
-    async ({ headers }: FastifyRequest, bytes: Buffer) => readJson(bytes, headers),
-  );
-  app.addContentTypeParser(
-    "application/x-www-form-urlencoded",
-    { parseAs: "string" },
-    async ({ routeOptions }: FastifyRequest, text: string) => {
-      // Browsers send forms to other sites unasked, so only what is made for forms takes them.
-      if (!routeOptions.config.takesForm) throw new AppError("unsupported_media_type");
-      return Object.fromEntries(new URLSearchParams(text));
-    },
-  );
+  app.addContentTypeParser("application/json", async (request: FastifyRequest) => {
+    const { headers, routeOptions } = request;
+    return readJson(await bytesOf(request), headers, routeOptions.config.maxValues ?? STRANGERS_VALUES);
+  });
+  app.addContentTypeParser("application/x-www-form-urlencoded", async (request: FastifyRequest) => {
+    // Browsers send forms to other sites unasked, so only what is made for forms takes them.
+    if (!request.routeOptions.config.takesForm) throw new AppError("unsupported_media_type");
+    return Object.fromEntries(new URLSearchParams((await bytesOf(request)).toString()));
+  });
   app.setNotFoundHandler((request, reply) => sendError(reply, request.id, new AppError("not_found")));
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const known = ourError(error);
@@ -76,11 +105,37 @@ export function createListener(log: Log): FastifyInstance {
   return app;
 }
 
+/** The body of a request, of as many bytes as its route takes. */
+async function bytesOf({ raw, arrival, routeOptions }: FastifyRequest): Promise<Buffer> {
+  if (!arrival) throw new Error("a body was read before its request was received");
+  const { maxBodyBytes = STRANGERS_BYTES } = routeOptions.config;
+  return await readBody(raw, maxBodyBytes, arrival);
+}
+
 /** What a caller may learn of an error; null when that is nothing. */
 function ourError(error: FastifyError | AppError): AppError | null {
   if (error instanceof AppError) return error;
   if ((error.statusCode ?? 500) >= 500) return null;
   return new AppError(FASTIFY_ERRORS[error.code] ?? "bad_request");
+}
+
+/** Bodies have times of their own, by route: an upload may take hours. */
+function createHttpServer(
+  handler: RequestListener,
+  { headerTimeoutMs, idleTimeoutMs }: ListenerLimits,
+  connections: ManagementConnections,
+): Server {
+  const options = {
+    headersTimeout: headerTimeoutMs,
+    requestTimeout: 0,
+    keepAliveTimeout: idleTimeoutMs,
+    connectionsCheckingInterval: headerTimeoutMs / 5,
+  };
+  const server = createServer(options, handler);
+  // Who asks whether a body is wanted is told when it is: after those checks that need none.
+  server.on("checkContinue", (request, response) => server.emit("request", request, response));
+  connections.watch(server);
+  return server;
 }
 
 function addHeaders(reply: FastifyReply, requestId: string): void {
@@ -89,6 +144,8 @@ function addHeaders(reply: FastifyReply, requestId: string): void {
 
 function sendError(reply: FastifyReply, requestId: string, error: AppError): FastifyReply {
   const headers = error.detail.headers ?? (error.status === 503 ? { "retry-after": "1" } : {});
+  // The rest of the body is still to come.
+  if (error.code === "request_timeout") reply.header("connection", "close");
   return reply.code(error.status).headers(headers).type("application/json").send(errorBody(error, requestId));
 }
 
@@ -97,15 +154,7 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
     socket.destroy();
     return;
   }
-  const known = new AppError(CONNECTION_ERRORS[error.code ?? ""] ?? "bad_request");
-  const requestId = randomUUID();
-  const body = errorBody(known, requestId);
-  const head = [
-    `HTTP/1.1 ${known.status} ${STATUS_CODES[known.status]}`,
-    "content-type: application/json",
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${requestId}`,
-    "connection: close",
-  ];
-  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+  const known =
+    error instanceof AppError ? error : new AppError(CONNECTION_ERRORS[error.code ?? ""] ?? "bad_request");
+  socket.end(rawRefusal(known, randomUUID()));
 }

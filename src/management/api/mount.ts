@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyContextConfig, FastifyInstance, FastifyRequest } from "fastify";
 import type { z } from "zod";
 import type { Principal } from "../../identity/principal.ts";
 import { requireRole } from "../../identity/principal.ts";
@@ -6,6 +6,8 @@ import { AppError } from "../../model/errors.ts";
 import { isPlainText } from "./json-body.ts";
 import type { AnyOperation } from "./operation.ts";
 
+const MAX_BODY_BYTES = 64 * 1024;
+const MAX_VALUES = 2_000;
 /** A body may have a million faults; nobody reads more. */
 const MAX_DETAILS = 20;
 const MAX_FIELD_CHARS = 200;
@@ -59,7 +61,7 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, authenticate: A
   app.route({
     method: operation.method,
     url: urlOf(operation.path),
-    config: { takesForm: operation.takesForm ?? false },
+    config: configOf(operation),
     onRequest: async (request) => {
       principals.set(request, await admit(operation, request, authenticate));
     },
@@ -67,12 +69,24 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, authenticate: A
       const params = read(operation.params, request.params, "path");
       const query = read(operation.query, request.query, "query");
       const body = read(operation.body, request.body, "body");
-      const { id: requestId, ip } = request;
+      const { id: requestId } = request;
+      const { ip } = request.sender ?? request;
       const principal = principals.get(request) ?? null;
       const call = { params, query, body, principal, requestId, ip, reply };
       return await operation.handle(call as never);
     },
   });
+}
+
+/** Who has shown a token may send more than anybody. */
+function configOf({
+  access,
+  takesForm = false,
+  maxBodyBytes,
+  maxValues,
+}: AnyOperation): FastifyContextConfig {
+  if (access === null) return { takesForm, maxBodyBytes, maxValues };
+  return { takesForm, maxBodyBytes: maxBodyBytes ?? MAX_BODY_BYTES, maxValues: maxValues ?? MAX_VALUES };
 }
 
 function urlOf(path: string): string {
@@ -81,7 +95,7 @@ function urlOf(path: string): string {
 
 async function admit(
   { access }: AnyOperation,
-  { raw, headers, params }: FastifyRequest,
+  { raw, headers, params, sender }: FastifyRequest,
   authenticate: Authenticate,
 ): Promise<Principal | null> {
   if (access === null) return null;
@@ -90,9 +104,9 @@ async function admit(
     throw new AppError("bad_request", { message: "The Authorization header may stand only once." });
   }
   const principal = await authenticate(headers.authorization ?? null);
-  if (access === "any") return principal;
   const { project_id: projectId = "" } = params as { project_id?: string };
-  requireRole(principal, projectId, access);
+  if (access !== "any") requireRole(principal, projectId, access);
+  sender?.onKnown(projectId || (principal.projectId ?? principal.personId));
   return principal;
 }
 

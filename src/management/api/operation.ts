@@ -38,6 +38,9 @@ export type Operation<
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;
+  /** What the body may hold, where that is not the usual: bytes, and values in it. */
+  readonly maxBodyBytes?: number;
+  readonly maxValues?: number;
   /** A form as well as JSON. */
   readonly takesForm?: boolean;
   /** Bytes of any type instead of JSON; the operation reads them from the request itself. */

@@ -98,8 +98,8 @@ describe("Expect: 100-continue", () => {
 });
 
 describe("a request that arrives slowly", () => {
-  const arrival = { headersMs: 300, requestMs: 600 };
-  const service = sharedService({ app: { main: ECHO } }, {}, { arrival });
+  const times = { headerTimeout: "300ms", bodyTimeout: "600ms" };
+  const service = sharedService({ app: { main: ECHO } }, times);
 
   verifies("limits.slow-request", "is 408 and closed while its headers are still coming", async () => {
     await using connection = await RawConnection.open(service().service.apiUrl);
@@ -127,40 +127,4 @@ describe("a request that arrives slowly", () => {
   test("is another thing than a function that takes long", async () => {
     expect(await service().call("app", { seconds: 1 })).toMatchObject({ status: 200 });
   });
-});
-
-describe("connections past the limit", () => {
-  const service = sharedService({ app: { main: ECHO } }, { maxConnections: 2 });
-
-  verifies("limits.connections", "are refused, the others are served, and room is used again", async () => {
-    const { apiUrl } = service().service;
-    await using first = await RawConnection.open(apiUrl);
-    const second = await RawConnection.open(apiUrl);
-    second.send(call(service(), { n: 2 }));
-    expect(await second.answer()).toMatchObject({ status: 200 });
-    await using third = await RawConnection.open(apiUrl);
-    third.send(call(service(), { n: 3 }));
-    await third.closed();
-    expect(third.answers).toEqual([]);
-    first.send(call(service(), { n: 1 }));
-    expect(await first.answer()).toMatchObject({ status: 200 });
-    await second[Symbol.asyncDispose]();
-    expect(await served(service())).toBe(true);
-    expect(await countRuns(service())).toBe(3);
-  });
-
-  /** Tries until there is room: the other side learns of a closed connection a moment later. */
-  async function served(test: TestService): Promise<boolean> {
-    const deadline = performance.now() + 5_000;
-    while (performance.now() < deadline) {
-      await using connection = await RawConnection.open(test.service.apiUrl);
-      connection.send(call(test, { n: 4 }));
-      const status = await connection.answer().then(
-        (answer) => answer.status,
-        () => null,
-      );
-      if (status === 200) return true;
-    }
-    return false;
-  }
 });
