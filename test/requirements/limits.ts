@@ -19,4 +19,11 @@ export const LIMITS = {
       "Descriptors are kept back for the other listener and for the service's own work.",
     "listener.told": "Who gets no place is answered 429 or 503 with Retry-After, or closed.",
   }),
+  ...section("issue: No one in, 6: bodies of the management API", {
+    "bodies.token-first": "Where a token is needed it is looked at before the body.",
+    "bodies.size":
+      "At most 16 KiB without a token and 64 KiB with one, unless the operation takes more: else 413.",
+    "bodies.depth": "At most 32 levels, JSON that every reader understands alike: else 400.",
+    "bodies.counts": "Lists and maps have bounds that are looked at first, with clear errors.",
+  }),
 };
