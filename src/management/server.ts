@@ -9,6 +9,7 @@ import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
 import type { Authenticate } from "./api/mount.ts";
 import { openApiDocument } from "./api/openapi.ts";
+import { Shares } from "./api/shares.ts";
 import { dashboardRoutes } from "./dashboard.ts";
 import type { DashboardParts } from "./dashboard.ts";
 import { DOCS_PAGE, DOCS_POLICY } from "./docs-page.ts";
@@ -49,7 +50,7 @@ export class Management {
     const authenticate: Authenticate = async (authorization) =>
       (await tokens.admit(bearerToken(authorization))).principal;
     const operations = allOperations(options);
-    mount(app, operations, authenticate);
+    mount(app, operations, authenticate, new Shares(clock));
     const document = JSON.stringify(openApiDocument(operations));
     addPages(document, app);
     dashboardRoutes(app, options);

@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
+import { MAX_PART_BYTES } from "../apps/volumes/uploads.ts";
 import type { OpenFile } from "../apps/volumes/volume.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
 import { AppError } from "../model/errors.ts";
@@ -34,9 +35,10 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
       query: GRANT,
       takesBytes: true,
       response: z.object({ etag: z.string() }),
-      errors: ["not_found"],
+      errors: ["not_found", "body_too_large"],
       handle: async ({ params, query, reply }) => {
-        const etag = await takeBytes(reply, (from) => volumes.put(query.grant, params.part_number, from));
+        const put = (from: Readable) => volumes.put(query.grant, params.part_number, from);
+        const etag = await takeBytes(reply, put, MAX_PART_BYTES);
         reply.header("etag", etag);
         return { etag };
       },

@@ -86,6 +86,11 @@ export const ERRORS = {
     type: "rate_limit_error",
     message: "Too many connections are open from here.",
   },
+  too_many_in_flight: {
+    status: 429,
+    type: "rate_limit_error",
+    message: "Too many requests are under way; wait for some of them to end.",
+  },
   headers_too_large: { status: 431, type: "invalid_request_error", message: "The headers are too large." },
   cancelled: { status: 499, type: "app_error", message: "The run was cancelled." },
   app_error: { status: 500, type: "app_error", message: "The function raised an exception." },
@@ -117,6 +122,11 @@ export const ERRORS = {
     status: 503,
     type: "overloaded_error",
     message: "The service cannot write to its storage; nothing was accepted.",
+  },
+  query_timeout: {
+    status: 503,
+    type: "overloaded_error",
+    message: "Reading that took too long; ask for a shorter span, or with fewer filters.",
   },
   timed_out: { status: 504, type: "app_error", message: "The run passed its response_grace_period." },
 } as const satisfies Record<string, { status: number; type: string; message: string }>;

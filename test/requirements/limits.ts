@@ -24,6 +24,15 @@ export const LIMITS = {
     "bodies.size":
       "At most 16 KiB without a token and 64 KiB with one, unless the operation takes more: else 413.",
     "bodies.depth": "At most 32 levels, JSON that every reader understands alike: else 400.",
+    "bodies.uploads": "Upload addresses carry their own right and their own limit.",
     "bodies.counts": "Lists and maps have bounds that are looked at first, with clear errors.",
+  }),
+  ...section("issue: No one in, 9: no project takes the service from another", {
+    "shares.turns": "What waits gets its turn by project: one with much to ask takes no other's turn.",
+    "shares.in-flight":
+      "A project, a token and an address have so many management requests under way; more wait, then get 429 with Retry-After.",
+    "shares.heavy":
+      "Figures, searches and filtered lists have a lane of their own: quick reads never wait for them.",
+    "shares.heavy-time": "A heavy read has a time limit; past it the answer is 503.",
   }),
 };

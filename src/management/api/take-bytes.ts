@@ -9,8 +9,11 @@ const LEAST_BYTES = 64 * 1024;
 export async function takeBytes<T>(
   reply: FastifyReply,
   take: (from: IncomingMessage) => Promise<T>,
+  maxBytes = Number.POSITIVE_INFINITY,
 ): Promise<T> {
   const { raw, arrival } = reply.request;
+  // Who takes the bytes counts them; a length that is told can be answered, bytes that go on coming cannot.
+  if (Number(raw.headers["content-length"] ?? 0) > maxBytes) throw new AppError("body_too_large");
   if (!arrival) throw new Error("bytes were taken before their request was received");
   const { clock, timeoutMs } = arrival;
   let seen = raw.socket.bytesRead;

@@ -32,6 +32,11 @@ export function translateError(error: unknown): unknown {
   return isOfStorage(error) ? new AppError("storage_unavailable", {}, error) : error;
 }
 
+/** Whether the server gave a statement up because it took too long. */
+export function isTimeout(error: unknown): boolean {
+  return error instanceof Error && codeOf(error) === "57014";
+}
+
 /** Whether an error speaks of the server or the way to it, not of the statement. */
 export function isOfStorage(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
