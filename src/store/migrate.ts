@@ -8,6 +8,7 @@ import { logs } from "./migrations/0004-logs.ts";
 import { auditAndSecrets } from "./migrations/0005-audit-and-secrets.ts";
 import { runFilters } from "./migrations/0006-run-filters.ts";
 import { builds } from "./migrations/0007-builds.ts";
+import { invitations } from "./migrations/0008-invitations.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -20,6 +21,7 @@ const MIGRATIONS = {
   "0005-audit-and-secrets": auditAndSecrets,
   "0006-run-filters": runFilters,
   "0007-builds": builds,
+  "0008-invitations": invitations,
 } as const;
 
 /** The names of all migrations of this release, in order. */

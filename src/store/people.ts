@@ -1,15 +1,32 @@
 import { read, write } from "./operation.ts";
-import type { PeopleTable } from "./schema.ts";
+import type { Session } from "./operation.ts";
+import type { PeopleTable } from "./schema-people.ts";
 
-/** Somebody who signs in. The hash of the password is sealed before it gets here; null until there is one. */
+/** Somebody who signs in. Of the password nothing is kept but the key by which they are found. */
 export type Person = Readonly<PeopleTable>;
 
-type NewPassword = {
+/** A person as they are made: by the first sign-up, by an invitation. */
+export type NewPerson = Omit<Person, "sealedPassword"> & { readonly signInKey: Uint8Array };
+
+/** A change that is void when the person was changed since `updatedAt`. */
+type Change = {
   readonly id: string;
-  readonly sealedPassword: Uint8Array;
+  readonly signInKey: Uint8Array;
   readonly now: number;
   readonly updatedAt: number;
 };
+
+/** What a release before there were keys kept of somebody's password, taken over. */
+type TakenOver = {
+  readonly id: string;
+  readonly email: string;
+  readonly signInKey: Uint8Array;
+  /** How the address's passwords are salted from now on. */
+  readonly kept: string;
+};
+
+/** That mail to an address reaches a person. */
+export type Proof = { readonly id: string; readonly email: string; readonly now: number };
 
 /** People. */
 export const people = {
@@ -19,7 +36,7 @@ export const people = {
   }),
 
   /** Stores the first person as owner of every project; false when somebody was first. */
-  insertFirst: write(async ({ db }, person: Person): Promise<boolean> => {
+  insertFirst: write(async ({ db }, person: NewPerson): Promise<boolean> => {
     // The key is taken once, also by two who come at the same moment.
     const claim = await db
       .insertInto("meta")
@@ -36,41 +53,147 @@ export const people = {
     return true;
   }),
 
-  /** The person with the address, stored now unless there is one. */
-  findOrInsert: write(async ({ db }, person: Person): Promise<Person> => {
-    await db
-      .insertInto("people")
-      .values(person)
-      .onConflict((conflict) => conflict.column("email").doNothing())
-      .execute();
-    return await db
-      .selectFrom("people")
-      .selectAll()
-      .where("email", "=", person.email)
-      .executeTakeFirstOrThrow();
-  }),
-
   find: read(async ({ db }, id: string): Promise<Person | null> => {
     const row = await db.selectFrom("people").selectAll().where("id", "=", id).executeTakeFirst();
     return row ?? null;
   }),
 
-  findByEmail: read(async ({ db }, email: string): Promise<Person | null> => {
-    const row = await db.selectFrom("people").selectAll().where("email", "=", email).executeTakeFirst();
+  /** Who signs in with that address and key: where two chose the same, who proved the address, then who was first. */
+  findBySignIn: read(
+    async (
+      { db, sql },
+      { email, signInKey }: { readonly email: string; readonly signInKey: Uint8Array },
+    ): Promise<Person | null> => {
+      const row = await db
+        .selectFrom("people")
+        .selectAll()
+        .where("email", "=", email)
+        .where("signInKey", "=", signInKey)
+        .orderBy(sql`proven_at is null`)
+        .orderBy("createdAt")
+        .orderBy("id")
+        .limit(1)
+        .executeTakeFirst();
+      return row ?? null;
+    },
+  ),
+
+  /** The one who has proven the address. */
+  findProven: read(async ({ db }, email: string): Promise<Person | null> => {
+    const row = await db
+      .selectFrom("people")
+      .selectAll()
+      .where("email", "=", email)
+      .where("provenAt", "is not", null)
+      .executeTakeFirst();
     return row ?? null;
   }),
 
-  /** Sets a password unless it was changed since `updatedAt`; false when it was. */
-  setPassword: write(
-    async ({ db }, { id, sealedPassword, now, updatedAt }: NewPassword): Promise<boolean> => {
+  /** Those who have the address, as a label or proven, oldest first. */
+  listByEmail: read(
+    async ({ db }, { email, limit }: { readonly email: string; readonly limit: number }): Promise<Person[]> =>
+      await db
+        .selectFrom("people")
+        .selectAll()
+        .where("email", "=", email)
+        .orderBy("createdAt")
+        .orderBy("id")
+        .limit(limit)
+        .execute(),
+  ),
+
+  /** False when the person was changed since `updatedAt`. */
+  setPassword: write(async ({ db }, { id, signInKey, now, updatedAt }: Change): Promise<boolean> => {
+    const result = await db
+      .updateTable("people")
+      // Always later than before: a link that was made for the old password knows the old time.
+      .set({ signInKey, sealedPassword: null, updatedAt: Math.max(now, updatedAt + 1) })
+      .where("id", "=", id)
+      .where("updatedAt", "=", updatedAt)
+      .executeTakeFirst();
+    return result.numUpdatedRows === 1n;
+  }),
+
+  /** Gives a person another address, which nobody has proven for them yet; false as above. */
+  setEmail: write(
+    async (
+      { db },
+      { id, email, signInKey, now, updatedAt }: Change & { readonly email: string },
+    ): Promise<boolean> => {
       const result = await db
         .updateTable("people")
-        // Always later than before: a link that was made for the old password knows the old time.
-        .set({ sealedPassword, updatedAt: Math.max(now, updatedAt + 1) })
+        .set({ email, provenAt: null, signInKey, updatedAt: Math.max(now, updatedAt + 1) })
         .where("id", "=", id)
         .where("updatedAt", "=", updatedAt)
         .executeTakeFirst();
       return result.numUpdatedRows === 1n;
     },
   ),
+
+  /** Makes the address that person's alone: who proved it last has it. False when it is not theirs any more. */
+  prove: write(async (session, proof: Proof): Promise<boolean> => await prove(session, proof, true)),
+
+  /** Whose password is still kept as releases before there were keys did. */
+  listOld: read(
+    async ({ db }): Promise<Person[]> =>
+      await db
+        .selectFrom("people")
+        .selectAll()
+        .where("sealedPassword", "is not", null)
+        .where("signInKey", "is", null)
+        .execute(),
+  ),
+
+  /** Stores the key of somebody whose password was kept the old way, and their address's salt. */
+  takeOver: write(async ({ db }, { id, email, signInKey, kept }: TakenOver): Promise<void> => {
+    await db
+      .insertInto("signInSalts")
+      .values({ email, kept })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    await db
+      .updateTable("people")
+      .set({ signInKey, sealedPassword: null })
+      .where("id", "=", id)
+      .where("email", "=", email)
+      .where("signInKey", "is", null)
+      .execute();
+  }),
+
+  /** How the address's passwords are salted; null where that follows from the address itself. */
+  saltOf: read(async ({ db }, email: string): Promise<string | null> => {
+    const row = await db
+      .selectFrom("signInSalts")
+      .select("kept")
+      .where("email", "=", email)
+      .executeTakeFirst();
+    return row?.kept ?? null;
+  }),
 };
+
+/** Notes that a person has shown an address to be theirs; one that another has shown before is taken only if asked. */
+export async function prove({ db }: Session, { id, email, now }: Proof, isTaken: boolean): Promise<boolean> {
+  // Two who prove the same address at the same moment come one after the other.
+  await db
+    .updateTable("meta")
+    .set((eb) => ({ value: eb.ref("value") }))
+    .where("key", "=", "first_person")
+    .execute();
+  const theirs = await db
+    .selectFrom("people")
+    .select("id")
+    .where("id", "=", id)
+    .where("email", "=", email)
+    .executeTakeFirst();
+  if (!theirs) return false;
+  const others = await db
+    .updateTable("people")
+    .set((eb) => ({ provenAt: isTaken ? null : eb.ref("provenAt") }))
+    .where("email", "=", email)
+    .where("provenAt", "is not", null)
+    .where("id", "<>", id)
+    .executeTakeFirst();
+  if (!isTaken && others.numUpdatedRows > 0n) return false;
+  await db.updateTable("people").set({ provenAt: now }).where("id", "=", id).execute();
+  return true;
+}

@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Audit } from "../../../src/identity/audit.ts";
+import { Operators } from "../../../src/identity/operators.ts";
 import { bearerToken } from "../../../src/identity/bearer.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
@@ -287,7 +288,9 @@ verifies(
     const app = createListener(createLog("silent"));
     onTestFinished(() => app.close());
     const audit = new Audit(store, systemClock);
-    mount(app, serviceAccountOperations({ store, tokens, audit, clock: systemClock }), async (header) => {
+    const operators = new Operators(store);
+    const parts = { store, tokens, operators, audit, clock: systemClock };
+    mount(app, serviceAccountOperations(parts), async (header) => {
       return (await tokens.admit(bearerToken(header))).principal;
     });
     const path = `/v2/projects/${owner.projectId}/service-accounts`;
