@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { onTestFinished } from "vitest";
@@ -44,6 +45,8 @@ export type Asked = {
   /** The body as JSON. */
   // oxlint-disable-next-line no-explicit-any
   readonly json: any;
+  /** What was asked of the store and what was hashed before it was answered, in order. */
+  readonly work: readonly string[];
 };
 
 export type AskOptions = {
@@ -79,17 +82,13 @@ export class IdentitySite {
   readonly audit: Audit;
   readonly clock: Clock;
   readonly operations: readonly AnyOperation[];
-  /** What was asked of the store, and what was hashed, in order. */
-  readonly work: string[];
   readonly #app: FastifyInstance;
   readonly #mailer: SmtpMailer | null;
   readonly #mail: MailServer | null;
 
-  private constructor(counted: Counted, keys: KeyRing, seal: Seal, clock: Clock, options: SiteOptions) {
+  private constructor(store: Store, keys: KeyRing, seal: Seal, clock: Clock, options: SiteOptions) {
     const { publicBaseUrl = null, hasFullCost = false, mail = null } = options;
-    const { store, work } = counted;
     this.store = store;
-    this.work = work;
     this.keys = keys;
     this.clock = clock;
     this.tokens = new Tokens(store, keys, "instance", clock);
@@ -97,7 +96,7 @@ export class IdentitySite {
     const saltOf = async (email: string) => await store.people.saltOf(email);
     class Counting extends Passwords {
       override async key(email: string, password: string): Promise<Buffer> {
-        work.push("hash");
+        note("hash");
         return await super.key(email, password);
       }
     }
@@ -162,15 +161,18 @@ export class IdentitySite {
     options: AskOptions = {},
   ): Promise<Asked> {
     const { token, body, headers, ip = "192.0.2.1" } = options;
-    const answer = await this.#app.inject({
-      method,
-      url: url.startsWith("/") ? url : `/v2/projects/${this.projectId}/${url}`,
-      remoteAddress: ip,
-      headers: { ...(token ? { authorization: `Bearer ${token}` } : {}), ...headers },
-      ...(body !== undefined && { payload: body as object | string }),
-    });
+    const work: string[] = [];
+    const answer = await WORK.run(work, () =>
+      this.#app.inject({
+        method,
+        url: url.startsWith("/") ? url : `/v2/projects/${this.projectId}/${url}`,
+        remoteAddress: ip,
+        headers: { ...(token ? { authorization: `Bearer ${token}` } : {}), ...headers },
+        ...(body !== undefined && { payload: body as object | string }),
+      }),
+    );
     const { statusCode: status, body: text } = answer;
-    return { status, headers: answer.headers, text, json: parse(text) };
+    return { status, headers: answer.headers, text, json: parse(text), work };
   }
 
   /** A token of the project. */
@@ -207,23 +209,27 @@ export class IdentitySite {
   }
 }
 
-type Counted = { readonly store: Store; readonly work: string[] };
+/** The work of the request that is being answered; what comes after it is done elsewhere. */
+const WORK = new AsyncLocalStorage<string[]>();
+
+function note(what: string): void {
+  WORK.getStore()?.push(what);
+}
 
 /** A store that notes what is asked of it. */
-function counting(store: Store): Counted {
-  const work: string[] = [];
+function counting(store: Store): Store {
   const tables = Object.entries(store).map(([table, calls]) => {
     if (typeof calls !== "object" || table === "commits") return [table, calls] as const;
     const noted = Object.entries(calls as Record<string, (input: never) => unknown>).map(([name, call]) => [
       name,
       (input: never) => {
-        work.push(`${table}.${name}`);
+        note(`${table}.${name}`);
         return call(input);
       },
     ]);
     return [table, Object.fromEntries(noted) as unknown] as const;
   });
-  return { store: Object.fromEntries(tables) as Store, work };
+  return Object.fromEntries(tables) as Store;
 }
 
 /** The `name=value` of the cookie that an answer sets. */

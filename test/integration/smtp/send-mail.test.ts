@@ -6,6 +6,7 @@ import { sendMail } from "../../../src/kit/smtp/send-mail.ts";
 import { MAIL_CERTIFICATE, OTHER_CERTIFICATE } from "../../support/mail-certificate.ts";
 import { MailServer } from "../../support/mail-server.ts";
 import type { MailServerOptions } from "../../support/mail-server.ts";
+import { verifies } from "../../verifies.ts";
 
 const LOGIN = { user: "millrace", password: "pa:ss@wörd/%" };
 const MAIL = { to: "ada@example.com", subject: "Grüße from Millrace", text: ".\nline\n..dots\nÜmläut\n" };
@@ -39,7 +40,7 @@ describe("a mail", () => {
     ["over TLS from the first byte", { tls: "first", login: LOGIN, ways: "LOGIN" }],
   ];
   for (const [way, options] of ways) {
-    test(`arrives whole ${way}`, async () => {
+    verifies("mail.smtp", `arrives whole ${way}`, async () => {
       const server = await MailServer.open(options);
       await send(server);
       expect(server.taken).toEqual([

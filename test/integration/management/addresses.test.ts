@@ -1,0 +1,277 @@
+import { describe, expect, test } from "vitest";
+import { noteOwnerAccount } from "../../../src/identity/operators.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import type { DatabaseKind } from "../../support/databases.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { IdentitySite, OWN_URL, claimsOf } from "../../support/identity-site.ts";
+import type { Asked } from "../../support/identity-site.ts";
+import { MailServer, secretIn } from "../../support/mail-server.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+const X = "shared@example.com";
+
+async function openSite(kind: DatabaseKind = "sqlite", mail?: MailServer) {
+  const clock = new HandClock();
+  const site = await IdentitySite.open(await databases.fresh(kind), clock, { ...(mail && { mail }) });
+  const token: string = (await site.setUp()).json.accessToken;
+  const person = async (
+    email: string,
+    password: string,
+  ): Promise<{ personId: string; accessToken: string }> => {
+    // Else so many people would count as somebody who guesses.
+    clock.advance(60_000);
+    return (await site.signUp(await site.invite(token, { email }), email, password)).json;
+  };
+  const signIn = async (email: string, password: string) =>
+    await site.ask("POST", "/v2/session", { body: { email, password } });
+  const change = async (as: string, email: string, password: string) =>
+    await site.ask("POST", "/v2/me/email", { token: as, body: { email, password } });
+  const me = async (as: string) => (await site.ask("GET", "/v2/me", { token: as })).json;
+  const ask = async (url: string, as: string, body?: object) =>
+    await site.ask("POST", url, { token: as, ...(body && { body }) });
+  const forgotten = async (email: string, ip = "192.0.2.1") =>
+    await site.ask("POST", "/v2/password/forgotten", { body: { email }, ip });
+  return { site, clock, token, person, signIn, change, me, ask, forgotten };
+}
+
+/** All that an answer tells, but for what is new in every one. */
+function told({ status, headers, json }: Asked): unknown {
+  const { "x-request-id": _, date: __, ...rest } = headers;
+  return { status, headers: rest, json: { ...json, request_id: "" } };
+}
+
+describe.each(DATABASE_KINDS)("an address on %s", (kind) => {
+  verifies("address.label", "is had by many, and each signs in to their own account", async () => {
+    const { site, clock, person, signIn, change, me, token } = await openSite(kind);
+    const people = [];
+    for (let i = 0; i < 8; i++) people.push(await person(X, `the password ${i}`));
+    for (const [i, { personId }] of people.entries()) {
+      expect((await signIn(" Shared@Example.com", `the password ${i}`)).json).toMatchObject({ personId });
+    }
+    expect((await signIn(X, "the password 9")).status).toBe(401);
+    // It reserves nothing: others may come to it, and leave it.
+    const owner = await change(token, X, "correct horse");
+    expect([owner.status, owner.json]).toEqual([200, { email: X }]);
+    expect((await signIn(X, "correct horse")).json.personId).toBe((await me(token)).id);
+    expect((await signIn("ada@example.com", "correct horse")).status).toBe(401);
+    clock.advance(60_000);
+    const [first] = people;
+    expect((await change(first!.accessToken, "new@example.com", "the password 1")).status).toBe(401);
+    expect((await change(first!.accessToken, "new@example.com", "the password 0")).status).toBe(200);
+    expect((await signIn(X, "the password 0")).status).toBe(401);
+    expect((await signIn("new@example.com", "the password 0")).json.personId).toBe(first!.personId);
+    expect((await me(first!.accessToken)).email).toBe("new@example.com");
+    // A password link from before belongs to who the person was.
+    const link = site.links.password({ id: first!.personId, updatedAt: clock.nowMs - 1 }, "operator");
+    expect((await site.ask("POST", "/v2/password", { body: { link, password: "taken again" } })).status).toBe(
+      403,
+    );
+  });
+
+  test("with the same password too leads to who proved it, then to who was first", async () => {
+    const { site, clock, person, signIn } = await openSite(kind);
+    const [one, two] = [await person(X, "the same words"), await person(X, "the same words")];
+    expect((await signIn(X, "the same words")).json.personId).toBe(one.personId);
+    await site.store.people.prove({ id: two.personId, email: X, now: clock.nowMs });
+    expect((await signIn(X, "the same words")).json.personId).toBe(two.personId);
+  });
+
+  test("proven by two at the same moment is one's", async () => {
+    const { site, clock, person } = await openSite(kind);
+    const people = [await person(X, "the password 1"), await person(X, "the password 2")];
+    const now = clock.nowMs;
+    await Promise.all(people.map(({ personId: id }) => site.store.people.prove({ id, email: X, now })));
+    const all = await site.store.people.listByEmail({ email: X, limit: 10 });
+    expect(all.filter(({ provenAt }) => provenAt !== null)).toHaveLength(1);
+  });
+});
+
+verifies("address.silent", "no answer tells whether anybody has an address", async () => {
+  const mail = await MailServer.open();
+  const { site, clock, token, person, signIn, change, forgotten, ask } = await openSite("sqlite", mail);
+  const proven = await person("proven@example.com", "the password 0");
+  await site.store.people.prove({ id: proven.personId, email: "proven@example.com", now: clock.nowMs });
+  await person("one@example.com", "the password 1");
+  for (let i = 0; i < 5; i++) await person("many@example.com", `the password ${i}`);
+  await site.invite(token, { email: "invited@example.com" });
+  const mallory = await person("mallory@example.com", "mallorys words");
+  const addresses = ["nobody", "one", "many", "proven", "invited", "ada"].map(
+    (name) => `${name}@example.com`,
+  );
+
+  const admin = await site.account("admin");
+  const invitations = `/v2/projects/${site.projectId}/invitations`;
+  const asMallory = async (): Promise<string> => {
+    const { email } = (await site.store.people.find(mallory.personId))!;
+    return (await signIn(email, "mallorys words")).json.accessToken;
+  };
+  /** Everything that can be asked with an address in it. */
+  const questions: readonly (readonly [string, number, (email: string) => Promise<Asked>])[] = [
+    ["sign-in", 401, (email) => signIn(email, "wrong password")],
+    ["forgotten", 200, (email) => forgotten(email)],
+    ["invite", 200, (email) => ask(invitations, admin, { email })],
+    ["invite by mail", 200, (email) => ask(invitations, admin, { email, send: "mail" })],
+    ["change", 200, async (email) => await change(await asMallory(), email, "mallorys words")],
+    ["sign-up", 200, async (email) => await site.signUp(await site.invite(admin, { email: X }), email)],
+  ];
+  for (const [question, status, asked] of questions) {
+    const answers: string[][] = [];
+    for (const email of addresses) {
+      clock.advance(600_000);
+      const answer = await asked(email);
+      expect([question, email, answer.status]).toEqual([question, email, status]);
+      // What comes of it later has its own time, and nobody knows which.
+      const text = JSON.stringify({ work: answer.work, told: told(answer) });
+      answers.push([question, unnamed(text.replaceAll(email, "ADDRESS"))]);
+    }
+    expect(answers).toEqual(answers.map(() => answers[0]));
+  }
+  // Nor does how often one may ask.
+  const limits = [];
+  for (const email of ["nobody@example.com", "proven@example.com"]) {
+    clock.advance(86_400_000);
+    const statuses = [];
+    for (let i = 0; i < 5; i++) statuses.push((await forgotten(email, `198.51.100.${i}`)).status);
+    limits.push(statuses);
+  }
+  expect(limits).toEqual([
+    [200, 200, 200, 429, 429],
+    [200, 200, 200, 429, 429],
+  ]);
+});
+
+/** Without what is new in every answer: ids, secrets, tokens, times. */
+function unnamed(text: string): string {
+  return text
+    .replaceAll(/eyJ[\w.-]+/g, "TOKEN")
+    .replaceAll(/mrr_[\w-]+/g, "COOKIE")
+    .replaceAll(/#[\w-]{43}/g, "#SECRET")
+    .replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, "ID")
+    .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
+    .replaceAll(/"content-length":"\d+"/g, "LENGTH");
+}
+
+describe("with mail", () => {
+  verifies("address.proof", "a mailed link proves an address, to its own account alone", async () => {
+    const mail = await MailServer.open();
+    const { site, clock, person, change, me, ask, signIn } = await openSite("sqlite", mail);
+    const victim = await person("victim@example.com", "victims words");
+    const mallory = await person("mallory@example.com", "mallorys words");
+    // Mallory says that the victim's address is hers: mail goes to the victim, who may even open it.
+    expect((await change(mallory.accessToken, "victim@example.com", "mallorys words")).status).toBe(200);
+    expect((await ask("/v2/me/email/proof", mallory.accessToken)).json).toEqual({});
+    const { text } = await site.mailTo("victim@example.com");
+    expect(text).toContain(`${OWN_URL}/prove#`);
+    const prove = async (as: string, link: string) => await ask("/v2/me/email/prove", as, { link });
+    expect((await prove(victim.accessToken, secretIn({ text }))).status).toBe(403);
+    expect(await me(mallory.accessToken)).toMatchObject({ isProven: false });
+    expect(await me(victim.accessToken)).toMatchObject({ isProven: false });
+
+    // The victim's own link is the victim's, and works while the address is theirs.
+    await ask("/v2/me/email/proof", victim.accessToken);
+    const own = secretIn(await site.mailTo("victim@example.com", 1));
+    expect((await prove(mallory.accessToken, own)).status).toBe(403);
+    expect((await prove(victim.accessToken, own)).json).toEqual({ email: "victim@example.com" });
+    expect(await me(victim.accessToken)).toMatchObject({ isProven: true });
+
+    // A link for the address before proves nothing of the one after.
+    const eve = await person("eve@example.com", "the words of eve");
+    await ask("/v2/me/email/proof", eve.accessToken);
+    const evesLink = secretIn(await site.mailTo("eve@example.com"));
+    await change(eve.accessToken, "victim@example.com", "the words of eve");
+    expect((await prove(eve.accessToken, evesLink)).status).toBe(403);
+    expect((await site.store.people.findProven("victim@example.com"))?.id).toBe(victim.personId);
+
+    // Who has the mailbox now has the address: who proves it last.
+    clock.advance(600_000);
+    const late = await person("victim@example.com", "a late comer");
+    await ask("/v2/me/email/proof", late.accessToken);
+    const taken = secretIn(await site.mailTo("victim@example.com", 2));
+    expect((await prove(late.accessToken, taken)).status).toBe(200);
+    const again = (await signIn("victim@example.com", "victims words")).json;
+    expect([again.personId, (await me(again.accessToken)).isProven]).toEqual([victim.personId, false]);
+    clock.advance(86_400_000);
+    const later = (await signIn("victim@example.com", "victims words")).json.accessToken;
+    expect((await prove(later, own)).status).toBe(403);
+  });
+
+  verifies("password.mail", "a forgotten password is mailed for to a proven address alone", async () => {
+    const mail = await MailServer.open();
+    const { site, clock, person, signIn, forgotten } = await openSite("sqlite", mail);
+    const unproven = await person(X, "the password 1");
+    const proven = await person(X, "the password 2");
+    await forgotten(X);
+    await site.store.people.prove({ id: proven.personId, email: X, now: clock.nowMs });
+    // Sent only after the answer: the one from before was looked at later, too.
+    const asked = await site.ask("POST", "/v2/password/forgotten", {
+      body: { email: X },
+      headers: { host: "evil.example" },
+    });
+    expect([asked.status, asked.json]).toEqual([200, {}]);
+    expect(mail.connections).toBe(0);
+    const first = await site.mailTo(X);
+    expect(first.text).toContain(`${OWN_URL}/password#`);
+    const set = async (link: string, password: string) =>
+      await site.ask("POST", "/v2/password", { body: { link, password } });
+    expect((await set(secretIn(first), "quite another")).json).toMatchObject({ personId: proven.personId });
+    expect((await set(secretIn(first), "once more then")).status).toBe(403);
+    expect((await signIn(X, "the password 1")).json).toMatchObject({ personId: unproven.personId });
+    expect((await signIn(X, "quite another")).json).toMatchObject({ personId: proven.personId });
+    clock.advance(600_000);
+    await forgotten(X);
+    const late = await site.mailTo(X, 2);
+    clock.advance(3_600_000);
+    expect((await set(secretIn(late), "an hour later")).status).toBe(403);
+  });
+});
+
+describe("without mail", () => {
+  test("nothing can be proven or mailed for, and who asks is told", async () => {
+    const { token, ask, forgotten } = await openSite();
+    for (const { status, json } of [await forgotten(X), await ask("/v2/me/email/proof", token)]) {
+      expect([status, json.message]).toEqual([404, expect.stringContaining("sends no mail")]);
+    }
+  });
+
+  verifies("password.operator", "only the operator makes a link that sets a password", async () => {
+    const { site, token, person, signIn, ask } = await openSite();
+    const [one, two] = [await person(X, "the password 1"), await person(X, "the password 2")];
+    const coOwner = await site.signUp(
+      await site.invite(token, { email: "co@example.com", role: "owner" }),
+      "co@example.com",
+    );
+    const admin = await site.account("admin");
+    const ownersToken = await site.account("admin");
+    const ownerAccount = String(claimsOf(ownersToken)["sub"]);
+    await noteOwnerAccount(site.store, ownerAccount);
+    const make = async (as: string, body: object) => await ask("/v2/password-links", as, body);
+    for (const other of [one.accessToken, coOwner.json.accessToken, admin, await site.account("run")]) {
+      expect((await make(other, { personId: one.personId })).status).toBe(403);
+      expect((await make(other, {})).status).toBe(403);
+    }
+    // The owner's token has this right, so no other admin may have it made anew.
+    const rotate = `/v2/projects/${site.projectId}/service-accounts/${ownerAccount}/rotate`;
+    expect([(await ask(rotate, admin)).status, (await ask(rotate, coOwner.json.accessToken)).status]).toEqual(
+      [403, 403],
+    );
+    for (const operator of [token, ownersToken]) {
+      const many = await make(operator, { email: X });
+      expect(many.json).toMatchObject({
+        url: null,
+        people: [
+          { personId: one.personId, isProven: false, projectIds: [site.projectId] },
+          { personId: two.personId },
+        ],
+      });
+      expect((await make(operator, { email: "nobody@example.com" })).json).toEqual({ url: null, people: [] });
+      const made = await make(operator, { personId: two.personId });
+      expect(made.headers["cache-control"]).toBe("no-store");
+      const link = String(made.json.url).split("#")[1];
+      const body = { link, password: `chosen by ${operator === token ? "her" : "it"}` };
+      expect((await site.ask("POST", "/v2/password", { body })).json.personId).toBe(two.personId);
+      expect((await signIn(X, body.password)).json.personId).toBe(two.personId);
+    }
+    expect((await ask(rotate, token)).status).toBe(200);
+  });
+});
