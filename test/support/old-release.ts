@@ -7,13 +7,26 @@ import { readAppConfig } from "../../src/config/app-config.ts";
 import { uuidBytes, uuidv7 } from "../../src/kit/ids.ts";
 import { firstTables } from "../../src/store/migrations/0001-first-tables.ts";
 import { asyncRuns } from "../../src/store/migrations/0002-async-runs.ts";
+import { people } from "../../src/store/migrations/0003-people.ts";
+import { logs } from "../../src/store/migrations/0004-logs.ts";
+import { auditAndSecrets } from "../../src/store/migrations/0005-audit-and-secrets.ts";
+import { runFilters } from "../../src/store/migrations/0006-run-filters.ts";
+import { builds } from "../../src/store/migrations/0007-builds.ts";
 import { POSTGRES_TYPES, SQLITE_TYPES } from "../../src/store/migrations/column-types.ts";
 import { createPool } from "../../src/store/postgres/connection.ts";
 import { createKysely as postgresKysely } from "../../src/store/postgres/dialect.ts";
 import { createKysely as sqliteKysely } from "../../src/store/sqlite/dialect.ts";
 import type { TestDatabase } from "./databases.ts";
 
-const RELEASES = { "0001-first-tables": firstTables, "0002-async-runs": asyncRuns } as const;
+const RELEASES = {
+  "0001-first-tables": firstTables,
+  "0002-async-runs": asyncRuns,
+  "0003-people": people,
+  "0004-logs": logs,
+  "0005-audit-and-secrets": auditAndSecrets,
+  "0006-run-filters": runFilters,
+  "0007-builds": builds,
+} as const;
 
 /** A schema that an earlier release left behind. */
 export type OldSchema = keyof typeof RELEASES;
@@ -28,6 +41,20 @@ export type OldInstallation = {
 };
 
 type Row = Record<string, unknown>;
+
+/** Makes a database as it was with that schema, with those rows: table by table, in order. */
+export async function makeOldDatabase(
+  database: TestDatabase,
+  schema: OldSchema,
+  tables: Readonly<Record<string, readonly Row[]>>,
+): Promise<void> {
+  const db = openPlain(database);
+  await migrateTo(db, schema, database.databaseUrl === null);
+  // The names of its tables and columns, not those of today's schema.
+  const old = db as unknown as Kysely<Record<string, Row>>;
+  for (const [table, rows] of Object.entries(tables)) await old.insertInto(table).values(rows).execute();
+  await db.destroy();
+}
 
 /** Makes an installation as it was with that schema, column by column. */
 export async function makeOldInstallation(
