@@ -162,15 +162,15 @@ export class IdentitySite {
   ): Promise<Asked> {
     const { token, body, headers, ip = "192.0.2.1" } = options;
     const work: string[] = [];
-    const answer = await WORK.run(work, () =>
-      this.#app.inject({
-        method,
-        url: url.startsWith("/") ? url : `/v2/projects/${this.projectId}/${url}`,
-        remoteAddress: ip,
-        headers: { ...(token ? { authorization: `Bearer ${token}` } : {}), ...headers },
-        ...(body !== undefined && { payload: body as object | string }),
-      }),
-    );
+    const request = {
+      method,
+      url: url.startsWith("/") ? url : `/v2/projects/${this.projectId}/${url}`,
+      remoteAddress: ip,
+      headers: { ...(token ? { authorization: `Bearer ${token}` } : {}), ...headers },
+      ...(body !== undefined && { payload: body as object | string }),
+    };
+    // Awaited in there: it begins only then.
+    const answer = await WORK.run(work, async () => await this.#app.inject(request));
     const { statusCode: status, body: text } = answer;
     return { status, headers: answer.headers, text, json: parse(text), work };
   }

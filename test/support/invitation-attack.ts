@@ -151,13 +151,13 @@ export class InvitationAttack {
     const victims = await site.store.people.listByEmail({ email: this.#victim, limit: 20 });
     const forged = new Links(new Seal(Buffer.alloc(32, 1)), clock);
     for (const { id, updatedAt } of victims) {
-      await this.#try("POST", "/v2/password-links", { token, body: { personId: id } });
+      await this.#linkFor(token, { personId: id });
       const link = forged.password({ id, updatedAt }, "operator");
       await this.#try("POST", "/v2/password", { body: { link, password: WORDS.attacker } });
       const proof = forged.proof({ id, email: this.#victim });
       await this.#try("POST", "/v2/me/email/prove", { token, body: { link: proof } });
     }
-    await this.#try("POST", "/v2/password-links", { token, body: { email: this.#victim } });
+    await this.#linkFor(token, { email: this.#victim });
     const body = { email: this.#victim };
     await this.#try("POST", "/v2/password/forgotten", { body, headers: { host: "evil.example" } });
     await this.#signIn(this.#victim, WORDS.attacker);
@@ -167,6 +167,13 @@ export class InvitationAttack {
       token,
       body: { currentPassword: passwords.newPassword, newPassword: WORDS.attacker },
     });
+  }
+
+  /** Has a password link made for somebody, and uses it if there is one. */
+  async #linkFor(token: string, body: object): Promise<void> {
+    const { json } = await this.#try("POST", "/v2/password-links", { token, body });
+    const link = String(json.url ?? "").split("#")[1] ?? "none";
+    await this.#try("POST", "/v2/password", { body: { link, password: WORDS.attacker } });
   }
 
   /** Goes by the victim's address, and lets mail vouch for it. */

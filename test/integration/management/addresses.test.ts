@@ -122,6 +122,7 @@ verifies("address.silent", "no answer tells whether anybody has an address", asy
       const answer = await asked(email);
       expect([question, email, answer.status]).toEqual([question, email, status]);
       // What comes of it later has its own time, and nobody knows which.
+      expect([question, answer.work.length > 0]).toEqual([question, question !== "forgotten"]);
       const text = JSON.stringify({ work: answer.work, told: told(answer) });
       answers.push([question, unnamed(text.replaceAll(email, "ADDRESS"))]);
     }
