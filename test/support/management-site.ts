@@ -36,6 +36,8 @@ export type Described = {
   readonly summary: string;
   readonly tags: readonly string[];
   readonly security?: readonly object[];
+  /** Who may call it. */
+  readonly "x-access": string;
   readonly parameters: readonly {
     readonly name: string;
     readonly in: "path" | "query";
@@ -172,12 +174,11 @@ async function people({ service, settings }: TestService): Promise<{ owner: stri
   const password = "correct horse battery";
   const link = new Links(seal, systemClock).setup();
   const { accessToken: owner = "" } = await post("/v2/setup", { link, email: "ada@example.com", password });
-  const members = `/v2/projects/${service.owner.projectId}/members`;
-  const { inviteUrl = "" } = await post(members, { email: "grace@example.com" }, owner);
-  const { accessToken: member = "" } = await post("/v2/password", {
-    link: inviteUrl.split("#")[1],
-    password,
-  });
+  const email = "grace@example.com";
+  const invitations = `/v2/projects/${service.owner.projectId}/invitations`;
+  const { inviteUrl = "" } = await post(invitations, { email }, owner);
+  const invited = { link: inviteUrl.split("#")[1], email, password };
+  const { accessToken: member = "" } = await post("/v2/invitation/sign-up", invited);
   return { owner, member };
 }
 
