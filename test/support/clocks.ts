@@ -92,7 +92,8 @@ export class SkippingClock implements Clock {
   readonly #timers = new Set<{ at: number; run(): void }>();
 
   now(): number {
-    return Date.now() + this.#skippedMs;
+    // Whole milliseconds, as the system's clock gives them.
+    return Math.floor(Date.now() + this.#skippedMs);
   }
 
   monotonic(): number {
