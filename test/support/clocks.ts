@@ -126,6 +126,8 @@ export class SkippingClock implements Clock {
     const entry = {
       at: 0,
       run: (): void => {
+        // Else what was skipped to would be done again when its own time comes.
+        clearTimeout(timeout);
         if (repeats) arm();
         else this.#timers.delete(entry);
         act();
