@@ -33,26 +33,29 @@ verifies(
     await page.getByRole("button", { name: "Create the owner" }).click();
     await isIn(page);
 
-    // The link is shown once, and whoever has it chooses a password.
+    // The link is shown once, and whoever has it joins with an account of their own.
     await page.getByRole("link", { name: "Settings", exact: true }).click();
-    await page.getByRole("button", { name: "Add member" }).click();
+    await page.getByRole("button", { name: "Invite somebody" }).click();
     await page.getByRole("dialog").getByLabel("E-mail").fill(SECOND.email);
-    await inDialog(page, "Add member").click();
+    await inDialog(page, "Invite").click();
     await page.getByText("It is shown this once").waitFor();
     const inviteUrl = await page.getByRole("region", { name: "Invitation link" }).innerText();
     await inDialog(page, "I have copied it").click();
     const guest = await openPage(browser());
     await guest.page.goto(inviteUrl);
+    await guest.page.getByRole("heading", { name: "Join default" }).waitFor();
     await guest.page.getByLabel("Password").fill(SECOND.password);
-    await guest.page.getByRole("button", { name: "Set the password" }).click();
+    await guest.page.getByRole("button", { name: "Sign up and join" }).click();
     await isIn(guest.page);
+    await page.reload();
+    await page.getByText("No open invitations").waitFor();
     await guest.page.getByRole("link", { name: "Audit" }).click();
     await guest.page.getByText("For owners").waitFor();
 
     // A role is changed at once; who is taken out is out.
     await page.getByLabel(`Role of ${SECOND.email}`).selectOption("owner");
     await guest.page.reload();
-    await guest.page.getByRole("cell", { name: "member.set" }).first().waitFor();
+    await guest.page.getByRole("cell", { name: "member.update" }).first().waitFor();
     await page.getByRole("button", { name: `Remove ${SECOND.email}` }).click();
     await inDialog(page, "Remove member").click();
     await page.getByText("is no longer in the project").waitFor();

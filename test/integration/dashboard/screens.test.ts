@@ -17,7 +17,9 @@ const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 390, height: 844 };
 
 const webDir = await builtDashboard();
-const service = sharedService(SHOWN_APPS, SHOWN_FLAGS, { webDir });
+// It would send mail, if anybody asked for any.
+const MAIL = { smtpUrl: "smtp://localhost:1", smtpFrom: "no-reply@millrace.example" };
+const service = sharedService(SHOWN_APPS, { ...SHOWN_FLAGS, ...MAIL }, { webDir });
 const browser = sharedBrowser();
 
 beforeAll(async () => {
@@ -31,9 +33,12 @@ type Place = {
   readonly open?: (page: Page) => Promise<void>;
   /** Of a page that has all its pictures already: two are enough. */
   readonly isState?: true;
+  /** As somebody sees it who is not signed in; so are all after it. */
+  readonly isSignedOut?: true;
 };
 
-function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[] {
+function placesOf({ emptyProject, inviteUrl, builds, runs, deliveries }: Furnished): Place[] {
+  const invitation = inviteUrl.slice(inviteUrl.indexOf("/invitation"));
   const project = `/projects/${service().service.owner.projectId}`;
   const app = `${project}/apps/summarize`;
   const empty = `/projects/${emptyProject}`;
@@ -79,12 +84,39 @@ function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[
     { name: "files-empty", to: `${empty}/files`, isState: true },
     { name: "audit", to: `${project}/audit` },
     { name: "settings", to: `${project}/settings` },
+    { name: "settings-empty", to: `${empty}/settings`, isState: true },
+    {
+      name: "settings-invite",
+      to: `${project}/settings`,
+      open: async (page) => await page.getByRole("button", { name: "Invite somebody" }).click(),
+    },
+    {
+      name: "settings-password-link",
+      to: `${project}/settings`,
+      open: async (page) => {
+        await page.getByRole("button", { name: "Password link for colleague@example.test" }).click();
+        await page.getByText("I have copied it").waitFor();
+      },
+      isState: true,
+    },
     { name: "not-found", to: `${project}/none`, isState: true },
     { name: "palette", to: `${project}/keys`, open: async (page) => await page.keyboard.press("Control+k") },
     { name: "device", to: "/device?user_code=ABCD-EFGH" },
     { name: "set-up", to: "/setup#link" },
     { name: "password", to: "/password#link" },
-    { name: "sign-in", to: "/sign-in" },
+    { name: "forgotten", to: "/forgotten" },
+    { name: "prove", to: "/prove#link" },
+    { name: "invitation", to: invitation },
+    { name: "sign-in", to: "/sign-in", isSignedOut: true },
+    { name: "invitation-sign-up", to: invitation },
+    {
+      name: "invitation-sign-in",
+      to: invitation,
+      open: async (page) => await page.getByRole("button", { name: "I have an account" }).click(),
+      isState: true,
+    },
+    { name: "prove-sign-in", to: "/prove#link", isState: true },
+    { name: "invitation-void", to: "/invitation#none", isState: true },
   ];
 }
 
@@ -122,8 +154,9 @@ verifies(
     const { page, complaints } = await openPage(browser());
     await signIn(page, baseUrl);
     const wrong: string[] = [];
-    for (const { name, to, open, isState } of placesOf(furnished)) {
+    for (const { name, to, open, isState, isSignedOut } of placesOf(furnished)) {
       await page.setViewportSize(DESKTOP);
+      if (isSignedOut) await page.context().clearCookies();
       await page.goto(baseUrl + to);
       if (!(await isWhole(page))) wrong.push(`${name}: something never comes`);
       await open?.(page);
@@ -150,7 +183,7 @@ verifies(
     }
     expect(wrong).toEqual([]);
     // An app that is not there is asked for all the same.
-    expect(complaints.filter((text) => !/status of (404|500)/.test(text))).toEqual([]);
+    expect(complaints.filter((text) => !/status of (401|403|404|500)/.test(text))).toEqual([]);
   },
-  240_000,
+  480_000,
 );
