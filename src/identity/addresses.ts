@@ -44,9 +44,10 @@ export class Addresses {
   /** Gives the person another address, whoever else has it; throws `unauthorized` when the password is wrong. */
   async change(principal: PersonPrincipal, { email, password, ip }: Credentials): Promise<void> {
     const { store, tokens, people, passwords, throttle, clock } = this.#parts;
-    const { id, updatedAt } = await people.confirm(principal, password, ip);
     const address = normal(email);
+    // Counted first: a hash is too much work to give to whoever asks again and again.
     throttle.choose(address, ip);
+    const { id, updatedAt } = await people.confirm(principal, password, ip);
     const signInKey = await passwords.key(address, password);
     const change = { id, email: address, signInKey, now: clock.now(), updatedAt };
     if (!(await store.people.setEmail(change))) throw changedMeanwhile();
@@ -54,13 +55,13 @@ export class Addresses {
   }
 
   /** Sends a link to the person's address; throws `not_found` where no mail is sent. */
-  async askForProof({ personId }: PersonPrincipal): Promise<void> {
+  async askForProof({ personId }: PersonPrincipal, ip: string): Promise<void> {
     const { store, links, quota } = this.#parts;
     const { mailer, baseUrl } = this.#post();
     const person = await store.people.find(personId);
     if (!person || person.provenAt !== null) return;
     const { id, email } = person;
-    quota.spend("proof", { to: email, by: id });
+    quota.spend("proof", { to: email, by: [id, addressKey(ip)] });
     mailer.order({
       make: async () => proofMail(email, `${baseUrl()}/prove#${links.proof({ id, email })}`),
     });
@@ -84,7 +85,7 @@ export class Addresses {
     const { store, links, quota } = this.#parts;
     const { mailer, baseUrl } = this.#post();
     const address = normal(email);
-    quota.spend("password", { to: address, by: addressKey(ip) });
+    quota.spend("password", { to: address, by: [addressKey(ip)] });
     mailer.order({
       make: async () => {
         const person = await store.people.findProven(address);

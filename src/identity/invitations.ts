@@ -10,6 +10,7 @@ import { badLink, normal } from "./people.ts";
 import type { Credentials, People } from "./people.ts";
 import type { PersonPrincipal, Principal } from "./principal.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
+import { addressKey } from "./throttle.ts";
 import type { SignInThrottle } from "./throttle.ts";
 import { hashSecret } from "./token-judge.ts";
 import type { Tokens } from "./tokens.ts";
@@ -31,8 +32,11 @@ type InvitationParts = {
   readonly clock: Clock;
 };
 
-/** Whom an invitation is meant for, as what, and how it gets there. */
-export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & { readonly isMailed: boolean };
+/** Whom an invitation is meant for, as what, how it gets there, and where the wish comes from. */
+export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
+  readonly isMailed: boolean;
+  readonly ip: string;
+};
 
 /** An invitation as it was made; its secret is told here or by mail, never both, and never again. */
 export type Made = { readonly invitation: NewInvitation; readonly secret: string | null };
@@ -51,7 +55,7 @@ export class Invitations {
   /** Throws `bad_request` where the project has too many open ones, or no mail is sent. */
   async make(wish: Wish, inviter: Principal): Promise<Made> {
     const { store, clock } = this.#parts;
-    const { projectId, role, isMailed } = wish;
+    const { projectId, role, isMailed, ip } = wish;
     const now = clock.now();
     const secret = randomBytes(SECRET_BYTES).toString("base64url");
     const invitation: NewInvitation = {
@@ -66,8 +70,10 @@ export class Invitations {
       // An account's invitations end with it. A person's own token ends within minutes; their right does not.
       expiresAt: inviter.projectId === null ? now + LIFE_MS : Math.min(now + LIFE_MS, inviter.expiresAt),
     };
-    const send = isMailed ? this.#courier(invitation, secret) : null;
-    if (!(await store.invitations.insert({ invitation, max: MAX_OPEN }))) throw tooManyOpen();
+    const send = isMailed ? this.#courier(invitation, secret, ip) : null;
+    const result = await store.invitations.insert({ invitation, max: MAX_OPEN });
+    if (result === "no_right") throw new AppError("forbidden");
+    if (result === "full") throw tooManyOpen();
     send?.();
     return { invitation, secret: isMailed ? null : secret };
   }
@@ -117,10 +123,11 @@ export class Invitations {
   }
 
   /** What sends the invitation; throws where none can be sent. */
-  #courier({ id, projectId, email }: NewInvitation, secret: string): () => void {
+  #courier({ id, projectId, email }: NewInvitation, secret: string, ip: string): () => void {
     const { store, quota, post, clock } = this.#parts;
     if (!post) throw new AppError("bad_request", { message: "This installation sends no mail." });
-    quota.spend("invitation", { to: email, by: projectId });
+    // By network address too: projects cost nothing.
+    quota.spend("invitation", { to: email, by: [projectId, addressKey(ip)] });
     const make = async () => {
       const project = await store.projects.find(projectId);
       const url = `${post.baseUrl()}/invitation#${secret}`;

@@ -4,8 +4,10 @@ import { tooMany } from "./throttle.ts";
 
 /** Mails to one address: nobody's mailbox is flooded. */
 const TO_ONE = { burst: 3, gapMs: 600_000 };
-/** Mails that one project, person or network address causes. */
-const BY_ONE = { burst: 20, gapMs: 60_000 };
+/** Mails that one project, person or network address causes; many people may sit behind one. */
+const BY_ONE = { burst: 50, gapMs: 30_000 };
+
+type Spent = { readonly to: string; readonly by: readonly string[] };
 
 /** Bounds the mails that others can have us send; it counts the same whether or not one is sent. */
 export class MailQuota {
@@ -18,11 +20,9 @@ export class MailQuota {
   }
 
   /** Counts a mail of a kind; throws `too_many_requests`. */
-  spend(
-    kind: "invitation" | "proof" | "password",
-    { to, by }: { readonly to: string; readonly by: string },
-  ): void {
-    const waitMs = this.#by.take(`${kind} ${by}`) || this.#to.take(`${kind} ${to}`);
+  spend(kind: "invitation" | "proof" | "password", { to, by }: Spent): void {
+    const waits = [...by.map((one) => this.#by.take(`${kind} ${one}`)), this.#to.take(`${kind} ${to}`)];
+    const waitMs = Math.max(...waits);
     if (waitMs > 0) throw tooMany(waitMs);
   }
 }

@@ -73,8 +73,9 @@ export class People {
     { current, next, ip }: { readonly current: string; readonly next: string; readonly ip: string },
   ): Promise<void> {
     const { store, sessions, passwords, throttle, clock } = this.#parts;
+    // Counted first: a hash is too much work to give to whoever asks again and again.
+    throttle.choose(principal.email, ip);
     const { id, email, updatedAt } = await this.confirm(principal, current, ip);
-    throttle.choose(email, ip);
     const signInKey = await passwords.key(email, next);
     if (!(await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt }))) throw wrong();
     await sessions.endOthers(id, principal.sessionId);

@@ -66,7 +66,13 @@ export function invitationOperations({ invitations, audit, publicBaseUrl }: Invi
       handle: async (call) => {
         const { reply, body } = call;
         const { email, role, send } = body;
-        const wish = { projectId: call.params.project_id, email, role, isMailed: send === "mail" };
+        const wish = {
+          projectId: call.params.project_id,
+          email,
+          role,
+          isMailed: send === "mail",
+          ip: call.ip,
+        };
         const { invitation, secret } = await invitations.make(wish, principalOf(call));
         const after = shown({ ...invitation, mailedAt: null });
         await record(audit, call, { action: "invitation.create", target: after.id, before: null, after });

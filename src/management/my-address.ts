@@ -55,8 +55,8 @@ export function myAddressOperations({ addresses, audit }: MyAddressParts): AnyOp
       access: "person",
       response: z.object({}),
       errors: ["not_found", "too_many_requests"],
-      handle: async ({ principal }) => {
-        await addresses.askForProof(requirePerson(principal));
+      handle: async ({ principal, ip }) => {
+        await addresses.askForProof(requirePerson(principal), ip);
         return {};
       },
     }),

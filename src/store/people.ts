@@ -179,13 +179,14 @@ export async function prove({ db }: Session, { id, email, now }: Proof, isTaken:
     .set((eb) => ({ value: eb.ref("value") }))
     .where("key", "=", "first_person")
     .execute();
+  // Held from here on: a change of the address that comes now must not be proven by the mail to the one before.
   const theirs = await db
-    .selectFrom("people")
-    .select("id")
+    .updateTable("people")
+    .set((eb) => ({ email: eb.ref("email") }))
     .where("id", "=", id)
     .where("email", "=", email)
     .executeTakeFirst();
-  if (!theirs) return false;
+  if (theirs.numUpdatedRows !== 1n) return false;
   const others = await db
     .updateTable("people")
     .set((eb) => ({ provenAt: isTaken ? null : eb.ref("provenAt") }))

@@ -77,6 +77,24 @@ describe.each(DATABASE_KINDS)("an address on %s", (kind) => {
     expect((await signIn(X, "the same words")).json.personId).toBe(two.personId);
   });
 
+  test("that is changed while another is being proven counts as not proven", async () => {
+    const { site, clock, person } = await openSite(kind);
+    const { personId: id } = await person("own@example.com", "the password 1");
+    for (let i = 0; i < 40; i++) {
+      const [from, to] = [`own${i}@example.com`, `victim${i}@example.com`];
+      const { updatedAt } = (await site.store.people.find(id))!;
+      const changed = { id, signInKey: Buffer.alloc(32, i), now: clock.nowMs, updatedAt };
+      await site.store.people.setEmail({ ...changed, email: from });
+      const again = (await site.store.people.find(id))!.updatedAt;
+      await Promise.all([
+        site.store.people.prove({ id, email: from, now: clock.nowMs }),
+        site.store.people.setEmail({ ...changed, email: to, updatedAt: again }),
+      ]);
+      const { email, provenAt } = (await site.store.people.find(id))!;
+      expect([i, email, provenAt]).toEqual([i, to, null]);
+    }
+  });
+
   test("proven by two at the same moment is one's", async () => {
     const { site, clock, person } = await openSite(kind);
     const people = [await person(X, "the password 1"), await person(X, "the password 2")];

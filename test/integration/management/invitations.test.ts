@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { DatabaseKind } from "../../support/databases.ts";
@@ -171,6 +172,36 @@ describe.each(DATABASE_KINDS)("an invitation on %s", (kind) => {
     expect((await join(kept, again)).status).toBe(403);
     expect(await list(again)).toEqual([]);
     expect(owner.personId).toMatch(/^u-/);
+  });
+
+  test("is made only by who has the right at that moment, whatever they had when they asked", async () => {
+    const { site, clock, token } = await openSite(kind);
+    const grace = (await site.signUp(await site.invite(token, { email: GRACE, role: "owner" }), GRACE)).json;
+    const account = (await site.ask("POST", "service-accounts", { token, body: { name: "x" } })).json;
+    const made = async (inviterId: string) =>
+      await site.store.invitations.insert({
+        invitation: {
+          id: `inv-${inviterId}-${Math.random()}`,
+          projectId: site.projectId,
+          role: "owner",
+          email: GRACE,
+          secretHash: randomBytes(32),
+          inviterId,
+          isMailed: 0,
+          createdAt: clock.nowMs,
+          expiresAt: clock.nowMs + DAY_MS,
+        },
+        max: 100,
+      });
+    expect([await made(grace.personId), await made(account.id)]).toEqual(["made", "made"]);
+    // As if another process had let them in a moment before it learnt of this.
+    await site.ask("PATCH", `members/${grace.personId}`, { token, body: { role: "member" } });
+    await site.ask("PATCH", `service-accounts/${account.id}`, { token, body: { role: "deploy" } });
+    expect([await made(grace.personId), await made(account.id)]).toEqual(["no_right", "no_right"]);
+    await site.ask("DELETE", `members/${grace.personId}`, { token });
+    await site.ask("DELETE", `service-accounts/${account.id}`, { token });
+    expect([await made(grace.personId), await made(account.id)]).toEqual(["no_right", "no_right"]);
+    expect(await made("u-nobody")).toBe("no_right");
   });
 
   test("never makes anybody less than they are", async () => {
