@@ -6,7 +6,7 @@ import type { MailQuota } from "./mail-quota.ts";
 import { passwordMail, proofMail } from "./mail-texts.ts";
 import type { Mailer } from "./mailer.ts";
 import type { Passwords } from "./passwords.ts";
-import { badLink, normal } from "./people.ts";
+import { badLink, normal, takenPair } from "./people.ts";
 import type { Credentials, People } from "./people.ts";
 import type { PersonPrincipal } from "./principal.ts";
 import { addressKey } from "./throttle.ts";
@@ -50,7 +50,9 @@ export class Addresses {
     const { id, updatedAt } = await people.confirm(principal, password, ip);
     const signInKey = await passwords.key(address, password);
     const change = { id, email: address, signInKey, now: clock.now(), updatedAt };
-    if (!(await store.people.setEmail(change))) throw changedMeanwhile();
+    const result = await store.people.setEmail(change);
+    if (result === "taken") throw takenPair();
+    if (result === "stale") throw changedMeanwhile();
     tokens.forgetPerson(id);
   }
 

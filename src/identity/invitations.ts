@@ -6,7 +6,7 @@ import type { Store } from "../store/store.ts";
 import type { Post } from "./addresses.ts";
 import type { MailQuota } from "./mail-quota.ts";
 import { invitationMail } from "./mail-texts.ts";
-import { badLink, normal } from "./people.ts";
+import { badLink, normal, takenPair } from "./people.ts";
 import type { Credentials, People } from "./people.ts";
 import type { PersonPrincipal, Principal } from "./principal.ts";
 import type { Sessions, SignedIn } from "./sessions.ts";
@@ -114,6 +114,7 @@ export class Invitations {
     throttle.choose(normal(email), ip);
     const person = await people.newPerson({ email, password });
     const joined = await store.invitations.signUp({ ...this.#secretOf(link), person });
+    if (joined === "taken") throw takenPair();
     if (!joined) throw badLink();
     return { joined, signedIn: await sessions.open(person.id, "browser") };
   }

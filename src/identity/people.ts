@@ -55,14 +55,18 @@ export class People {
   }
 
   /** Sets the password that a link was made for, and signs the person in; throws `forbidden`. */
-  async acceptLink(link: string, password: string): Promise<SignedIn> {
-    const { store, sessions, passwords, links, clock } = this.#parts;
+  async acceptLink(link: string, { password, ip }: Omit<Credentials, "email">): Promise<SignedIn> {
+    const { store, sessions, passwords, links, throttle, clock } = this.#parts;
     const opened = links.readPassword(link);
     const person = opened && (await store.people.find(opened.id));
     if (!person || person.updatedAt !== opened.updatedAt) throw badLink();
     const { id, email, updatedAt } = person;
+    // Not by the address: others who have it too must not keep somebody from a new password.
+    throttle.choose(id, ip);
     const signInKey = await passwords.key(email, password);
-    if (!(await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt }))) throw badLink();
+    const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
+    if (change === "taken") throw takenPair();
+    if (change === "stale") throw badLink();
     await sessions.endOthers(id, null);
     return await sessions.open(id, "browser");
   }
@@ -77,7 +81,9 @@ export class People {
     throttle.choose(principal.email, ip);
     const { id, email, updatedAt } = await this.confirm(principal, current, ip);
     const signInKey = await passwords.key(email, next);
-    if (!(await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt }))) throw wrong();
+    const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
+    if (change === "taken") throw takenPair();
+    if (change === "stale") throw wrong();
     await sessions.endOthers(id, principal.sessionId);
   }
 
@@ -148,6 +154,13 @@ export function normal(email: string): string {
 /** The refusal of a link, whatever is wrong with it. */
 export function badLink(): AppError {
   return new AppError("forbidden", { message: "The link is not good, was used, or has expired." });
+}
+
+/** The refusal of an address and a password that another signs in with: who is told knows both. */
+export function takenPair(): AppError {
+  const message =
+    "An account with this address and this password exists: sign in with it, or choose another password.";
+  return new AppError("bad_request", { message });
 }
 
 function wrong(): AppError {

@@ -68,13 +68,13 @@ export class SignInThrottle {
   }
 
   /**
-   * Counts a password that somebody chooses for an e-mail address; throws `too_many_requests`. Others may have that
-   * address, and who then signs in with it has guessed at theirs.
+   * Counts a password that somebody chooses for what goes by that name; throws `too_many_requests`. Others may have
+   * the same e-mail address, and who is told that the password is theirs has guessed it.
    */
-  choose(email: string, ip: string): void {
+  choose(account: string, ip: string): void {
     const waitMs = take([
       [this.#byAddress, `choosing ${addressKey(ip)}`],
-      [this.#choosing, email],
+      [this.#choosing, account],
     ]);
     if (waitMs > 0) throw tooMany(waitMs);
   }

@@ -124,7 +124,8 @@ export function signInOperations(parts: SignInParts): AnyOperation[] {
       response: SIGNED_IN,
       errors: ERRORS,
       handle: async (call) => {
-        const signedIn = await people.acceptLink(call.body.link, call.body.password);
+        const { link, password } = call.body;
+        const signedIn = await people.acceptLink(link, { password, ip: call.ip });
         await record(call, "password.update", signedIn.personId);
         return answer(call, signedIn);
       },

@@ -1,6 +1,6 @@
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
-import { prove } from "./people.ts";
+import { isTaken, prove } from "./people.ts";
 import type { NewPerson } from "./people.ts";
 import { lockProject } from "./project-lock.ts";
 import type { InvitationsTable, MembershipsTable } from "./schema-people.ts";
@@ -101,12 +101,19 @@ export const invitations = {
     },
   ),
 
-  /** Makes a person who is a member by the secret; null, and nobody is made, when it is good for nothing. */
+  /**
+   * Makes a person who is a member by the secret. Nobody is made when it is good for nothing (null), or somebody
+   * signs in with that address and password already (`taken`): then it stays good.
+   */
   signUp: write(
     async (
       session,
       { person, ...secret }: Secret & { readonly person: NewPerson },
-    ): Promise<Joined | null> => {
+    ): Promise<Joined | "taken" | null> => {
+      const open = await findOpen(session, secret);
+      if (!open) return null;
+      await lockProject(session, open.projectId);
+      if (await isTaken(session, person, person.id)) return "taken";
       const offer = await take(session, secret);
       if (!offer) return null;
       await session.db.insertInto("people").values(person).execute();

@@ -8,6 +8,12 @@ export type Person = Readonly<PeopleTable>;
 /** A person as they are made: by the first sign-up, by an invitation. */
 export type NewPerson = Omit<Person, "sealedPassword"> & { readonly signInKey: Uint8Array };
 
+/** `stale`: the person was changed meanwhile. `taken`: somebody else signs in with that address and password. */
+export type PersonChange = "changed" | "stale" | "taken";
+
+/** What somebody signs in with: together they are one person's. */
+type SignIn = { readonly email: string; readonly signInKey: Uint8Array };
+
 /** A change that is void when the person was changed since `updatedAt`. */
 type Change = {
   readonly id: string;
@@ -58,25 +64,15 @@ export const people = {
     return row ?? null;
   }),
 
-  /** Who signs in with that address and key: where two chose the same, who proved the address, then who was first. */
-  findBySignIn: read(
-    async (
-      { db, sql },
-      { email, signInKey }: { readonly email: string; readonly signInKey: Uint8Array },
-    ): Promise<Person | null> => {
-      const row = await db
-        .selectFrom("people")
-        .selectAll()
-        .where("email", "=", email)
-        .where("signInKey", "=", signInKey)
-        .orderBy(sql`proven_at is null`)
-        .orderBy("createdAt")
-        .orderBy("id")
-        .limit(1)
-        .executeTakeFirst();
-      return row ?? null;
-    },
-  ),
+  findBySignIn: read(async ({ db }, { email, signInKey }: SignIn): Promise<Person | null> => {
+    const row = await db
+      .selectFrom("people")
+      .selectAll()
+      .where("email", "=", email)
+      .where("signInKey", "=", signInKey)
+      .executeTakeFirst();
+    return row ?? null;
+  }),
 
   /** The one who has proven the address. */
   findProven: read(async ({ db }, email: string): Promise<Person | null> => {
@@ -102,33 +98,38 @@ export const people = {
         .execute(),
   ),
 
-  /** False when the person was changed since `updatedAt`. */
-  setPassword: write(async ({ db }, { id, signInKey, now, updatedAt }: Change): Promise<boolean> => {
-    const result = await db
+  setPassword: write(async (session, change: Change): Promise<PersonChange> => {
+    const { id, signInKey, now, updatedAt } = change;
+    const person = await session.db
+      .selectFrom("people")
+      .select("email")
+      .where("id", "=", id)
+      .where("updatedAt", "=", updatedAt)
+      .executeTakeFirst();
+    if (!person) return "stale";
+    if (await isTaken(session, { email: person.email, signInKey }, id)) return "taken";
+    const result = await session.db
       .updateTable("people")
       // Always later than before: a link that was made for the old password knows the old time.
       .set({ signInKey, sealedPassword: null, updatedAt: Math.max(now, updatedAt + 1) })
       .where("id", "=", id)
       .where("updatedAt", "=", updatedAt)
       .executeTakeFirst();
-    return result.numUpdatedRows === 1n;
+    return result.numUpdatedRows === 1n ? "changed" : "stale";
   }),
 
-  /** Gives a person another address, which nobody has proven for them yet; false as above. */
-  setEmail: write(
-    async (
-      { db },
-      { id, email, signInKey, now, updatedAt }: Change & { readonly email: string },
-    ): Promise<boolean> => {
-      const result = await db
-        .updateTable("people")
-        .set({ email, provenAt: null, signInKey, updatedAt: Math.max(now, updatedAt + 1) })
-        .where("id", "=", id)
-        .where("updatedAt", "=", updatedAt)
-        .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
-    },
-  ),
+  /** Gives a person another address, which nobody has proven for them yet. */
+  setEmail: write(async (session, change: Change & { readonly email: string }): Promise<PersonChange> => {
+    const { id, email, signInKey, now, updatedAt } = change;
+    if (await isTaken(session, { email, signInKey }, id)) return "taken";
+    const result = await session.db
+      .updateTable("people")
+      .set({ email, provenAt: null, signInKey, updatedAt: Math.max(now, updatedAt + 1) })
+      .where("id", "=", id)
+      .where("updatedAt", "=", updatedAt)
+      .executeTakeFirst();
+    return result.numUpdatedRows === 1n ? "changed" : "stale";
+  }),
 
   /** Makes the address that person's alone: who proved it last has it. False when it is not theirs any more. */
   prove: write(async (session, proof: Proof): Promise<boolean> => await prove(session, proof, true)),
@@ -171,14 +172,23 @@ export const people = {
   }),
 };
 
+/** Whether somebody else signs in with that; until the transaction ends nobody else begins to. */
+export async function isTaken(session: Session, { email, signInKey }: SignIn, id: string): Promise<boolean> {
+  await lockPeople(session);
+  const other = await session.db
+    .selectFrom("people")
+    .select("id")
+    .where("email", "=", email)
+    .where("signInKey", "=", signInKey)
+    .where("id", "<>", id)
+    .executeTakeFirst();
+  return other !== undefined;
+}
+
 /** Notes that a person has shown an address to be theirs; one that another has shown before is taken only if asked. */
-export async function prove({ db }: Session, { id, email, now }: Proof, isTaken: boolean): Promise<boolean> {
-  // Two who prove the same address at the same moment come one after the other.
-  await db
-    .updateTable("meta")
-    .set((eb) => ({ value: eb.ref("value") }))
-    .where("key", "=", "first_person")
-    .execute();
+export async function prove(session: Session, { id, email, now }: Proof, isMoved: boolean): Promise<boolean> {
+  const { db } = session;
+  await lockPeople(session);
   // Held from here on: a change of the address that comes now must not be proven by the mail to the one before.
   const theirs = await db
     .updateTable("people")
@@ -189,12 +199,21 @@ export async function prove({ db }: Session, { id, email, now }: Proof, isTaken:
   if (theirs.numUpdatedRows !== 1n) return false;
   const others = await db
     .updateTable("people")
-    .set((eb) => ({ provenAt: isTaken ? null : eb.ref("provenAt") }))
+    .set((eb) => ({ provenAt: isMoved ? null : eb.ref("provenAt") }))
     .where("email", "=", email)
     .where("provenAt", "is not", null)
     .where("id", "<>", id)
     .executeTakeFirst();
-  if (!isTaken && others.numUpdatedRows > 0n) return false;
+  if (!isMoved && others.numUpdatedRows > 0n) return false;
   await db.updateTable("people").set({ provenAt: now }).where("id", "=", id).execute();
   return true;
+}
+
+/** What people have to themselves is given to one after the other: an address that is proven, a way to sign in. */
+async function lockPeople({ db }: Session): Promise<void> {
+  await db
+    .updateTable("meta")
+    .set((eb) => ({ value: eb.ref("value") }))
+    .where("key", "=", "first_person")
+    .execute();
 }

@@ -284,7 +284,9 @@ export class InvitationAttack {
   }
 
   async #signUp(link: string, email: string): Promise<string> {
-    const body = { link, email, password: WORDS.attacker };
+    // Under the victim's address a password of its own each time: the pair is one person's.
+    const password = email === this.#mallory ? WORDS.attacker : `planted ${this.#attempts}`;
+    const body = { link, email, password };
     const { status, json } = await this.#try("POST", "/v2/invitation/sign-up", { body });
     if (status === 200) this.#own.add(json.personId);
     return json.accessToken ?? "";

@@ -17,7 +17,12 @@ export async function invitations(db: Kysely<unknown>, types: ColumnTypes): Prom
     await schema.alterTable("people").addColumn("proven_at", time).execute();
     await schema.alterTable("people").addColumn("sign_in_key", bytes).execute();
   }
-  await schema.createIndex("people_by_sign_in").on("people").columns(["email", "sign_in_key"]).execute();
+  await schema
+    .createIndex("people_by_sign_in")
+    .unique()
+    .on("people")
+    .columns(["email", "sign_in_key"])
+    .execute();
   await schema
     .createIndex("people_proven")
     .unique()

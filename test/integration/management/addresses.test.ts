@@ -69,12 +69,30 @@ describe.each(DATABASE_KINDS)("an address on %s", (kind) => {
     );
   });
 
-  test("with the same password too leads to who proved it, then to who was first", async () => {
-    const { site, clock, person, signIn } = await openSite(kind);
-    const [one, two] = [await person(X, "the same words"), await person(X, "the same words")];
+  test("and a password together are one person's, and only who knows both can learn that", async () => {
+    const { site, clock, token, person, signIn, change, ask } = await openSite(kind);
+    const one = await person(X, "the same words");
+    const link = await site.invite(token, { email: X });
+    clock.advance(60_000);
+    const refused = await site.signUp(link, X, "the same words");
+    expect([refused.status, refused.json.message]).toEqual([400, expect.stringContaining("sign in with it")]);
+    // The link is as good as before, for another password, and so is a change.
+    const two = (await site.signUp(link, X, "other words then")).json;
+    const passwords = { currentPassword: "other words then", newPassword: "the same words" };
+    expect((await ask("/v2/me/password", two.accessToken, passwords)).status).toBe(400);
+    const elsewhere = await person("elsewhere@example.com", "the same words");
+    expect((await change(elsewhere.accessToken, X, "the same words")).status).toBe(400);
+    const reset = site.links.password((await site.store.people.find(two.personId))!, "operator");
+    const body = { link: reset, password: "the same words" };
+    expect((await site.ask("POST", "/v2/password", { body })).status).toBe(400);
+    const after = { link: reset, password: "words of their own" };
+    expect((await site.ask("POST", "/v2/password", { body: after })).status).toBe(200);
     expect((await signIn(X, "the same words")).json.personId).toBe(one.personId);
-    await site.store.people.prove({ id: two.personId, email: X, now: clock.nowMs });
-    expect((await signIn(X, "the same words")).json.personId).toBe(two.personId);
+    // At the same moment too.
+    clock.advance(600_000);
+    const links = [await site.invite(token, { email: X }), await site.invite(token, { email: X })];
+    const both = await Promise.all(links.map((secret) => site.signUp(secret, X, "at the same time")));
+    expect(both.map(({ status }) => status).toSorted()).toEqual([200, 400]);
   });
 
   test("that is changed while another is being proven counts as not proven", async () => {
@@ -131,7 +149,11 @@ verifies("address.silent", "no answer tells whether anybody has an address", asy
     ["invite", 200, (email) => ask(invitations, admin, { email })],
     ["invite by mail", 200, (email) => ask(invitations, admin, { email, send: "mail" })],
     ["change", 200, async (email) => await change(await asMallory(), email, "mallorys words")],
-    ["sign-up", 200, async (email) => await site.signUp(await site.invite(admin, { email: X }), email)],
+    [
+      "sign-up",
+      200,
+      async (email) => await site.signUp(await site.invite(admin, { email: X }), email, "of their own"),
+    ],
   ];
   for (const [question, status, asked] of questions) {
     const answers: string[][] = [];
@@ -158,6 +180,45 @@ verifies("address.silent", "no answer tells whether anybody has an address", asy
     [200, 200, 200, 429, 429],
     [200, 200, 200, 429, 429],
   ]);
+});
+
+test("passwords that are planted beside somebody else's account count as guesses at it", async () => {
+  const { site, clock, person, signIn, change, ask } = await openSite();
+  await person(X, "the victims own words");
+  clock.advance(86_400_000);
+  const admin = await site.account("admin");
+  const statuses = async (attempt: (i: number) => Promise<Asked>): Promise<number[]> => {
+    const answers = [];
+    for (let i = 0; i < 12; i++) answers.push((await attempt(i)).status);
+    return answers;
+  };
+  const ten = [...Array.from({ length: 10 }, () => 200), 429, 429];
+  const invitation = () => site.invite(admin, { email: X });
+  expect(await statuses(async (i) => await site.signUp(await invitation(), X, `popular ${i} words`))).toEqual(
+    ten,
+  );
+  // What is planted, whoever planted it signs in to freely; it was counted before.
+  clock.advance(86_400_000);
+  let current = "popular 0 words";
+  const as: string = (await signIn(X, current)).json.accessToken;
+  const next = async (i: number): Promise<Asked> => {
+    const newPassword = `popular word ${i}`;
+    const body = { currentPassword: current, newPassword };
+    const answer = await ask("/v2/me/password", as, body);
+    if (answer.status === 200) current = newPassword;
+    return answer;
+  };
+  expect(await statuses(next)).toEqual(ten);
+  // By a link, too, which a refusal does not use up.
+  clock.advance(86_400_000);
+  const { personId } = (await signIn(X, current)).json;
+  const link = site.links.password((await site.store.people.find(personId))!, "operator");
+  const guess = async (i: number) =>
+    await site.ask("POST", "/v2/password", { body: { link, password: `popular ${i + 1} words` } });
+  expect((await statuses((i) => guess(i % 9))).map((status) => (status === 429 ? 429 : 200))).toEqual(ten);
+  clock.advance(86_400_000);
+  const again: string = (await signIn(X, current)).json.accessToken;
+  expect(await statuses(() => change(again, X, current))).toEqual(ten);
 });
 
 /** Without what is new in every answer: ids, secrets, tokens, times. */
