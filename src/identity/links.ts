@@ -43,7 +43,7 @@ export class Links {
 
   /** Null for what is no such link, or has expired. */
   readPassword(text: string): PasswordLink | null {
-    const opened = this.#openInTime<PasswordLink>(text, PASSWORD_PLACE);
+    const opened = this.#openInTime(text, PASSWORD_PLACE) as PasswordLink | null;
     return opened && { id: opened.id, updatedAt: opened.updatedAt };
   }
 
@@ -54,12 +54,12 @@ export class Links {
 
   /** Null for what is no such link, or has expired. */
   readProof(text: string): ProofLink | null {
-    const opened = this.#openInTime<ProofLink>(text, PROOF_PLACE);
+    const opened = this.#openInTime(text, PROOF_PLACE) as ProofLink | null;
     return opened && { id: opened.id, email: opened.email };
   }
 
-  #openInTime<Content>(text: string, place: string): Content | null {
-    const opened = this.#open(text, place) as (Content & { readonly expiresAt: number }) | null;
+  #openInTime(text: string, place: string): unknown {
+    const opened = this.#open(text, place) as { readonly expiresAt: number } | null;
     return opened && this.#clock.now() < opened.expiresAt ? opened : null;
   }
 

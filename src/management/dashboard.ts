@@ -38,8 +38,15 @@ const FILLED_IN = "%MILLRACE%";
 const FOR_EVER = "public, max-age=31536000, immutable";
 /** Where the dashboard's own pages are; everything else is the API's or nothing. */
 const PAGES = [
-  ...["/", "/setup", "/sign-in", "/password", "/forgotten", "/invitation", "/prove"],
-  ...["/device", "/projects/*"],
+  "/",
+  "/setup",
+  "/sign-in",
+  "/password",
+  "/forgotten",
+  "/invitation",
+  "/prove",
+  "/device",
+  "/projects/*",
 ];
 const NOT_BUILT = "The dashboard is not built. In a clone: npm run build:web\n";
 

@@ -11,9 +11,14 @@ import { secretIn } from "./mail-server.ts";
 export const ATTACKERS = ["owner", "member", "admin token", "deploy token", "run token"] as const;
 /** What the victim is in the other project, and how they became it. */
 export const VICTIMS = [
-  ...["owner", "member", "owner who is invited", "member who is invited"],
-  ...["owner who has proven", "member who has proven"],
-  ...["owner who is invited by mail", "member who is invited by mail"],
+  "owner",
+  "member",
+  "owner who is invited",
+  "member who is invited",
+  "owner who has proven",
+  "member who has proven",
+  "owner who is invited by mail",
+  "member who is invited by mail",
 ] as const;
 
 const WORDS = { victim: "the victims own words", attacker: "the attackers words" };

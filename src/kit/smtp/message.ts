@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 export type Mail = { readonly to: string; readonly subject: string; readonly text: string };
 
 /** An address that can be sent as it is: no space, no bracket, no line break, nothing beyond ASCII. */
-const ADDRESS = /^[^\s<>()[\]\\,;:"@\x00-\x20\x7f-\uffff]+@[^\s<>()[\]\\,;:"@\x00-\x20\x7f-\uffff]+$/;
+const ADDRESS = /^[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9.-]+$/;
 const NAMED = /^([^<>"\\\r\n]*?)\s*<([^<>\s]+)>$/;
 const LINE_CHARS = 76;
 

@@ -1,45 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { noteOwnerAccount } from "../../../src/identity/operators.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import type { DatabaseKind } from "../../support/databases.ts";
-import { HandClock } from "../../support/clocks.ts";
-import { IdentitySite, OWN_URL, claimsOf } from "../../support/identity-site.ts";
+import { addressSites } from "../../support/address-site.ts";
+import { DATABASE_KINDS } from "../../support/databases.ts";
+import { OWN_URL, claimsOf } from "../../support/identity-site.ts";
 import type { Asked } from "../../support/identity-site.ts";
 import { MailServer, secretIn } from "../../support/mail-server.ts";
 import { verifies } from "../../verifies.ts";
 
-const databases = testDatabases();
 const X = "shared@example.com";
-
-async function openSite(kind: DatabaseKind = "sqlite", mail?: MailServer) {
-  const clock = new HandClock();
-  const site = await IdentitySite.open(await databases.fresh(kind), clock, { ...(mail && { mail }) });
-  const token: string = (await site.setUp()).json.accessToken;
-  const person = async (
-    email: string,
-    password: string,
-  ): Promise<{ personId: string; accessToken: string }> => {
-    // Else so many people would count as somebody who guesses.
-    clock.advance(60_000);
-    return (await site.signUp(await site.invite(token, { email }), email, password)).json;
-  };
-  const signIn = async (email: string, password: string) =>
-    await site.ask("POST", "/v2/session", { body: { email, password } });
-  const change = async (as: string, email: string, password: string) =>
-    await site.ask("POST", "/v2/me/email", { token: as, body: { email, password } });
-  const me = async (as: string) => (await site.ask("GET", "/v2/me", { token: as })).json;
-  const ask = async (url: string, as: string, body?: object) =>
-    await site.ask("POST", url, { token: as, ...(body && { body }) });
-  const forgotten = async (email: string, ip = "192.0.2.1") =>
-    await site.ask("POST", "/v2/password/forgotten", { body: { email }, ip });
-  return { site, clock, token, person, signIn, change, me, ask, forgotten };
-}
-
-/** All that an answer tells, but for what is new in every one. */
-function told({ status, headers, json }: Asked): unknown {
-  const { "x-request-id": _, date: __, ...rest } = headers;
-  return { status, headers: rest, json: { ...json, request_id: "" } };
-}
+const openSite = addressSites();
 
 describe.each(DATABASE_KINDS)("an address on %s", (kind) => {
   verifies("address.label", "is had by many, and each signs in to their own account", async () => {
@@ -92,7 +61,7 @@ describe.each(DATABASE_KINDS)("an address on %s", (kind) => {
     clock.advance(600_000);
     const links = [await site.invite(token, { email: X }), await site.invite(token, { email: X })];
     const both = await Promise.all(links.map((secret) => site.signUp(secret, X, "at the same time")));
-    expect(both.map(({ status }) => status).toSorted()).toEqual([200, 400]);
+    expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 400]));
   });
 
   test("that is changed while another is being proven counts as not proven", async () => {
@@ -121,65 +90,6 @@ describe.each(DATABASE_KINDS)("an address on %s", (kind) => {
     const all = await site.store.people.listByEmail({ email: X, limit: 10 });
     expect(all.filter(({ provenAt }) => provenAt !== null)).toHaveLength(1);
   });
-});
-
-verifies("address.silent", "no answer tells whether anybody has an address", async () => {
-  const mail = await MailServer.open();
-  const { site, clock, token, person, signIn, change, forgotten, ask } = await openSite("sqlite", mail);
-  const proven = await person("proven@example.com", "the password 0");
-  await site.store.people.prove({ id: proven.personId, email: "proven@example.com", now: clock.nowMs });
-  await person("one@example.com", "the password 1");
-  for (let i = 0; i < 5; i++) await person("many@example.com", `the password ${i}`);
-  await site.invite(token, { email: "invited@example.com" });
-  const mallory = await person("mallory@example.com", "mallorys words");
-  const addresses = ["nobody", "one", "many", "proven", "invited", "ada"].map(
-    (name) => `${name}@example.com`,
-  );
-
-  const admin = await site.account("admin");
-  const invitations = `/v2/projects/${site.projectId}/invitations`;
-  const asMallory = async (): Promise<string> => {
-    const { email } = (await site.store.people.find(mallory.personId))!;
-    return (await signIn(email, "mallorys words")).json.accessToken;
-  };
-  /** Everything that can be asked with an address in it. */
-  const questions: readonly (readonly [string, number, (email: string) => Promise<Asked>])[] = [
-    ["sign-in", 401, (email) => signIn(email, "wrong password")],
-    ["forgotten", 200, (email) => forgotten(email)],
-    ["invite", 200, (email) => ask(invitations, admin, { email })],
-    ["invite by mail", 200, (email) => ask(invitations, admin, { email, send: "mail" })],
-    ["change", 200, async (email) => await change(await asMallory(), email, "mallorys words")],
-    [
-      "sign-up",
-      200,
-      async (email) => await site.signUp(await site.invite(admin, { email: X }), email, "of their own"),
-    ],
-  ];
-  for (const [question, status, asked] of questions) {
-    const answers: string[][] = [];
-    for (const email of addresses) {
-      clock.advance(600_000);
-      const answer = await asked(email);
-      expect([question, email, answer.status]).toEqual([question, email, status]);
-      // What comes of it later has its own time, and nobody knows which.
-      expect([question, answer.work.length > 0]).toEqual([question, question !== "forgotten"]);
-      const text = JSON.stringify({ work: answer.work, told: told(answer) });
-      answers.push([question, unnamed(text.replaceAll(email, "ADDRESS"))]);
-    }
-    expect(answers).toEqual(answers.map(() => answers[0]));
-  }
-  // Nor does how often one may ask.
-  const limits = [];
-  for (const email of ["nobody@example.com", "proven@example.com"]) {
-    clock.advance(86_400_000);
-    const statuses = [];
-    for (let i = 0; i < 5; i++) statuses.push((await forgotten(email, `198.51.100.${i}`)).status);
-    limits.push(statuses);
-  }
-  expect(limits).toEqual([
-    [200, 200, 200, 429, 429],
-    [200, 200, 200, 429, 429],
-  ]);
 });
 
 test("passwords that are planted beside somebody else's account count as guesses at it", async () => {
@@ -220,17 +130,6 @@ test("passwords that are planted beside somebody else's account count as guesses
   const again: string = (await signIn(X, current)).json.accessToken;
   expect(await statuses(() => change(again, X, current))).toEqual(ten);
 });
-
-/** Without what is new in every answer: ids, secrets, tokens, times. */
-function unnamed(text: string): string {
-  return text
-    .replaceAll(/eyJ[\w.-]+/g, "TOKEN")
-    .replaceAll(/mrr_[\w-]+/g, "COOKIE")
-    .replaceAll(/#[\w-]{43}/g, "#SECRET")
-    .replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, "ID")
-    .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
-    .replaceAll(/"content-length":"\d+"/g, "LENGTH");
-}
 
 describe("with mail", () => {
   verifies("address.proof", "a mailed link proves an address, to its own account alone", async () => {

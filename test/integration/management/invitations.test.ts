@@ -110,7 +110,9 @@ describe.each(DATABASE_KINDS)("an invitation on %s", (kind) => {
       ...signedIn.map((as) => join(link, as)),
       ...Array.from({ length: 4 }, (_, i) => site.signUp(link, `g${i}@example.com`)),
     ]);
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 403, 403, 403, 403, 403]);
+    expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
+      200, 403, 403, 403, 403, 403,
+    ]);
     expect((await site.ask("GET", "members", { token })).json).toHaveLength(before + 1);
     const made = await Promise.all(
       Array.from({ length: 4 }, (_, i) =>
