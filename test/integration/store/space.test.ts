@@ -9,7 +9,7 @@ import { Sweeper } from "../../../src/runs/sweeper.ts";
 import { packEnded } from "../../../src/store/runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { HandClock } from "../../support/clocks.ts";
+import { SkippingClock } from "../../support/clocks.ts";
 import { sampleEnd, samplePayload } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -40,7 +40,7 @@ async function fillAndEmpty(store: Store): Promise<void> {
 }
 
 async function sweep(store: Store): Promise<void> {
-  const parts = { store, clock: new HandClock(Date.now()), log: createLog("silent"), apps: () => [] };
+  const parts = { store, clock: new SkippingClock(), log: createLog("silent"), apps: () => [] };
   await new Sweeper({ ...parts, maxRuns: 1_000_000, maxStorageBytes: 1_000_000_000 }).sweep();
 }
 
