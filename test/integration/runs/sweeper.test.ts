@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect } from "vitest";
+import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { Run } from "../../../src/model/run.ts";
 import { Sweeper } from "../../../src/runs/sweeper.ts";
@@ -7,7 +8,6 @@ import type { EndedRun } from "../../../src/store/runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
-import { HandClock } from "../../support/clocks.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
@@ -48,7 +48,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
   const sweep = (parts: Partial<SweeperParts>) =>
     new Sweeper({
       store,
-      clock: new HandClock(NOW),
+      clock: { ...systemClock, now: () => NOW },
       log: createLog("silent"),
       maxRuns: 1_000_000,
       maxStorageBytes: 1_000_000_000,
