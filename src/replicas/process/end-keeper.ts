@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../kit/clock.ts";
-import { livingBelow } from "./process-tree.ts";
+import { below, isEmpty } from "./process-tree.ts";
 
 /** How long a keeper has to kill what is below it before that is done from here. */
 export const KEEPER_GRACE_MS = 5_000;
@@ -32,11 +32,13 @@ export function keeperEnd(child: ChildProcess, exited: Promise<unknown>, clock: 
  * there.
  */
 async function killTree(keeper: ChildProcess): Promise<void> {
+  let before = below(keeper.pid ?? 0);
   for (let round = 0; round < MAX_ROUNDS && !isOver(keeper); round++) {
-    const living = livingBelow(keeper.pid ?? 0);
-    if (living.length === 0) break;
-    for (const pid of living) kill(pid);
+    for (const pid of before.living) kill(pid);
     await sleep(PAUSE_MS);
+    const now = below(keeper.pid ?? 0);
+    if (isEmpty(before, now)) break;
+    before = now;
   }
   if (!isOver(keeper)) keeper.kill("SIGKILL");
 }

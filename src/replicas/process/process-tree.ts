@@ -1,15 +1,34 @@
 import { readFileSync, readdirSync } from "node:fs";
 
-/** The processes below one that have not ended, its children, theirs and so on. */
-export function livingBelow(root: number): number[] {
-  const found: number[] = [];
-  const queue = childrenOf(root);
+type Below = {
+  /** Its own children, those that are dead and not yet buried too. */
+  readonly children: readonly number[];
+  /** Of its children, theirs and so on, those that have not ended. */
+  readonly living: readonly number[];
+};
+
+/** The processes below one. A process whose parent ends while this looks may be missed: see `isEmpty`. */
+export function below(root: number): Below {
+  const children = childrenOf(root);
+  const living: number[] = [];
+  const queue = [...children];
   for (let pid = queue.shift(); pid !== undefined; pid = queue.shift()) {
     if (hasEnded(pid)) continue;
-    found.push(pid);
+    living.push(pid);
     queue.push(...childrenOf(pid));
   }
-  return found;
+  return { children, living };
+}
+
+/**
+ * Whether nothing lives below a process that adopts orphans, from two looks at it. One is not enough: a child that
+ * ended during the first look left its own to the process above, and they are new children in the second.
+ */
+export function isEmpty(first: Below, second: Below): boolean {
+  const known = new Set(first.children);
+  return (
+    first.living.length === 0 && second.living.length === 0 && second.children.every((pid) => known.has(pid))
+  );
 }
 
 /** Of all its threads: a process belongs to the thread that started it. */

@@ -55,7 +55,7 @@ verifies(
     const ids = [await submit(first, "app")];
     await until("the first one runs", () => isRunning(first, held));
     const { version: broken } = await first.deploy("app", app("two", ONE));
-    ids.push(await submit(first, "app"));
+    ids.push(await submit(first, "app", { gate: "go" }, HOLD));
     await first.deploy("app", app("three", ONE));
     await first.service.stop();
     await rm(broken.bundleDir, { recursive: true });
