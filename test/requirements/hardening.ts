@@ -17,6 +17,9 @@ export const HARDENING = {
       "backup --encrypt writes what only the passphrase opens; cut or changed at any byte it is refused.",
     "hardening.backup.told": "A plain backup tells what it holds and that it is to be kept like a password.",
   }),
+  ...section("issue: No one in, found beside it", {
+    "hardening.linear": "No text from outside makes an expression of the service look at it again and again.",
+  }),
   ...section("issue: No one in, SECURITY.md", {
     "hardening.audit":
       "npm run audit:deps fails for a serious advisory, and says aloud when it could not ask for any.",
