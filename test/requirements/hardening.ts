@@ -23,6 +23,8 @@ export const HARDENING = {
     "hardening.own-socket": "The command line asks no service whose socket others could have put there.",
     "hardening.rebinding":
       "What needs no token on this machine needs one for a page that reaches it by a name of its own.",
+    "hardening.headers": "No text that is given back in a header brings a header of its own.",
+    "hardening.redirect": "After the sign-in no link leads out of the dashboard.",
     "hardening.volume-open": "A link in a volume makes the service open nothing outside of it.",
   }),
   ...section("issue: No one in, SECURITY.md", {
