@@ -1,5 +1,5 @@
 import { request } from "node:http";
-import { runtimeDir } from "../kit/runtime-dir.ts";
+import { hasRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
 import { controlSocketPath } from "../management/control-socket.ts";
 import type { ControlRequests } from "../management/control-socket.ts";
 
@@ -9,7 +9,9 @@ export async function askService(
   name: keyof ControlRequests,
   input: object = {},
 ): Promise<{ readonly result: unknown } | null> {
-  const socketPath = controlSocketPath(runtimeDir(dataDir));
+  const folder = runtimeDir(dataDir);
+  if (!hasRuntimeDir(folder)) return null;
+  const socketPath = controlSocketPath(folder);
   return await new Promise((resolve, reject) => {
     const asked = request({ socketPath, path: `/${name}`, method: "POST" }, (response) => {
       let text = "";

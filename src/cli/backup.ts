@@ -14,6 +14,7 @@ import { FORMAT, MANIFEST_NAME, addDataDirectory } from "./archive.ts";
 import type { Added, Manifest, Oddities } from "./archive.ts";
 import { askService } from "./ask-service.ts";
 import { usage } from "./failure.ts";
+import { printableName } from "./output/paint.ts";
 import { PASSPHRASE_ENV, choosePassphrase } from "./passphrase.ts";
 import type { ServeFlags } from "./serve.ts";
 
@@ -153,7 +154,7 @@ async function report(
   }
   process.stdout.write(`${file} (${size} bytes) holds ${names.join(", ")}.\n`);
   process.stdout.write(isEncrypted ? SEALED_ADVICE : PLAIN_ADVICE);
-  for (const name of leftOut) process.stdout.write(`left out, no file of its own: ${name}\n`);
-  for (const name of changed) process.stdout.write(`changed while it was read: ${name}\n`);
+  for (const name of leftOut) process.stdout.write(`left out, no file of its own: ${printableName(name)}\n`);
+  for (const name of changed) process.stdout.write(`changed while it was read: ${printableName(name)}\n`);
   if (command) process.stdout.write(`The Postgres database is not in it. Save it too:\n  ${command}\n`);
 }

@@ -1,5 +1,6 @@
 import type { Command, CommanderError } from "commander";
 import { CliFailure, EXIT, Interrupted, usage } from "./failure.ts";
+import { printable } from "./output/paint.ts";
 import { buildProgram, wantedBy } from "./program.ts";
 
 /** Runs what was typed after `millrace`; resolves with the exit code, and has said why if it is not 0. */
@@ -49,7 +50,8 @@ function report(error: unknown, isJson: boolean): number {
   }
   const lines = [`millrace: ${message}`, ...details.map((line) => `  - ${line}`)];
   if (hint !== undefined) lines.push(`  → ${hint}`);
-  process.stderr.write(`${lines.join("\n")}\n`);
+  // Some of it was said by the app that was called.
+  process.stderr.write(`${printable(lines.join("\n"))}\n`);
   return exitCode;
 }
 

@@ -6,6 +6,7 @@ import { readSettings } from "../config/settings.ts";
 import { createLog } from "../kit/log.ts";
 import { startService } from "../main.ts";
 import type { Service } from "../main.ts";
+import { printable } from "./output/paint.ts";
 import { untilSignal } from "./serve.ts";
 import type { ServeFlags } from "./serve.ts";
 
@@ -72,7 +73,5 @@ function greeting({ apiUrl, baseUrl, owner, setupLink }: Service): string {
 }
 
 function printLine({ appName, text }: AppLogLine): void {
-  // Control characters in an app's output must not steer the terminal.
-  // oxlint-disable-next-line no-control-regex
-  process.stdout.write(`[${appName}] ${text.replaceAll(/[\x00-\x08\x0b-\x1f\x7f]/g, "�")}\n`);
+  process.stdout.write(`[${appName}] ${printable(text)}\n`);
 }

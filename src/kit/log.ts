@@ -41,11 +41,14 @@ const FIELDS: ReadonlySet<string> = new Set([
   "warning",
 ]);
 
-/** What looks like a secret inside a text that may be logged. */
+/**
+ * What looks like a secret inside a text that may be logged. An app chooses some of these texts, so each place of
+ * one is looked at once: a token is all that stands around `eyJ`, without a look at what follows from each.
+ */
 const SECRETS: readonly (readonly [RegExp, string])[] = [
-  [/eyJ[\w-]+\.[\w-]+\.[\w-]*/g, "[token]"],
+  [/(?<![\w.-])[\w.-]*eyJ[\w.-]*/g, "[token]"],
   [/whsec_[\w+/=-]+/g, "[secret]"],
-  [/([?&][\w-]*(?:token|secret|key|password|signature)=)[^&\s"']*/gi, "$1[masked]"],
+  [/([?&][\w-]*(?:token|secret|key|password|signature|grant)=)[^&\s"']*/gi, "$1[masked]"],
   [/(:\/\/)[^/\s@"']+@/g, "$1[masked]@"],
 ];
 

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync } from "node:fs";
+import type { Stats } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
 
@@ -17,9 +18,23 @@ export function runtimeDir(dataDir: string): string {
 /** Makes the folder, for its owner alone; throws when somebody else has put something in its place. */
 export function makeRuntimeDir(dir: string): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  const found = lstatSync(dir);
-  if (!found.isDirectory() || found.uid !== userInfo().uid) {
-    throw new Error(`${dir} belongs to somebody else; remove it, or set TMPDIR to a folder of your own`);
-  }
+  requireOwn(dir, lstatSync(dir));
   chmodSync(dir, 0o700);
+}
+
+/**
+ * Whether the folder is there; throws when somebody else has put it there, or could have put something into it: then
+ * a socket in it is nobody's to trust.
+ */
+export function hasRuntimeDir(dir: string): boolean {
+  const found = lstatSync(dir, { throwIfNoEntry: false });
+  if (!found) return false;
+  requireOwn(dir, found);
+  if ((found.mode & 0o022) !== 0) throw new Error(`others may write into ${dir}; remove it`);
+  return true;
+}
+
+function requireOwn(dir: string, found: Stats): void {
+  if (found.isDirectory() && found.uid === userInfo().uid) return;
+  throw new Error(`${dir} belongs to somebody else; remove it, or set TMPDIR to a folder of your own`);
 }

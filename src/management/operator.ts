@@ -13,16 +13,22 @@ export type OperatorParts = {
 };
 
 /**
- * Lets a request see what is the operator's affair: anybody's while only this machine reaches the listener, else
- * one with a token of the default project. Behind a proxy every request comes from this machine, so a public
+ * Lets a request see what is the operator's affair: anybody's while only this machine reaches the listener, and
+ * asks for it by a name of its own, else one with a token of the default project. Behind a proxy every request comes from this machine, so a public
  * address counts as reachable.
  */
 export function operatorOnly(parts: OperatorParts): (request: FastifyRequest) => Promise<void> {
   const { host, publicApiUrl, publicBaseUrl, projectId, authenticate } = parts;
   const isOpen = isLoopback(host) && publicApiUrl === null && publicBaseUrl === null;
-  return async ({ headers }) => {
-    if (!isOpen) requireRole(await authenticate(headers.authorization ?? null), projectId, "run");
+  return async ({ headers, host: asked }) => {
+    if (isOpen && isLoopback(nameIn(asked))) return;
+    requireRole(await authenticate(headers.authorization ?? null), projectId, "run");
   };
+}
+
+/** Without the port: a page of another site may have had its own name lead to this machine. */
+function nameIn(host: string): string {
+  return new URL(`http://${host}`).hostname.replace(/^\[(.*)\]$/, "$1");
 }
 
 /** Whether only this machine reaches that address. */

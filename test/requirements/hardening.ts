@@ -17,6 +17,16 @@ export const HARDENING = {
       "backup --encrypt writes what only the passphrase opens; cut or changed at any byte it is refused.",
     "hardening.backup.told": "A plain backup tells what it holds and that it is to be kept like a password.",
   }),
+  ...section("issue: No one in, found beside it", {
+    "hardening.linear": "No text from outside makes an expression of the service look at it again and again.",
+    "hardening.steering": "What apps and other people wrote does not steer the terminal of who reads it.",
+    "hardening.own-socket": "The command line asks no service whose socket others could have put there.",
+    "hardening.rebinding":
+      "What needs no token on this machine needs one for a page that reaches it by a name of its own.",
+    "hardening.headers": "No text that is given back in a header brings a header of its own.",
+    "hardening.redirect": "After the sign-in no link leads out of the dashboard.",
+    "hardening.volume-open": "A link in a volume makes the service open nothing outside of it.",
+  }),
   ...section("issue: No one in, SECURITY.md", {
     "hardening.audit":
       "npm run audit:deps fails for a serious advisory, and says aloud when it could not ask for any.",

@@ -3,6 +3,7 @@ import { readRange } from "../api/figures.ts";
 import { readLogSearch } from "../api/logs.ts";
 import { readPlaygroundSearch } from "../api/playground-search.ts";
 import { readRunSearch, readTranscriptView } from "../api/run-search.ts";
+import { wayBack } from "../api/way-back.ts";
 import { readDeliverySearch } from "../api/webhooks.ts";
 import { Broken } from "./broken.tsx";
 import { Gate } from "./gate.tsx";
@@ -16,9 +17,8 @@ const signIn = createRoute({
   getParentRoute: () => root,
   path: "sign-in",
   validateSearch: (search: Record<string, unknown>): { to?: string } => {
-    const { to } = search;
-    // Only ways within the dashboard: a link must not lead elsewhere after the sign-in.
-    return typeof to === "string" && to.startsWith("/") && isHere(to) ? { to } : {};
+    const to = wayBack(search["to"], location.origin);
+    return to === null ? {} : { to };
   },
   component: lazyRouteComponent(() => import("../pages/sign-in.tsx"), "SignIn"),
 });
@@ -210,10 +210,6 @@ export const router = createRouter({
   defaultNotFoundComponent: NotFound,
   defaultErrorComponent: Broken,
 });
-
-function isHere(to: string): boolean {
-  return URL.canParse(to, location.origin) && new URL(to, location.origin).origin === location.origin;
-}
 
 declare module "@tanstack/react-router" {
   interface Register {

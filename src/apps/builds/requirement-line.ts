@@ -15,11 +15,12 @@ export type RequirementLine =
   | { readonly kind: "flag"; readonly flag: RequirementFlag }
   | { readonly kind: "refused"; readonly why: string };
 
-const NAME = /^([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)\s*(\[[a-z0-9._,\s-]*\])?\s*(.*)$/i;
+/** With `s`, here and below: where the last part takes whatever comes, nothing is ever tried a second time. */
+const NAME = /^([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)\s*(\[[a-z0-9._,\s-]*\])?\s*(.*)$/is;
 const CLAUSE = String.raw`(?:===|~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]+`;
 const SPEC = new RegExp(String.raw`^(?:${CLAUSE}(?:\s*,\s*${CLAUSE})*\s*,?)?$`);
 const MARKER_NAMES =
-  "python_version|python_full_version|os_name|sys_platform|platform_[a-z_]+|implementation_[a-z]+|extra";
+  "python_version|python_full_version|os_name|sys_platform|platform_[a-z]|implementation_[a-z]|extra";
 const MARKER = new RegExp(String.raw`^[\s(]*(?:${MARKER_NAMES}|'|")[\w\s.,'"()<>=!~*+-]*$`);
 const HASH = /\s--hash(?:=|\s+)((?:sha256|sha384|sha512):[0-9a-f]+)(?=\s|$)/gi;
 const ARCHIVE = /\.(whl|zip|tar\.gz|tar\.bz2|tgz)$/i;
@@ -39,13 +40,13 @@ export function requirementLines(text: string): { readonly number: number; reado
   }
   if (begun) lines.push(begun);
   return lines
-    .map((line) => ({ number: line.number, text: line.text.replace(/(^|\s)#.*$/, "").trim() }))
+    .map((line) => ({ number: line.number, text: line.text.replace(/(^|\s)#.*$/s, "").trim() }))
     .filter((line) => line.text !== "");
 }
 
 /** Reads one line. Only what is known to be harmless is taken: an installer would do much more. */
 export function readRequirement(line: string): RequirementLine {
-  if (/[\p{Cc}$`\\]/u.test(line)) return refused("has a character that no requirement needs");
+  if (/[\p{Cc}\p{Zl}\p{Zp}$`\\]/u.test(line)) return refused("has a character that no requirement needs");
   if (line.startsWith("-")) return readOption(line);
   const hashes = [...line.matchAll(HASH)].map(([, hash]) => ` --hash=${hash?.toLowerCase()}`).toSorted();
   const bare = line.replaceAll(HASH, "").trim();
@@ -65,7 +66,7 @@ export function tableRequirement(name: string, spec: string): string {
 }
 
 function readOption(line: string): RequirementLine {
-  const [, option = "", value = ""] = /^(--[a-z-]+|-[a-z])(?:\s*=\s*|\s+)?(.*)$/i.exec(line) ?? [];
+  const [, option = "", value = ""] = /^(--[a-z-]+|-[a-z])(?:\s*=\s*|\s+)?(.*)$/is.exec(line) ?? [];
   const flag = REQUIREMENT_FLAGS.find((known) => known === line);
   if (flag) return { kind: "flag", flag };
   if (INDEX_OPTIONS.test(line)) {
@@ -113,7 +114,7 @@ function readBare(line: string): RequirementLine {
 }
 
 function readAddressed(subject: string, rest: string): RequirementLine {
-  const [address = "", ...markers] = rest.split(/\s+;/);
+  const [address = "", ...markers] = rest.split(/\s;/);
   const why = wrongAddress(address.trim());
   if (why !== null) return refused(why);
   const marker = readMarker(markers);

@@ -6,13 +6,15 @@ import { badPath } from "./volume-path.ts";
 import type { VolumePath } from "./volume-path.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NONBLOCK } = constants;
+/** Finds without opening; Node does not name it. */
+const O_PATH = 0o10000000;
 /** Others may read, so that apps can, whoever they run as. */
 const FOLDER_MODE = 0o755;
 
 /**
- * Apps write into a volume while it is served here, and what they write may be links. So whatever is opened is
- * asked afterwards where it really is, and from then on reached through its descriptor alone: a link may lead
- * around inside the volume, and nothing that an app swaps meanwhile leads out of it.
+ * Apps write into a volume while it is served here, and what they write may be links. So whatever is
+ * opened is asked before where it really is, and from then on reached through its descriptor alone: a link may
+ * lead around inside the volume, and nothing that an app swaps meanwhile leads out of it.
  */
 export async function openInside(root: string, path: VolumePath, flags = O_RDONLY): Promise<FileHandle> {
   return await openReal(root, [root, ...path].join("/"), flags);
@@ -66,17 +68,17 @@ export function volumeError(error: unknown): unknown {
   }
 }
 
+/** Found first and opened when its real place is known: to open a pipe or a device outside would do something there. */
 async function openReal(root: string, place: string, flags: number): Promise<FileHandle> {
-  // Else a pipe that an app has put there would be waited for.
-  const handle = await open(place, flags | O_NONBLOCK);
+  const found = await open(place, O_PATH);
   try {
-    const real = await readlink(`/proc/self/fd/${handle.fd}`);
-    if (real === root || real.startsWith(`${root}/`)) return handle;
-  } catch (error) {
-    await handle.close();
-    throw error;
+    const self = `/proc/self/fd/${found.fd}`;
+    const real = await readlink(self);
+    // Without waiting: an app may have put a pipe there.
+    if (real === root || real.startsWith(`${root}/`)) return await open(self, flags | O_NONBLOCK);
+  } finally {
+    await found.close();
   }
-  await handle.close();
   // The same as if nothing were there: what is outside is nobody's business.
   throw Object.assign(new Error("outside the volume"), { code: "ENOENT" });
 }

@@ -119,7 +119,7 @@ export class Volumes {
       await volume.removeFile(file);
       return { beforeBytes, afterBytes: null };
     }
-    const folder = readFilePath(filePath.replace(/\/+$/, ""));
+    const folder = readFilePath(withoutSlashes(filePath));
     await volume.moveFolder(folder, await this.#trash.place());
     void this.#trash.empty();
     return { beforeBytes: null, afterBytes: null };
@@ -147,4 +147,11 @@ export class Volumes {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     return new Volume(await realpath(dir));
   }
+}
+
+/** Without those at its end. Not by an expression: one would look at each of a long row of slashes from each. */
+function withoutSlashes(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === "/") end -= 1;
+  return text.slice(0, end);
 }

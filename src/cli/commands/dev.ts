@@ -25,7 +25,7 @@ type DevFlags = {
 };
 
 /** Where a version's copy of the folder is: a traceback is to name the file that is being edited. */
-const BUNDLE_PATH = /[^\s"']*\/bundles\/p-[a-z0-9]+\/[a-z0-9-]+\/[0-9a-f-]{36}\//g;
+const BUNDLE_PATH = /(?<![^\s"'])[^\s"']*\/bundles\/p-[a-z0-9]+\/[a-z0-9-]+\/[0-9a-f-]{36}\//g;
 
 /** What a deploy of a save came to. */
 type Reload = { readonly isGood: boolean; readonly lines: readonly string[] };

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { examples, remote } from "../options.ts";
 import { bytes, relative } from "../output/amounts.ts";
 import { confirm } from "../output/confirm.ts";
-import { paint, printable } from "../output/paint.ts";
+import { paint, printableName } from "../output/paint.ts";
 import { table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
@@ -47,7 +47,7 @@ async function list({ api, out }: Task, folder = "/"): Promise<void> {
     table(
       ["NAME", "SIZE", "MODIFIED"],
       found.map(({ name, is_folder: isFolder, size_bytes: size, last_modified: modified }) => [
-        isFolder ? paint("cyan", `${printable(name)}/`) : printable(name),
+        isFolder ? paint("cyan", `${printableName(name)}/`) : printableName(name),
         isFolder ? "–" : bytes(size),
         relative(modified),
       ]),

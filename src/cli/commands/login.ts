@@ -11,7 +11,7 @@ import { CliFailure, usage } from "../failure.ts";
 import { interruptible } from "../interrupt.ts";
 import { examples } from "../options.ts";
 import { Output } from "../output/output.ts";
-import { paint } from "../output/paint.ts";
+import { paint, printableName } from "../output/paint.ts";
 import { Progress } from "../output/progress.ts";
 import { readStdin } from "../read-stdin.ts";
 
@@ -72,7 +72,7 @@ async function login(given: string | undefined, flags: LoginFlags, signal: Abort
   changeProfile(baseUrl, { ...signedIn, ...apiUrl, ...(project && { project: project.id }) }, true);
   out.show({ url: baseUrl, project: project?.id ?? null }, () =>
     project
-      ? `Signed in to ${baseUrl}, project ${project.id} (${project.name}).\n`
+      ? `Signed in to ${baseUrl}, project ${project.id} (${printableName(project.name)}).\n`
       : `Signed in to ${baseUrl}.\n`,
   );
   if (projects.length > 1) out.note(`${projects.length} projects: millrace projects use ID chooses another`);
@@ -96,7 +96,9 @@ async function signInDevice(
   const { deviceAuthResponsePayload: codes } = JSON.parse(text) as { deviceAuthResponsePayload: DeviceCodes };
   const code = paint("bold", codes.user_code, process.stderr);
   // On stderr also with --json: without it nobody could ever approve.
-  process.stderr.write(`Open ${codes.verification_uri_complete}\nand approve the code ${code}.\n`);
+  process.stderr.write(
+    `Open ${printableName(codes.verification_uri_complete)}\nand approve the code ${code}.\n`,
+  );
   const progress = new Progress("waiting for the approval", out.isJson);
   try {
     return await redeem(baseUrl, codes, signal);

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { changeProfile } from "../api/profiles.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
-import { printable } from "../output/paint.ts";
+import { printableName } from "../output/paint.ts";
 import { table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { Task } from "../task.ts";
@@ -29,7 +29,7 @@ async function listProjects({ api, out }: Task): Promise<void> {
   out.show(projects, () =>
     table(
       ["", "PROJECT", "NAME"],
-      projects.map(({ id, name }) => [id === current ? "*" : " ", id, printable(name)]),
+      projects.map(({ id, name }) => [id === current ? "*" : " ", id, printableName(name)]),
     ),
   );
 }
@@ -48,5 +48,5 @@ async function useProject({ api, out }: Task, wanted: string): Promise<void> {
     throw usage(`${problem} ${JSON.stringify(wanted)}`, "millrace projects list");
   }
   changeProfile(api.site.baseUrl, { project: found.id }, true);
-  out.show(found, () => `Project ${found.id} (${found.name}) from now on.\n`);
+  out.show(found, () => `Project ${found.id} (${printableName(found.name)}) from now on.\n`);
 }

@@ -4,7 +4,7 @@ import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { relative } from "../output/amounts.ts";
 import { confirm } from "../output/confirm.ts";
-import { paint, printable } from "../output/paint.ts";
+import { paint, printableName } from "../output/paint.ts";
 import { table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
@@ -69,7 +69,7 @@ async function listAccounts({ api, out }: Task): Promise<void> {
       ["ID", "NAME", "ROLE", "EXPIRES", "LAST USED"],
       accounts.map((account) => [
         account.id,
-        printable(account.name),
+        printableName(account.name),
         account.role,
         account.revokedAt ? paint("red", "revoked") : relative(account.expiresAt),
         relative(account.lastUsedAt),
@@ -93,7 +93,7 @@ async function deleteAccount(task: Task<RemoteFlags & { yes?: boolean }>, wanted
   const { id, name } = await find(task, wanted);
   await confirm(`Revoke the account ${name} (${id})?`, flags, signal);
   const answer = await api.ask<object>("DELETE", await api.path(`service-accounts/${id}`));
-  out.show(answer, () => `${name} is revoked.\n`);
+  out.show(answer, () => `${printableName(name)} is revoked.\n`);
 }
 
 /** By id, or by a name that one living account has. */

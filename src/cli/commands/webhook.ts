@@ -4,7 +4,7 @@ import { firstOf, readLimit } from "../api/pages.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { duration, relative } from "../output/amounts.ts";
-import { paintStatus, printable } from "../output/paint.ts";
+import { paintStatus, printable, printableName } from "../output/paint.ts";
 import { fields, table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
@@ -84,7 +84,7 @@ async function listDeliveries(task: Task<ListFlags>, run?: string): Promise<void
         String(delivery.attemptCount),
         relative(delivery.nextAt),
         relative(delivery.createdAt),
-        printable(delivery.url),
+        printableName(delivery.url),
       ]),
     ),
   );

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import { CliFailure, usage } from "../failure.ts";
+import { printableName } from "./paint.ts";
 
 /** Asks before something that cannot be undone; without a terminal it is refused unless `--yes` was given. */
 export async function confirm(
@@ -15,7 +16,7 @@ export async function confirm(
   try {
     // In raw mode Ctrl-C is a key and no signal.
     asking.once("SIGINT", () => process.kill(process.pid, "SIGINT"));
-    const answer = await asking.question(`${question} [y/N] `, { signal });
+    const answer = await asking.question(`${printableName(question)} [y/N] `, { signal });
     if (!/^y(?:es)?$/i.test(answer.trim())) throw new CliFailure("nothing was changed");
   } finally {
     asking.close();

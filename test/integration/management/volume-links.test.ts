@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import {
   link,
   mkdir,
@@ -12,7 +12,7 @@ import {
   utimes,
   writeFile,
 } from "node:fs/promises";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
@@ -137,6 +137,31 @@ test("what is neither file nor folder is not listed, not read, and nobody waits 
   await volumes.remove(PROJECT, "pipe");
   expect(await readdir(folder)).toEqual([]);
 });
+
+verifies(
+  "hardening.volume-open",
+  "what a link leads to outside is not opened, for a moment neither",
+  async () => {
+    const { volumes, folder, dataDir } = await open();
+    const pipe = path.join(dataDir, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    await symlink(pipe, path.join(folder, "link"));
+    await symlink(dataDir, path.join(folder, "above"));
+    // Whoever opens a pipe wakes the one who waits at its other end.
+    const writer = spawn("python3", ["-c", `print("ready", flush=True)\nopen('${pipe}', "w")`]);
+    onTestFinished(() => void writer.kill("SIGKILL"));
+    await new Promise((resolve) => writer.stdout.once("data", resolve));
+    await until("it waits", () => stateOf(writer.pid ?? 0) === "S");
+    expect(await volumes.list(PROJECT, "/")).toEqual([]);
+    for (const file of ["link", "above/pipe"]) {
+      expect(await codeOf(volumes.offer(PROJECT, file))).toBe("not_found");
+      expect(await volumes.list(PROJECT, file)).toEqual([]);
+      expect(await codeOf(upload(volumes, `${file}/x`, "x"))).not.toBeNull();
+    }
+    expect(stateOf(writer.pid ?? 0)).toBe("S");
+    expect([writer.exitCode, writer.signalCode]).toEqual([null, null]);
+  },
+);
 
 verifies(
   "volumes.rm",
@@ -268,3 +293,9 @@ test("an empty file needs no parts", async () => {
     { name: "empty", isFolder: false, sizeBytes: 5, modifiedAt: 1000 },
   ]);
 });
+
+/** A letter for what a process does: S when it waits for something. */
+function stateOf(pid: number): string {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  return stat.charAt(stat.lastIndexOf(")") + 2);
+}

@@ -11,6 +11,7 @@ import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
+import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { verifies } from "../../verifies.ts";
 
 const APP = `
@@ -191,3 +192,28 @@ verifies(
     }
   },
 );
+
+verifies("hardening.rebinding", "a page that gave this machine a name of its own sees neither", async () => {
+  const { service } = await testService();
+  const { port } = new URL(service.baseUrl);
+  const ask = async (host: string, place: string, headers: readonly string[] = []): Promise<number> => {
+    await using connection = await RawConnection.open(service.baseUrl);
+    connection.send(rawRequest(`GET ${place} HTTP/1.1`, [`Host: ${host}`, "Connection: close", ...headers]));
+    return (await connection.answer()).status;
+  };
+  for (const place of ["/metrics", "/readyz?verbose"]) {
+    for (const host of ["127.0.0.1", "127.8.8.8", "localhost", "LOCALHOST", "[::1]"]) {
+      expect([host, await ask(`${host}:${port}`, place)]).toEqual([host, 200]);
+    }
+    for (const host of [
+      "rebound.example",
+      "localhost.rebound.example",
+      "127.0.0.1.rebound.example",
+      "10.0.0.1",
+    ]) {
+      expect([host, await ask(`${host}:${port}`, place)]).toEqual([host, 401]);
+    }
+    expect(await ask("rebound.example", place, [`Authorization: Bearer ${service.owner.token}`])).toBe(200);
+  }
+  expect(await ask("rebound.example", "/readyz")).toBe(200);
+});
