@@ -37,9 +37,9 @@ async function bytesByTurn(body: Buffer): Promise<number[]> {
     Reflect.apply(original, this, [message, moved]);
   });
   try {
-    let isOver = false;
-    const check = checkJsonOffThread(body).finally(() => (isOver = true));
-    for (; !isOver; turn++) await setImmediate();
+    const progress = { isOver: false };
+    const check = checkJsonOffThread(body).finally(() => (progress.isOver = true));
+    for (; !progress.isOver; turn++) await setImmediate();
     expect(await check).toEqual(NAMED_A);
   } finally {
     post.mockRestore();
