@@ -35,7 +35,7 @@ def eager(run_id):
 def slow(run_id):
     note(run_id, "begun")
     try:
-        time.sleep(60)
+        time.sleep(3600)
     finally:
         note(run_id, "stopped")
 

@@ -168,6 +168,9 @@ describe("the head of a stream", () => {
     letGo(service(), "app", "chunk");
     await reader.hasMessages(1);
     reader.leave();
+    // Code that is told to stop is given 5 s of the clock that other tests move.
+    const replicas = () => [...(service().apps.get("app")?.pool.replicas ?? [])];
+    await until("its slot is free", () => replicas().every(({ calls }) => calls.size === 0));
   });
 
   verifies("stream.first-headers", "leaves after 1 s when nothing was yielded until then", async () => {
