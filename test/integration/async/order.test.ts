@@ -65,7 +65,7 @@ describe("an app's runs", () => {
     const [long, other] = [await service().own(APP), await service().own(APP)];
     await submit(service(), long, { n: 0 }, HOLD);
     await Promise.all(
-      numbers(200)
+      numbers(40)
         .slice(1)
         .map((n) => submit(service(), long, { n }, HOLD)),
     );
@@ -75,7 +75,7 @@ describe("an app's runs", () => {
     }
     expect(ledger(service(), long)).toEqual(["0"]);
     letGo(service(), long);
-    await until("the backlog is done", () => ledger(service(), long).length === 200);
+    await until("the backlog is done", () => ledger(service(), long).length === 40);
   });
 
   verifies("async.background", "start it from zero by themselves, though nobody waits for them", async () => {

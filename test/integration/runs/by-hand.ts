@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
-import { systemClock } from "../../../src/kit/clock.ts";
 import { DiskReserve } from "../../../src/kit/disk-reserve.ts";
 import { uuidv7 } from "../../../src/kit/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
@@ -22,6 +21,10 @@ import { PartWriter } from "../../../src/runs/part-writer.ts";
 import { Submitter } from "../../../src/runs/submit.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { SkippingClock } from "../../support/clocks.ts";
+
+/** The time of all parts; what would be tried again in a second is, when a test skips that. */
+export const CLOCK = new SkippingClock();
 
 /** A pool whose room a test decides, and whose calls it ends. */
 export class HandPool {
@@ -38,7 +41,7 @@ export class HandPool {
   }
 
   submit(call: Call): void {
-    call.enqueuedAt = performance.now();
+    call.enqueuedAt = CLOCK.monotonic();
     call.handedAt = call.enqueuedAt;
     this.calls.push(call);
   }
@@ -82,7 +85,7 @@ export class ByHand {
       config: { ...config, scaling: { ...config.scaling, maxReplicas: 1, ...scaling } },
     };
     const log = createLog("silent");
-    const clock = systemClock;
+    const clock = CLOCK;
     const partWriter = new PartWriter(store, log, clock);
     const lightKeeper = new LightKeeper(new Journal(store, log, clock, () => undefined), clock);
     const onReleased = (): void => this.dispatcher.wake(appNumber);

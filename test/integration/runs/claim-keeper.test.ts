@@ -3,7 +3,7 @@ import { AppError } from "../../../src/model/errors.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/until.ts";
-import { partsByHand } from "./by-hand.ts";
+import { CLOCK, partsByHand } from "./by-hand.ts";
 import type { ByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();
@@ -31,7 +31,12 @@ test("an end that the store refuses is written when it takes it", async () => {
   }));
   const id = await submitted(parts);
   parts.pool.finish();
-  await until("it is stored", async () => (await parts.find(id))?.state === "success");
+  await until("it was refused", () => refusals === 1);
+  expect((await parts.find(id))?.state).toBe("running");
+  await until("it is stored", async () => {
+    CLOCK.skip(1_000);
+    return (await parts.find(id))?.state === "success";
+  });
   expect(refusals).toBe(2);
 });
 

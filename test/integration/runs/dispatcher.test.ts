@@ -3,7 +3,7 @@ import { uuidv7 } from "../../../src/kit/ids.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Pool } from "../../../src/replicas/pool.ts";
 import { until } from "../../support/until.ts";
-import { HandPool, partsByHand } from "./by-hand.ts";
+import { CLOCK, HandPool, partsByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();
 
@@ -74,7 +74,12 @@ test("a claim that the store refuses is tried again", async () => {
   await submitter.submit(parts.request("kept"));
   pool.room = 1;
   dispatcher.wake(parts.target.appNumber);
-  await until("it came", () => pool.calls.length === 1);
+  await until("it was refused", () => refusals === 1);
+  expect(pool.calls).toEqual([]);
+  await until("it came", () => {
+    CLOCK.skip(1_000);
+    return pool.calls.length === 1;
+  });
   expect([refusals, pool.came]).toEqual([2, ["kept"]]);
 });
 

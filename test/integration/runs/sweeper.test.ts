@@ -4,7 +4,6 @@ import { createLog } from "../../../src/kit/log.ts";
 import type { Run } from "../../../src/model/run.ts";
 import { Sweeper } from "../../../src/runs/sweeper.ts";
 import type { SweeperParts } from "../../../src/runs/sweeper.ts";
-import type { EndedRun } from "../../../src/store/runs.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
@@ -27,23 +26,21 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
     await store.close();
   });
 
-  /** An ended run of that age, with a payload and one part of a transcript. */
-  async function ended(appNumber: number, ageMs: number, kept: Partial<EndedRun> = {}): Promise<Run> {
-    const at = NOW - ageMs;
-    const run = sampleRun({
-      id: agedId(ageMs),
-      appNumber,
-      createdAt: at,
-      startedAt: at,
-      completedAt: at + 5,
-      updatedAt: at + 5,
+  /** Ended runs of those ages, each with a payload and one part of a transcript. */
+  async function endedAll(appNumber: number, agesMs: readonly number[]): Promise<Run[]> {
+    const runs = agesMs.map((ageMs) => {
+      const at = NOW - ageMs;
+      const times = { createdAt: at, startedAt: at, completedAt: at + 5, updatedAt: at + 5 };
+      return sampleRun({ id: agedId(ageMs), appNumber, ...times });
     });
     const part = { firstEvent: 1, eventCount: 1, bytes: Buffer.from([3, 0, 0, 0, 65]) };
-    await store.runs.insertFinished([
-      packEnded([sampleEnd(run, { payload: samplePayload(), part, ...kept })]),
-    ]);
-    return run;
+    const ends = runs.map((run) => sampleEnd(run, { payload: samplePayload(), part }));
+    await store.runs.insertFinished([packEnded(ends)]);
+    return runs;
   }
+
+  const ended = async (appNumber: number, ageMs: number): Promise<Run> =>
+    (await endedAll(appNumber, [ageMs]))[0]!;
 
   const sweep = (parts: Partial<SweeperParts>) =>
     new Sweeper({
@@ -92,7 +89,8 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
     "records go after 30 days, however many, and with them what hangs on them",
     async () => {
       const appNumber = ++lastApp;
-      const old = await Promise.all(Array.from({ length: 450 }, (_, i) => ended(appNumber, 31 * DAY_MS + i)));
+      const ages = Array.from({ length: 450 }, (_, i) => 31 * DAY_MS + i);
+      const old = await endedAll(appNumber, ages);
       const young = await ended(appNumber, 29 * DAY_MS);
       await sweep({});
       expect(await Promise.all(old.map(hasRecord))).not.toContain(true);

@@ -1,22 +1,24 @@
 import { expect, test } from "vitest";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { CatalogSite, NEVER, PROJECT, app } from "./site.ts";
+import { NEVER, app, catalogSites } from "./site.ts";
 
-const quick = "[deployment]\ndeployment_initialization_timeout = 1\n";
+const sites = catalogSites();
+
+const toml = "[deployment]\ndeployment_initialization_timeout = 60\n";
 
 verifies(
   "deploy.check",
   "the replica that was tried is the first that serves, and no other is started",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const candidate = await site.prepare("tried", app("one"));
     const check = await candidate.check(NEVER);
     expect(check).toMatchObject({
       kind: "ready",
       functions: [{ name: "run" }, { name: "hold" }, { name: "env" }],
     });
-    expect(site.catalog.find(PROJECT, "tried")).toBeUndefined();
+    expect(site.catalog.find(site.projectId, "tried")).toBeUndefined();
     const { pool, version } = await site.catalog.activate(candidate);
     const [replica] = pool.replicas;
     expect(await site.value("tried")).toBe("one");
@@ -29,7 +31,7 @@ verifies(
   ["deploy.check", "run.reserved.at-deploy"],
   "a version that cannot start says why, leaves no process, and changes nothing",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     await site.deploy("app", app("one"));
     const cases = [
       ["raise ValueError('no model')", { kind: "failed", message: "ValueError: no model" }],
@@ -49,16 +51,23 @@ verifies(
 );
 
 verifies("deploy.check", "an import that does not end is killed when its time is over", async () => {
-  const site = await CatalogSite.open();
-  for (const fork of ["", 'fork = "never"\n']) {
-    const candidate = await site.prepare("slow", app("one", quick + fork, "time.sleep(600)"));
-    expect(await candidate.check(NEVER)).toEqual({ kind: "timeout" });
+  const site = await sites();
+  for (const fork of ["auto", "never"]) {
+    const more = `open(os.path.join(os.environ["PERSISTENT_STORAGE"], "${fork}"), "w")\ntime.sleep(600)`;
+    const candidate = await site.prepare("slow", app("one", `${toml}fork = "${fork}"\n`, more));
+    let isOver = false;
+    const check = candidate.check(NEVER).finally(() => (isOver = true));
+    await until("it imports", () => site.has(fork));
+    site.clock.skip(50_000);
+    expect([isOver, site.processes(candidate.version) > 0]).toEqual([false, true]);
+    site.clock.skip(10_000);
+    expect(await check).toEqual({ kind: "timeout" });
     expect(site.processes(candidate.version)).toBe(0);
   }
 });
 
 test("a check that is given up ends its process and rejects with the reason", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   const candidate = await site.prepare("slow", app("one", "", "time.sleep(600)"));
   const stop = new AbortController();
   const check = candidate.check(stop.signal);
@@ -69,7 +78,7 @@ test("a check that is given up ends its process and rejects with the reason", as
 });
 
 test("a candidate that nobody activates ends with the catalogue", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   const candidate = await site.prepare("app", app("one"));
   await candidate.check(NEVER);
   expect(site.processes(candidate.version)).toBeGreaterThan(0);

@@ -1,20 +1,22 @@
 import { expect, test } from "vitest";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { CatalogSite, PROJECT, app } from "./site.ts";
+import { app, catalogSites } from "./site.ts";
+
+const sites = catalogSites();
 
 verifies(
   "deploy.delete",
   "a deleted app is found by nobody, finishes what it holds, then nothing of it is left",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const one = "[scaling]\nmax_replicas = 1\nmin_replicas = 1\n";
     await site.deploy("app", app("zero", one));
     const { app: deployed, version } = await site.deploy("app", app("one", one));
     const running = site.value("app", "hold", { gate: "go" });
     const waiting = site.value("app");
     await site.catalog.remove(deployed);
-    expect(site.catalog.find(PROJECT, "app")).toBeUndefined();
+    expect(site.catalog.find(site.projectId, "app")).toBeUndefined();
     expect(site.catalog.target(deployed.number)).toBeNull();
     expect(site.processes(version)).toBeGreaterThan(0);
     await expect(site.catalog.remove(deployed)).rejects.toMatchObject({ code: "app_not_found" });
@@ -29,7 +31,7 @@ verifies(
   "deploy.delete",
   "a new app of the same name is a new app, while the old one still finishes",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const { app: old } = await site.deploy("app", app("old"));
     const running = site.value("app", "hold", { gate: "go" });
     await site.catalog.remove(old);
@@ -44,11 +46,11 @@ verifies(
 );
 
 test("a deploy of an app that was deleted meanwhile does not bring it back", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   const { app: deployed } = await site.deploy("app", app("one"));
   const candidate = await site.prepare("app", app("two"));
   await site.catalog.remove(deployed);
   await expect(site.catalog.activate(candidate)).rejects.toMatchObject({ code: "app_not_found" });
   await candidate.discard();
-  expect(site.catalog.find(PROJECT, "app")).toBeUndefined();
+  expect(site.catalog.find(site.projectId, "app")).toBeUndefined();
 });

@@ -5,13 +5,15 @@ import { KEPT_VERSIONS } from "../../../src/apps/versions/retention.ts";
 import { samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { CatalogSite, PROJECT, app } from "./site.ts";
+import { app, catalogSites } from "./site.ts";
+
+const sites = catalogSites();
 
 verifies(
   "deploy.retention",
   "the newest versions are kept, with the one that serves and those that runs wait for; the others go, folder and row",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const ids: string[] = [];
     for (let i = 0; i < KEPT_VERSIONS + 3; i++) {
       const candidate = await site.prepare("app", app(String(i)));
@@ -24,7 +26,7 @@ verifies(
     await site.close();
     // What an end at a bad moment may leave.
     for (const name of ["app/left", "never/left"]) {
-      const folder = path.join(site.dataDir, "bundles", PROJECT, name);
+      const folder = path.join(site.dataDir, "bundles", site.projectId, name);
       mkdirSync(folder, { recursive: true });
       writeFileSync(path.join(folder, "main.py"), "");
     }

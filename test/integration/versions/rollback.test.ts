@@ -3,13 +3,15 @@ import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { CatalogSite, app } from "./site.ts";
+import { app, catalogSites } from "./site.ts";
+
+const sites = catalogSites();
 
 verifies(
   "deploy.rollback",
   "an earlier version serves again when it is ready, also after a restart",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const { version: one, pool } = await site.deploy("app", app("one"));
     const { version: two } = await site.deploy("app", app("two"));
     const back = await site.catalog.rollBack(await site.app("app"), one.id);
@@ -27,7 +29,7 @@ verifies(
 );
 
 test("a version that is gone, of another app, or that cannot start changes nothing", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   const { version: one } = await site.deploy("app", app("one"));
   await site.deploy("app", app("two"));
   const { version: other } = await site.deploy("other", app("other"));

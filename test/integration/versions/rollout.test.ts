@@ -1,13 +1,16 @@
 import { expect } from "vitest";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { CatalogSite, NEVER, PROJECT, app } from "./site.ts";
+import { NEVER, app, catalogSites } from "./site.ts";
+import type { CatalogSite } from "./site.ts";
+
+const sites = catalogSites();
 
 /** Of so many calls, how many each version gets. */
 function shares(site: CatalogSite, calls: number): Record<string, number> {
   const counts: Record<string, number> = {};
   for (let i = 0; i < calls; i++) {
-    const id = site.catalog.find(PROJECT, "app")?.version.id ?? "none";
+    const id = site.catalog.find(site.projectId, "app")?.version.id ?? "none";
     counts[id] = (counts[id] ?? 0) + 1;
   }
   return counts;
@@ -19,16 +22,18 @@ verifies(
   "deploy.rollout",
   "calls move in 5 steps over roll_out_duration_seconds, then all of them",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const { version: one } = await site.deploy("app", app("one"));
-    const { version: two } = await site.deploy("app", app("two", slowly(2)));
-    const seen: number[] = [];
-    await until("every call goes to the new version", () => {
-      const share = (shares(site, 50)[two.id] ?? 0) / 10;
-      if (seen.at(-1) !== share) seen.push(share);
-      return share === 5;
-    });
-    expect(seen).toEqual([1, 2, 3, 4, 5]);
+    const { version: two } = await site.deploy("app", app("two", slowly(400)));
+    const seen: unknown[] = [];
+    for (let step = 0; step < 5; step++) {
+      seen.push(shares(site, 50)[two.id]);
+      site.clock.skip(90_000);
+      // Not a step before its time.
+      expect(shares(site, 50)[two.id]).toBe(seen.at(-1));
+      site.clock.skip(10_000);
+    }
+    expect(seen).toEqual([10, 20, 30, 40, 50]);
     await until("the old one has no process", () => site.processes(one) === 0);
     expect((await site.app("app")).currentVersionId).toBe(two.id);
   },
@@ -38,7 +43,7 @@ verifies(
   "deploy.rollout",
   "the next deploy, or a way back, ends a rollout; a change of scaling does not",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const { version: one, pool } = await site.deploy("app", app("one"));
     const { version: two } = await site.deploy("app", app("two", slowly(600)));
     expect(shares(site, 10)).toEqual({ [one.id]: 8, [two.id]: 2 });

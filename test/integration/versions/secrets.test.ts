@@ -3,14 +3,17 @@ import { expect } from "vitest";
 import { WHOLE_PROJECT } from "../../../src/apps/secrets.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { CatalogSite, PROJECT, app } from "./site.ts";
+import { app, catalogSites } from "./site.ts";
+import type { CatalogSite } from "./site.ts";
 
-const PLACE = { projectId: PROJECT, appNumber: WHOLE_PROJECT };
+const sites = catalogSites();
+
+const placeOf = ({ projectId }: CatalogSite) => ({ projectId, appNumber: WHOLE_PROJECT });
 
 /** Puts secrets in place and has the catalogue know. */
 async function give(site: CatalogSite, appNumber: number, map: Record<string, string>): Promise<void> {
-  await site.secrets.replace({ ...PLACE, appNumber }, map);
-  await site.catalog.refreshSecrets(PROJECT, appNumber === WHOLE_PROJECT ? null : appNumber);
+  await site.secrets.replace({ ...placeOf(site), appNumber }, map);
+  await site.catalog.refreshSecrets(site.projectId, appNumber === WHOLE_PROJECT ? null : appNumber);
 }
 
 /** Variables as a replica of the app sees them, one call after the other: one replica is enough. */
@@ -25,8 +28,8 @@ for (const fork of ["auto", "never"]) {
     ["deploy.secrets", "app.env.secrets", "secrets.next-start"],
     `secrets are in the environment of replicas that start after the change (fork = "${fork}")`,
     async () => {
-      const site = await CatalogSite.open();
-      await site.secrets.replace(PLACE, { SHARED: "project", OWN: "project" });
+      const site = await sites();
+      await site.secrets.replace(placeOf(site), { SHARED: "project", OWN: "project" });
       const toml = `[deployment]\nfork = "${fork}"\n[scaling]\nmax_replicas = 2\n`;
       const later = "def later(gate):\n    hold(gate)\n    return os.environ.get('OWN')\n";
       const { app: deployed, pool } = await site.deploy("app", app("one", toml, later));
@@ -53,7 +56,7 @@ verifies(
   "fork.secrets",
   "a change ends templates that have no replica, and another app's are left alone",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const toml = "[scaling]\ncooldown = 0\n";
     const one = await site.deploy("one", app("one", toml));
     const two = await site.deploy("two", app("two", toml));
@@ -72,10 +75,14 @@ verifies(
   "deploy.secrets",
   "a secret may replace any variable of the app but the place of its storage",
   async () => {
-    const site = await CatalogSite.open();
-    await site.secrets.replace(PLACE, { HF_HOME: "/models", PATH: "/bin", PERSISTENT_STORAGE: "/elsewhere" });
+    const site = await sites();
+    await site.secrets.replace(placeOf(site), {
+      HF_HOME: "/models",
+      PATH: "/bin",
+      PERSISTENT_STORAGE: "/elsewhere",
+    });
     await site.deploy("app", app("one"));
-    const storage = path.join(site.dataDir, "storage", PROJECT);
+    const storage = path.join(site.dataDir, "storage", site.projectId);
     expect(await values(site, "app", ["HF_HOME", "PATH", "PERSISTENT_STORAGE"])).toEqual([
       "/models",
       "/bin",
@@ -85,7 +92,7 @@ verifies(
 );
 
 verifies("deploy.storage", "persistent storage is the project's, whatever version or app runs", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   const write = "open(os.path.join(os.environ['PERSISTENT_STORAGE'], 'note'), 'w').write('kept')\n";
   const read =
     "NOTE = open(os.path.join(os.environ['PERSISTENT_STORAGE'], 'note')).read()\ndef note(): return NOTE\n";
@@ -94,5 +101,5 @@ verifies("deploy.storage", "persistent storage is the project's, whatever versio
   await site.deploy("other", app("one", "", read));
   expect([await site.value("app", "note"), await site.value("other", "note")]).toEqual(["kept", "kept"]);
   const [home] = await values(site, "app", ["HF_HOME"]);
-  expect(home).toBe(path.join(site.dataDir, "storage", PROJECT, ".cache", "huggingface"));
+  expect(home).toBe(path.join(site.dataDir, "storage", site.projectId, ".cache", "huggingface"));
 });

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { CatalogSite, app, valueOf } from "./site.ts";
+import { app, catalogSites, valueOf } from "./site.ts";
+
+const sites = catalogSites();
 
 const TOML = "[scaling]\nmin_replicas = 1\nmax_replicas = 1\ncooldown = 3600\n";
 
@@ -9,7 +11,7 @@ verifies(
   "deploy.settings",
   "replicas, cooldown and time limit change in place, and the change stays",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const { pool, version } = await site.deploy("app", app("one", TOML));
     await until("one is ready", () => pool.readyCount === 1);
     const running = site.call("app", "hold", { gate: "never" });
@@ -22,12 +24,13 @@ verifies(
     // The idle ones have been so for less than an hour, but for longer than the new cooldown.
     await site.catalog.changeScaling(await site.app("app"), { minReplicas: 0, cooldownSeconds: 0 });
     await until("only the busy one is left", () => pool.replicas.size === 1);
-    await site.catalog.changeScaling(await site.app("app"), { responseGracePeriodSeconds: 1 });
-    expect(await running).toEqual({ kind: "timed_out", afterMs: 1000 });
+    await site.catalog.changeScaling(await site.app("app"), { responseGracePeriodSeconds: 100 });
+    site.clock.skip(100_000);
+    expect(await running).toEqual({ kind: "timed_out", afterMs: 100_000 });
     await site.close();
     await site.start();
     const { version: stored } = await site.current("app");
-    const expected = { minReplicas: 0, maxReplicas: 4, cooldownSeconds: 0, responseGracePeriodSeconds: 1 };
+    const expected = { minReplicas: 0, maxReplicas: 4, cooldownSeconds: 0, responseGracePeriodSeconds: 100 };
     expect(stored.overrides).toEqual(expected);
     expect(stored.config.scaling).toMatchObject(expected);
   },
@@ -37,7 +40,7 @@ verifies(
   "deploy.settings",
   "another replica_concurrency comes with other replicas, without a failed call",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const first = await site.deploy("app", app("one", TOML));
     const before = site.call("app", "hold", { gate: "go" });
     const change = await site.catalog.changeScaling(await site.app("app"), { replicaConcurrency: 3 });
@@ -54,7 +57,7 @@ verifies(
 );
 
 test("a new deploy starts from its own configuration", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   await site.deploy("app", app("one", TOML));
   await site.catalog.changeScaling(await site.app("app"), { cooldownSeconds: 7, minReplicas: 0 });
   const { version } = await site.deploy("app", app("two", TOML));
@@ -62,7 +65,7 @@ test("a new deploy starts from its own configuration", async () => {
 });
 
 test("settings under which the app cannot start are not taken", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   const once = "if os.path.exists('started'): raise ValueError('only once')\nopen('started', 'w').close()\n";
   const { pool, version } = await site.deploy("app", app("one", TOML, once));
   await until("one is ready", () => pool.readyCount === 1);

@@ -3,12 +3,11 @@ import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, onTestFinished } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { Catalog } from "../../../src/apps/catalog.ts";
-import type { AppLogLine, Candidate, LiveApp } from "../../../src/apps/catalog.ts";
+import type { Candidate, LiveApp } from "../../../src/apps/catalog.ts";
 import { Secrets } from "../../../src/apps/secrets.ts";
 import { loadAppConfig } from "../../../src/config/app-config.ts";
-import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import type { App, Version } from "../../../src/model/app.ts";
@@ -20,11 +19,11 @@ import { processEngine } from "../../../src/replicas/process/engine.ts";
 import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { SkippingClock } from "../../support/clocks.ts";
+import { testDatabases } from "../../support/databases.ts";
 import { assertNothingLeft, processesIn } from "../../support/leak-check.ts";
 import { CPUS, writeApp } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
-
-export const PROJECT = "p-versions";
 
 /** Every version of it says which it is, and waits for a file where it is asked to. */
 export const app = (version: string, toml = "", more = ""): TestApp => ({
@@ -46,74 +45,98 @@ def env(name):
 `,
 });
 
-/** A catalogue on a store and a directory of its own, with real replicas; it can be opened again. */
-export class CatalogSite {
-  readonly directory: string;
-  readonly dataDir: string;
-  readonly logs: AppLogLine[] = [];
+/** What all tests of a file have in common: a store, a directory, a catalogue that can be opened again. */
+class Ground {
+  readonly directory = mkdtempSync(path.join(tmpdir(), "millrace-versions-"));
+  readonly dataDir = path.join(this.directory, "data");
+  readonly clock = new SkippingClock();
   readonly store: Store;
   readonly secrets: Secrets;
   readonly #python: string;
   #home: Home | null = null;
-  #catalog: Catalog | null = null;
+  catalog: Catalog | null = null;
 
-  private constructor(store: Store, python: string, directory: string) {
-    this.directory = directory;
-    this.dataDir = path.join(directory, "data");
+  constructor(store: Store, python: string) {
     this.store = store;
     this.#python = python;
-    this.secrets = new Secrets(store, new Seal(Buffer.alloc(32, 7)), systemClock);
-  }
-
-  static async open(): Promise<CatalogSite> {
-    const directory = mkdtempSync(path.join(tmpdir(), "millrace-versions-"));
-    const dataDir = path.join(directory, "data");
-    const store = await openStore({ databaseUrl: null, dataDir });
-    const { path: python } = await findInterpreter(process.env["MILLRACE_PYTHON"] ?? "python3");
-    const site = new CatalogSite(store, python, directory);
-    onTestFinished(async () => {
-      await site.close();
-      await store.close();
-      await assertNothingLeft(directory);
-      await rm(directory, { recursive: true, force: true });
-    });
-    await store.projects.insert({ id: PROJECT, name: "versions", createdAt: 0 });
-    await site.start();
-    return site;
-  }
-
-  get catalog(): Catalog {
-    if (!this.#catalog) throw new Error("it is closed");
-    return this.#catalog;
+    this.secrets = new Secrets(store, new Seal(Buffer.alloc(32, 7)), this.clock);
   }
 
   async start(): Promise<void> {
+    const { store, secrets, dataDir, clock } = this;
     this.#home = await Home.open(path.join(this.directory, "run"));
-    this.#catalog = await Catalog.open({
-      store: this.store,
-      engine: processEngine(this.#python, systemClock),
+    this.catalog = await Catalog.open({
+      store,
+      engine: processEngine(this.#python, clock),
       home: this.#home,
-      secrets: this.secrets,
-      dataDir: this.dataDir,
-      clock: systemClock,
+      secrets,
+      dataDir,
+      clock,
       log: createLog(process.env["TEST_LOG"] ?? "silent"),
-      onLog: (line) => this.logs.push(line),
+      onLog: () => {},
     });
   }
 
   async close(): Promise<void> {
-    await this.#catalog?.close({ kind: "refused", code: "draining" });
+    await this.catalog?.close({ kind: "refused", code: "draining" });
     await this.#home?.close();
-    this.#catalog = null;
+    this.catalog = null;
     this.#home = null;
+  }
+}
+
+/** A project of a test's own in a catalogue with real replicas. */
+export class CatalogSite {
+  readonly projectId: string;
+  readonly #ground: Ground;
+
+  constructor(ground: Ground, projectId: string) {
+    this.#ground = ground;
+    this.projectId = projectId;
+  }
+
+  get catalog(): Catalog {
+    if (!this.#ground.catalog) throw new Error("it is closed");
+    return this.#ground.catalog;
+  }
+
+  /** The time of everything in it. */
+  get clock(): SkippingClock {
+    return this.#ground.clock;
+  }
+
+  get store(): Store {
+    return this.#ground.store;
+  }
+
+  get secrets(): Secrets {
+    return this.#ground.secrets;
+  }
+
+  get dataDir(): string {
+    return this.#ground.dataDir;
+  }
+
+  /** Opens the catalogue again. */
+  async start(): Promise<void> {
+    await this.#ground.start();
+  }
+
+  /** Closes the catalogue, with every process of it. */
+  async close(): Promise<void> {
+    await this.#ground.close();
   }
 
   /** Stores a version and prepares it, untried. */
   async prepare(name: string, source: TestApp): Promise<Candidate> {
     const createdAt = Date.now();
-    const stored = await this.store.apps.insertOrFind({ projectId: PROJECT, name, createdAt });
+    const stored = await this.store.apps.insertOrFind({ projectId: this.projectId, name, createdAt });
     const id = randomUUID();
-    const bundleDir = await writeApp(path.join(this.dataDir, "bundles", PROJECT, name, id), name, source);
+    const bundleDir = await writeApp(
+      path.join(this.dataDir, "bundles", this.projectId, name, id),
+      name,
+      source,
+    );
     const { config } = loadAppConfig(bundleDir, { host: { cpuCount: CPUS } });
     const version = await this.store.versions.insert({
       id,
@@ -133,7 +156,7 @@ export class CatalogSite {
   }
 
   async app(name: string): Promise<App> {
-    const found = await this.store.apps.find({ projectId: PROJECT, name });
+    const found = await this.store.apps.find({ projectId: this.projectId, name });
     if (!found) throw new Error(`there is no app ${name}`);
     return found;
   }
@@ -147,7 +170,7 @@ export class CatalogSite {
 
   /** Calls the app as a caller would; gives how that ended. */
   call(name: string, functionName = "run", args: object = {}): Promise<Outcome> {
-    const live = this.catalog.find(PROJECT, name);
+    const live = this.catalog.find(this.projectId, name);
     if (!live) throw new Error(`${name} takes no calls`);
     return callOn(live.pool, functionName, args);
   }
@@ -156,9 +179,14 @@ export class CatalogSite {
     return valueOf(await this.call(name, functionName, args));
   }
 
+  /** Whether an app has left that file in the project's storage. */
+  has(file: string): boolean {
+    return existsSync(path.join(this.dataDir, "storage", this.projectId, file));
+  }
+
   /** Lets go what waits for that file. */
   open(gate: string): void {
-    writeFileSync(path.join(this.dataDir, "storage", PROJECT, gate), "");
+    writeFileSync(path.join(this.dataDir, "storage", this.projectId, gate), "");
   }
 
   /** The processes that work in a version's bundle. */
@@ -168,9 +196,35 @@ export class CatalogSite {
 
   /** The versions of an app whose bundles are there. */
   bundles(name: string): string[] {
-    const folder = path.join(this.dataDir, "bundles", PROJECT, name);
+    const folder = path.join(this.dataDir, "bundles", this.projectId, name);
     return existsSync(folder) ? readdirSync(folder) : [];
   }
+}
+
+/** One catalogue for the tests of a file; each is given a project of its own in it. */
+export function catalogSites(): () => Promise<CatalogSite> {
+  const databases = testDatabases();
+  let ground: Ground | undefined;
+  let projects = 0;
+  beforeAll(async () => {
+    const store = await openStore(await databases.fresh("sqlite"));
+    const { path: python } = await findInterpreter(process.env["MILLRACE_PYTHON"] ?? "python3");
+    ground = new Ground(store, python);
+  });
+  afterAll(async () => {
+    if (!ground) return;
+    await ground.close();
+    await ground.store.close();
+    await assertNothingLeft(ground.directory);
+    await rm(ground.directory, { recursive: true, force: true });
+  });
+  return async () => {
+    if (!ground) throw new Error("the store is not open yet");
+    if (!ground.catalog) await ground.start();
+    const id = `p-versions${++projects}`;
+    await ground.store.projects.insert({ id, name: "versions", createdAt: 0 });
+    return new CatalogSite(ground, id);
+  };
 }
 
 export const NEVER = new AbortController().signal;

@@ -2,7 +2,10 @@ import { expect, test } from "vitest";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { CatalogSite, app, callOn, valueOf } from "./site.ts";
+import { app, callOn, catalogSites, valueOf } from "./site.ts";
+import type { CatalogSite } from "./site.ts";
+
+const sites = catalogSites();
 
 /** Calls one after the other until it is told to stop; gives how all of them ended. */
 function keepCalling(site: CatalogSite, name: string): () => Promise<Outcome[]> {
@@ -11,7 +14,8 @@ function keepCalling(site: CatalogSite, name: string): () => Promise<Outcome[]> 
     const outcomes: Outcome[] = [];
     while (!over.signal.aborted) {
       outcomes.push(await site.call(name));
-      await new Promise((resolve) => setImmediate(resolve));
+      // Not one right after the other: a deploy needs the processor too.
+      await new Promise((resolve) => setTimeout(resolve, 2));
     }
     return outcomes;
   })();
@@ -25,7 +29,7 @@ verifies(
   ["deploy.rollout", "deploy.old-replicas"],
   "calls move at once to a version that is ready; those under way end where they are, and none fails",
   async () => {
-    const site = await CatalogSite.open();
+    const site = await sites();
     const first = await site.deploy("app", app("one"));
     const held = site.value("app", "hold", { gate: "go" });
     const callers = Array.from({ length: 4 }, () => keepCalling(site, "app"));
@@ -48,7 +52,7 @@ verifies(
 );
 
 test("a switch begins with as many replicas as served before, within the limits of the new version", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   const scaling = (max: number, rest = "") => `[scaling]\nmax_replicas = ${max}\n${rest}`;
   const { pool } = await site.deploy("app", app("one", scaling(4, "min_replicas = 3\n")));
   await until("three are ready", () => pool.readyCount === 3);
@@ -59,24 +63,26 @@ test("a switch begins with as many replicas as served before, within the limits 
 });
 
 test("who came with the old version, and who waits for its cold start, is served by it", async () => {
-  const site = await CatalogSite.open();
-  const candidate = await site.prepare("app", app("one", "", "time.sleep(0.5)"));
+  const site = await sites();
+  const wait = `while not os.path.exists(os.path.join(os.environ["PERSISTENT_STORAGE"], "imported")): time.sleep(0.005)`;
+  const candidate = await site.prepare("app", app("one", "", wait));
   const { pool } = await site.catalog.activate(candidate);
   // No replica of it is ready yet.
   const waiting = callOn(pool);
   await site.deploy("app", app("two"));
   expect(await site.value("app")).toBe("two");
+  site.open("imported");
   expect(valueOf(await waiting)).toBe("one");
   await until("its replicas are gone", () => pool.replicas.size === 0);
   expect(valueOf(await callOn(pool))).toBe("one");
 });
 
 test("calls handed ahead and calls that wait stay with the version that has them", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   const one = "[scaling]\nmax_replicas = 1\n";
   await site.deploy("app", app("one", one));
   // Enough short calls that the replica is trusted with some ahead of their turn.
-  for (let i = 0; i < 300; i++) await site.call("app");
+  for (let i = 0; i < 100; i++) await site.call("app");
   const calls = Array.from({ length: 200 }, () => site.call("app"));
   const deploying = site.deploy("app", app("two", one));
   const later = Array.from({ length: 200 }, () => site.call("app"));
@@ -86,7 +92,7 @@ test("calls handed ahead and calls that wait stay with the version that has them
 });
 
 test("a version that is deployed while another is switched to takes its place after it", async () => {
-  const site = await CatalogSite.open();
+  const site = await sites();
   await site.deploy("app", app("one"));
   await Promise.all(["two", "three", "four"].map((version) => site.deploy("app", app(version))));
   const live = await site.current("app");

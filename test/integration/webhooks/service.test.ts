@@ -6,6 +6,7 @@ import type { Answer } from "../../support/service.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
 import type { Received } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
+import { MAIN as ASYNC_MAIN, ONE, ledger, letGo, submit } from "../async/site.ts";
 
 const MAIN = `
 import os
@@ -134,3 +135,37 @@ test("an address that webhooks may not reach is refused before anything runs", a
     }
   }
 });
+
+verifies(
+  "deploy.delete",
+  "queued runs of a deleted app end as failures, and their webhooks are told",
+  async () => {
+    const on = service();
+    const name = await on.own({ main: ASYNC_MAIN, toml: ONE });
+    const { app } = on.apps.get(name)!;
+    const target = await WebhookTarget.open();
+    const held = await submit(on, name, {}, { functionName: "hold" });
+    await until("the first one runs", () => ledger(on, name).length === 1);
+    const ids: string[] = [];
+    for (let i = 0; i < 3; i++) {
+      ids.push((await on.call(name, {}, { suffix: suffix(target.url, true) })).json.run_id);
+    }
+    await ask("DELETE", `/apps/${on.service.owner.projectId}-${name}`);
+    expect((await on.call(name)).json.code).toBe("app_not_found");
+    await target.has(3);
+    for (const { headers, body } of target.received) {
+      expect(ids).toContain(headers["x-request-id"]);
+      expect([headers["x-millrace-run-status"], JSON.parse(String(body))]).toMatchObject([
+        "404",
+        { code: "app_not_found", message: "The app was deleted before the run began." },
+      ]);
+    }
+    const { store } = on.service;
+    const stateOf = async (id: string): Promise<unknown> =>
+      (await store.runs.find({ appNumber: app.number, id }))?.state;
+    expect(await Promise.all(ids.map(stateOf))).toEqual(["failure", "failure", "failure"]);
+    expect(await stateOf(held)).toBe("running");
+    letGo(on, name);
+    await until("what ran has ended", async () => (await stateOf(held)) === "success");
+  },
+);
