@@ -4,6 +4,8 @@ import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } f
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
+import { askOperator } from "../../src/cli/ask-operator.ts";
+import { readSettings } from "../../src/config/settings.ts";
 import { Bell } from "../../src/kit/bell.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { explains } from "./explain.ts";
@@ -123,6 +125,13 @@ export async function bootstrap(
   });
   if (code !== 0) throw new Error(`bootstrap ended with ${code}: ${stderr}`);
   return { line: stdout, fields: JSON.parse(stdout) as BootstrapFields };
+}
+
+/** What `bootstrap` tells, asked for in this process: for tests whose subject is not the command, which takes a second. */
+export async function installed(dataDir: string, env: Record<string, string> = {}): Promise<BootstrapFields> {
+  const { settings } = readSettings({ flags: { dataDir }, env });
+  const { projectId, token, apiUrl, baseUrl } = await askOperator(settings, "bootstrap");
+  return { project_id: projectId, token, api_url: apiUrl, base_url: baseUrl };
 }
 
 /** The settings for a service beside others. */

@@ -1,5 +1,9 @@
 import { readFileSync, readdirSync, readlinkSync } from "node:fs";
 
+/** Half a minute of looks, longer where each takes its time: what is still there then was not ended. */
+const MAX_LOOKS = 300;
+const LONGEST_PAUSE_MS = 100;
+
 /** The living processes that work in a directory or below it: what a service started and did not end. */
 export function processesIn(directory: string): { pid: number; command: string }[] {
   const found: { pid: number; command: string }[] = [];
@@ -16,17 +20,16 @@ export function processesIn(directory: string): { pid: number; command: string }
   return found;
 }
 
-/** Fails when a process is left; a moment's grace for the kernel to bury the killed. */
+/** Fails when a process is left; with grace for a busy machine to bury the killed. */
 export async function assertNothingLeft(directory: string): Promise<void> {
-  const deadline = performance.now() + 2_000;
-  for (;;) {
+  for (let looks = 1; ; looks += 1) {
     const left = processesIn(directory);
     if (left.length === 0) return;
-    if (performance.now() > deadline) {
+    if (looks === MAX_LOOKS) {
       throw new Error(
         `left behind: ${left.map(({ pid, command }) => `${pid} ${command.slice(0, 80)}`).join("; ")}`,
       );
     }
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, Math.min(10 * looks, LONGEST_PAUSE_MS)));
   }
 }
