@@ -10,6 +10,7 @@ import { Bell } from "../../src/kit/bell.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
+import { descriptorsOf } from "./process-tree.ts";
 import { until } from "./until.ts";
 import { REPOSITORY } from "./source-files.ts";
 
@@ -74,6 +75,13 @@ export class Command {
     const found = find();
     if (!found) throw new Error(`never printed ${pattern}:\n${this.stdout}\n${this.stderr}`);
     return found;
+  }
+
+  /** Waits until it has a connection to something. */
+  async connects(): Promise<void> {
+    const isOver = (): boolean => this.child.exitCode !== null || this.child.signalCode !== null;
+    await until("it connects", () => isOver() || isConnected(this.pid));
+    if (isOver()) throw new Error(`it is over:\n${this.stdout}\n${this.stderr}`);
   }
 
   /** Sends a signal to the whole group, as a terminal does for Ctrl-C. */
@@ -185,12 +193,28 @@ export function groupMembers(group: number): number[] {
     });
 }
 
+/** Whether a process has a TCP connection. */
+function isConnected(pid: number): boolean {
+  try {
+    const sockets = new Set(descriptorsOf(pid).values());
+    return tcpRows().some(
+      ([, , , state, , , , , , inode]) => state === "01" && sockets.has(`socket:[${inode}]`),
+    );
+  } catch {
+    return false; // It has ended.
+  }
+}
+
+/** What the kernel tells of IPv4 sockets: number, local and remote address, state, and so on. */
+function tcpRows(): string[][] {
+  const rows = readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1);
+  return rows.map((row) => row.trim().split(/\s+/));
+}
+
 /** Addresses that something listens on at a port, as the kernel writes them; IPv4 only. */
 export function listenersOn(port: number): string[] {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
-  const rows = readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1);
-  return rows
-    .map((row) => row.trim().split(/\s+/))
+  return tcpRows()
     .filter(([, local = "", , state]) => state === "0A" && local.endsWith(`:${hex}`))
     .map(([, local = ""]) => local.split(":")[0] ?? "");
 }
