@@ -4,10 +4,13 @@ import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } f
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
+import { askOperator } from "../../src/cli/ask-operator.ts";
+import { readSettings } from "../../src/config/settings.ts";
 import { Bell } from "../../src/kit/bell.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
+import { descriptorsOf } from "./process-tree.ts";
 import { until } from "./until.ts";
 import { REPOSITORY } from "./source-files.ts";
 
@@ -85,6 +88,13 @@ export class Command {
     return found;
   }
 
+  /** Waits until it has a connection to something. */
+  async connects(): Promise<void> {
+    const isOver = (): boolean => this.child.exitCode !== null || this.child.signalCode !== null;
+    await until("it connects", () => isOver() || isConnected(this.pid));
+    if (isOver()) throw new Error(`it is over:\n${this.stdout}\n${this.stderr}`);
+  }
+
   /** Sends a signal to the whole group, as a terminal does for Ctrl-C. */
   signal(name: NodeJS.Signals): void {
     process.kill(-this.pid, name);
@@ -134,6 +144,13 @@ export async function bootstrap(
   });
   if (code !== 0) throw new Error(`bootstrap ended with ${code}: ${stderr}`);
   return { line: stdout, fields: JSON.parse(stdout) as BootstrapFields };
+}
+
+/** What `bootstrap` tells, asked for in this process: for tests whose subject is not the command, which takes a second. */
+export async function installed(dataDir: string, env: Record<string, string> = {}): Promise<BootstrapFields> {
+  const { settings } = readSettings({ flags: { dataDir }, env });
+  const { projectId, token, apiUrl, baseUrl } = await askOperator(settings, "bootstrap");
+  return { project_id: projectId, token, api_url: apiUrl, base_url: baseUrl };
 }
 
 /** The settings for a service beside others. */
@@ -187,12 +204,28 @@ export function groupMembers(group: number): number[] {
     });
 }
 
+/** Whether a process has a TCP connection. */
+function isConnected(pid: number): boolean {
+  try {
+    const sockets = new Set(descriptorsOf(pid).values());
+    return tcpRows().some(
+      ([, , , state, , , , , , inode]) => state === "01" && sockets.has(`socket:[${inode}]`),
+    );
+  } catch {
+    return false; // It has ended.
+  }
+}
+
+/** What the kernel tells of IPv4 sockets: number, local and remote address, state, and so on. */
+function tcpRows(): string[][] {
+  const rows = readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1);
+  return rows.map((row) => row.trim().split(/\s+/));
+}
+
 /** Addresses that something listens on at a port, as the kernel writes them; IPv4 only. */
 export function listenersOn(port: number): string[] {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
-  const rows = readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1);
-  return rows
-    .map((row) => row.trim().split(/\s+/))
+  return tcpRows()
     .filter(([, local = "", , state]) => state === "0A" && local.endsWith(`:${hex}`))
     .map(([, local = ""]) => local.split(":")[0] ?? "");
 }

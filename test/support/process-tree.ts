@@ -45,3 +45,19 @@ export function memoryBytes(pid: number): number {
   const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
   return Number(kilobytes) * 1024;
 }
+
+/** Of the kernel's clock that counts processor time. */
+const TICKS_PER_SECOND = 100;
+
+/** The processor time of a process and all below it, those that have ended and been buried too. */
+export function usedSeconds(pid: number): number {
+  const parents = new Map<number, number>();
+  for (const entry of readdirSync("/proc"))
+    if (/^\d+$/.test(entry)) parents.set(Number(entry), parentOf(Number(entry)));
+  const isBelow = (one: number): boolean => one === pid || (one > 1 && isBelow(parents.get(one) ?? 0));
+  let ticks = 0;
+  // User and system time, and the same of its buried children.
+  for (const one of parents.keys())
+    if (isBelow(one)) for (const part of statOf(one).slice(11, 15)) ticks += Number(part);
+  return ticks / TICKS_PER_SECOND;
+}

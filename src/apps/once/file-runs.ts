@@ -1,7 +1,7 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../../kit/clock.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
@@ -76,7 +76,7 @@ export class FileRuns {
   /** With those that are still arriving. */
   #count = 0;
   #isClosed = false;
-  #looking: NodeJS.Timeout | null = null;
+  #looking: Timer | null = null;
 
   constructor(parts: FileRunsParts) {
     this.#parts = parts;
@@ -87,11 +87,11 @@ export class FileRuns {
   async start(): Promise<void> {
     await rm(this.#dir, { recursive: true, force: true });
     await this.#endAbandoned();
-    this.#looking = setInterval(() => {
+    this.#looking = this.#parts.clock.every(LOOK_MS, () => {
       this.#endAbandoned().catch((error: unknown) =>
         this.#parts.log.error({ err: error }, "runs of files could not be looked for"),
       );
-    }, LOOK_MS).unref();
+    });
   }
 
   /** Receives a file with what is around it and starts it; resolves with the run's id. */
@@ -142,7 +142,7 @@ export class FileRuns {
 
   /** Ends those under way, and resolves when that is written down. */
   async stop(): Promise<void> {
-    if (this.#looking) clearInterval(this.#looking);
+    this.#looking?.cancel();
     this.#stopping.abort();
     await this.drain();
   }
@@ -174,7 +174,8 @@ export class FileRuns {
     const { environment } = file;
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
     const variables = await this.#variables(app, environment, { RUN_ID: run.id });
-    const late = AbortSignal.timeout(scaling.responseGracePeriodSeconds * 1000);
+    const late = new AbortController();
+    const timer = clock.after(scaling.responseGracePeriodSeconds * 1000, () => late.abort());
     const kept = {
       program: environment === null ? python : path.join(environment, "bin", "python"),
       args: argumentsOf(file),
@@ -186,12 +187,19 @@ export class FileRuns {
         onLog({ ...where, replicaId: run.id, runId: run.id, stream, text }),
     };
     try {
-      return await runKept(python, kept, AbortSignal.any([late, cancelled, this.#stopping.signal]), clock);
+      return await runKept(
+        python,
+        kept,
+        AbortSignal.any([late.signal, cancelled, this.#stopping.signal]),
+        clock,
+      );
     } catch (error) {
       if (cancelled.aborted) return "cancelled";
       if (this.#stopping.signal.aborted) return "interrupted";
-      if (late.aborted) return "timed_out";
+      if (late.signal.aborted) return "timed_out";
       throw error;
+    } finally {
+      timer.cancel();
     }
   }
 

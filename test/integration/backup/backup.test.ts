@@ -3,11 +3,14 @@ import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
 import { TarWriter } from "../../../src/kit/tar/write.ts";
-import { MILLRACE, bootstrap, run, scratchDirectory } from "../../support/command-line.ts";
+import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import type { TestDatabase } from "../../support/databases.ts";
 import { KillableService } from "../../support/killable-service.ts";
 import { LEDGER_APP } from "../../support/ledger.ts";
 import { PromisedRuns } from "../../support/promised-runs.ts";
+import { testService } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -20,6 +23,11 @@ async function millrace(args: readonly string[], env: Record<string, string>) {
   const { code, stdout, stderr } = await run(MILLRACE, args, { env });
   if (code !== 0) throw new Error(`${args[0]} ended with ${code}: ${stderr}`);
   return JSON.parse(stdout) as Record<string, unknown>;
+}
+
+/** A service on an installation that was restored. */
+async function restoredService({ dataDir, databaseUrl }: TestDatabase): Promise<TestService> {
+  return await testService({}, { dataDir, ...(databaseUrl !== null && { databaseUrl }) });
 }
 
 verifies(
@@ -79,7 +87,7 @@ describe.each(DATABASE_KINDS)("with the service down, on %s", (kind) => {
 
     const file = path.join(scratchDirectory(), "backup.tar");
     const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
-    const { fields: owner } = await bootstrap(dataDir, env);
+    const owner = await installed(dataDir, env);
     const saved = await millrace(["backup", file, "--json"], { MILLRACE_DATA_DIR: dataDir, ...env });
     const outside = ["key", "outside"].map((name) => `storage/${service.projectId}/${name}`);
     expect(saved["left_out"]).toEqual(outside);
@@ -94,27 +102,21 @@ describe.each(DATABASE_KINDS)("with the service down, on %s", (kind) => {
     const copied = path.join(restored.dataDir, "storage", service.projectId);
     expect(readFileSync(path.join(copied, "link"), "utf8")).toBe("deep");
     expect(modeOf(path.join(copied, long))).toBe("640");
-    const { fields } = await bootstrap(restored.dataDir, env);
-    expect(fields).toEqual(owner);
-
-    const again = service.on(restored);
-    await again.start();
-    expect((await again.post({ n: 1 })).json).toMatchObject({ result: 2 });
-    await again.stop();
+    expect(await installed(restored.dataDir, env)).toEqual(owner);
+    const again = await restoredService(restored);
+    expect((await again.call("app", { n: 1 })).json).toMatchObject({ result: 2 });
   });
 });
 
 test("the bundles of a restored installation are its own", async () => {
   const database = await databases.fresh("sqlite");
-  const service = await KillableService.deploy(database, { main: "def run():\n    return __file__\n" });
+  await KillableService.deploy(database, { main: "def run():\n    return __file__\n" });
   const file = path.join(scratchDirectory(), "backup.tar");
   await millrace(["backup", file, "--json"], { MILLRACE_DATA_DIR: database.dataDir });
   const restored = { databaseUrl: null, dataDir: path.join(scratchDirectory(), "new") };
   await millrace(["restore", file, "--json", "--data-dir", restored.dataDir], {});
-  const again = service.on(restored);
-  await again.start();
-  expect((await again.post({})).json.result).toContain(`${restored.dataDir}/bundles/`);
-  await again.stop();
+  const again = await restoredService(restored);
+  expect((await again.call("app")).json.result).toContain(`${restored.dataDir}/bundles/`);
 });
 
 /** An archive whose data entries a test writes. */
@@ -175,7 +177,7 @@ verifies(
   "an archive that was cut, changed or damaged leaves nothing",
   async () => {
     const database = await databases.fresh("sqlite");
-    await bootstrap(database.dataDir);
+    await installed(database.dataDir);
     const folder = scratchDirectory();
     const whole = path.join(folder, "whole.tar");
     await millrace(["backup", whole, "--json"], { MILLRACE_DATA_DIR: database.dataDir });
@@ -209,7 +211,7 @@ test("a backup does not overwrite, and does not begin where there is nothing", a
 
 test("the copy of a database is sound and has no log beside it", async () => {
   const database = await databases.fresh("sqlite");
-  await bootstrap(database.dataDir);
+  await installed(database.dataDir);
   const file = path.join(scratchDirectory(), "backup.tar");
   await millrace(["backup", file, "--json"], { MILLRACE_DATA_DIR: database.dataDir });
   const dataDir = path.join(scratchDirectory(), "new");

@@ -3,16 +3,13 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { processesIn } from "../../support/leak-check.ts";
 import { isAlive } from "../../support/process-tree.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate, servicePython } from "./site.ts";
 import { testIndex, writeWheels } from "./wheels.ts";
-
-// Real installers on a busy machine.
-vi.setConfig({ testTimeout: 90_000 });
 
 /** Starts a child and a daemon of its own session, tells their pids, and stays. */
 const LINGER = [

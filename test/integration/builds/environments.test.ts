@@ -1,14 +1,11 @@
 import { mkdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sweepEnvironments } from "../../../src/apps/builds/environments.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate } from "./site.ts";
 import { testIndex, writeWheels } from "./wheels.ts";
-
-// Real installers on a busy machine.
-vi.setConfig({ testTimeout: 90_000 });
 
 const WHEELS = [
   { name: "one", version: "1.0" },

@@ -3,16 +3,13 @@ import { existsSync } from "node:fs";
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Interpreter } from "../../../src/replicas/process/interpreter.ts";
 import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
 import { verifies } from "../../verifies.ts";
 import { SEARCH_PATH, buildPlace, evaluate, servicePython } from "./site.ts";
 import type { BuildPlace } from "./site.ts";
 import { testIndex, writeWheels } from "./wheels.ts";
-
-// Real installers on a busy machine.
-vi.setConfig({ testTimeout: 90_000 });
 
 const WHEELS = [
   {

@@ -1,13 +1,10 @@
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { describe, expect, vi } from "vitest";
+import { describe, expect } from "vitest";
 import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
 import { findPythons } from "../../support/pythons.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate, servicePython } from "./site.ts";
-
-// Real installers on a busy machine.
-vi.setConfig({ testTimeout: 90_000 });
 
 describe("the Python of an app", () => {
   verifies("deploy.python", "a version the host has not is told with those it has", async () => {

@@ -5,12 +5,13 @@ import { expect } from "vitest";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
 import { controlSocketPath } from "../../../src/management/control-socket.ts";
 import { MILLRACE, bootstrap, run, scratchDirectory, serve } from "../../support/command-line.ts";
+import { testService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
 const modeOf = (file: string): string => (statSync(file).mode & 0o777).toString(8);
 
 verifies(
-  ["bootstrap.once", "bootstrap.again", "bootstrap.service-down"],
+  ["bootstrap.once", "bootstrap.again", "bootstrap.service-down", "bootstrap.token-file"],
   "bootstrap makes one project and one owner, and prints the same ones at every call",
   async () => {
     const dataDir = path.join(scratchDirectory(), "data");
@@ -18,14 +19,18 @@ verifies(
     expect(second).toEqual(first);
     const { project_id: projectId, token } = first.fields;
     expect(projectId).toMatch(/^p-[a-z0-9]{8}$/);
+    // For the owner's eyes alone.
+    const file = path.join(dataDir, "owner-token");
+    expect(readFileSync(file, "utf8")).toBe(`${token}\n`);
+    expect([modeOf(file), modeOf(dataDir)]).toEqual(["600", "700"]);
 
-    const { command, apiUrl } = await serve(dataDir);
-    const answer = await fetch(`${apiUrl}/v4/${projectId}/none/run`, {
+    const { service } = await testService({}, { dataDir });
+    const answer = await fetch(`${service.apiUrl}/v4/${projectId}/none/run`, {
       method: "POST",
       headers: { authorization: `Bearer ${token}` },
     });
     expect(await answer.json()).toMatchObject({ code: "app_not_found" });
-    await command.interrupt();
+    await service.stop();
 
     const database = new DatabaseSync(path.join(dataDir, "millrace.db"), { readOnly: true });
     const count = (table: string): unknown =>
@@ -50,10 +55,11 @@ verifies(
     };
     const expected = { ...fields, api_url: "https://api.example.com", base_url: "https://base.example.com" };
     expect((await bootstrap(dataDir, publicUrls)).fields).toEqual(expected);
-    const { command } = await serve(dataDir, publicUrls);
+    const flags = { publicApiUrl: expected.api_url, publicBaseUrl: expected.base_url };
+    const { service } = await testService({}, { dataDir, ...flags });
     // Asked without them: the service, which has them, is the one that answers.
     expect((await bootstrap(dataDir)).fields).toEqual(expected);
-    await command.interrupt();
+    await service.stop();
 
     const plain = await run(MILLRACE, ["bootstrap", "--host", "::1"], {
       env: { MILLRACE_DATA_DIR: dataDir },
@@ -65,26 +71,18 @@ verifies(
   },
 );
 
-verifies("bootstrap.token-file", "the token is in owner-token, for the owner's eyes alone", async () => {
-  const dataDir = path.join(scratchDirectory(), "data");
-  const { fields } = await bootstrap(dataDir);
-  const file = path.join(dataDir, "owner-token");
-  expect(readFileSync(file, "utf8")).toBe(`${fields.token}\n`);
-  expect([modeOf(file), modeOf(dataDir)]).toEqual(["600", "700"]);
-});
-
 verifies(
   "bootstrap.service-up",
   "with the service up bootstrap asks it over a socket that only the owner can use",
   async () => {
     const dataDir = path.join(scratchDirectory(), "data");
-    const { command, apiUrl, baseUrl } = await serve(dataDir);
+    const { service } = await testService({}, { dataDir });
     const { fields } = await bootstrap(dataDir);
     // Any free ports: nobody but the service itself knows them.
-    expect([fields.api_url, fields.base_url]).toEqual([apiUrl, baseUrl]);
+    expect([fields.api_url, fields.base_url]).toEqual([service.apiUrl, service.baseUrl]);
     const socket = controlSocketPath(runtimeDir(dataDir));
     expect([modeOf(socket), modeOf(path.dirname(socket))]).toEqual(["600", "700"]);
-    await command.interrupt();
+    await service.stop();
     expect(() => statSync(path.dirname(socket))).toThrow("ENOENT");
   },
 );

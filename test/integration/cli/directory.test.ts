@@ -5,7 +5,7 @@ import { expect } from "vitest";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
 import {
   MILLRACE,
-  bootstrap,
+  installed,
   run,
   scratchDirectory,
   serve,
@@ -22,31 +22,37 @@ verifies(
   "a second service on the same data directory exits and says why, and the first serves on",
   async () => {
     const dataDir = path.join(scratchDirectory(), "data");
-    const { command, baseUrl } = await serve(dataDir);
+    const { service } = await testService({}, { dataDir });
     const second = await run(MILLRACE, ["serve"], { env: serviceEnvironment(dataDir) });
     expect(second).toEqual({
       code: 1,
       stdout: "",
       stderr:
-        `millrace: the data directory ${dataDir} is in use by another Millrace (process ${command.pid}): ` +
+        `millrace: the data directory ${dataDir} is in use by another Millrace (process ${process.pid}): ` +
         "stop that one, or choose another directory with MILLRACE_DATA_DIR\n",
     });
-    expect((await fetch(`${baseUrl}/readyz`)).status).toBe(200);
-    expect((await bootstrap(dataDir)).fields.base_url).toBe(baseUrl);
-    await command.interrupt();
+    expect((await fetch(`${service.baseUrl}/readyz`)).status).toBe(200);
+    expect((await installed(dataDir)).base_url).toBe(service.baseUrl);
   },
 );
 
-verifies("directory.freed-by-death", "after kill -9 of a service the next one starts at once", async () => {
-  const dataDir = path.join(scratchDirectory(), "data");
-  const first = await serve(dataDir);
-  const { fields } = await bootstrap(dataDir);
-  first.command.signal("SIGKILL");
-  expect(await first.command.exited).toBe("SIGKILL");
-  const next = await serve(dataDir);
-  expect((await bootstrap(dataDir)).fields.token).toBe(fields.token);
-  await next.command.interrupt();
-});
+verifies(
+  ["directory.freed-by-death", "directory.short-sockets"],
+  "a service in a long TMPDIR and XDG_RUNTIME_DIR answers, and after its kill -9 the next one starts",
+  async () => {
+    const directory = scratchDirectory();
+    const dataDir = path.join(directory, "data");
+    const long = path.join(directory, "x".repeat(200));
+    const first = await serve(dataDir, { TMPDIR: long, XDG_RUNTIME_DIR: long });
+    // Over its socket, which is where it is for who has neither.
+    const { base_url: baseUrl, token } = await installed(dataDir);
+    expect(baseUrl).toBe(first.baseUrl);
+    first.command.signal("SIGKILL");
+    expect(await first.command.exited).toBe("SIGKILL");
+    const { service } = await testService({}, { dataDir });
+    expect(service.owner.token).toBe(token);
+  },
+);
 
 verifies(
   "directory.short-sockets",
@@ -62,17 +68,6 @@ verifies(
 );
 
 verifies(
-  "directory.short-sockets",
-  "a long TMPDIR or XDG_RUNTIME_DIR makes no socket's path longer",
-  async () => {
-    const directory = scratchDirectory();
-    const long = path.join(directory, "x".repeat(200));
-    const { command } = await serve(path.join(directory, "data"), { TMPDIR: long, XDG_RUNTIME_DIR: long });
-    await command.interrupt();
-  },
-);
-
-verifies(
   "settings.database.postgres",
   "with a postgres:// address the service keeps everything there and no database file of its own",
   async () => {
@@ -81,9 +76,9 @@ verifies(
     const env = { MILLRACE_DATABASE_URL: databaseUrl ?? "" };
     const { command } = await serve(dataDir, env);
     expect(command.stderr).toContain('"store":"postgres"');
-    const { fields } = await bootstrap(dataDir);
+    const fields = await installed(dataDir);
     await command.interrupt();
-    expect((await bootstrap(dataDir, env)).fields.token).toBe(fields.token);
+    expect((await installed(dataDir, env)).token).toBe(fields.token);
 
     expect(readdirSync(dataDir)).not.toContain("millrace.db");
     const client = new Client({ connectionString: databaseUrl ?? "" });

@@ -3,13 +3,12 @@ import path from "node:path";
 import { expect } from "vitest";
 import {
   MILLRACE,
-  bootstrap,
+  installed,
   run,
   scratchDirectory,
-  serve,
   serviceEnvironment,
 } from "../../support/command-line.ts";
-import type { Served } from "../../support/command-line.ts";
+import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -24,6 +23,13 @@ async function operated<T>(dataDir: string, ...args: string[]): Promise<T> {
   const { code, stdout, stderr } = await operate(dataDir, ...args, "--json");
   expect([code, stderr]).toEqual([0, ""]);
   return JSON.parse(stdout) as T;
+}
+
+type Served = { readonly baseUrl: string; stop(): Promise<void> };
+
+/** A service on a data directory. */
+async function serve(dataDir: string): Promise<Served> {
+  return (await testService({}, { dataDir })).service;
 }
 
 async function post({ baseUrl }: Served, where: string, body: object): Promise<number> {
@@ -60,12 +66,12 @@ verifies("cli.reset-password", "who forgot their password chooses another by a l
   ]);
   expect([await signIn("the first words"), await signIn("the second words")]).toEqual([401, 200]);
 
-  const { fields } = await bootstrap(dataDir);
+  const fields = await installed(dataDir);
   const audit = await fetch(`${served.baseUrl}/v2/projects/${fields.project_id}/audit`, {
     headers: { authorization: `Bearer ${fields.token}` },
   });
   expect(JSON.stringify(await audit.json())).toContain('"person.password-link"');
-  await served.command.interrupt();
+  await served.stop();
 
   // With the service down, for the next time it is up; the words are for people.
   const { stdout } = await operate(dataDir, "reset-password", ADA);
@@ -82,7 +88,6 @@ verifies("cli.reset-password", "who forgot their password chooses another by a l
   ]);
   const wrong = await operate(dataDir, "reset-password", "ada");
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("ada is no e-mail address")]);
-  await served.command.interrupt();
 });
 
 verifies(
@@ -94,10 +99,10 @@ verifies(
     type Keys = { signing: string; before: string };
     const rotate = async () => await operated<Keys>(dataDir, "rotate-keys");
     const status = async (token: string) => await statusOf(served, projectId, token);
-    const { project_id: projectId, token: first } = (await bootstrap(dataDir)).fields;
+    const { project_id: projectId, token: first } = await installed(dataDir);
 
     const one = await rotate();
-    const { token: second } = (await bootstrap(dataDir)).fields;
+    const { token: second } = await installed(dataDir);
     expect(second).not.toBe(first);
     expect(readFileSync(path.join(dataDir, "owner-token"), "utf8")).toBe(`${second}\n`);
     expect([await status(first), await status(second)]).toEqual([200, 200]);
@@ -109,19 +114,18 @@ verifies(
     const two = await rotate();
     expect(two.before).toBe(one.signing);
     await until("the first token is void", async () => (await status(first)) === 401);
-    const { token: third } = (await bootstrap(dataDir)).fields;
+    const { token: third } = await installed(dataDir);
     expect([await status(second), await status(third)]).toEqual([200, 200]);
-    await served.command.interrupt();
+    await served.stop();
 
     // With the service down; the words are for people.
     const { stdout } = await operate(dataDir, "rotate-keys");
     expect(stdout).toContain(`Those of the key ${two.signing} stay good`);
     const again = await serve(dataDir);
-    const { token: fourth } = (await bootstrap(dataDir)).fields;
+    const { token: fourth } = await installed(dataDir);
     expect([await statusOf(again, projectId, third), await statusOf(again, projectId, fourth)]).toEqual([
       200, 200,
     ]);
     expect(await statusOf(again, projectId, second)).toBe(401);
-    await again.command.interrupt();
   },
 );

@@ -15,7 +15,7 @@ import {
   MILLRACE,
   MILLRACE_OF_CLONE,
   Command,
-  bootstrap,
+  installed,
   listenersOn,
   run,
   scratchDirectory,
@@ -61,22 +61,20 @@ verifies(
         stderr: "",
       });
     }
-    const { command } = await serve(path.join(directory, "data"), env);
-    const own = realpathSync(path.join(REPOSITORY, "node_modules/.bin/node"));
-    expect(realpathSync(`/proc/${command.pid}/exe`)).toBe(own);
-    await command.interrupt();
   },
 );
 
 verifies(
-  ["cli.serve", "cli.serve.loopback-by-default", "settings.database.sqlite"],
-  "serve starts the service without examples, on loopback, with SQLite in the data directory",
+  ["cli.serve", "cli.serve.loopback-by-default", "settings.database.sqlite", "cli.own-node"],
+  "serve starts the service without examples, on loopback, with SQLite in the data directory, on the repo's Node",
   async () => {
     const dataDir = path.join(scratchDirectory(), "data");
     const { command, apiUrl, baseUrl } = await serve(dataDir);
+    const own = realpathSync(path.join(REPOSITORY, "node_modules/.bin/node"));
+    expect(realpathSync(`/proc/${command.pid}/exe`)).toBe(own);
     for (const url of [apiUrl, baseUrl]) expect(listenersOn(portOf(url))).toEqual([LOOPBACK]);
     expect((await fetch(`${baseUrl}/readyz`)).status).toBe(200);
-    const { fields } = await bootstrap(dataDir);
+    const fields = await installed(dataDir);
     const answer = await fetch(`${apiUrl}/v4/${fields.project_id}/hello/run`, {
       method: "POST",
       headers: { authorization: `Bearer ${fields.token}` },
@@ -129,7 +127,7 @@ verifies(
       "Port of the app endpoints; 0 takes any free one. [MILLRACE_API_PORT, default 4000]",
     );
     expect(help).toContain("0 takes any free one. [MILLRACE_BASE_PORT, default 4100]");
-    const { fields } = await bootstrap(path.join(scratchDirectory(), "data"));
+    const fields = await installed(path.join(scratchDirectory(), "data"));
     expect(fields.api_url).toBe("http://127.0.0.1:4000");
     expect(fields.base_url).toBe("http://127.0.0.1:4100");
   },
@@ -159,5 +157,5 @@ test("a port that is taken is told in one line, and nothing stays behind", async
   expect(await command.exited).toBe(1);
   expect(command.stderr).toMatch(/^millrace: .*EADDRINUSE.*--api-port and --base-port$/m);
   await new Promise((resolve) => taken.close(resolve));
-  expect((await bootstrap(dataDir)).fields.token).toMatch(/^ey/);
+  expect((await installed(dataDir)).token).toMatch(/^ey/);
 });

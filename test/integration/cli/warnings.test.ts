@@ -1,26 +1,34 @@
 import path from "node:path";
 import { expect } from "vitest";
+import { readSettings } from "../../../src/config/settings.ts";
+import { createLog } from "../../../src/kit/log.ts";
+import { startService } from "../../../src/main.ts";
 import { scratchDirectory, serve } from "../../support/command-line.ts";
+import { Tail } from "../../support/explain.ts";
 import { testService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
 const PUBLIC = { main: "def run():\n    return 1\n", toml: "[deployment]\ndisable_auth = true\n" };
 const PRIVATE = { main: "def run():\n    return 1\n" };
 
+type Line = { readonly level: number; readonly msg: string; readonly appName?: string };
+
 /** The warnings among the lines a service logged. */
-function warnings(logged: string): string[] {
+function warnings(logged: string): Line[] {
   return logged
     .split("\n")
     .filter((line) => line.startsWith("{"))
-    .map((line) => JSON.parse(line) as { level: number; msg: string })
-    .filter(({ level }) => level === 40)
-    .map(({ msg }) => msg);
+    .map((line) => JSON.parse(line) as Line)
+    .filter(({ level }) => level === 40);
 }
 
-async function warningsOf(dataDir: string, env: Record<string, string>): Promise<string[]> {
-  const { command } = await serve(dataDir, env);
-  await command.interrupt();
-  return warnings(command.stderr);
+/** What a service warns of from its start to its end. */
+async function warningsOf(dataDir: string, flags: object = {}): Promise<Line[]> {
+  const { settings } = readSettings({ flags: { dataDir, apiPort: 0, basePort: 0, ...flags }, env: {} });
+  const tail = new Tail();
+  const service = await startService(settings, { log: createLog("info", tail) });
+  await service.stop();
+  return warnings(tail.text);
 }
 
 verifies(
@@ -28,10 +36,12 @@ verifies(
   "listening beyond loopback prints one loud warning, unless TLS stands in front",
   async () => {
     const dataDir = path.join(scratchDirectory(), "data");
-    const beyond = [expect.stringMatching(/^LISTENING BEYOND THIS MACHINE WITHOUT TLS/)];
-    expect(await warningsOf(dataDir, { MILLRACE_HOST: "0.0.0.0" })).toEqual(beyond);
-    expect(await warningsOf(dataDir, { MILLRACE_HOST: "127.0.0.1" })).toEqual([]);
-    const tls = { MILLRACE_HOST: "0.0.0.0", MILLRACE_PUBLIC_API_URL: "https://api.example.com" };
+    const { command } = await serve(dataDir, { MILLRACE_HOST: "0.0.0.0" });
+    await command.interrupt();
+    const beyond = { msg: expect.stringMatching(/^LISTENING BEYOND THIS MACHINE WITHOUT TLS/) };
+    expect(warnings(command.stderr)).toEqual([expect.objectContaining(beyond)]);
+    expect(await warningsOf(dataDir, { host: "127.0.0.1" })).toEqual([]);
+    const tls = { host: "0.0.0.0", publicApiUrl: "https://api.example.com" };
     expect(await warningsOf(dataDir, tls)).toEqual([]);
   },
 );
@@ -43,10 +53,8 @@ verifies(
     const dataDir = path.join(scratchDirectory(), "data");
     const test = await testService({ open: PUBLIC, closed: PRIVATE }, { dataDir });
     await test.service.stop();
-    const { command } = await serve(dataDir);
-    await command.interrupt();
-    expect(warnings(command.stderr)).toEqual([expect.stringMatching(/^APP WITHOUT AUTHENTICATION/)]);
-    const line = command.stderr.split("\n").find((text) => text.includes("APP WITHOUT"));
-    expect(JSON.parse(line ?? "")).toMatchObject({ appName: "open" });
+    expect(await warningsOf(dataDir)).toEqual([
+      expect.objectContaining({ appName: "open", msg: expect.stringMatching(/^APP WITHOUT AUTHENTICATION/) }),
+    ]);
   },
 );

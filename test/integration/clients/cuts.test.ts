@@ -9,7 +9,6 @@ const CUTS = 100;
 const MAX_BYTES = 8_192;
 /** Enough for all the cuts, by far: they come after some 3 KiB each. */
 const UPTO = 7_000;
-const TIMEOUT_MS = 60_000;
 
 const service = sharedService({ app: { main: CLIENTS_MAIN } });
 
@@ -46,26 +45,20 @@ describe(`a stream whose connection is cut ${CUTS} times at random loses nothing
         expect(seen.has("gzip")).toBe(encoding === "gzip");
         expect(proxy.cuts).toBe(CUTS);
       },
-      TIMEOUT_MS,
     );
   }
 
-  verifies(
-    ["client.reattach", "client.python"],
-    "with the Python client",
-    async () => {
-      const expected = await uncut();
-      const proxy = await cuttingProxy("Python");
-      const program = `
+  verifies(["client.reattach", "client.python"], "with the Python client", async () => {
+    const expected = await uncut();
+    const proxy = await cuttingProxy("Python");
+    const program = `
 stream = millrace.stream("app", {"upto": ${UPTO}}, function="mixed", retries=20)
 show([list(message) for message in stream.messages()])`;
-      const got = (await inPython(service(), program, proxy.url)) as unknown[];
-      expect(got.length).toBe(expected.length);
-      expect(got).toEqual(expected);
-      expect(proxy.cuts).toBe(CUTS);
-    },
-    TIMEOUT_MS,
-  );
+    const got = (await inPython(service(), program, proxy.url)) as unknown[];
+    expect(got.length).toBe(expected.length);
+    expect(got).toEqual(expected);
+    expect(proxy.cuts).toBe(CUTS);
+  });
 });
 
 /** `fetch` with an encoding of its own choice; keeps how the answers came. */

@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { Page } from "playwright-core";
-import { expect, onTestFinished } from "vitest";
-import { seriousFaults } from "../../support/axe.ts";
+import { afterAll, expect } from "vitest";
+import { drawn, seriousFaults } from "../../support/axe.ts";
 import { SHOWN_APPS, SHOWN_FLAGS, furnish } from "../../support/dashboard-data.ts";
 import type { Furnished } from "../../support/dashboard-data.ts";
 import { isWhole, pathOf, sharedDashboard } from "../../support/dashboard-site.ts";
@@ -9,10 +9,16 @@ import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
 const SCREENS = path.join(REPOSITORY, "test-output", "screens");
-const DESKTOP = { width: 1280, height: 800 };
-const PHONE = { width: 390, height: 844 };
+/** Pictures are for people: they are made when somebody asks for them. */
+const IS_PICTURED = process.env["MILLRACE_SCREENS"] !== undefined;
+const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 
 const { service, open } = sharedDashboard(SHOWN_APPS, SHOWN_FLAGS);
+/** What there is to see, made by the first who looks. */
+let furnishing: Promise<Furnished> | null = null;
+
+// Before the service is stopped, which waits for what runs.
+afterAll(async () => (await furnishing)?.release());
 
 /** Every page by a name, with what is done there before it is looked at. */
 type Place = {
@@ -23,39 +29,16 @@ type Place = {
   readonly isState?: true;
 };
 
-function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[] {
+function ofProject({ emptyProject, deliveries }: Furnished): Place[] {
   const project = pathOf(service(), "");
-  const app = `${project}/apps/summarize`;
   const empty = `/projects/${emptyProject}`;
   return [
     { name: "overview", to: project },
     { name: "overview-empty", to: empty, isState: true },
     { name: "apps", to: `${project}/apps` },
-    { name: "app-overview", to: app },
-    { name: "app-runs", to: `${app}/runs` },
-    { name: "app-logs", to: `${app}/logs` },
-    { name: "app-builds", to: `${app}/builds` },
-    { name: "app-build", to: `${app}/builds/${builds.good}` },
-    { name: "app-build-failed", to: `${app}/builds/${builds.bad}`, isState: true },
-    { name: "app-playground", to: `${app}/playground` },
-    { name: "app-settings", to: `${app}/settings` },
-    { name: "app-secrets", to: `${app}/secrets` },
-    {
-      name: "app-secrets-add",
-      to: `${app}/secrets`,
-      prepare: async (page) => await page.getByRole("button", { name: "Add secret", exact: true }).click(),
-      isState: true,
-    },
-    { name: "app-danger", to: `${app}/danger` },
-    { name: "app-not-found", to: `${project}/apps/none`, isState: true },
     { name: "runs", to: `${project}/runs` },
     { name: "runs-none", to: `${project}/runs?function=none`, isState: true },
     { name: "runs-empty", to: `${empty}/runs`, isState: true },
-    { name: "run", to: `${app}/runs/${runs.success}` },
-    { name: "run-stream", to: `${app}/runs/${runs.stream}`, isState: true },
-    { name: "run-failure", to: `${app}/runs/${runs.failure}`, isState: true },
-    { name: "run-forwarded", to: `${app}/runs/${deliveries.pending}`, isState: true },
-    { name: "run-running", to: `${project}/apps/slow-batches/runs/${runs.running}` },
     { name: "keys", to: `${project}/keys` },
     {
       name: "keys-create",
@@ -82,50 +65,93 @@ function placesOf({ emptyProject, builds, runs, deliveries }: Furnished): Place[
   ];
 }
 
-/** What is as wide as its place knows that a frame later. */
-const DRAWN = "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))";
+function ofApp({ builds, runs, deliveries }: Furnished): Place[] {
+  const project = pathOf(service(), "");
+  const app = `${project}/apps/summarize`;
+  return [
+    { name: "app-overview", to: app },
+    { name: "app-runs", to: `${app}/runs` },
+    { name: "app-logs", to: `${app}/logs` },
+    { name: "app-builds", to: `${app}/builds` },
+    { name: "app-build", to: `${app}/builds/${builds.good}` },
+    { name: "app-build-failed", to: `${app}/builds/${builds.bad}`, isState: true },
+    { name: "app-playground", to: `${app}/playground` },
+    { name: "app-settings", to: `${app}/settings` },
+    { name: "app-secrets", to: `${app}/secrets` },
+    {
+      name: "app-secrets-add",
+      to: `${app}/secrets`,
+      prepare: async (page) => await page.getByRole("button", { name: "Add secret", exact: true }).click(),
+      isState: true,
+    },
+    { name: "app-danger", to: `${app}/danger` },
+    { name: "app-not-found", to: `${project}/apps/none`, isState: true },
+    { name: "run", to: `${app}/runs/${runs.success}` },
+    { name: "run-stream", to: `${app}/runs/${runs.stream}`, isState: true },
+    { name: "run-failure", to: `${app}/runs/${runs.failure}`, isState: true },
+    { name: "run-forwarded", to: `${app}/runs/${deliveries.pending}`, isState: true },
+    { name: "run-running", to: `${project}/apps/slow-batches/runs/${runs.running}` },
+  ];
+}
+
 /** How far the page itself can be scrolled sideways. */
 const SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
-verifies(
-  "dashboard.axe",
-  "no page has a serious accessibility fault or scrolls sideways, light or dark, on a desk or a phone",
-  async () => {
-    const { baseUrl } = service().service;
-    const furnished = await furnish(service());
-    onTestFinished(() => furnished.release());
-    const { page, complaints } = await open("");
-    await isWhole(page);
-    const wrong: string[] = [];
-    for (const { name, to, prepare, isState } of placesOf(furnished)) {
-      await page.setViewportSize(DESKTOP);
-      await page.goto(baseUrl + to);
-      await isWhole(page);
-      await prepare?.(page);
-      for (const theme of ["light", "dark"]) {
-        await page.evaluate(`document.documentElement.classList.toggle("dark", ${theme === "dark"})`);
-        for (const [kind, size] of [
-          ["desktop", DESKTOP],
-          ["phone", PHONE],
-        ] as const) {
-          const isLookedAt = (theme === "light") === (kind === "desktop");
-          if (isState && !isLookedAt) continue;
-          await page.setViewportSize(size);
-          await page.evaluate(DRAWN);
-          const file = path.join(SCREENS, `${name}-${theme}-${kind}.png`);
-          await page.screenshot({ path: file, fullPage: true, animations: "disabled" });
-          if (!isLookedAt) continue;
-          wrong.push(...(await seriousFaults(page)).map((fault) => `${name}, ${theme}, ${kind}: ${fault}`));
-          if ((await page.evaluate<number>(SIDEWAYS)) > 0) wrong.push(`${name}, ${kind}: scrolls sideways`);
-        }
-      }
-      if ((await page.locator("[tabindex]:not([tabindex='0'], [tabindex='-1'])").count()) > 0)
-        wrong.push(`${name}: an order of its own for Tab`);
-      if (!(await page.title()).endsWith(" · Millrace")) wrong.push(`${name}: no title`);
+/** Puts pictures of a place as it is now beside those of the others, in both colours and both sizes. */
+async function picture(page: Page, { name, isState }: Place): Promise<void> {
+  for (const theme of ["light", "dark"] as const) {
+    for (const kind of ["desktop", "phone"] as const) {
+      if (isState && (theme === "light") !== (kind === "desktop")) continue;
+      await show(page, theme, kind);
+      const file = path.join(SCREENS, `${name}-${theme}-${kind}.png`);
+      await page.screenshot({ path: file, fullPage: true, animations: "disabled" });
     }
-    expect(wrong).toEqual([]);
-    // An app that is not there is asked for all the same.
-    expect(complaints.filter((text) => !/status of (404|500)/.test(text))).toEqual([]);
-  },
-  240_000,
-);
+  }
+}
+
+async function show(page: Page, theme: "light" | "dark", kind: keyof typeof SIZES): Promise<void> {
+  await page.evaluate(`document.documentElement.classList.toggle("dark", ${theme === "dark"})`);
+  await page.setViewportSize(SIZES[kind]);
+  await drawn(page);
+}
+
+/** What is wrong with places, each looked at in light colours on a desk and in dark ones on a phone. */
+async function faultsOf(page: Page, places: readonly Place[]): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const place of places) {
+    const { name, to, prepare } = place;
+    await page.setViewportSize(SIZES.desktop);
+    await page.goto(service().service.baseUrl + to);
+    await isWhole(page);
+    await prepare?.(page);
+    if (IS_PICTURED) await picture(page, place);
+    for (const [theme, kind] of [
+      ["light", "desktop"],
+      ["dark", "phone"],
+    ] as const) {
+      await show(page, theme, kind);
+      wrong.push(...(await seriousFaults(page)).map((fault) => `${name}, ${theme}, ${kind}: ${fault}`));
+      if ((await page.evaluate<number>(SIDEWAYS)) > 0) wrong.push(`${name}, ${kind}: scrolls sideways`);
+    }
+    if ((await page.locator("[tabindex]:not([tabindex='0'], [tabindex='-1'])").count()) > 0)
+      wrong.push(`${name}: an order of its own for Tab`);
+    if (!(await page.title()).endsWith(" · Millrace")) wrong.push(`${name}: no title`);
+  }
+  return wrong;
+}
+
+for (const [what, placesOf] of Object.entries({ "a project": ofProject, "an app": ofApp })) {
+  verifies(
+    "dashboard.axe",
+    `no page of ${what} has a serious accessibility fault or scrolls sideways, light or dark, on a desk or a phone`,
+    async () => {
+      furnishing ??= furnish(service());
+      const places = placesOf(await furnishing);
+      const { page, complaints } = await open("");
+      await isWhole(page);
+      expect(await faultsOf(page, places)).toEqual([]);
+      // An app that is not there is asked for all the same.
+      expect(complaints.filter((text) => !/status of (404|500)/.test(text))).toEqual([]);
+    },
+  );
+}

@@ -5,8 +5,9 @@ import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import type { Finding } from "../../../src/cli/finding.ts";
-import { MILLRACE, bootstrap, run, scratchDirectory, serve } from "../../support/command-line.ts";
+import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -35,7 +36,7 @@ for (const kind of DATABASE_KINDS) {
     async () => {
       const { dataDir, databaseUrl } = await databases.fresh(kind);
       const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
-      await bootstrap(dataDir, env);
+      await installed(dataDir, env);
       const { code, findings } = await doctor(dataDir, env);
       expect(code).toBe(0);
       expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
@@ -67,21 +68,20 @@ verifies(
   "with the service up the database is asked for there, and nothing is disturbed",
   async () => {
     const dataDir = path.join(scratchDirectory(), "data");
-    const { command, baseUrl } = await serve(dataDir);
+    const { service } = await testService({}, { dataDir });
     const { code, of } = await doctor(dataDir);
     expect(code).toBe(0);
     expect(of("lock")?.message).toContain(
       `held by process ${readFileSync(`${dataDir}/lock.pid`, "utf8").trim()}`,
     );
     expect([of("database")?.status, of("ports")?.message]).toEqual(["ok", "the service has them"]);
-    expect((await fetch(`${baseUrl}/readyz`)).status).toBe(200);
-    await command.interrupt();
+    expect((await fetch(`${service.baseUrl}/readyz`)).status).toBe(200);
   },
 );
 
 verifies("operations.doctor", "each planted fault is found, and says what to do", async () => {
   const dataDir = path.join(scratchDirectory(), "data");
-  await bootstrap(dataDir);
+  await installed(dataDir);
   const taken = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void taken.close());
   await new Promise((resolve) => taken.once("listening", resolve));
@@ -110,7 +110,7 @@ verifies("operations.doctor", "each planted fault is found, and says what to do"
 
 test("a newer schema, a run from the future, a forged audit entry and a damaged file are each found", async () => {
   const dataDir = path.join(scratchDirectory(), "data");
-  const { fields } = await bootstrap(dataDir);
+  const fields = await installed(dataDir);
   const file = path.join(dataDir, "millrace.db");
   const database = new DatabaseSync(file);
   const later = Date.now() + 3_600_000;

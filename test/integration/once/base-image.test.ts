@@ -1,15 +1,20 @@
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
-import { testService } from "../../support/service.ts";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Answer } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { writeWheels } from "../builds/wheels.ts";
 import { OnceClient } from "./site.ts";
 
-/** The packages of this folder are all there are. */
-async function offerWheels(): Promise<void> {
-  const folder = await mkdtemp(path.join(tmpdir(), "millrace-wheels-"));
+const shared = sharedService();
+let folder = "";
+
+/** The packages of a folder are all there are. */
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "millrace-wheels-"));
   await writeWheels(folder, [{ name: "greeter", version: "1.2.0", module: "WORD = 'hello'" }]);
   for (const [name, value] of Object.entries({
     PIP_CONFIG_FILE: "/dev/null",
@@ -20,18 +25,28 @@ async function offerWheels(): Promise<void> {
   })) {
     vi.stubEnv(name, value);
   }
-  onTestFinished(async () => {
-    vi.unstubAllEnvs();
-    await rm(folder, { recursive: true, force: true });
+});
+
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Asks for packages as clients do: again while they are being installed. */
+async function baseImage(client: OnceClient, wish: object, query = ""): Promise<Answer> {
+  let answer = await client.post(`base-image${query}`, wish);
+  await until("the packages are installed", async () => {
+    if (answer.json.status === "building") answer = await client.post(`base-image${query}`, wish);
+    return answer.json.status !== "building";
   });
+  return answer;
 }
 
 verifies(
   "run-once.base-image",
   "packages are installed once, and files that name their digest run with them",
   async () => {
-    await offerWheels();
-    const service = await testService();
+    const service = shared();
     const client = new OnceClient(service, "packaged");
     await client.post("create-run-app");
     const wish = {
@@ -40,7 +55,7 @@ verifies(
       shellCommands: null,
       baseImageURI: "debian:bookworm-slim",
     };
-    const made = await client.post("base-image?region=us-east-1", wish);
+    const made = await baseImage(client, wish, "?region=us-east-1");
     expect(made.json).toEqual({ status: "ready", digest: expect.stringMatching(/^[0-9a-f]{16,}$/) });
     expect((await client.post("base-image", wish)).json).toEqual(made.json);
     const environments = path.join(service.settings.dataDir, "environments");
@@ -57,21 +72,20 @@ verifies(
 );
 
 test("what cannot be installed is told with its reason", async () => {
-  await offerWheels();
-  const client = new OnceClient(await testService(), "unlucky");
+  const client = new OnceClient(shared(), "unlucky");
   await client.post("create-run-app");
-  const apt = await client.post("base-image", { dependencies: { apt: { ffmpeg: "latest" } } });
+  const apt = await baseImage(client, { dependencies: { apt: { ffmpeg: "latest" } } });
   expect([apt.status, apt.json.code, apt.json.message]).toEqual([
     422,
     "deploy_invalid",
     expect.stringContaining("ffmpeg"),
   ]);
-  const missing = await client.post("base-image", { dependencies: { pip: { "no-such-package": "1.0" } } });
+  const missing = await baseImage(client, { dependencies: { pip: { "no-such-package": "1.0" } } });
   expect([missing.status, missing.json.message]).toEqual([422, expect.stringContaining("no-such-package")]);
   const command = Buffer.from("echo not today && exit 4").toString("base64");
-  const failing = await client.post("base-image", { preBuildCommands: [command] });
+  const failing = await baseImage(client, { preBuildCommands: [command] });
   expect([failing.status, failing.json.message]).toEqual([422, expect.stringContaining("exit code 4")]);
-  const nothing = await client.post("base-image", {});
+  const nothing = await baseImage(client, {});
   expect(nothing.json).toEqual({ status: "ready", digest: "none" });
   const runId = await client.run("filename=main.py&imageDigest=none", { "main.py": "print('runs')" });
   expect((await client.ended(runId)).status).toBe("success");

@@ -2,12 +2,14 @@ import { existsSync, readdirSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { testService } from "../../support/service.ts";
-import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { until } from "../../support/until.ts";
 import { OnceClient, formOf, tarOf } from "./site.ts";
 
 const HELLO = { "main.py": "print('hello')" };
+
+const shared = sharedService();
 
 function foldersOf({ settings }: TestService): string[] {
   const dir = path.join(settings.dataDir, "once");
@@ -15,7 +17,7 @@ function foldersOf({ settings }: TestService): string[] {
 }
 
 test("only who may deploy runs files, and only in an app that is there", async () => {
-  const service = await testService();
+  const service = shared();
   const { tokens, owner } = service.service;
   const { projectId } = owner;
   const client = new OnceClient(service, "guarded");
@@ -33,12 +35,14 @@ test("only who may deploy runs files, and only in an app that is there", async (
     expect((await client.post(action, undefined, reader)).status).toBe(403);
   }
   expect((await client.post("create-run-app", undefined, deployer)).status).toBe(200);
-  expect((await client.post("run?filename=main.py", form(), deployer)).status).toBe(200);
+  const begun = await client.post("run?filename=main.py", form(), deployer);
+  expect(begun.status).toBe(200);
+  await client.ended(begun.json.runId);
   expect((await new OnceClient(service, "Not_a_name").post("create-run-app")).json.code).toBe("bad_request");
 });
 
 test("a form that cannot be used is refused with the reason, and leaves nothing", async () => {
-  const service = await testService();
+  const service = shared();
   const client = new OnceClient(service, "strict");
   await client.post("create-run-app");
   const link = tarOf({ "main.py": "" });
@@ -68,12 +72,13 @@ test("a form that cannot be used is refused with the reason, and leaves nothing"
     });
   }
   expect(foldersOf(service)).toEqual([]);
-  const { status } = await client.post("run?filename=main.py", formOf(tarOf(HELLO)));
+  const { status, json } = await client.post("run?filename=main.py", formOf(tarOf(HELLO)));
   expect(status).toBe(200);
+  await client.ended(json.runId);
 });
 
 test("a sender who leaves amid the archive leaves nothing", async () => {
-  const service = await testService();
+  const service = shared();
   const client = new OnceClient(service, "leaving");
   await client.post("create-run-app");
   const { baseUrl, owner } = service.service;

@@ -1,11 +1,13 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
+import { SkippingClock } from "../../support/clocks.ts";
 import { processesIn } from "../../support/leak-check.ts";
 import { testService } from "../../support/service.ts";
-import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
+import { sharedService } from "../../support/shared-service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { OnceClient, formOf, tarOf } from "./site.ts";
 
@@ -14,6 +16,20 @@ print(sys.argv)
 print(open("data/words.txt").read())
 print(os.environ["APP_NAME"], os.environ["PROJECT_ID"] in os.getcwd(), sorted(os.listdir(".")))
 `;
+
+const GRACE_SECONDS = 1_000;
+const SLOW = { main: "def run(): pass", toml: `[scaling]\nresponse_grace_period = ${GRACE_SECONDS}\n` };
+
+const clock = new SkippingClock();
+/** Each test runs files in an app of its own. */
+const shared = sharedService({ slow: SLOW }, {}, { clock });
+
+/** Waits until the run has printed a line. */
+async function printed({ logs }: TestService, runId: string, text: string): Promise<void> {
+  await until(`${runId} prints ${text}`, () =>
+    logs.some((line) => line.runId === runId && line.text === text),
+  );
+}
 
 function foldersOf({ settings }: TestService): string[] {
   const dir = path.join(settings.dataDir, "once");
@@ -24,7 +40,7 @@ verifies(
   ["deploy.once", "run-once.app", "run-once.run", "run-once.status"],
   "a file runs once with its arguments, is logged and recorded, and is gone",
   async () => {
-    const service = await testService();
+    const service = shared();
     const client = new OnceClient(service, "scripts");
     expect((await client.post("create-run-app?region=us-east-1")).json).toEqual({ id: client.appId });
     expect((await client.post("create-run-app")).json).toEqual({ id: client.appId });
@@ -59,7 +75,7 @@ verifies(
 );
 
 test("without a function and without data the file runs alone", async () => {
-  const client = new OnceClient(await testService(), "plain");
+  const client = new OnceClient(shared(), "plain");
   const runId = await client.run("filename=./jobs/-x.py", {
     "jobs/-x.py": "import sys\nprint(sys.argv[1:])",
   });
@@ -71,7 +87,7 @@ test("without a function and without data the file runs alone", async () => {
 });
 
 test("what stands behind the archive's end is left alone, and the answer comes", async () => {
-  const client = new OnceClient(await testService(), "padded");
+  const client = new OnceClient(shared(), "padded");
   await client.post("create-run-app");
   const padded = Uint8Array.from([...tarOf({ "main.py": "print(1)" }), ...new Uint8Array(1024 * 1024)]);
   const { status, json } = await client.post("run?filename=main.py", formOf(padded, "{}"));
@@ -82,7 +98,7 @@ test("what stands behind the archive's end is left alone, and the answer comes",
 });
 
 verifies("run-once.status", "a file that fails is a failed run that says why", async () => {
-  const client = new OnceClient(await testService(), "failing");
+  const client = new OnceClient(shared(), "failing");
   const raises = await client.run("filename=main.py", {
     "main.py": "print('so far')\nraise ValueError('no such model')",
   });
@@ -103,7 +119,7 @@ verifies("run-once.status", "a file that fails is a failed run that says why", a
 });
 
 test("secrets and storage are an app's, and clients find the data where their main block looks", async () => {
-  const service = await testService();
+  const service = shared();
   const client = new OnceClient(service, "secretive");
   await client.post("create-run-app");
   const { baseUrl, owner } = service.service;
@@ -132,14 +148,19 @@ const DAEMON = `import os, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        time.sleep(60)
+        time.sleep(600)
     os._exit(0)
 os.wait()
-print("ready")
+print("ready", flush=True)
+`;
+/** Ends when there is a file in the project's storage. */
+const GATED = `import os, time
+while not os.path.exists(os.path.join(os.environ["PERSISTENT_STORAGE"], "go")):
+    time.sleep(0.01)
 `;
 
 test("what a file leaves running ends with it", async () => {
-  const service = await testService();
+  const service = shared();
   const client = new OnceClient(service, "daemons");
   const runId = await client.run("filename=main.py", { "main.py": DAEMON });
   expect((await client.ended(runId)).status).toBe("success");
@@ -147,11 +168,13 @@ test("what a file leaves running ends with it", async () => {
 });
 
 test("a file that takes longer than its app's grace period is ended, with all it started", async () => {
-  const service = await testService({
-    slow: { main: "def run(): pass", toml: "[scaling]\nresponse_grace_period = 3\n" },
-  });
+  const service = shared();
   const client = new OnceClient(service, "slow");
-  const runId = await client.run("filename=main.py", { "main.py": `${DAEMON}\ntime.sleep(60)` });
+  const runId = await client.run("filename=main.py", { "main.py": `${DAEMON}\ntime.sleep(600)` });
+  await printed(service, runId, "ready");
+  clock.skip(GRACE_SECONDS * 1000 - 60_000);
+  expect((await client.find(runId)).status).toBe("running");
+  clock.skip(60_000);
   expect(await client.ended(runId)).toMatchObject({
     status: "failed",
     statusCode: 504,
@@ -165,18 +188,19 @@ verifies(
   "run-once.cancel",
   "a file that is cancelled ends with all it started, and others go on",
   async () => {
-    const service = await testService();
+    const service = shared();
     const client = new OnceClient(service, "cancelled");
-    const long = { "main.py": `${DAEMON}\ntime.sleep(60)` };
     const [runId, other] = [
-      await client.run("filename=main.py", long),
-      await client.run("filename=main.py", { "main.py": "import time\ntime.sleep(3)" }),
+      await client.run("filename=main.py", { "main.py": `${DAEMON}\ntime.sleep(600)` }),
+      await client.run("filename=main.py", { "main.py": GATED }),
     ];
-    await until("it runs", () => service.logs.some(({ text }) => text === "ready"));
+    await printed(service, runId, "ready");
     const cancel = async () => await service.ofRun("cancelled", runId, "cancel", { method: "POST" });
     expect((await cancel()).status).toBe(202);
     expect(await client.ended(runId)).toMatchObject({ status: "failed", error: { code: "cancelled" } });
     expect((await client.find(other)).status).toBe("running");
+    const storage = path.join(service.settings.dataDir, "storage", service.service.owner.projectId);
+    writeFileSync(path.join(storage, "go"), "");
     expect((await cancel()).json.code).toBe("run_finished");
     expect((await client.ended(other)).status).toBe("success");
     expect([processesIn(path.join(service.settings.dataDir, "once")), foldersOf(service)]).toEqual([[], []]);
@@ -187,9 +211,9 @@ test("a service that stops ends the files that run, and says so in their records
   const service = await testService({}, { shutdownGrace: "0s" });
   const client = new OnceClient(service, "stopping");
   const runId = await client.run("filename=main.py", {
-    "main.py": "import time\nprint('on')\ntime.sleep(60)",
+    "main.py": "import time\nprint('on', flush=True)\ntime.sleep(600)",
   });
-  await until("it runs", () => service.logs.some(({ text }) => text === "on"));
+  await printed(service, runId, "on");
   expect((await client.find(runId)).status).toBe("running");
   const { number: appNumber } = (await service.service.store.apps.listAll())[0]!;
   await service.service.stop();
