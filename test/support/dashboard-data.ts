@@ -1,3 +1,5 @@
+import { packEnded } from "../../src/store/runs.ts";
+import { asOwner } from "./as-owner.ts";
 import { OWNER } from "./dashboard-site.ts";
 import { DeployClient } from "./deploy-client.ts";
 import { letGo } from "./run-apps.ts";
@@ -33,7 +35,6 @@ def run(gate):
         time.sleep(0.01)
     return gate
 `;
-import { packEnded } from "../../src/store/runs.ts";
 
 /** The apps of a dashboard that has something to show. */
 export const SHOWN_APPS: Record<string, TestApp> = {
@@ -124,21 +125,6 @@ export async function furnish(test: TestService): Promise<Furnished> {
     release: () => {
       for (const gate of ["first", "second"]) letGo(test, "slow-batches", gate);
     },
-  };
-}
-
-type Ask = <Answer>(method: string, path: string, body?: object, token?: string) => Promise<Answer>;
-
-/** Asks the management API, as the project's owner unless a token says who. */
-export function asOwner({ service: { baseUrl, owner } }: TestService): Ask {
-  return async <Answer>(method: string, url: string, body?: object, token: string = owner.token) => {
-    const response = await fetch(baseUrl + url, {
-      method,
-      headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    if (!response.ok) throw new Error(`${method} ${url}: ${await response.text()}`);
-    return (await response.json()) as Answer;
   };
 }
 

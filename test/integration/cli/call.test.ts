@@ -2,9 +2,10 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
+import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
-import { Client, eventually } from "./client.ts";
+import { Client } from "./client.ts";
 
 const MAIN = `
 import time
@@ -149,15 +150,14 @@ verifies(
       const before = await newestRun(test);
       const call = client.start("call", "tool", ...words);
       // A light run is written down at its end: the app's own line, or the first chunk, says that it has begun.
-      if (words.includes("--async"))
-        await eventually("the run", async () => (await newestRun(test)) !== before);
+      if (words.includes("--async")) await until("the run", async () => (await newestRun(test)) !== before);
       else if (words[0] === "slow")
-        await eventually("slow begins", () => test.logs.some(({ text }) => text === "slow begins"));
+        await until("slow begins", () => test.logs.some(({ text }) => text === "slow begins"));
       else await call.printed(/Number 0/);
       test.logs.length = 0;
       expect([words, await call.interrupt()]).toEqual([words, 130]);
       expect(call.stderr).not.toContain("    at ");
-      await eventually("cancelled", async () => (await stateOfNewest(test)) === "cancelled");
+      await until("cancelled", async () => (await stateOfNewest(test)) === "cancelled");
     }
   },
 );

@@ -1,5 +1,4 @@
 import { Command, MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
-import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 
 export type Ran = { readonly code: number | string; readonly stdout: string; readonly stderr: string };
@@ -51,9 +50,4 @@ export class Client {
   start(...args: string[]): Command {
     return new Command(MILLRACE, args, this);
   }
-}
-
-/** Waits for what takes several commands to see: on a busy machine each needs a second. */
-export async function eventually(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  await until(what, holds);
 }

@@ -2,10 +2,12 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { randomBytes } from "node:crypto";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { asOwner } from "../../support/as-owner.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { until } from "../../support/until.ts";
 import { WebhookTarget, MODES } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
-import { Client, eventually } from "./client.ts";
+import { Client } from "./client.ts";
 
 const MAIN = "import os\n\n\ndef run():\n    return os.environ.get('API_KEY')\n";
 const shared = sharedService({ tool: { main: MAIN } }, { webhookAllow: "127.0.0.0/8" });
@@ -83,18 +85,17 @@ test("deliveries are listed, shown with their attempts, and sent again", async (
   const client = new Client(shared());
   const id = (await client.ok("call", "tool", "--async", "--webhook", target.url)).trim();
   await target.has(1);
-  await eventually(
-    "the attempt",
-    async () => (await client.json("webhook", "deliveries", id)).attempts.length > 0,
-  );
+  type Item = { readonly item: { readonly state: string; readonly attempts: readonly object[] } };
+  const delivery = async (): Promise<Item["item"]> => {
+    const { projectId } = shared().service.owner;
+    return (await asOwner(shared())<Item>("GET", `/v2/projects/${projectId}/deliveries/${id}`)).item;
+  };
+  await until("the attempt is on record", async () => (await delivery()).attempts.length > 0);
   expect(await client.ok("webhook", "deliveries", "--state", "pending")).toContain(id);
   expect(await client.ok("webhook", "deliveries", id)).toMatch(/^TRY +WHEN +TOOK +ANSWER\n1 .* 500$/m);
   target.behave = MODES.ok;
   await client.ok("webhook", "redeliver", id);
-  await eventually(
-    "delivered",
-    async () => (await client.json("webhook", "deliveries", id)).state === "delivered",
-  );
+  await until("it is delivered", async () => (await delivery()).state === "delivered");
   expect(await client.ok("webhook", "redeliver", "--from", "2020-01-01T00:00:00Z")).toBe(
     "1 on the way again.\n",
   );

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
+import { asOwner } from "../../support/as-owner.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { Client, eventually } from "./client.ts";
+import { Client } from "./client.ts";
 
 const MAIN = `
 import time
@@ -75,10 +77,7 @@ verifies("cli.runs", "cancel ends a run; one that has ended says so", async () =
   const client = new Client(shared());
   const id = await runId(client, "count", "upto=2", "pause=600");
   expect(await client.ok("runs", "cancel", "tool", id)).toBe(`run ${id} is cancelled.\n`);
-  await eventually(
-    "cancelled",
-    async () => (await client.json("runs", "get", "tool", id)).status === "cancelled",
-  );
+  await until("cancelled", async () => (await shared().ofRun("tool", id)).json.status === "cancelled");
   const again = await client.run("runs", "cancel", "tool", id);
   expect([again.code, again.stderr]).toEqual([1, "millrace: The run has ended already\n"]);
 });
@@ -87,9 +86,13 @@ verifies("cli.logs", "logs shows the last lines, since a time, of a run, with a 
   const client = new Client(shared());
   const id = await runId(client, "n=4141");
   await client.ok("runs", "tail", "tool", id);
-  await eventually("the line", async () =>
-    (await client.ok("logs", "tool", "--run", id)).includes("running with 4141"),
-  );
+  const { projectId } = shared().service.owner;
+  const logs = `/v2/projects/${projectId}/apps/${projectId}-tool/logs?runId=${id}`;
+  await until("the line is kept", async () => {
+    const { logs: lines } = await asOwner(shared())<{ logs: object[] }>("GET", logs);
+    return lines.length > 0;
+  });
+  expect(await client.ok("logs", "tool", "--run", id)).toContain("running with 4141");
   expect(await client.ok("logs", "tool", "--search", "WITH 4141")).toMatch(
     /^\d\d:\d\d:\d\d\.\d{3}  running with 4141\n$/,
   );
@@ -105,13 +108,13 @@ verifies("cli.logs", "logs --follow goes on with what comes, until Ctrl-C", asyn
   const seen = (text: string): boolean => follow.stdout.includes(text);
   let n = 7_000;
   // The first lines may be printed before the socket is open; one of these comes after it.
-  await eventually("a line that follows", async () => {
+  await until("a line that follows", async () => {
     await shared().call("tool", { n: (n += 1) });
     return seen("running with 7");
   });
   await shared().call("tool", { n: 6_000 });
   await shared().call("tool", { n: 7_999 });
-  await eventually("the last line", () => seen("running with 7999"));
+  await follow.printed(/running with 7999/);
   expect(seen("running with 6000")).toBe(false);
   expect(await follow.interrupt()).toBe(130);
   expect(follow.stderr).toBe("");

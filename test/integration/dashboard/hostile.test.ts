@@ -1,7 +1,8 @@
 import { stat } from "node:fs/promises";
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { asOwner, upload } from "../../support/dashboard-data.ts";
+import { asOwner } from "../../support/as-owner.ts";
+import { upload } from "../../support/dashboard-data.ts";
 import { OWNER, addressOf, card, isWhole, placeLink, sharedDashboard } from "../../support/dashboard-site.ts";
 import { DeployClient } from "../../support/deploy-client.ts";
 import { until } from "../../support/until.ts";
