@@ -31,9 +31,10 @@ import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { Seal, loadMasterKey } from "./kit/seal.ts";
 import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
-import { isLoopback } from "./management/operator.ts";
+import { listenerUrl, warnOfExposure } from "./management/exposure.ts";
 import { Management } from "./management/server.ts";
 import { Home } from "./replicas/home.ts";
+import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import { findInterpreter } from "./replicas/process/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
@@ -57,6 +58,8 @@ export type Service = {
   settle(): Promise<void>;
   /** Orderly: readiness off, no new work, a grace for what runs, then everything ends. */
   stop(): Promise<void>;
+  /** Requests that had no answer when everything had ended: a fault of ours, which tests look for. */
+  unanswered(): number;
 };
 
 export type ServiceOptions = {
@@ -68,6 +71,8 @@ export type ServiceOptions = {
   readonly webDir?: string;
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
   readonly aroundStore?: (store: Store) => Store;
+  /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
+  readonly engine?: (python: string, clock: Clock) => Engine;
   /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
@@ -130,7 +135,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog, arrival, webDir, aroundStore, clock = systemClock }: ServiceOptions,
+  { log, onAppLog, arrival, webDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
   const { host } = settings;
@@ -145,10 +150,10 @@ async function start(
   );
   const home = await life.start(
     "replicas' home",
-    () => Home.open(sockets),
+    () => Home.open(sockets, clock),
     (opened) => opened.close(),
   );
-  const engine = processEngine(python.path, clock);
+  const engine = (engineOf ?? processEngine)(python.path, clock);
   const logBook = await life.start(
     "apps' logs",
     () => LogBook.open({ store, clock, log }),
@@ -319,19 +324,6 @@ async function start(
       await runs.journal.settle();
     },
     stop: () => life.stop(),
+    unanswered: () => gateway.unanswered,
   };
-}
-
-function warnOfExposure({ host, publicApiUrl }: Settings, log: Log): void {
-  if (isLoopback(host) || publicApiUrl?.startsWith("https://")) return;
-  log.warn(
-    { host },
-    "LISTENING BEYOND THIS MACHINE WITHOUT TLS: put a TLS proxy in front, tokens travel in the clear",
-  );
-}
-
-/** The address of a listener as somebody on this machine reaches it. */
-function listenerUrl(host: string, port: number): string {
-  if (host === "0.0.0.0") return `http://127.0.0.1:${port}`;
-  return host.includes(":") ? `http://[${host === "::" ? "::1" : host}]:${port}` : `http://${host}:${port}`;
 }

@@ -12,6 +12,7 @@ import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
+import { WIRE } from "./requirements/wire.ts";
 
 /** The tables one by one, so that a test can see an id that stands in two of them. */
 export const TABLES = [
@@ -27,6 +28,7 @@ export const TABLES = [
   MANAGEMENT,
   SHOW,
   TOOLS,
+  WIRE,
   DASHBOARD,
   HARDENING,
 ] as const;
@@ -45,6 +47,7 @@ export const REQUIREMENTS = {
   ...MANAGEMENT,
   ...SHOW,
   ...TOOLS,
+  ...WIRE,
   ...DASHBOARD,
   ...HARDENING,
 };

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from types import ModuleType
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from .bind import Entry, find_entries
+from .limits import FUNCTIONS, HELLO_BYTES, MESSAGE_CHARS, NAME_CHARS, PARAMETERS, TRACEBACK_CHARS
 from .signature import SignatureReader
+
+#: Of HELLO, for all that is in it beside the functions.
+_SPARE_BYTES = 64 * 1024
+
+
+class TooMuch(Exception):
+    """main.py offers more than can be told."""
 
 
 class App:
@@ -21,7 +30,7 @@ class App:
         reader = SignatureReader()
         # Read once, at the import: replicas that are forked have it, and what a hint's code does counts as
         # the import's doing.
-        self._functions = [reader.read(entry) for entry in entries.values()]
+        self._functions = _fit([reader.read(entry) for entry in entries.values()])
 
     def describe(self) -> Dict[str, Any]:
         """The part of HELLO that is the same for every replica of a version."""
@@ -34,6 +43,26 @@ def load(ignore_extra: bool) -> App:
     return App(module, find_entries(module, ignore_extra))
 
 
+def _fit(functions: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """The functions as far as they can be told: without notes and hints if those take too much. Raises TooMuch."""
+    parameters = [parameter for function in functions for parameter in function["parameters"]]
+    if len(functions) > FUNCTIONS:
+        raise TooMuch(
+            "main.py has %d functions, at most %d may be called: let the names of the others begin with _"
+            % (len(functions), FUNCTIONS)
+        )
+    if len(parameters) > PARAMETERS:
+        raise TooMuch("the functions of main.py have %d parameters, at most %d" % (len(parameters), PARAMETERS))
+    if any(len(parameter["name"]) > NAME_CHARS for parameter in parameters):
+        raise TooMuch("a parameter of main.py has a name of more than %d characters" % NAME_CHARS)
+    for dropped, empty in (((), None), (("doc", "annotation", "default"), None), (("schema", "returns"), {})):
+        for each in functions + parameters:
+            each.update({key: empty for key in dropped if key in each})
+        if len(json.dumps(functions)) <= HELLO_BYTES - _SPARE_BYTES:
+            return functions
+    raise TooMuch("the functions of main.py take more than %d bytes to describe" % HELLO_BYTES)
+
+
 def describe_failure(error: BaseException) -> Dict[str, str]:
     """Why the import failed: one line for callers, the whole traceback for the log."""
     import traceback
@@ -42,4 +71,4 @@ def describe_failure(error: BaseException) -> Dict[str, str]:
     own = [frame for frame in frames if "millrace_worker" not in frame.filename and "importlib" not in frame.filename]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)]
     lines += traceback.format_exception_only(type(error), error)
-    return {"message": lines[-1].strip(), "traceback": "".join(lines)}
+    return {"message": lines[-1].strip()[:MESSAGE_CHARS], "traceback": "".join(lines)[-TRACEBACK_CHARS:]}

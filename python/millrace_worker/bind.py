@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
+from .limits import MISFITS, NAME_CHARS, NOTE_CHARS, short_name
+
 # Flags of code objects. Read directly: importing `inspect` would add 10 ms to every start.
 _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
 
@@ -35,20 +37,23 @@ class Entry:
         self.is_async = bool(code.co_flags & (_COROUTINE | _ASYNC_GENERATOR))
         self.is_generator = bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
 
-    def misfits(self, arguments: Dict[str, Any]) -> List[Dict[str, str]]:
-        """Each member that is missing or unknown; drops unknown ones where the app says so."""
+    def misfits(self, arguments: Dict[str, Any]) -> Tuple[List[Dict[str, str]], int]:
+        """Each member that is missing or unknown, and how many more there are; drops unknown ones where the app says so."""
         given = arguments.keys()
-        found = [{"field": name, "problem": "missing"} for name in sorted(self.required - given)]
+        missing = sorted(self.required - given)
+        extra: List[str] = []
         if self.rest_name is None:
-            extra = sorted(given - self.accepted)
+            extra = [name for name in given if name not in self.accepted]
             if self.ignore_extra:
                 for name in extra:
                     del arguments[name]
-            else:
-                found += [{"field": name, "problem": "unknown"} for name in extra]
+                extra = []
         elif self.wants_run_id and "run_id" in given:
-            found.append({"field": "run_id", "problem": "unknown"})
-        return found
+            extra = ["run_id"]
+        found = [{"field": name, "problem": "missing"} for name in missing]
+        # The first ones, in order: a caller may send a million.
+        found += [{"field": name, "problem": "unknown"} for name in sorted(map(short_name, extra[:MISFITS]))]
+        return found[:MISFITS], max(0, len(missing) + len(extra) - MISFITS)
 
     def call(self, arguments: Dict[str, Any]) -> Any:
         """Calls the function; positional-only parameters are taken out of the members by name."""
@@ -92,6 +97,8 @@ def find_entries(module: ModuleType, ignore_extra: bool) -> Dict[str, Entry]:
     for name, value in list(vars(module).items()):
         if name.startswith("_") or isinstance(value, type) or not callable(value):
             continue
+        if len(name) > NAME_CHARS:
+            continue  # No address could name it.
         own = getattr(value, "__module__", None) == module.__name__ and _is_function(value)
         if (own or name in exported) and _unwrap_or_none(value) is not None:
             entries[name] = Entry(name, value, ignore_extra)
@@ -156,4 +163,4 @@ def _shown(value: Any) -> Optional[str]:
 
 
 def _text(text: Optional[str]) -> Optional[str]:
-    return text[:4096] if isinstance(text, str) else None
+    return text[:NOTE_CHARS] if isinstance(text, str) else None

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from . import frames
 from .bind import Entry
 from .encode import NotJson, TooLarge
+from .limits import MESSAGE_CHARS, TRACEBACK_CHARS
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -31,9 +32,9 @@ def prepare(entries: Dict[str, Entry], payload: bytes) -> Tuple[Optional[Entry],
     arguments = _parse(body.decode()) if body else {}
     given = arguments.keys()
     if not (entry.required <= given and given <= entry.accepted):
-        misfits = entry.misfits(arguments)
+        misfits, more = entry.misfits(arguments)
         if misfits:
-            return None, {}, run_id, dumps({"kind": "misfit", "details": misfits}).encode()
+            return None, {}, run_id, dumps({"kind": "misfit", "details": misfits, "more": more}).encode()
     if entry.wants_run_id:
         arguments["run_id"] = run_id
     return entry, arguments, run_id, b""
@@ -70,7 +71,7 @@ def result_frame(call_id: int, value: Any, run_ms: float, encode: Callable[[Any]
 
 def unsendable_frame(call_id: int, error: NotJson, run_ms: float) -> bytes:
     """FAILED, for a function that ran well but whose value cannot leave."""
-    fields = {"kind": "unsendable", "code": error.code, "message": str(error), "run_ms": run_ms}
+    fields = {"kind": "unsendable", "code": error.code, "message": str(error)[:MESSAGE_CHARS], "run_ms": run_ms}
     return frames.pack(frames.FAILED, call_id, dumps(fields).encode())
 
 
@@ -101,4 +102,4 @@ def describe_exception(error: BaseException) -> Tuple[str, str]:
         lines = format_exception(type(error), error, trace)
     except Exception:  # noqa: BLE001 - formatting runs user code too
         lines = [message + "\n"]
-    return message[:8192], "".join(lines)[-65536:]
+    return message[:MESSAGE_CHARS], "".join(lines)[-TRACEBACK_CHARS:]

@@ -109,11 +109,17 @@ class Looped:
         if fault:
             self._replica.give_up(fault)
         # A task cancelled before its first step never ran a line of ours: the frame is made here.
-        self._replica.send(frames.pack(frames.CANCELLED, call_id) if task.cancelled() else task.result())
+        self._replica.send(self._cancelled_frame(call_id) if task.cancelled() else task.result())
         del self._tasks[call_id]
         self._cancelled.discard(call_id)
         self._credits.pop(call_id, None)
         self._call_ended()
+
+    def _cancelled_frame(self, call_id: int) -> bytes:
+        if call_id in self._cancelled:
+            return frames.pack(frames.CANCELLED, call_id)
+        # The app's own doing: it may cancel every task of its loop.
+        return raised_frame(call_id, asyncio.CancelledError(), 0.0)
 
     def _thread_ended(self) -> None:
         self._on_loop(self._call_ended)

@@ -19,6 +19,7 @@ from typing import Any, Dict, NoReturn, Optional
 from . import app as apps
 from . import forkable, frames, keeper, linux, logs
 from . import serve as replicas
+from .limits import REASON_CHARS
 from .order import Order
 
 
@@ -34,6 +35,7 @@ def serve(order: Order) -> None:
         _say(home, {"failed": apps.describe_failure(error)})
         sys.exit(1)
     reason = forkable.reason_against(before)
+    reason = reason and reason[:REASON_CHARS]
     _say(home, {"ready": {**app.describe(), "pid": os.getpid(), "forks": reason is None, "reason": reason}})
     if reason is None:
         gc.collect()

@@ -19,6 +19,7 @@ export function launchSpec(app: App, version: Version, around: Surroundings): La
   const { storageDir, secrets, templateKeepMs } = around;
   return {
     versionId: version.id,
+    owner: app.projectId,
     bundleDir: version.bundleDir,
     python: version.python,
     environment: appVariables(app, { storageDir, secrets, environment, own: { BUILD_ID: version.id } }),

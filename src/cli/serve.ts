@@ -1,8 +1,9 @@
-import type { AppLogLine } from "../apps/catalog.ts";
 import { readSettings } from "../config/settings.ts";
+import { systemClock } from "../kit/clock.ts";
 import { createLog } from "../kit/log.ts";
 import { startService } from "../main.ts";
 import type { Service } from "../main.ts";
+import { copyAppLines } from "./app-lines.ts";
 
 /** A second Ctrl-C this long after the first means: now. Sooner it is the same one, passed on by npm. */
 const IMPATIENCE_MS = 1_000;
@@ -14,9 +15,10 @@ export async function serve(flags: ServeFlags): Promise<void> {
   const { settings, warnings } = readSettings({ flags, env: process.env });
   const log = createLog(settings.logLevel);
   for (const warning of warnings) log.warn(warning);
-  const onAppLog = ({ text, ...where }: AppLogLine): void => log.info(where, text);
-  const service = await startService(settings, { log, onAppLog });
+  const lines = copyAppLines(systemClock, ({ text, ...where }) => log.info(where, text));
+  const service = await startService(settings, { log, onAppLog: lines.onAppLog });
   await untilSignal(service);
+  lines.stop();
 }
 
 /** Waits for SIGINT or SIGTERM, then stops in order. */

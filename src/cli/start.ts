@@ -3,9 +3,11 @@ import path from "node:path";
 import { PACKAGE_DIR } from "../config/package-files.ts";
 import type { AppLogLine } from "../apps/catalog.ts";
 import { readSettings } from "../config/settings.ts";
+import { systemClock } from "../kit/clock.ts";
 import { createLog } from "../kit/log.ts";
 import { startService } from "../main.ts";
 import type { Service } from "../main.ts";
+import { copyAppLines } from "./app-lines.ts";
 import { printable } from "./output/paint.ts";
 import { untilSignal } from "./serve.ts";
 import type { ServeFlags } from "./serve.ts";
@@ -26,7 +28,8 @@ export async function start(flags: ServeFlags): Promise<void> {
   const defaults = { log_level: "warn", webhook_allow: "127.0.0.0/8,::1/128" };
   const { settings, warnings } = readSettings({ flags, env: process.env, defaults });
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
-  const service = await startService(settings, { log: createLog(settings.logLevel), onAppLog: printLine });
+  const { onAppLog, stop } = copyAppLines(systemClock, printLine);
+  const service = await startService(settings, { log: createLog(settings.logLevel), onAppLog });
   try {
     const entries = await readdir(EXAMPLES, { withFileTypes: true });
     for (const { name } of entries.filter((entry) => entry.isDirectory())) {
@@ -41,6 +44,7 @@ export async function start(flags: ServeFlags): Promise<void> {
   }
   process.stdout.write(greeting(service));
   await untilSignal(service, () => process.stdout.write("\nStopping…\n"));
+  stop();
 }
 
 function greeting({ apiUrl, baseUrl, owner, setupLink }: Service): string {

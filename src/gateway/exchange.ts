@@ -4,6 +4,7 @@ import type { RunTiming } from "../runs/live-run.ts";
 import { msText, respondError } from "../runs/response.ts";
 import type { RunResponse } from "../runs/response.ts";
 import type { Cors } from "./cors.ts";
+import type { OpenExchanges } from "./open-exchanges.ts";
 import { isSoonOver } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 
@@ -14,40 +15,66 @@ const ONE_WRITE_BYTES = 16 * 1024;
 /** The edge, where what went wrong becomes an answer. */
 export type OnFault = (exchange: Exchange, error: unknown) => void;
 
-/** One request and its one answer. */
+/** What all exchanges of a gateway share. */
+export type ExchangeParts = {
+  readonly cors: Cors;
+  readonly onFault: OnFault;
+  readonly open: OpenExchanges;
+};
+
+/**
+ * One request and its one answer. It is open until the answer's head has left or the caller has gone, and whatever
+ * happens it does not stay open: a gateway that stops counts those that did.
+ */
 export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** On a run call the run's id; on a replay the id of the run that is answered again. */
   id: string;
-  readonly #cors: Cors;
-  readonly #onFault: OnFault;
+  readonly #parts: ExchangeParts;
+  /** Among the open ones. */
+  place = 0;
+  #isOpen = true;
+  /** Called when the connection closes before the whole answer has left. */
+  onGone: (() => void) | null = null;
   /** Null as long as it is not known to be well-formed. */
   head: RequestHead | null = null;
   /** Nothing that comes after it on the connection is wanted. */
   isLast = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse, id: string, cors: Cors, onFault: OnFault) {
+  constructor(request: IncomingMessage, response: ServerResponse, id: string, parts: ExchangeParts) {
     this.request = request;
     this.response = response;
     this.id = id;
-    this.#cors = cors;
-    this.#onFault = onFault;
+    this.#parts = parts;
+    parts.open.add(this);
+    response.on("close", () => {
+      this.#settle();
+      if (!response.writableFinished) this.onGone?.();
+    });
   }
 
   /** Does a part of the work; whatever it throws, now or later, is answered and ends nothing else. */
   attempt(work: () => void | Promise<void>): void {
     try {
-      work()?.catch((error: unknown) => this.#onFault(this, error));
+      work()?.catch((error: unknown) => this.fault(error));
     } catch (error) {
-      this.#onFault(this, error);
+      this.fault(error);
     }
+  }
+
+  /** Something went wrong on the way to the answer: that is the answer. */
+  fault(error: unknown): void {
+    this.#parts.onFault(this, error);
   }
 
   /** Sends the answer; a second one, or one to a caller who has gone, goes nowhere. */
   answer(answer: RunResponse, timing?: RunTiming): void {
     const { request, response, head } = this;
-    if (response.headersSent || response.destroyed) return;
+    if (response.headersSent || response.destroyed) {
+      this.#settle();
+      return;
+    }
     const headers = ["x-request-id", this.id];
     if (answer.contentType !== null) {
       headers.push("content-type", answer.contentType, "content-length", String(answer.body.length));
@@ -57,10 +84,11 @@ export class Exchange {
     }
     if (timing) headers.push("server-timing", serverTiming(timing));
     addAll(headers, answer.headers);
-    if (head && head.origin !== null) addAll(headers, this.#cors.headers(head.origin));
+    if (head && head.origin !== null) addAll(headers, this.#parts.cors.headers(head.origin));
     const isCutOff = !request.complete && !(head && isSoonOver(head));
     if (this.isLast || isCutOff) headers.push("connection", "close");
     response.writeHead(answer.status, headers);
+    this.#settle();
     // As one string head and body leave in one plain write; a buffer would go as a second vector.
     if (answer.body.length <= ONE_WRITE_BYTES) response.end(answer.body.toString("latin1"), "latin1");
     else response.end(answer.body);
@@ -72,13 +100,17 @@ export class Exchange {
   open(status: number, headers: string[], timing: RunTiming | null): void {
     headers.push("x-request-id", this.id);
     if (timing) headers.push("server-timing", serverTiming(timing));
-    if (this.head && this.head.origin !== null) addAll(headers, this.#cors.headers(this.head.origin));
+    if (this.head && this.head.origin !== null) addAll(headers, this.#parts.cors.headers(this.head.origin));
     if (this.isLast) headers.push("connection", "close");
     this.response.writeHead(status, headers);
+    this.#settle();
   }
 
+  /** Answers with an error. After the head of another answer nothing but the end of the connection tells it. */
   fail(error: AppError): void {
-    this.answer(respondError(this.id, error));
+    const { response } = this;
+    if (response.headersSent && !response.writableEnded) response.destroy();
+    else this.answer(respondError(this.id, error));
   }
 
   answerJson(status: number, value: object, headers: Readonly<Record<string, string>> = {}): void {
@@ -89,8 +121,15 @@ export class Exchange {
   /** The answer to a browser that asks whether a page may call. */
   answerPreflight(): void {
     const asked = this.request.headers["access-control-request-headers"];
-    const headers = this.#cors.preflight(this.head?.origin ?? "", asked);
+    const headers = this.#parts.cors.preflight(this.head?.origin ?? "", asked);
     this.response.writeHead(204, { ...headers, "x-request-id": this.id }).end();
+    this.#settle();
+  }
+
+  #settle(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#parts.open.remove(this);
   }
 }
 

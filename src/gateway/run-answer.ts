@@ -42,24 +42,42 @@ export class RunAnswer implements RunReader {
     const { response } = this.#exchange;
     // Gone already, while the store was asked.
     if (response.destroyed) this.#leave(run);
-    response.on("close", () => {
-      if (!response.writableFinished && !this.#isAdopted) this.#leave(run);
-    });
+    this.#exchange.onGone = () => {
+      if (!this.#isAdopted) this.#leave(run);
+    };
     if (this.#patience && !run.end) this.#wait(run, this.#patience);
   }
 
+  // What goes wrong in these three is this caller's answer, and no affair of the replica or the pool that call them.
+
   onStream(): void {
-    this.#timer?.cancel();
-    if (!this.#isGone) this.#stream = this.#openStream();
-    else if (this.#head.xDisconnect !== "continue") this.#run?.cancel();
+    try {
+      this.#timer?.cancel();
+      if (!this.#isGone) this.#stream = this.#openStream();
+      else if (this.#head.xDisconnect !== "continue") this.#run?.cancel();
+    } catch (error) {
+      this.#exchange.fault(error);
+    }
   }
 
   onChunk(chunk: Chunk): void {
-    if (this.#isGone) this.#run?.grantUnread(chunk.wireBytes);
-    else this.#stream?.chunk(chunk);
+    try {
+      if (this.#isGone) this.#run?.grantUnread(chunk.wireBytes);
+      else this.#stream?.chunk(chunk);
+    } catch (error) {
+      this.#exchange.fault(error);
+    }
   }
 
   onEnd(end: RunEnd): void {
+    try {
+      this.#answer(end);
+    } catch (error) {
+      this.#exchange.fault(error);
+    }
+  }
+
+  #answer(end: RunEnd): void {
     this.#timer?.cancel();
     if (this.#stream) this.#stream.end(end);
     else if (end.outcome.kind === "returned" && end.response.status < 300 && wantsEvents(this.#head.accept)) {

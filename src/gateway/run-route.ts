@@ -25,6 +25,11 @@ export type RunParts = {
   readonly clock: Clock;
 };
 
+type HandlerParts = RunParts & {
+  /** Nobody is let wait any longer. */
+  readonly closing: AbortSignal;
+};
+
 type RunRequest = {
   readonly connection: Connection;
   readonly exchange: Exchange;
@@ -47,9 +52,9 @@ const EVENT_NUMBER = /^\d{1,15}$/;
 
 /** `/v4/{project}/{app}/runs/{id}…`: what can be done with a run from outside. Always with a token. */
 export class RunHandler {
-  readonly #parts: RunParts;
+  readonly #parts: HandlerParts;
 
-  constructor(parts: RunParts) {
+  constructor(parts: HandlerParts) {
     this.#parts = parts;
   }
 
@@ -126,9 +131,12 @@ export class RunHandler {
 
   /** The run when it has ended, or as it stands after that time. */
   async #findEnded({ exchange, app, route }: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
+    const { clock, closing } = this.#parts;
     const patience = new AbortController();
-    const timer = this.#parts.clock.after(waitSeconds * 1000, () => patience.abort());
-    exchange.response.once("close", () => patience.abort());
+    const giveUp = (): void => patience.abort();
+    const timer = clock.after(waitSeconds * 1000, giveUp);
+    exchange.onGone = giveUp;
+    closing.addEventListener("abort", giveUp);
     try {
       const key = { appNumber: app.number, id: route.runId };
       const known = await this.#parts.lookup.findEnded(key, patience.signal);
@@ -136,6 +144,7 @@ export class RunHandler {
       return known;
     } finally {
       timer.cancel();
+      closing.removeEventListener("abort", giveUp);
     }
   }
 }

@@ -14,6 +14,8 @@ import type { Connection } from "./connection.ts";
 import { CallHandler } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
+import type { ExchangeParts } from "./exchange.ts";
+import { OpenExchanges } from "./open-exchanges.ts";
 import { readHead } from "./request-head.ts";
 import type { RequestHead } from "./request-head.ts";
 import { Router } from "./route.ts";
@@ -38,6 +40,8 @@ export type ArrivalLimits = { readonly headersMs: number; readonly requestMs: nu
 
 const ARRIVAL: ArrivalLimits = { headersMs: 10_000, requestMs: 60_000 };
 const KEEP_ALIVE_MS = 65_000;
+/** For answers that are on their way when it closes. */
+const LAST_ANSWERS_MS = 5_000;
 const MAX_HEADER_BYTES = 16 * 1024;
 
 /** Where apps are called: `{api_url}`. */
@@ -47,19 +51,26 @@ export class Gateway {
   readonly #router = new Router();
   /** Its own: ids are in step with the service's clock, whatever other services of the process have for one. */
   readonly #ids = new UuidSource();
-  readonly #cors: Cors;
-  readonly #onFault = (exchange: Exchange, error: unknown): void => this.#fail(exchange, error);
+  readonly #exchanges: ExchangeParts;
+  readonly #open = new OpenExchanges();
+  readonly #closing = new AbortController();
   readonly #connections = new Connections();
   readonly #calls: CallHandler;
   readonly #runs: RunHandler;
   readonly #documents: DocumentHandler;
   #isDraining = false;
+  /** Requests that were left without an answer when it closed. */
+  unanswered = 0;
 
   private constructor(options: GatewayOptions) {
     this.#options = options;
-    this.#cors = new Cors(options.corsOrigins);
+    this.#exchanges = {
+      cors: new Cors(options.corsOrigins),
+      onFault: (exchange, error) => this.#fail(exchange, error),
+      open: this.#open,
+    };
     this.#calls = new CallHandler({ ...options, starter: new RunStarter(options) });
-    this.#runs = new RunHandler(options);
+    this.#runs = new RunHandler({ ...options, closing: this.#closing.signal });
     this.#documents = new DocumentHandler(options);
     const { headersMs, requestMs } = options.arrival ?? ARRIVAL;
     this.#server = createServer({
@@ -107,8 +118,16 @@ export class Gateway {
     this.#server.closeIdleConnections();
   }
 
+  /**
+   * Ends every connection, those last that wait for an answer. Every run has ended by now: a request that has none
+   * all the same is a fault of ours.
+   */
   async close(): Promise<void> {
+    const { clock, log } = this.#options;
     const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#closing.abort();
+    this.unanswered = await this.#open.settle(LAST_ANSWERS_MS, clock);
+    if (this.unanswered > 0) log.error({ count: this.unanswered }, "requests were left without an answer");
     this.#server.closeAllConnections();
     await closed;
     await closeJsonChecker();
@@ -120,7 +139,7 @@ export class Gateway {
     response: ServerResponse,
     id: string,
   ): Exchange {
-    connection.latest = new Exchange(request, response, id, this.#cors, this.#onFault);
+    connection.latest = new Exchange(request, response, id, this.#exchanges);
     return connection.latest;
   }
 

@@ -115,8 +115,8 @@ export class RunStarter {
     const signature = await this.#parts.catalog.signature(live, route.functionName);
     if (!signature) throw new AppError("function_not_found");
     const ignoresExtra = live.version.config.deployment.extraParams === "ignore";
-    const details = misfits(signature, names, ignoresExtra);
-    if (details.length > 0) throw respondMisfit(details);
+    const { details, more } = misfits(signature, names, ignoresExtra);
+    if (details.length > 0) throw respondMisfit(details, more);
   }
 
   /** Answers a call whose key was used before; false for one that is new. */

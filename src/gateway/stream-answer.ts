@@ -25,7 +25,7 @@ export class StreamAnswer {
     this.#exchange = exchange;
     this.#run = run;
     this.#stream = new EventStream(exchange, options, () => this.#pay());
-    this.#headTimer = options.clock.after(HEAD_AFTER_MS, () => this.#flush());
+    this.#headTimer = options.clock.after(HEAD_AFTER_MS, () => exchange.attempt(() => this.#flush()));
   }
 
   chunk(chunk: Chunk): void {
@@ -33,7 +33,7 @@ export class StreamAnswer {
     this.#owedBytes += chunk.wireBytes;
     if (this.#isFlushing) return;
     this.#isFlushing = true;
-    setImmediate(() => this.#flush());
+    setImmediate(() => this.#exchange.attempt(() => this.#flush()));
   }
 
   /** The last messages, then the end; an error after the head is the last message, and no proper end follows. */

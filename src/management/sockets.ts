@@ -12,6 +12,7 @@ import { within } from "../kit/within.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { Authenticate } from "./api/mount.ts";
 import { requireClearHead } from "./api/request-head.ts";
+import { SocketShares } from "./socket-shares.ts";
 
 /** What a WebSocket path serves. */
 export type SocketRoute = {
@@ -28,12 +29,16 @@ export type SocketParts = {
   readonly authenticate: Authenticate;
   readonly log: Log;
   readonly clock: Clock;
+  /** How many of one project may be open. */
+  readonly maxOfProject?: number;
 };
 
 /** Open WebSockets, to be closed when the listener is. */
 export type Sockets = { readonly openCount: number; close(): Promise<void> };
 
 const MAX_SOCKETS = 1_000;
+/** A quarter of them. */
+const MAX_SOCKETS_OF_PROJECT = 250;
 /** Readers have nothing to say. */
 const MAX_MESSAGE_BYTES = 4_096;
 /** How long a reader may take nothing before it is dropped. */
@@ -42,6 +47,11 @@ const STALL_MS = 60_000;
 const CHECK_MS = 5_000;
 const CHECKS_PER_PING = 6;
 const CLOSE_MS = 2_000;
+
+const TOO_MANY = {
+  message: "The project has as many log sockets open as it may.",
+  headers: { "retry-after": "5" },
+};
 
 const CLOSE = { ended: 1000, policy: 1008, failed: 1011, restart: 1012, later: 1013 } as const;
 
@@ -60,6 +70,7 @@ export function attachSockets(
     perMessageDeflate: false,
   });
   const closing = new AbortController();
+  const shares = new SocketShares(MAX_SOCKETS, parts.maxOfProject ?? MAX_SOCKETS_OF_PROJECT);
   const routeOf = ({ url }: IncomingMessage): SocketRoute | undefined => {
     const path = addressOf(url).pathname;
     return Object.hasOwn(routes, path) ? routes[path] : undefined;
@@ -84,9 +95,15 @@ export function attachSockets(
       };
       await isAllowed();
       const frames = await route.open(query);
+      // It has left while we looked: no end of it would be told.
+      if (socket.destroyed) return;
+      const place = shares.enter(query.get("projectID") ?? "");
+      if (!place) throw new AppError("too_many_requests", TOO_MANY);
+      // Whatever becomes of it.
+      socket.once("close", () => shares.leave(place));
       upgrader.handleUpgrade(request, socket, head, (webSocket) => {
-        if (upgrader.clients.size > MAX_SOCKETS) webSocket.close(CLOSE.later, "too many are open");
-        else void serve(webSocket, frames, isAllowed, closing.signal, parts);
+        place.onTaken = () => webSocket.close(CLOSE.later, "another project needs the place");
+        void serve(webSocket, frames, isAllowed, closing.signal, parts);
       });
     } catch (error) {
       if (!(error instanceof AppError))

@@ -5,16 +5,10 @@ export type Outcome =
   | { readonly kind: "streamed"; readonly runMs: number }
   | Raised
   /** The arguments did not fit the signature; the function was not entered. */
-  | { readonly kind: "misfit"; readonly details: readonly Misfit[] }
+  | Misfits
   /** `main.py` has no callable function of that name. */
   | { readonly kind: "no_function" }
-  /** The result could not be sent: not JSON, or too large. */
-  | {
-      readonly kind: "unsendable";
-      readonly code: "result_not_json" | "result_too_large";
-      readonly message: string;
-      readonly runMs: number;
-    }
+  | Unsendable
   /** The replica's process ended under the call. */
   | { readonly kind: "died"; readonly detail: string }
   | { readonly kind: "timed_out"; readonly afterMs: number }
@@ -46,6 +40,21 @@ export type Refused = {
   readonly code: "queue_full" | "queue_timeout" | "app_not_ready" | "draining" | "interrupted";
   readonly message?: string;
   readonly retryAfterSeconds?: number;
+};
+
+/** The result cannot be sent: not JSON, too large, or under a status that is none. */
+export type Unsendable = {
+  readonly kind: "unsendable";
+  readonly code: "result_not_json" | "result_too_large" | "app_error";
+  readonly message: string;
+  readonly runMs: number;
+};
+
+export type Misfits = {
+  readonly kind: "misfit";
+  readonly details: readonly Misfit[];
+  /** How many there are beyond those. */
+  readonly more: number;
 };
 
 /** One argument that does not fit, for the `details` of a 422. */

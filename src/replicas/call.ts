@@ -1,4 +1,5 @@
 import type { Outcome } from "../model/outcome.ts";
+import type { CallPhase } from "./wire-order.ts";
 
 /** One yield of a generator: text as it is, or any other value as JSON. */
 export type Chunk = {
@@ -44,6 +45,10 @@ export class Call {
   /** The id on its replica's wire; 0 while waiting. */
   wireId = 0;
   holder: CallHolder | null = null;
+  /** How far it has come on that wire. */
+  phase: CallPhase = "handed";
+  /** How many more bytes of chunks it may send; while any are left, a chunk of any size. */
+  creditBytes = 0;
   hasEnded = false;
   isCancelled = false;
   /** Monotonic milliseconds. */

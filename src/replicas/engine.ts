@@ -4,6 +4,8 @@ import type { LogLine } from "./log-lines.ts";
 /** What a version's processes need to know, whichever engine runs them. */
 export type LaunchSpec = {
   readonly versionId: string;
+  /** The project. */
+  readonly owner: string;
   readonly bundleDir: string;
   /** The interpreter; null for the engine's own. */
   readonly python: string | null;
@@ -23,6 +25,8 @@ export type Exit = {
   readonly detail: string;
   /** Set when the app's import failed. */
   readonly initFailure: InitFailure | null;
+  /** How it broke the protocol, if that is why it was ended; for people, in our own words. */
+  readonly fault?: string;
 };
 
 export type InitFailure = {
@@ -49,8 +53,18 @@ export type Launcher = {
   close(): Promise<void>;
 };
 
+/** What a launcher tells of what it starts, beside what its replicas tell themselves. */
+export type LauncherEvents = {
+  /** A line of a process that is no replica, or not yet. */
+  onLog(line: LogLine): void;
+  /** A process that is no replica broke the protocol and is being ended. */
+  onFault(fault: string): void;
+  /** An error of our own met while a process was listened to. */
+  onError(error: unknown): void;
+};
+
 /** Where replicas run. An engine only starts things and stops them: calls travel by the wire. */
 export type Engine = {
   readonly name: string;
-  launcher(spec: LaunchSpec, home: Home, onLog: (line: LogLine) => void): Launcher;
+  launcher(spec: LaunchSpec, home: Home, events: LauncherEvents): Launcher;
 };

@@ -11,8 +11,10 @@ import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
 import { ReadyClock } from "./ready-clock.ts";
 import { Replica } from "./replica.ts";
+import type { ReplicaEvents } from "./replica.ts";
 import { desiredReplicas } from "./scale.ts";
 import type { Load } from "./scale.ts";
+import type { PayloadLimits } from "./wire-limits.ts";
 
 /** What the owner of a fleet learns, and what the fleet asks of it. */
 export type FleetEvents = {
@@ -26,6 +28,7 @@ export type FleetEvents = {
   onInitFailure(failure: InitFailure): void;
   onReplicaGone(replicaId: string, exit: Exit): void;
   onLog(replica: Replica, line: LogLine): void;
+  onError(error: unknown): void;
 };
 
 export type FleetParts = {
@@ -34,6 +37,8 @@ export type FleetParts = {
   readonly clock: Clock;
   readonly events: FleetEvents;
   readonly counts: FleetCounts;
+  /** Whose it is. */
+  readonly owner: string;
 };
 
 /** The replicas of one version: starts as many as the load asks for, stops those idle for the cooldown. */
@@ -45,6 +50,8 @@ export class Fleet {
   ready: readonly Replica[] = [];
   #scaling: ScalingConfig;
   readonly #initSeconds: number;
+  readonly #limits: PayloadLimits;
+  readonly #owner: string;
   readonly #launcher: Launcher;
   readonly #home: Home;
   readonly #events: FleetEvents;
@@ -56,8 +63,10 @@ export class Fleet {
   #isStopping = false;
   readonly #emptied = Promise.withResolvers<void>();
 
-  constructor(config: AppConfig, { launcher, home, clock, events, counts }: FleetParts) {
+  constructor(config: AppConfig, { launcher, home, clock, events, counts, owner }: FleetParts) {
     this.#scaling = config.scaling;
+    this.#limits = config.limits;
+    this.#owner = owner;
     this.#initSeconds = config.deployment.deploymentInitializationTimeoutSeconds;
     this.#launcher = launcher;
     this.#home = home;
@@ -139,7 +148,7 @@ export class Fleet {
     this.#counts.starts += 1;
     const id = `r-${randomName(12)}`;
     const startedAt = this.#clock.monotonic();
-    const replica: Replica = new Replica(id, this.#clock, {
+    const events: ReplicaEvents = {
       onReady: (functions) => this.#onReady(replica, functions),
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
@@ -149,7 +158,10 @@ export class Fleet {
         this.#onGone(replica, startedAt, exit, lost);
       },
       onLog: (line) => this.#events.onLog(replica, line),
-    });
+      onError: (error) => this.#events.onError(error),
+    };
+    const parts = { clock: this.#clock, events, limits: this.#limits, owner: this.#owner };
+    const replica: Replica = new Replica(id, parts);
     const ticket = this.#home.expect((kind, socket) => replica.attach(kind, socket));
     this.replicas.add(replica);
     replica.follow(this.#launcher.start(id, ticket), this.#initSeconds);

@@ -28,9 +28,6 @@ const RUN_ID_BYTES = 36;
 /** Bytes of CHUNK frames a stream may send before it is granted more; the same on both sides. */
 export const INITIAL_CREDIT_BYTES = 65_536;
 
-/** Larger than any frame a well-behaved replica sends: `max_result` is bounded far below. */
-const MAX_PAYLOAD_BYTES = 1024 * 1024 * 1024;
-
 /** A frame without a payload, or with a count. */
 export function packFrame(type: number, callId: number, count?: number): Buffer {
   const frame = Buffer.allocUnsafe(HEAD_BYTES + (count === undefined ? 0 : 4));
@@ -92,52 +89,4 @@ function writeHead(call: PackedCall, frames: Buffer, at: number): number {
   frames.write(runId, at + 10, RUN_ID_BYTES, "latin1");
   writeAscii(functionName, frames, at + 10 + RUN_ID_BYTES);
   return end;
-}
-
-/** Thrown when the other side does not speak the protocol. */
-export class BadFrame extends Error {}
-
-/** Cuts what arrives into frames; a payload is a view into the received bytes, not a copy. */
-export class FrameReader {
-  #parts: Buffer[] = [];
-  #partsBytes = 0;
-  /** How many bytes make the next whole frame, as far as is known. */
-  #neededBytes = HEAD_BYTES;
-  readonly #onFrame: (type: number, callId: number, payload: Buffer) => void;
-
-  constructor(onFrame: (type: number, callId: number, payload: Buffer) => void) {
-    this.#onFrame = onFrame;
-  }
-
-  push(data: Buffer): void {
-    let buffer = data;
-    if (this.#partsBytes > 0) {
-      this.#parts.push(data);
-      this.#partsBytes += data.length;
-      // A frame of many megabytes arrives in many parts: joined once, not at each part.
-      if (this.#partsBytes < this.#neededBytes) return;
-      buffer = Buffer.concat(this.#parts, this.#partsBytes);
-      this.#parts = [];
-      this.#partsBytes = 0;
-    }
-    let offset = 0;
-    this.#neededBytes = HEAD_BYTES;
-    while (buffer.length - offset >= HEAD_BYTES) {
-      const length = buffer.readUInt32LE(offset);
-      if (length > MAX_PAYLOAD_BYTES) throw new BadFrame(`a frame of ${length} bytes`);
-      const end = offset + HEAD_BYTES + length;
-      if (buffer.length < end) {
-        this.#neededBytes = HEAD_BYTES + length;
-        break;
-      }
-      const start = offset + HEAD_BYTES;
-      offset = end;
-      this.#onFrame(buffer[start - 1] ?? 0, buffer.readUInt32LE(start - 5), buffer.subarray(start, end));
-    }
-    if (offset < buffer.length) {
-      const rest = offset === 0 ? buffer : buffer.subarray(offset);
-      this.#parts.push(rest);
-      this.#partsBytes = rest.length;
-    }
-  }
 }

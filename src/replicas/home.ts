@@ -2,6 +2,9 @@ import { chmod, mkdir, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { Server, Socket } from "node:net";
 import path from "node:path";
+import { systemClock } from "../kit/clock.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
+import { GrowingBytes } from "../kit/growing-bytes.ts";
 import { randomTicket } from "../kit/ids.ts";
 
 export const CONNECTION_KINDS = ["wire", "control", "stdout", "stderr", "template"] as const;
@@ -12,34 +15,48 @@ export type Receive = (kind: ConnectionKind, socket: Socket) => void;
 
 const PREFACE = /^millrace 1 (wire|control|stdout|stderr|template) ([0-9a-f]{32})$/;
 const PREFACE_BYTES = 128;
+/** From the connection to the end of its first line, however that comes. */
 const PREFACE_TIMEOUT_MS = 10_000;
+/** Connections that have not shown a ticket. A harness shows it with its first breath: who waits longest has none. */
+const MAX_STRANGERS = 256;
 
 /** Where replicas call home: one socket for all of them, a one-time ticket for each connection. */
 export class Home {
   readonly address: string;
   readonly #server: Server;
+  readonly #clock: Clock;
   readonly #tickets = new Map<string, { receive: Receive; used: Set<ConnectionKind> }>();
   readonly #sockets = new Set<Socket>();
+  /** Those that have not shown a ticket, the oldest first. */
+  readonly #strangers = new Map<Socket, Timer>();
 
-  private constructor(address: string, server: Server) {
+  private constructor(address: string, server: Server, clock: Clock) {
     this.address = address;
     this.#server = server;
+    this.#clock = clock;
     server.on("connection", (socket) => this.#greet(socket));
   }
 
   /** Listens on a unix socket in `runtimeDir`, which only the service's own user can enter. */
-  static async open(runtimeDir: string): Promise<Home> {
+  static async open(runtimeDir: string, clock: Clock = systemClock): Promise<Home> {
     await mkdir(runtimeDir, { recursive: true, mode: 0o700 });
     await chmod(runtimeDir, 0o700);
     const address = path.join(runtimeDir, "home.sock");
     await rm(address, { force: true });
     const server = createServer();
-    const home = new Home(address, server);
+    const home = new Home(address, server, clock);
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
       server.listen(address, 4096, resolve);
     });
+    // One that could not be accepted, for want of descriptors: whoever called home sees it.
+    server.on("error", () => {});
     return home;
+  }
+
+  /** Connections that have not shown a ticket yet. */
+  get strangerCount(): number {
+    return this.#strangers.size;
   }
 
   /** A ticket for one process; each kind of connection may show it once, until `forget`. */
@@ -61,24 +78,48 @@ export class Home {
 
   #greet(socket: Socket): void {
     this.#sockets.add(socket);
-    socket.on("close", () => this.#sockets.delete(socket));
+    socket.on("close", () => {
+      this.#sockets.delete(socket);
+      this.#recognise(socket);
+    });
     socket.on("error", () => socket.destroy());
-    socket.setTimeout(PREFACE_TIMEOUT_MS, () => socket.destroy());
-    let seen = Buffer.alloc(0);
+    this.#host(socket);
+    const seen = new GrowingBytes();
     const onData = (data: Buffer): void => {
-      seen = Buffer.concat([seen, data]);
-      const end = seen.indexOf(0x0a);
-      if (end === -1) {
-        if (seen.length > PREFACE_BYTES) socket.destroy();
+      const end = data.indexOf(0x0a);
+      const lineEnd = end === -1 ? data.length : end;
+      if (seen.length + lineEnd > PREFACE_BYTES) {
+        socket.destroy();
         return;
       }
+      seen.add(data, 0, lineEnd, PREFACE_BYTES);
+      if (end === -1) return;
       socket.off("data", onData);
       socket.pause();
-      socket.setTimeout(0);
-      if (end + 1 < seen.length) socket.unshift(seen.subarray(end + 1));
-      this.#admit(socket, seen.toString("latin1", 0, Math.min(end, PREFACE_BYTES)));
+      this.#recognise(socket);
+      if (end + 1 < data.length) socket.unshift(data.subarray(end + 1));
+      this.#admit(socket, seen.take().toString("latin1"));
     };
     socket.on("data", onData);
+  }
+
+  /** Another stranger; too many of them cost the oldest its place. */
+  #host(socket: Socket): void {
+    const [oldest] = this.#strangers.size >= MAX_STRANGERS ? this.#strangers.keys() : [];
+    if (oldest) {
+      this.#recognise(oldest);
+      oldest.destroy();
+    }
+    this.#strangers.set(
+      socket,
+      this.#clock.after(PREFACE_TIMEOUT_MS, () => socket.destroy()),
+    );
+  }
+
+  /** It is a stranger no longer. */
+  #recognise(socket: Socket): void {
+    this.#strangers.get(socket)?.cancel();
+    this.#strangers.delete(socket);
   }
 
   #admit(socket: Socket, preface: string): void {

@@ -1,28 +1,45 @@
 import { z } from "zod";
+import { JsonScan } from "../kit/json/scan.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome, Returned } from "../model/outcome.ts";
 import type { InitFailure } from "./engine.ts";
+import { BadFrame } from "./frame-reader.ts";
+import { WIRE_LIMITS, cutMessage, cutTraceback } from "./wire-limits.ts";
+
+const { functions: MAX_FUNCTIONS, parameters: MAX_PARAMETERS, noteChars, nameChars, runMs } = WIRE_LIMITS;
+/** What Linux gives at most. */
+const MAX_PID = 2 ** 22;
+const MAX_EXIT_CODE = 255;
+const VERSION_CHARS = 32;
+const REASON_CHARS = 1_000;
+
+const pid = z.int().min(1).max(MAX_PID);
+const name = z.string().min(1).max(nameChars);
+const note = z.string().max(noteChars).nullable();
+const milliseconds = z.number().min(0).max(runMs);
+const message = z.string().transform(cutMessage);
+const traceback = z.string().transform(cutTraceback);
 
 /** Made of the app's own code: whatever is wrong with one, it says nothing. */
 const jsonSchema = z.record(z.string(), z.unknown()).catch({});
 
 const functionSignature = z
   .object({
-    name: z.string(),
+    name,
     parameters: z.array(
       z.object({
-        name: z.string(),
+        name,
         kind: z.enum(["named", "rest"]),
         required: z.boolean(),
-        annotation: z.string().nullable(),
-        default: z.string().nullable(),
+        annotation: note,
+        default: note,
         schema: jsonSchema,
       }),
     ),
     is_async: z.boolean(),
     is_generator: z.boolean(),
     wants_run_id: z.boolean(),
-    doc: z.string().nullable(),
+    doc: note,
     streams: z.boolean().optional(),
     returns: jsonSchema,
   })
@@ -37,27 +54,35 @@ const functionSignature = z
     returns: f.returns,
   }));
 
-const hello = z.object({ pid: z.number(), python: z.string(), functions: z.array(functionSignature) });
-const initFailure = z.object({ message: z.string(), traceback: z.string() });
+const functions = z
+  .array(functionSignature)
+  .max(MAX_FUNCTIONS)
+  .refine((all) => all.reduce((sum, { parameters }) => sum + parameters.length, 0) <= MAX_PARAMETERS);
+
+const hello = z.object({ pid, python: z.string().max(VERSION_CHARS), functions });
+const initFailure = z.object({ message, traceback });
 
 const failure = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("raised"),
     code: z.enum(["app_error", "out_of_memory"]),
-    message: z.string(),
-    traceback: z.string(),
-    run_ms: z.number(),
+    message,
+    traceback,
+    run_ms: milliseconds,
   }),
   z.object({
     kind: z.literal("misfit"),
-    details: z.array(z.object({ field: z.string(), problem: z.enum(["missing", "unknown"]) })),
+    details: z
+      .array(z.object({ field: z.string().max(nameChars), problem: z.enum(["missing", "unknown"]) }))
+      .max(WIRE_LIMITS.misfits),
+    more: z.int().min(0).optional(),
   }),
   z.object({ kind: z.literal("no_function") }),
   z.object({
     kind: z.literal("unsendable"),
     code: z.enum(["result_not_json", "result_too_large"]),
-    message: z.string(),
-    run_ms: z.number(),
+    message,
+    run_ms: milliseconds,
   }),
 ]);
 
@@ -65,49 +90,63 @@ const failure = z.discriminatedUnion("kind", [
 const templateMessage = z.union([
   z.object({
     ready: z.object({
-      pid: z.number(),
+      pid,
       forks: z.boolean(),
-      reason: z.string().nullable(),
-      functions: z.array(functionSignature),
+      reason: z.string().max(REASON_CHARS).nullable(),
+      functions,
     }),
   }),
   z.object({ failed: initFailure }),
-  z.object({ exited: z.object({ id: z.string(), code: z.number() }) }),
+  z.object({
+    exited: z.object({ id: z.string().max(nameChars), code: z.int().min(0).max(MAX_EXIT_CODE) }),
+  }),
 ]);
 export type TemplateMessage = z.output<typeof templateMessage>;
 
-export function parseHello(payload: Buffer): { pid: number; functions: readonly FunctionSignature[] } {
-  return hello.parse(JSON.parse(payload.toString()));
+/** HELLO. */
+export function parseHello(payload: Buffer): z.output<typeof hello> {
+  return parse("HELLO", hello, payload);
 }
 
+/** INIT_FAILED. */
 export function parseInitFailure(payload: Buffer): InitFailure {
-  return initFailure.parse(JSON.parse(payload.toString()));
+  return parse("INIT_FAILED", initFailure, payload);
 }
 
-export function parseTemplateMessage(line: string): TemplateMessage {
-  return templateMessage.parse(JSON.parse(line));
+/** A line of a template. */
+export function parseTemplateMessage(line: Buffer): TemplateMessage {
+  return parse("a line", templateMessage, line);
 }
 
-/** RESULT: the result's own bytes are not looked at. */
-export function parseResult(payload: Buffer): Returned {
-  return {
-    kind: "returned",
-    runMs: payload.readDoubleLE(0),
-    status: payload.readUInt16LE(8) || 200,
-    json: payload.subarray(10),
-  };
+/** RESULT: its bytes are not looked at; null when its status is none. */
+export function parseResult(payload: Buffer): Returned | null {
+  const status = payload.readUInt16LE(8) || 200;
+  if (status < 200 || status > 599) return null;
+  return { kind: "returned", runMs: parseMs(payload), status, json: payload.subarray(10) };
+}
+
+/** The milliseconds that a RESULT begins with, and an END is. */
+export function parseMs(payload: Buffer): number {
+  const ms = payload.readDoubleLE(0);
+  // Written so that what is no number does not pass.
+  if (!(ms >= 0 && ms <= runMs)) throw new BadFrame(`a run of ${ms} ms`);
+  return ms;
 }
 
 /** FAILED: what went wrong, as a value. */
 export function parseFailure(payload: Buffer): Outcome {
-  const fields = failure.parse(JSON.parse(payload.toString()));
+  const fields = parse("FAILED", failure, payload);
   switch (fields.kind) {
-    case "raised": {
-      const { code, message, traceback, run_ms: runMs } = fields;
-      return { kind: "raised", code, message, traceback, runMs };
-    }
+    case "raised":
+      return {
+        kind: "raised",
+        code: fields.code,
+        message: fields.message,
+        traceback: fields.traceback,
+        runMs: fields.run_ms,
+      };
     case "misfit":
-      return { kind: "misfit", details: fields.details };
+      return { kind: "misfit", details: fields.details, more: fields.more ?? 0 };
     case "no_function":
       return { kind: "no_function" };
     case "unsendable":
@@ -115,4 +154,19 @@ export function parseFailure(payload: Buffer): Outcome {
     default:
       return fields satisfies never;
   }
+}
+
+/** Reads JSON of a shape. Its depth is bounded: what is kept of it is written as JSON again, by a recursion. */
+function parse<Schema extends z.ZodType>(what: string, schema: Schema, payload: Buffer): z.output<Schema> {
+  const scan = new JsonScan(WIRE_LIMITS.depth);
+  if (!scan.push(payload) || !scan.isWhole) throw new BadFrame(`${what} that is no JSON`);
+  const parsed = schema.safeParse(JSON.parse(payload.toString()));
+  if (parsed.success) return parsed.data;
+  throw new BadFrame(`${what} that cannot be read: ${describe(parsed.error)}`);
+}
+
+/** Where the first fault is: names of the protocol's own and numbers, never a piece of what was sent. */
+function describe({ issues }: z.ZodError): string {
+  const [issue] = issues;
+  return issue ? `${issue.code} at "${issue.path.join(".")}"` : "";
 }

@@ -13,6 +13,8 @@ export type PoolParts = {
   readonly events: PoolEvents;
   /** What earlier versions of the app have counted, to go on from. */
   readonly counts?: FleetCounts;
+  /** Whose app it is: what is read of all apps of one owner has one turn among those of others. */
+  readonly owner?: string;
 };
 
 /** A line some replica of the pool printed. */
@@ -24,4 +26,6 @@ export type PoolEvents = {
   /** The first replica has said what `main.py` offers. */
   onFunctions(functions: readonly FunctionSignature[]): void;
   onReplicaGone(replicaId: string, exit: Exit): void;
+  /** An error of our own, met while a replica was listened to; that replica is being ended. */
+  onError(error: unknown): void;
 };

@@ -57,7 +57,8 @@ export class Pool {
   /** The replicas are ending: a call that comes back finds no other. */
   #isClosing = false;
 
-  constructor(config: AppConfig, { launcher, home, clock, events, counts = newFleetCounts() }: PoolParts) {
+  constructor(config: AppConfig, parts: PoolParts) {
+    const { launcher, home, clock, events, counts = newFleetCounts(), owner = "" } = parts;
     this.#clock = clock;
     this.#watch = new Watch(clock, () => this.#look());
     this.counts = counts;
@@ -73,8 +74,9 @@ export class Pool {
       onInitFailure: (failure) => this.#refuseWaiting(failure),
       onReplicaGone: (replicaId, exit) => events.onReplicaGone(replicaId, exit),
       onLog: (replica, line) => this.#onLog(replica, line),
+      onError: (error) => events.onError(error),
     };
-    this.#fleet = new Fleet(config, { launcher, home, clock, counts, events: fleetEvents });
+    this.#fleet = new Fleet(config, { launcher, home, clock, counts, owner, events: fleetEvents });
     this.#fleet.scale();
   }
 

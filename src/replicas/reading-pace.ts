@@ -11,8 +11,11 @@ export class ReadingPace {
   #usedMs = 0;
   /** The next window is on its way. */
   #isTicking = false;
-  /** Readers that go on when there is time again, the one that waits longest first. */
-  #waiting: (() => void)[] = [];
+  /**
+   * Readers that go on when there is time again, by whom they read for. Each of those has a turn before one has a
+   * second: who has many processes is not read more often than who has one.
+   */
+  readonly #waiting = new Map<string, (() => void)[]>();
 
   /** Whether no time is left, when a reader has just used so much more. */
   isSpent(moreMs = 0): boolean {
@@ -28,22 +31,34 @@ export class ReadingPace {
   }
 
   /** Calls `goOn` when there is time again; only a reader that has spent some waits. */
-  wait(goOn: () => void): void {
-    this.#waiting.push(goOn);
+  wait(goOn: () => void, owner = ""): void {
+    const readers = this.#waiting.get(owner);
+    if (readers) readers.push(goOn);
+    else this.#waiting.set(owner, [goOn]);
   }
 
   #begin(): void {
     this.#isTicking = false;
     this.#usedMs = 0;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const [i, goOn] of waiting.entries()) {
-      if (this.isSpent()) {
-        this.#waiting.unshift(...waiting.slice(i));
-        return;
-      }
-      goOn();
-    }
+    // Those who come to wait meanwhile come after all that wait now.
+    for (let left = this.#count(); left > 0 && !this.isSpent(); left--) this.#next()?.();
+  }
+
+  #count(): number {
+    let count = 0;
+    for (const readers of this.#waiting.values()) count += readers.length;
+    return count;
+  }
+
+  /** The reader whose turn it is: of the owner who waits longest, the one that waits longest. */
+  #next(): (() => void) | undefined {
+    const [first] = this.#waiting;
+    if (!first) return undefined;
+    const [owner, readers] = first;
+    const reader = readers.shift();
+    this.#waiting.delete(owner);
+    if (readers.length > 0) this.#waiting.set(owner, readers);
+    return reader;
   }
 }
 

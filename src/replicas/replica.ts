@@ -6,12 +6,15 @@ import type { Outcome } from "../model/outcome.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started } from "./engine.ts";
 import { CallTable } from "./call-table.ts";
-import { BadFrame, FRAME, FrameReader, HEAD_BYTES, packCalls, packFrame } from "./frames.ts";
+import { Control } from "./control.ts";
+import { BadFrame } from "./frame-reader.ts";
+import { packCalls } from "./frames.ts";
 import type { PackedCall } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
-import { readLogLines } from "./log-lines.ts";
+import { LAST_LINES_MS, readLogLines } from "./log-lines.ts";
 import type { LogLine } from "./log-lines.ts";
-import { parseFailure, parseHello, parseInitFailure, parseResult } from "./messages.ts";
+import { WireInbox } from "./wire-inbox.ts";
+import type { PayloadLimits } from "./wire-limits.ts";
 
 /** What a replica's owner learns from it. */
 export type ReplicaEvents = {
@@ -25,6 +28,17 @@ export type ReplicaEvents = {
   /** The process is gone; `lost` are the calls it held, oldest first. */
   onGone(exit: Exit, lost: readonly Call[]): void;
   onLog(line: LogLine): void;
+  /** An error of our own met while it was listened to; it is being ended. */
+  onError(error: unknown): void;
+};
+
+/** What a replica is made of. */
+export type ReplicaParts = {
+  readonly clock: Clock;
+  readonly events: ReplicaEvents;
+  readonly limits: PayloadLimits;
+  /** Whose it is: what is read of all that is one owner's has one turn among those of others. */
+  readonly owner?: string;
 };
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
@@ -52,22 +66,43 @@ export class Replica implements CallHolder {
   headSince = 0;
   readonly #clock: Clock;
   readonly #events: ReplicaEvents;
+  readonly #owner: string;
+  readonly #inbox: WireInbox;
   #started: Started | null = null;
   #wire: Socket | null = null;
-  #control: Socket | null = null;
+  #control: Control | null = null;
+  readonly #logs: Socket[] = [];
   #hello: readonly FunctionSignature[] | null = null;
   #initFailure: InitFailure | null = null;
   #nextWireId = 1;
   /** Handed over in this tick. Not the calls themselves: one may be withdrawn, and get another id, before it leaves. */
   #outgoing: PackedCall[] = [];
   #deadline: Timer | null = null;
+  /** How it broke the protocol: from then on it is not listened to. */
+  #fault: string | null = null;
   readonly #wireClosed = Promise.withResolvers<void>();
 
-  constructor(id: string, clock: Clock, events: ReplicaEvents) {
+  constructor(id: string, { clock, events, limits, owner = "" }: ReplicaParts) {
     this.id = id;
     this.startedAt = clock.now();
     this.#clock = clock;
     this.#events = events;
+    this.#owner = owner;
+    this.#inbox = new WireInbox(this.calls, limits, {
+      onHello: ({ pid, functions }) => {
+        this.pid = pid;
+        this.#hello = functions;
+        this.#becomeReady();
+      },
+      onInitFailure: (failure) => (this.#initFailure = failure),
+      // The reader of a call that was cancelled has gone.
+      onStream: (call) => call.hasEnded || call.reader.onStream?.(),
+      onChunk: (call, chunk) => call.hasEnded || call.reader.onChunk?.(chunk),
+      onOutcome: (call, outcome) => {
+        this.#release(call);
+        events.onOutcome(call, outcome);
+      },
+    });
   }
 
   /**
@@ -81,31 +116,19 @@ export class Replica implements CallHolder {
       this.#initFailure = { message, traceback: message, isTimeout: true };
       this.kill();
     });
-    void this.#outlive(started);
+    this.#outlive(started).catch((error: unknown) => this.#events.onError(error));
   }
 
   /** Takes a connection that showed this replica's ticket. */
   attach(kind: ConnectionKind, socket: Socket): void {
-    switch (kind) {
-      case "wire":
-        this.#wire = socket;
-        socket.once("close", () => this.#wireClosed.resolve());
-        this.#read(socket, (type, callId, payload) => this.#onWire(type, callId, payload));
-        break;
-      case "control":
-        this.#control = socket;
-        this.#read(socket, (type, callId) => this.#onControl(type, callId));
-        this.#becomeReady();
-        break;
-      case "stdout":
-      case "stderr":
-        readLogLines(socket, kind, (line) => this.#events.onLog(line));
-        break;
-      case "template":
-        socket.destroy();
-        break;
-      default:
-        kind satisfies never;
+    if (this.#fault !== null || this.state === "gone") {
+      socket.destroy();
+      return;
+    }
+    try {
+      this.#attach(kind, socket);
+    } catch (error) {
+      this.#accuse(error);
     }
   }
 
@@ -114,6 +137,7 @@ export class Replica implements CallHolder {
     const wire = this.#wire;
     if (!wire) return;
     call.wireId = this.#nextWireId++;
+    call.phase = "handed";
     call.holder = this;
     call.handedAt = now;
     if (this.calls.size === 0) this.headSince = now;
@@ -130,16 +154,16 @@ export class Replica implements CallHolder {
 
   /** Asks for a call back; `onWithdrawn` follows if it had not begun. */
   withdraw(call: Call): void {
-    this.#control?.write(packFrame(FRAME.WITHDRAW, call.wireId));
+    this.#tell((control) => control.withdraw(call));
   }
 
   /** Stops a call's code; its outcome follows when the code has really stopped. */
   cancel(call: Call): void {
-    this.#control?.write(packFrame(FRAME.CANCEL, call.wireId));
+    this.#tell((control) => control.cancel(call));
   }
 
   grant(call: Call, bytes: number): void {
-    if (this.calls.has(call.wireId)) this.#control?.write(packFrame(FRAME.CREDIT, call.wireId, bytes));
+    if (this.calls.get(call.wireId) === call) this.#tell((control) => control.grant(call, bytes));
   }
 
   /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
@@ -151,7 +175,7 @@ export class Replica implements CallHolder {
     }
     this.state = "draining";
     this.#setDeadline(withinSeconds, () => this.kill());
-    this.#control?.write(packFrame(FRAME.STOP, 0));
+    this.#tell((control) => control.stop());
     if (!this.#wire) return;
     // Behind the calls of this tick: the replica reads them all before it reads the end.
     this.#flush(this.#wire);
@@ -163,6 +187,38 @@ export class Replica implements CallHolder {
     if (this.state !== "gone") this.#started?.kill();
   }
 
+  #attach(kind: ConnectionKind, socket: Socket): void {
+    switch (kind) {
+      case "wire":
+        this.#wire = socket;
+        socket.once("close", () => this.#wireClosed.resolve());
+        this.#listen(socket, (data) => this.#inbox.push(data));
+        break;
+      case "control": {
+        const control = new Control(socket, this.calls, (call) => {
+          this.#release(call);
+          this.#events.onWithdrawn(call);
+        });
+        this.#control = control;
+        this.#listen(socket, (data) => control.push(data));
+        this.#becomeReady();
+        break;
+      }
+      case "stdout":
+      case "stderr":
+        this.#logs.push(socket);
+        readLogLines(socket, kind, (line) => this.#events.onLog(line), { owner: this.#owner }).catch(
+          (error: unknown) => this.#accuse(error),
+        );
+        break;
+      case "template":
+        socket.destroy();
+        break;
+      default:
+        kind satisfies never;
+    }
+  }
+
   /** One buffer, one write: a stream's own corking costs more a frame than the copy. */
   #flush(wire: Socket): void {
     const calls = this.#outgoing;
@@ -171,74 +227,49 @@ export class Replica implements CallHolder {
     for (const part of packCalls(calls)) wire.write(part);
   }
 
-  #read(socket: Socket, onFrame: (type: number, callId: number, payload: Buffer) => void): void {
-    const reader = new FrameReader(onFrame);
+  /** Reads a connection to its end; whatever goes wrong there ends this replica, and reaches nobody else. */
+  #listen(socket: Socket, read: (data: Buffer) => void): void {
     socket.on("data", (data: Buffer) => {
+      if (this.#fault !== null) return;
       try {
-        reader.push(data);
-      } catch {
-        // A replica that does not speak the protocol cannot be trusted with another call.
-        this.kill();
-        socket.destroy();
+        read(data);
+      } catch (error) {
+        this.#accuse(error);
       }
     });
-    socket.on("close", () => void this.#lose());
+    socket.on("close", () => {
+      this.#lose().catch((error: unknown) => this.#events.onError(error));
+    });
     socket.resume();
   }
 
-  #onWire(type: number, callId: number, payload: Buffer): void {
-    if (type === FRAME.HELLO) {
-      const hello = parseHello(payload);
-      this.pid = hello.pid;
-      this.#hello = hello.functions;
-      this.#becomeReady();
-      return;
-    }
-    if (type === FRAME.INIT_FAILED) {
-      this.#initFailure = parseInitFailure(payload);
-      return;
-    }
-    const call = this.calls.get(callId);
-    // A call leaves `calls` with its last frame: one more is forged, or meant for somebody else.
-    if (!call) throw new BadFrame(`a frame of type ${type} for no call`);
-    switch (type) {
-      case FRAME.RESULT:
-        this.#finish(call, parseResult(payload));
-        break;
-      case FRAME.FAILED:
-        this.#finish(call, parseFailure(payload));
-        break;
-      case FRAME.CANCELLED:
-        this.#finish(call, { kind: "cancelled" });
-        break;
-      case FRAME.END:
-        this.#finish(call, { kind: "streamed", runMs: payload.readDoubleLE(0) });
-        break;
-      case FRAME.STREAM:
-        if (!call.hasEnded) call.reader.onStream?.();
-        break;
-      case FRAME.CHUNK:
-        if (!call.hasEnded) {
-          const wireBytes = HEAD_BYTES + payload.length;
-          call.reader.onChunk?.({ isText: payload[0] === 0, bytes: payload.subarray(1), wireBytes });
-        }
-        break;
-      default:
-        throw new BadFrame(`a frame of type ${type}`);
+  #tell(say: (control: Control) => void): void {
+    if (!this.#control || this.#fault !== null) return;
+    try {
+      say(this.#control);
+    } catch (error) {
+      this.#accuse(error);
     }
   }
 
-  #onControl(type: number, callId: number): void {
-    if (type !== FRAME.WITHDRAWN) return;
-    const call = this.calls.get(callId);
-    if (!call) return;
-    this.#release(call);
-    this.#events.onWithdrawn(call);
+  /** A replica that does not speak the protocol cannot be trusted with another call. */
+  #accuse(error: unknown): void {
+    if (this.#fault !== null || this.state === "gone") return;
+    this.#fault = error instanceof BadFrame ? error.message : "the service met an error of its own";
+    if (!(error instanceof BadFrame)) this.#events.onError(error);
+    this.kill();
+    this.#wire?.destroy();
+    this.#control?.destroy();
+    // It may have no connection whose end would be noticed.
+    void this.#leaveSoon();
   }
 
-  #finish(call: Call, outcome: Outcome): void {
-    this.#release(call);
-    this.#events.onOutcome(call, outcome);
+  async #leaveSoon(): Promise<void> {
+    try {
+      await this.#lose();
+    } catch (error) {
+      this.#events.onError(error);
+    }
   }
 
   #release(call: Call): void {
@@ -294,8 +325,12 @@ export class Replica implements CallHolder {
     this.#deadline?.cancel();
     this.#wire?.destroy();
     this.#control?.destroy();
+    this.#clock.after(LAST_LINES_MS, () => this.#logs.forEach((socket) => socket.destroy()));
     const lost = [...this.calls.values()];
     this.calls.clear();
-    this.#events.onGone({ ...exit, initFailure: exit.initFailure ?? this.#initFailure }, lost);
+    const initFailure = exit.initFailure ?? this.#initFailure;
+    const fault = this.#fault;
+    const told = fault === null ? exit : { detail: `it broke the protocol: ${fault}`, fault };
+    this.#events.onGone({ ...told, initFailure }, lost);
   }
 }

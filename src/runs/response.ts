@@ -90,10 +90,11 @@ export function msText(ms: number): string {
   return HUNDREDTHS[hundredths] ?? String(hundredths / 100);
 }
 
-/** What is told of arguments that do not fit. */
-export function respondMisfit(details: readonly Misfit[]): AppError {
-  const message = details.map(({ field, problem }) => `${field} is ${problem}`).join("; ");
-  return new AppError("invalid_arguments", { message, details });
+/** What is told of arguments that do not fit; `more` of them are only counted. */
+export function respondMisfit(details: readonly Misfit[], more: number): AppError {
+  const parts = details.map(({ field, problem }) => `${field} is ${problem}`);
+  if (more > 0) parts.push(`and ${more} more`);
+  return new AppError("invalid_arguments", { message: parts.join("; "), details });
 }
 
 function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): AppError {
@@ -104,7 +105,7 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): 
     case "unsendable":
       return new AppError(outcome.code, { message: outcome.message, headers: { "x-should-retry": "false" } });
     case "misfit":
-      return respondMisfit(outcome.details);
+      return respondMisfit(outcome.details, outcome.more);
     case "no_function":
       return new AppError("function_not_found");
     case "died":

@@ -1,7 +1,7 @@
 import type { RunState } from "../model/run.ts";
 import type { Session } from "./operation.ts";
-import { RUN_COLUMNS, stateCode } from "./run-columns.ts";
-import type { RunRow } from "./run-columns.ts";
+import { listedText, stateCode } from "./run-columns.ts";
+import type { ListedRow } from "./run-columns.ts";
 
 type Newest = {
   readonly projectId: string;
@@ -18,7 +18,7 @@ type Head = { readonly number: number; readonly id: Uint8Array };
  * The newest runs over all apps of a project, as far as an index or the key finds them. The table is in order within
  * each app only: those apps are read that have the newest runs, and each as far as its runs can be among the newest.
  */
-export async function newestRows(session: Session, query: Newest): Promise<RunRow[]> {
+export async function newestRows(session: Session, query: Newest): Promise<ListedRow[]> {
   const { sql, db } = session;
   const { size } = query;
   const heads = await newestOfEachApp(session, query);
@@ -27,8 +27,7 @@ export async function newestRows(session: Session, query: Newest): Promise<RunRo
   // Whatever is older than that many newest runs of apps is not among the newest.
   const floor = heads.length < size ? Buffer.alloc(16) : heads.at(-1)!.id;
   const isNewer = sql`r.id >= ${floor} and ${isFound(session, query)}`;
-  const columns = sql.join(RUN_COLUMNS.map((name) => sql.ref(`r.${name}`)));
-  const { rows } = await sql<RunRow>`
+  const { rows } = await sql<ListedRow>`
     with heads as materialized (
       select a.number, (
         select r.id from runs as r where r.app_number = a.number and ${isNewer}
@@ -36,7 +35,7 @@ export async function newestRows(session: Session, query: Newest): Promise<RunRo
       ) as last_id
       from apps as a where a.number in (${apps})
     )
-    select ${columns} from heads cross join runs as r
+    select ${listedText(session)} from heads cross join runs as r
     where r.app_number = heads.number and r.id >= coalesce(heads.last_id, ${floor}) and ${isNewer}
     order by r.id desc limit ${size}
   `.execute(db);

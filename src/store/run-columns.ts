@@ -1,8 +1,10 @@
+import type { RawBuilder } from "kysely";
 import { uuidText } from "../kit/ids.ts";
 import { RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
 import type { Run, RunState, WebhookState } from "../model/run.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "./column-batch.ts";
+import type { Session } from "./operation.ts";
 import type { RunsTable } from "./schema.ts";
 
 /** What finds a run. */
@@ -75,6 +77,29 @@ const ALL = { ...SOURCES.numbers, ...SOURCES.texts, ...SOURCES.uuids } satisfies
 /** The columns that make a record. */
 export const RUN_COLUMNS = Object.keys(ALL) as (keyof RunRow)[];
 
+/** A row as lists read it. */
+export type ListedRow = Omit<RunRow, "errorTraceback">;
+
+/** How much of an error's text a list shows. */
+const LISTED_MESSAGE_CHARS = 1_000;
+
+type LongColumn = "errorMessage" | "errorTraceback";
+const SHORT_COLUMNS = RUN_COLUMNS.filter(
+  (name): name is Exclude<keyof RunRow, LongColumn> => name !== "errorMessage" && name !== "errorTraceback",
+);
+
+/** The columns that a list shows: of what may be long a beginning, of what it hides nothing. */
+export function listedColumns({ sql }: Session) {
+  const message = sql<string | null>`substr(error_message, 1, ${sql.lit(LISTED_MESSAGE_CHARS)})`;
+  return [...SHORT_COLUMNS, message.as("errorMessage")] as const;
+}
+
+/** The same of the runs `r`, as text. */
+export function listedText({ sql }: Session): RawBuilder<unknown> {
+  const message = sql`substr(r.error_message, 1, ${sql.lit(LISTED_MESSAGE_CHARS)}) as error_message`;
+  return sql.join([...SHORT_COLUMNS.map((name) => sql.ref(`r.${name}`)), message]);
+}
+
 /** The records as columns, ready to travel to the database's thread. */
 export function packRuns(runs: readonly Run[]): ColumnBatch {
   return packColumns(runs, SOURCES);
@@ -108,7 +133,7 @@ function sourcesOf<Row extends { readonly run: Run }>(sources: ColumnSources<Run
  * The record that a row holds, field by field: a spread took 5 µs where this takes 0.6, and would let what is
  * the store's own affair out.
  */
-export function runFromRow(row: RunRow): Run {
+export function runFromRow(row: ListedRow & { readonly errorTraceback?: string | null }): Run {
   return {
     id: uuidText(row.id),
     appNumber: row.appNumber,
@@ -131,7 +156,7 @@ export function runFromRow(row: RunRow): Run {
     webhookState: nameOf<WebhookState>(WEBHOOK_STATES, row.webhookState),
     errorCode: row.errorCode,
     errorMessage: row.errorMessage,
-    errorTraceback: row.errorTraceback,
+    errorTraceback: row.errorTraceback ?? null,
     queueMs: row.queueMs,
     runMs: row.runMs,
     responseMs: row.responseMs,

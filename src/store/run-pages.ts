@@ -3,8 +3,8 @@ import { firstIdAt, uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Run, RunState } from "../model/run.ts";
 import { newestRows } from "./newest-runs.ts";
 import type { Session } from "./operation.ts";
-import { RUN_COLUMNS, UNFINISHED, runFromRow, stateCode } from "./run-columns.ts";
-import type { RunRow } from "./run-columns.ts";
+import { UNFINISHED, listedColumns, runFromRow, stateCode } from "./run-columns.ts";
+import type { ListedRow } from "./run-columns.ts";
 import type { Schema } from "./schema.ts";
 
 /** Which runs a list is of. */
@@ -26,7 +26,7 @@ export type RunFilter = {
 export type RunPage = { readonly runs: Run[]; readonly next: string | null };
 
 /** A stretch of runs that was looked at: what was wanted of it, and its last id; null where nothing is older. */
-type Stretch = { readonly rows: readonly RunRow[]; readonly last: Uint8Array | null };
+type Stretch = { readonly rows: readonly ListedRow[]; readonly last: Uint8Array | null };
 
 /**
  * How many runs are looked at for what no index finds, stretch by stretch: most pages are full after the first. All
@@ -45,7 +45,11 @@ export async function pageOfApp(
   const from = (place: Uint8Array) => indexed(session, filter, place);
   if (!isLookedThrough(filter)) {
     return await pageOf(filter, [filter.limit + 1], async (place, size) => {
-      const rows = await from(place).select(RUN_COLUMNS).orderBy("id", "desc").limit(size).execute();
+      const rows = await from(place)
+        .select(listedColumns(session))
+        .orderBy("id", "desc")
+        .limit(size)
+        .execute();
       return { rows, last: rows.length < size ? null : rows.at(-1)!.id };
     });
   }
@@ -77,7 +81,7 @@ export async function pageOfProject(
   filter: RunFilter & { readonly projectId: string },
 ): Promise<RunPage> {
   const { syncOnly, state, functionName } = filter;
-  const isWanted = (row: RunRow): boolean =>
+  const isWanted = (row: ListedRow): boolean =>
     (!syncOnly || row.isAsync === 0) &&
     (state === undefined || row.state === stateCode(state)) &&
     (functionName === undefined || row.functionName === functionName);
@@ -95,7 +99,7 @@ async function pageOf(
   sizes: readonly number[],
   look: (place: Uint8Array, size: number, wanted: number) => Promise<Stretch>,
 ): Promise<RunPage> {
-  const rows: RunRow[] = [];
+  const rows: ListedRow[] = [];
   let place: Uint8Array | null = before === undefined ? LAST_ID : uuidBytes(before);
   for (const size of sizes) {
     const stretch: Stretch = await look(place, size, limit + 1 - rows.length);
@@ -144,11 +148,11 @@ function looked<Output>(query: SelectQueryBuilder<Schema, "runs", Output>, filte
   return wanted;
 }
 
-async function rowsOf({ db }: Session, appNumber: number, ids: readonly { id: Uint8Array }[]) {
+async function rowsOf(session: Session, appNumber: number, ids: readonly { id: Uint8Array }[]) {
   if (ids.length === 0) return [];
-  return await db
+  return await session.db
     .selectFrom("runs")
-    .select(RUN_COLUMNS)
+    .select(listedColumns(session))
     .where("appNumber", "=", appNumber)
     .where(
       "id",

@@ -33,12 +33,15 @@ export class TestPool {
   readonly bundleDir: string;
   /** How replicas ended, in order. */
   readonly exits: string[];
+  /** How a template broke the protocol, and errors of our own. */
+  readonly faults: string[];
 
-  constructor(pool: Pool, scaling: ScalingConfig, bundleDir: string, exits: string[]) {
+  constructor(pool: Pool, scaling: ScalingConfig, bundleDir: string, exits: string[], faults: string[]) {
     this.pool = pool;
     this.scaling = scaling;
     this.bundleDir = bundleDir;
     this.exits = exits;
+    this.faults = faults;
   }
 
   /** The replicas that are ready now. */
@@ -127,6 +130,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const home = await Home.open(path.join(directory, "run"));
   const spec = {
     versionId: randomUUID(),
+    owner: "p-test",
     bundleDir,
     python: null,
     environment: {},
@@ -138,11 +142,17 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     templateKeepMs: config.scaling.templateKeepSeconds * 1000,
   };
   const exits: string[] = [];
-  const launcher = processEngine(python.path, clock).launcher(spec, home, () => {});
+  const faults: string[] = [];
+  const launcher = processEngine(python.path, clock).launcher(spec, home, {
+    onLog: () => {},
+    onFault: (fault) => faults.push(fault),
+    onError: (error) => faults.push(String(error)),
+  });
   const events = {
     onLog: () => {},
     onFunctions: () => {},
     onReplicaGone: (_: string, exit: Exit) => exits.push(exit.detail),
+    onError: (error: unknown) => faults.push(String(error)),
   };
   const pool = new Pool(config, { launcher, home, clock, events });
   const close = async (): Promise<void> => {
@@ -152,5 +162,5 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     await assertNothingLeft(directory);
     await rm(directory, { recursive: true, force: true });
   };
-  return { pool: new TestPool(pool, config.scaling, bundleDir, exits), close };
+  return { pool: new TestPool(pool, config.scaling, bundleDir, exits, faults), close };
 }

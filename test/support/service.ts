@@ -41,7 +41,10 @@ export type CallOptions = {
 };
 
 /** What a test may change in the service it starts. */
-export type TestServiceOptions = Pick<ServiceOptions, "arrival" | "webDir" | "clock" | "aroundStore">;
+export type TestServiceOptions = Pick<
+  ServiceOptions,
+  "arrival" | "webDir" | "clock" | "aroundStore" | "engine"
+>;
 
 /** A real service of a test's own: any free ports, a new data directory, silent. */
 export class TestService {
@@ -147,10 +150,12 @@ export async function testService(
   return test;
 }
 
-/** An orderly stop; by a clock that stands still, time passes meanwhile. */
+/** An orderly stop; by a clock that stands still, time passes meanwhile. Every request was answered, or its caller had gone. */
 export async function stopService(service: Service, clock: Clock | undefined): Promise<void> {
   const stopping = service.stop();
   await (clock instanceof HandClock ? clock.passDuring(stopping) : stopping);
+  const count = service.unanswered();
+  if (count > 0) throw new Error(`${count} requests were left without an answer`);
 }
 
 /** What a service and its apps have said, for whoever reads a failure. */

@@ -4,6 +4,8 @@ import { describe, expect, test } from "vitest";
 import { FRAME, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "../../src/replicas/frames.ts";
 import { CONNECTION_KINDS } from "../../src/replicas/home.ts";
 import { parseFailure, parseHello, parseTemplateMessage } from "../../src/replicas/messages.ts";
+import { WIRE_LIMITS } from "../../src/replicas/wire-limits.ts";
+import { CALL_MOVES, WIRE_MOVES } from "../../src/replicas/wire-order.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 
 const read = (file: string): string => readFileSync(join(REPOSITORY, file), "utf8");
@@ -91,6 +93,53 @@ describe("the comparison finds planted differences", () => {
   });
 });
 
+/** A table of moves as the document writes it: `while` and what may come then. */
+function documentedMoves(phase: string): Record<string, string> {
+  const rows = [
+    ...DOCUMENT.matchAll(
+      /^\| (?:wire \| )?(\w+) \| ((?:`[A-Z_]+` → \w+(?:, )?)+|nothing|frames of calls) \|$/gm,
+    ),
+  ];
+  const [, , moves = ""] = rows.find(([, name]) => name === phase) ?? [];
+  return Object.fromEntries(
+    [...moves.matchAll(/`([A-Z_]+)` → (\w+)/g)].map(([, name, next]) => [name, next]),
+  );
+}
+
+test("the order of frames is as documented, and no other", () => {
+  for (const [phase, moves] of [...Object.entries(WIRE_MOVES), ...Object.entries(CALL_MOVES)])
+    expect([phase, documentedMoves(phase)]).toEqual([phase, moves]);
+  expect(Object.keys(documentedMoves("streaming"))).toContain("CHUNK");
+});
+
+test("the limits are as documented, and Python keeps within them", () => {
+  const rows = [...DOCUMENT.matchAll(/^\| .+ \| ([\d,]+)(?: bytes| characters)? \(`(\w+)`\) \|/gm)];
+  const shown = Object.fromEntries(
+    rows.map(([, amount = "", name = ""]) => [name, Number(amount.replaceAll(",", ""))]),
+  );
+  expect(shown).toEqual(WIRE_LIMITS);
+  const source = read("python/millrace_worker/limits.py");
+  const python = Object.fromEntries(
+    [...source.matchAll(/^([A-Z_]+) = ([\d_* ]+)$/gm)].map(([, name = "", product = ""]) => [
+      name,
+      product.split("*").reduce((sum, factor) => sum * Number(factor.trim().replaceAll("_", "")), 1),
+    ]),
+  );
+  expect(python).toMatchObject({
+    HELLO_BYTES: WIRE_LIMITS.helloBytes,
+    FUNCTIONS: WIRE_LIMITS.functions,
+    PARAMETERS: WIRE_LIMITS.parameters,
+    NAME_CHARS: WIRE_LIMITS.nameChars,
+    NOTE_CHARS: WIRE_LIMITS.noteChars,
+    MESSAGE_CHARS: WIRE_LIMITS.messageChars,
+    MISFITS: WIRE_LIMITS.misfits,
+  });
+  // A character takes 12 bytes at most where everything is escaped: two halves of six.
+  const { MESSAGE_CHARS = 0, TRACEBACK_CHARS = 0, MISFITS = 0, MISFIT_CHARS = 0 } = python;
+  expect(12 * (MESSAGE_CHARS + TRACEBACK_CHARS) + 1_000).toBeLessThan(WIRE_LIMITS.failedBytes);
+  expect(MISFITS * (12 * MISFIT_CHARS + 50) + 1_000).toBeLessThan(WIRE_LIMITS.failedBytes);
+});
+
 test("the kinds of connection, the head and the first credit are as documented", () => {
   const kinds = [...DOCUMENT.matchAll(/^\| `(\w+)` \| an? (?:replica|template)/gm)].map(
     ([, kind = ""]) => kind,
@@ -126,9 +175,12 @@ test("the messages of a template are those that are shown, sent and understood",
   const named = (way: string) => rows.filter((row) => row[2] === way).map(([, name = ""]) => name);
   const shown = new Map(examples("template").map((line) => [Object.keys(JSON.parse(line))[0] ?? "", line]));
   expect([...shown.keys()].toSorted()).toEqual([...named("from"), ...named("to")].toSorted());
-  for (const name of named("from")) expect(parseTemplateMessage(shown.get(name) ?? "")).toHaveProperty(name);
+  for (const name of named("from"))
+    expect(parseTemplateMessage(Buffer.from(shown.get(name) ?? ""))).toHaveProperty(name);
   for (const name of named("to"))
-    expect(() => parseTemplateMessage(shown.get(name) ?? "")).toThrow("Invalid");
+    expect(() => parseTemplateMessage(Buffer.from(shown.get(name) ?? ""))).toThrow(
+      "a line that cannot be read",
+    );
   const python = read("python/millrace_worker/template.py");
   const sent = [...python.matchAll(/_say\([^)]*?\{"(\w+)":/g)].map(([, name = ""]) => name);
   const obeyed = [...python.matchAll(/"(\w+)" in message/g)].map(([, name = ""]) => name);

@@ -90,6 +90,8 @@ export async function runKept(
   ]);
   const stop = keeperEnd(child, exited, clock);
   signal.addEventListener("abort", stop, { once: true });
+  // Whoever takes the lines has failed: nothing more is heard of it, so it ends too.
+  read.catch(stop);
   try {
     const end = await exited;
     await within(LATE_OUTPUT_MS, read);

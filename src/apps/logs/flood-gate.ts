@@ -10,6 +10,7 @@ export type FloodLimits = {
 export type Flood<Line> = { readonly first: Line; readonly lineCount: number };
 
 type Flow<Line> = {
+  readonly owner: string;
   /** What may still come, and when that was so. */
   lines: number;
   bytes: number;
@@ -18,8 +19,9 @@ type Flow<Line> = {
   flood: { first: Line; lineCount: number } | null;
 };
 
-/** Sources that are told apart; any more share one allowance until some are quiet. */
+/** Sources that are told apart, an equal share for each owner; the others of an owner share one allowance. */
 const MAX_SOURCES = 50_000;
+const LEAST_SHARE = 100;
 
 /**
  * Lets a source's lines pass until they are too many, then leaves them out until a second's worth may pass
@@ -29,19 +31,21 @@ const MAX_SOURCES = 50_000;
 export class FloodGate<Line> {
   readonly #limits: FloodLimits;
   readonly #flows = new Map<string, Flow<Line>>();
+  /** How many flows each owner has: what one makes up takes no place from another. */
+  readonly #counts = new Map<string, number>();
 
   constructor(limits: FloodLimits) {
     this.#limits = limits;
   }
 
-  /** Whether the line may pass; the flood before it, if this line is the first after one. */
+  /** Whether an owner's line may pass; the flood before it, if this line is the first after one. */
   pass(
-    source: string,
+    { owner, source }: { readonly owner: string; readonly source: string },
     line: Line,
     bytes: number,
     now: number,
   ): { passes: boolean; after: Flood<Line> | null } {
-    const flow = this.#flow(source, now);
+    const flow = this.#flow(owner, source, now);
     const over = flow.flood && this.#isOver(flow) ? flow.flood : null;
     if (over) flow.flood = null;
     if (!flow.flood && flow.lines >= 1 && flow.bytes >= bytes) {
@@ -64,7 +68,7 @@ export class FloodGate<Line> {
         flow.flood = null;
       }
       // One that may print all again is like one that was never seen.
-      if (!flow.flood && this.#isFull(flow)) this.#flows.delete(source);
+      if (!flow.flood && this.#isFull(flow)) this.#forget(source, flow);
     }
     return ended;
   }
@@ -73,12 +77,22 @@ export class FloodGate<Line> {
   end(): Flood<Line>[] {
     const floods = [...this.#flows.values()].flatMap(({ flood }) => flood ?? []);
     this.#flows.clear();
+    this.#counts.clear();
     return floods;
   }
 
-  #flow(source: string, now: number): Flow<Line> {
-    const isNewAndTooMany = this.#flows.size >= MAX_SOURCES && !this.#flows.has(source);
-    const key = isNewAndTooMany ? "" : source;
+  #forget(key: string, { owner }: Flow<Line>): void {
+    this.#flows.delete(key);
+    const left = (this.#counts.get(owner) ?? 0) - 1;
+    if (left > 0) this.#counts.set(owner, left);
+    else this.#counts.delete(owner);
+  }
+
+  #flow(owner: string, source: string, now: number): Flow<Line> {
+    const own = `${owner}/${source}`;
+    const count = this.#counts.get(owner) ?? 0;
+    const share = Math.max(LEAST_SHARE, MAX_SOURCES / Math.max(1, this.#counts.size));
+    const key = count >= share && !this.#flows.has(own) ? `${owner}/` : own;
     const known = this.#flows.get(key);
     if (known) {
       this.#refill(known, now);
@@ -86,12 +100,14 @@ export class FloodGate<Line> {
     }
     const { linesPerSecond, bytesPerSecond, burstSeconds } = this.#limits;
     const flow = {
+      owner,
       lines: linesPerSecond * burstSeconds,
       bytes: bytesPerSecond * burstSeconds,
       at: now,
       flood: null,
     };
     this.#flows.set(key, flow);
+    this.#counts.set(owner, count + 1);
     return flow;
   }
 

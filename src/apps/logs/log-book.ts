@@ -71,12 +71,8 @@ export class LogBook {
     this.#parts = parts;
     this.#lastNs = startNs;
     this.#gates = [
-      gateOf(
-        "a run",
-        (line) => line.runId ?? `${line.appNumber}/${line.replicaId}`,
-        parts.runLimits ?? RUN_LIMITS,
-      ),
-      gateOf("an app", (line) => String(line.appNumber), APP_LIMITS),
+      gateOf("a run", (line) => line.runId ?? line.replicaId, parts.runLimits ?? RUN_LIMITS),
+      gateOf("an app", () => "", APP_LIMITS),
     ];
     this.#buffer = new LineBuffer(logIdAt(startNs, LAST_TAG));
     this.#writer = new LineWriter({ ...parts, buffer: this.#buffer, onStored: () => this.#tellMissing() });
@@ -95,7 +91,8 @@ export class LogBook {
   add(line: AppLogLine): void {
     const now = this.#parts.clock.monotonic();
     for (const gate of this.#gates) {
-      const { passes, after } = gate.floods.pass(gate.sourceOf(line), line, line.text.length, now);
+      const from = { owner: String(line.appNumber), source: gate.sourceOf(line) };
+      const { passes, after } = gate.floods.pass(from, line, line.text.length, now);
       if (after) this.#tellFlood(after, gate);
       if (!passes) return;
     }

@@ -6,6 +6,7 @@ import type { App, FunctionSignature, Version } from "../../model/app.ts";
 import type { Engine, InitFailure, LaunchSpec, Launcher } from "../../replicas/engine.ts";
 import type { FleetCounts } from "../../replicas/fleet-counts.ts";
 import type { Home } from "../../replicas/home.ts";
+import type { LogLine } from "../../replicas/log-lines.ts";
 import { Pool } from "../../replicas/pool.ts";
 import type { PoolEvents } from "../../replicas/pool-events.ts";
 import type { Store } from "../../store/store.ts";
@@ -46,12 +47,16 @@ export class OpenVersion {
     this.#parts = parts;
     mkdirSync(storageDir(dataDir, app), { recursive: true, mode: 0o700 });
     // What a template prints at its import belongs to no replica.
-    this.#launcher = engine.launcher(this.#spec(app, version), home, (line) =>
-      onLog({ ...line, ...where, replicaId: "template" }),
-    );
+    const ofTemplate = { ...where, replicaId: "template" };
+    this.#launcher = engine.launcher(this.#spec(app, version), home, {
+      onLog: (line) => onLog({ ...line, ...ofTemplate }),
+      onFault: (fault) => this.#tellFault(ofTemplate, fault),
+      onError: (error) => this.#tellError(where, error),
+    });
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };
     const events = this.#events(where, version);
-    this.pool = new Pool(config, { launcher: this.#launcher, home, clock, events, counts });
+    const owner = app.projectId;
+    this.pool = new Pool(config, { launcher: this.#launcher, home, clock, events, counts, owner });
     this.pool.isRetired = true;
     this.live = this.#live(app, version);
   }
@@ -133,6 +138,7 @@ export class OpenVersion {
       onFunctions: (functions) => this.#keepFunctions(version, functions),
       onReplicaGone: (replicaId, exit) => {
         log.debug({ ...where, replicaId, detail: exit.detail }, "replica ended");
+        if (exit.fault !== undefined) this.#tellFault({ ...where, replicaId }, exit.fault);
         if (!exit.initFailure) return;
         const { traceback } = exit.initFailure;
         log.warn({ ...where, traceback }, "app failed to start");
@@ -140,7 +146,20 @@ export class OpenVersion {
           onLog({ ...where, replicaId, runId: null, stream: "stderr", text });
         }
       },
+      onError: (error) => this.#tellError(where, error),
     };
+  }
+
+  /** One line for whoever runs the service, one for whoever wrote the app. */
+  #tellFault(where: Omit<AppLogLine, keyof LogLine>, fault: string): void {
+    const { log, onLog } = this.#parts;
+    log.warn({ ...where, detail: fault }, "a process of an app broke the protocol and was ended");
+    const text = `[millrace] this process was ended, it broke the protocol: ${fault}`;
+    onLog({ ...where, runId: null, stream: "stderr", text });
+  }
+
+  #tellError(where: Omit<AppLogLine, keyof PoolLine>, error: unknown): void {
+    this.#parts.log.error({ ...where, err: error }, "a process of an app was ended on an error of ours");
   }
 
   #keepFunctions(version: Version, functions: readonly FunctionSignature[]): void {

@@ -1,9 +1,10 @@
 import { isUtf8 } from "node:buffer";
+import { QUOTE, skipPlain } from "../../kit/json/plain.ts";
 import { fault, FAULTY, notedFault } from "./fault.ts";
 import type { JsonFault } from "./fault.ts";
 import { addKey, FEW_KEYS, gatherKeys, MAX_KEYS, repeatsFewKeys } from "./keys.ts";
 import { scanNumber } from "./number.ts";
-import { QUOTE, scanString, skipPlain } from "./string.ts";
+import { scanString } from "./string.ts";
 import { firstBadUtf8 } from "./utf8.ts";
 
 /** How many objects and arrays may stand inside each other, the body itself counted. */

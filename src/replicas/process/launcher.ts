@@ -1,13 +1,20 @@
+import type { Socket } from "node:net";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../kit/clock.ts";
-import type { LaunchSpec, Launcher, Started } from "../engine.ts";
+import type { LaunchSpec, Launcher, LauncherEvents, Started } from "../engine.ts";
 import type { Home } from "../home.ts";
-import { readLogLines } from "../log-lines.ts";
-import type { LogLine } from "../log-lines.ts";
+import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
-import { spawnPython } from "./spawn.ts";
-import type { Tickets } from "./spawn.ts";
+import type { Spawn, Tickets } from "./spawn.ts";
 import { TemplateLine } from "./template-line.ts";
+
+/** What the launchers of a machine share. */
+export type LauncherParts = {
+  readonly python: string;
+  readonly clock: Clock;
+  readonly idle: IdleTemplates;
+  readonly spawn: Spawn;
+};
 
 /**
  * Starts one version's replicas: the first start makes a template, later ones are forks of it. A template
@@ -15,30 +22,19 @@ import { TemplateLine } from "./template-line.ts";
  * way.
  */
 export class ProcessLauncher implements Launcher {
-  readonly #python: string;
-  readonly #clock: Clock;
-  readonly #idle: IdleTemplates;
+  readonly #parts: LauncherParts;
   readonly #home: Home;
-  readonly #onLog: (line: LogLine) => void;
+  readonly #events: LauncherEvents;
   readonly #processes = new Set<Started>();
   #spec: LaunchSpec;
   #forks: boolean;
   #line: TemplateLine | null = null;
 
-  constructor(
-    python: string,
-    clock: Clock,
-    idle: IdleTemplates,
-    spec: LaunchSpec,
-    home: Home,
-    onLog: (line: LogLine) => void,
-  ) {
-    this.#python = python;
-    this.#clock = clock;
-    this.#idle = idle;
+  constructor(parts: LauncherParts, spec: LaunchSpec, home: Home, events: LauncherEvents) {
+    this.#parts = parts;
     this.#spec = spec;
     this.#home = home;
-    this.#onLog = onLog;
+    this.#events = events;
     this.#forks = spec.mayFork;
   }
 
@@ -69,31 +65,38 @@ export class ProcessLauncher implements Launcher {
   }
 
   #newLine(replicaTicket: string): TemplateLine {
+    const { clock, idle } = this.#parts;
+    const { owner } = this.#spec;
+    const logs: Socket[] = [];
     const ticket = this.#home.expect((kind, socket) => {
       if (kind === "template") line.template.attach(socket);
-      else if (kind === "stdout" || kind === "stderr") readLogLines(socket, kind, this.#onLog);
-      else socket.destroy();
+      else if (kind === "stdout" || kind === "stderr") {
+        logs.push(socket);
+        readLogLines(socket, kind, (text) => this.#events.onLog(text), { owner }).catch((error: unknown) =>
+          this.#events.onError(error),
+        );
+      } else socket.destroy();
     });
     const spec = this.#spec;
     const process = this.#spawn({ template: ticket, replica: replicaTicket });
-    const line: TemplateLine = new TemplateLine(process, this.#clock, this.#idle, spec.templateKeepMs, {
+    const close = (): void => logs.forEach((socket) => socket.destroy());
+    void process.exited.then(() => clock.after(LAST_LINES_MS, close));
+    const line: TemplateLine = new TemplateLine(process, clock, idle, spec.templateKeepMs, {
       onReady: () => this.#home.forget(ticket),
       onOrdinary: () => (this.#forks = false),
       spawn: (replica) => this.#spawn({ replica }, spec),
       onOver: () => {
         if (this.#line === line) this.#line = null;
       },
+      onFault: (fault) => this.#events.onFault(fault),
+      onError: (error) => this.#events.onError(error),
     });
     return line;
   }
 
   #spawn(tickets: Tickets, spec = this.#spec): Started {
-    const onText = (text: string): void => {
-      for (const line of text.trimEnd().split("\n"))
-        this.#onLog({ stream: "stderr", text: line, runId: null });
-    };
-    const python = spec.python ?? this.#python;
-    const process = spawnPython(python, spec, this.#home.address, tickets, this.#clock, onText);
+    const { python, spawn, clock } = this.#parts;
+    const process = spawn(spec.python ?? python, spec, this.#home.address, tickets, clock, this.#events);
     this.#processes.add(process);
     void process.exited.then(() => this.#processes.delete(process));
     return process;

@@ -1,9 +1,12 @@
 import path from "node:path";
 import { spawn } from "node:child_process";
+import type { ChildProcessWithoutNullStreams } from "node:child_process";
 import { constants } from "node:os";
+import type { Writable } from "node:stream";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 import type { Clock } from "../../kit/clock.ts";
-import type { Exit, LaunchSpec, Started } from "../engine.ts";
+import type { Exit, LaunchSpec, LauncherEvents, Started } from "../engine.ts";
+import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import { keeperEnd } from "./end-keeper.ts";
 import { appEnvironment } from "./environment.ts";
 
@@ -13,22 +16,20 @@ const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from 
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
-/** Starts a keeper and, under it, a template or a replica. What it says before it calls home goes to `onText`. */
-export function spawnPython(
+/** Starts a template or a replica, which calls home at `address`; what it says before that is told as lines. */
+export type Spawn = (
   python: string,
   spec: LaunchSpec,
   address: string,
   tickets: Tickets,
   clock: Clock,
-  onText: (text: string) => void,
-): Started {
-  const child = spawn(python, ["-c", START], {
-    cwd: spec.bundleDir,
-    env: appEnvironment(process.env, spec.environment),
-    stdio: ["pipe", "pipe", "pipe"],
-    // A session of its own: Ctrl-C at the service's terminal is for the service alone.
-    detached: true,
-  });
+  events: Pick<LauncherEvents, "onLog" | "onError">,
+) => Started;
+
+/** Starts a keeper and, under it, a template or a replica. */
+export const spawnPython: Spawn = (python, spec, address, tickets, clock, { onLog, onError }) => {
+  const child = begin(python, spec);
+  if (child instanceof Error) return stillborn(child);
   const order = {
     address,
     bundle_dir: spec.bundleDir,
@@ -41,13 +42,41 @@ export function spawnPython(
   };
   child.stdin.on("error", () => {}); // It died before it read: its exit tells.
   child.stdin.end(`${JSON.stringify(order)}\n`);
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => onText(String(data)));
+  for (const name of ["stdout", "stderr"] as const)
+    readLogLines(child[name], name, onLog, { owner: spec.owner }).catch(onError);
   const exited = new Promise<Exit>((resolve) => {
     // `exit`, not `close`: something the app started may hold the pipes open.
     child.once("exit", (code, signal) => resolve({ detail: describeExit(code, signal), initFailure: null }));
     child.once("error", (error) => resolve({ detail: error.message, initFailure: null }));
   });
+  void exited.then(() =>
+    clock.after(LAST_LINES_MS, () => [child.stdout, child.stderr].forEach((pipe) => pipe.destroy())),
+  );
   return { exited, kill: keeperEnd(child, exited, clock) };
+};
+
+function begin(python: string, spec: LaunchSpec): ChildProcessWithoutNullStreams | Error {
+  try {
+    const child = spawn(python, ["-c", START], {
+      cwd: spec.bundleDir,
+      env: appEnvironment(process.env, spec.environment),
+      stdio: ["pipe", "pipe", "pipe"],
+      // A session of its own: Ctrl-C at the service's terminal is for the service alone.
+      detached: true,
+    });
+    // Without descriptors left it has no pipes, whatever its type says.
+    if ((child.stdin as Writable | undefined) !== undefined) return child;
+    child.once("error", () => {});
+    return new Error("no descriptors are left");
+  } catch (error) {
+    const isTooLarge = (error as NodeJS.ErrnoException).code === "E2BIG";
+    return isTooLarge ? new Error("its secrets are larger than an environment may be") : (error as Error);
+  }
+}
+
+/** A process that could not be started. */
+function stillborn({ message }: Error): Started {
+  return { exited: Promise.resolve({ detail: message, initFailure: null }), kill: () => {} };
 }
 
 /** For people. A keeper tells its ward's signal as 128 + its number. */

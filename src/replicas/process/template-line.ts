@@ -20,6 +20,9 @@ export type LineEvents = {
   spawn(ticket: string): Started;
   /** It starts nothing any more. */
   onOver(): void;
+  /** The template broke the protocol, and is being ended. */
+  onFault(fault: string): void;
+  onError(error: unknown): void;
 };
 
 /**
@@ -56,6 +59,8 @@ export class TemplateLine {
         else this.#startOrdinary();
       },
       onIdle: () => this.#keep(),
+      onFault: (fault) => events.onFault(fault),
+      onError: (error) => events.onError(error),
       onGone: (exit) => {
         events.onReady();
         this.#lose(exit);

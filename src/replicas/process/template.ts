@@ -1,12 +1,20 @@
 import type { Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
+import { LineCutter } from "../../kit/line-cutter.ts";
 import { within } from "../../kit/within.ts";
 import type { Exit, InitFailure, Started } from "../engine.ts";
+import { BadFrame } from "../frame-reader.ts";
 import { parseTemplateMessage } from "../messages.ts";
+import type { TemplateMessage } from "../messages.ts";
+import { WIRE_LIMITS } from "../wire-limits.ts";
+import { TEMPLATE_MOVES } from "../wire-order.ts";
+import type { TemplatePhase } from "../wire-order.ts";
 import { KEEPER_GRACE_MS } from "./end-keeper.ts";
 import { describeExit } from "./spawn.ts";
 
 const LAST_WORDS_MS = 500;
+/** How long a process may live on after it closed its connection: a keeper has to end all it left behind. */
+const END_PATIENCE_MS = 5_000;
 
 /** What a template's owner learns from it. */
 export type TemplateEvents = {
@@ -14,6 +22,10 @@ export type TemplateEvents = {
   onReady(forks: boolean): void;
   /** Its last replica has ended. */
   onIdle(): void;
+  /** It broke the protocol, and is being ended. */
+  onFault(fault: string): void;
+  /** An error of our own met while it was listened to; it is being ended. */
+  onError(error: unknown): void;
   /** Its process is gone, and with it every replica it forked. */
   onGone(exit: Exit): void;
 };
@@ -24,17 +36,24 @@ export class Template {
   readonly #clock: Clock;
   readonly #events: TemplateEvents;
   readonly #children = new Map<string, (exit: Exit) => void>();
+  readonly #cutter = new LineCutter({ maxBytes: WIRE_LIMITS.helloBytes }, (line, isPiece) => {
+    if (isPiece) throw new BadFrame(`a line of more than ${WIRE_LIMITS.helloBytes} bytes`);
+    this.#hear(parseTemplateMessage(line));
+  });
+  #phase: TemplatePhase = "importing";
   /** Known once it is ready. */
   pid = 0;
   #home: Socket | null = null;
   #initFailure: InitFailure | null = null;
+  #isAccused = false;
+  #isClosing = false;
   readonly #homeClosed = Promise.withResolvers<void>();
 
   constructor(process: Started, clock: Clock, events: TemplateEvents) {
     this.#process = process;
     this.#clock = clock;
     this.#events = events;
-    void this.#outlive();
+    this.#outlive().catch((error: unknown) => events.onError(error));
   }
 
   get hasChildren(): boolean {
@@ -44,13 +63,18 @@ export class Template {
   /** Takes the connection the template talks on. */
   attach(socket: Socket): void {
     this.#home = socket;
-    socket.once("close", () => this.#homeClosed.resolve());
-    let rest = "";
-    socket.setEncoding("utf8");
-    socket.on("data", (text: string) => {
-      const lines = (rest + text).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) this.#hear(line);
+    socket.once("close", () => {
+      this.#homeClosed.resolve();
+      this.#lose().catch((error: unknown) => this.#events.onError(error));
+    });
+    socket.on("data", (data: Buffer) => {
+      if (this.#isAccused) return;
+      try {
+        this.#cutter.push(data);
+        this.#cutter.cut(() => !this.#isAccused);
+      } catch (error) {
+        this.#accuse(error);
+      }
     });
     socket.resume();
   }
@@ -70,6 +94,7 @@ export class Template {
 
   /** Ends it and everything below it. */
   async close(): Promise<void> {
+    this.#isClosing = true;
     this.#process.kill();
     await this.#process.exited;
   }
@@ -90,25 +115,57 @@ export class Template {
     this.#home?.write(`${JSON.stringify(message)}\n`);
   }
 
-  #hear(line: string): void {
-    const message = parseTemplateMessage(line);
+  #hear(message: TemplateMessage): void {
     if ("ready" in message) {
-      this.pid = message.ready.pid;
-      this.#events.onReady(message.ready.forks);
+      this.#move("ready");
+      const { pid, forks } = message.ready;
+      this.pid = pid;
+      if (!forks) this.#phase = "ordinary";
+      this.#events.onReady(forks);
     } else if ("failed" in message) {
+      this.#move("failed");
       this.#initFailure = message.failed;
     } else {
-      const resolve = this.#children.get(message.exited.id);
-      this.#children.delete(message.exited.id);
-      resolve?.({ detail: describeExit(message.exited.code, null), initFailure: null });
-      if (this.#children.size === 0) this.#events.onIdle();
+      this.#move("exited");
+      const { id, code } = message.exited;
+      if (!this.#children.has(id)) throw new BadFrame("the end of a replica that it never had");
+      this.#bury(id, { detail: describeExit(code, null), initFailure: null });
     }
+  }
+
+  #move(word: "ready" | "failed" | "exited"): void {
+    const next = TEMPLATE_MOVES[this.#phase][word];
+    if (!next) throw new BadFrame(`"${word}" out of turn`);
+    this.#phase = next;
+  }
+
+  #bury(replicaId: string, exit: Exit): void {
+    const resolve = this.#children.get(replicaId);
+    this.#children.delete(replicaId);
+    resolve?.(exit);
+    if (this.#children.size === 0) this.#events.onIdle();
+  }
+
+  #accuse(error: unknown): void {
+    if (this.#isAccused) return;
+    this.#isAccused = true;
+    if (error instanceof BadFrame) this.#events.onFault(error.message);
+    else this.#events.onError(error);
+    this.#home?.destroy();
+    this.#process.kill();
+  }
+
+  /** Its connection has closed: it is ending, or is a replica now; one that stays would never hear another word. */
+  async #lose(): Promise<void> {
+    if (this.#phase === "ordinary" || this.#isAccused) return;
+    const exit = await within(END_PATIENCE_MS, this.#process.exited, this.#clock);
+    if (!exit && !this.#isClosing) this.#accuse(new BadFrame("it closed its connection"));
   }
 
   async #outlive(): Promise<void> {
     const exit = await this.#process.exited;
     // Why it could not import the app may still be unread.
-    await within(LAST_WORDS_MS, this.#homeClosed.promise);
+    await within(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
     this.#leave(exit);
   }
 

@@ -127,6 +127,7 @@ export class Tail {
 }
 
 type SiteOptions = {
+  readonly maxOfProject?: number;
   /** For the lines. */
   readonly database?: () => Promise<TestDatabase>;
 };

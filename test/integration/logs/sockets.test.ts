@@ -14,7 +14,7 @@ def say(words):
         print(word)
 `;
 
-const site = logSite({ app: { main: MAIN }, other: { main: MAIN } });
+const site = logSite({ app: { main: MAIN }, other: { main: MAIN } }, { maxOfProject: 12 });
 
 async function say(words: readonly string[], app = "app"): Promise<string> {
   const { json } = await site().call(app, { words }, { functionName: "say" });
@@ -215,6 +215,21 @@ test("a frame from a reader is ignored, an endless one is refused", async () => 
   tail.socket.send("x".repeat(100_000));
   expect((await tail.closed).code).toBe(1009);
 });
+
+verifies(
+  "logs.sockets.share",
+  "a project has its share of sockets, and is told when it wants more",
+  async () => {
+    const appID = site().appId("app");
+    const tails = await Promise.all(Array.from({ length: 12 }, () => site().tail({ appID })));
+    const answer = await refusal(site().socketUrl({ appID }));
+    expect([answer.status, answer.json["code"]]).toEqual([429, "too_many_requests"]);
+    await tails.pop()!.close();
+    await until("a place is free", () => site().sockets.openCount === 11);
+    const again = await site().tail({ appID });
+    await Promise.all([again, ...tails].map((tail) => tail.close()));
+  },
+);
 
 test("a tail whose client vanishes without a word is forgotten", async () => {
   const tail = await site().tail({ appID: site().appId("app") });

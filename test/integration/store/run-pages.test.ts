@@ -8,6 +8,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
+import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 /** Later than any clock here: ids are made in order, and grow with the time they are given. */
@@ -94,6 +95,35 @@ describe.each(DATABASE_KINDS)("pages of runs on %s", (kind) => {
     }
     await store.close();
   });
+
+  verifies(
+    "wire.fields.lists",
+    "a list brings a beginning of an error's text, and no traceback",
+    async () => {
+      const store = await openStore(await databases.fresh(kind));
+      const [appNumber = 0] = await openProject(store, "p-mine", 1);
+      const errorMessage = "x".repeat(1_000_000);
+      const failed = sampleRun({
+        appNumber,
+        id: uuidv7(START),
+        state: "failure",
+        functionName: "rare",
+        errorCode: "app_error",
+        errorMessage,
+        errorTraceback: errorMessage,
+      });
+      await store.runs.insertFinished([packEnded([sampleEnd(failed)])]);
+      const listed = { ...failed, errorMessage: "x".repeat(1_000), errorTraceback: null };
+      for (const filter of [{}, { functionName: "rare" }, { state: "failure" as const }]) {
+        const page = await store.runs.pageOfApp({ appNumber, limit: 10, ...filter });
+        expect(page.runs).toEqual([listed]);
+        const ofProject = await store.runs.pageOfProject({ projectId: "p-mine", limit: 10, ...filter });
+        expect(ofProject.runs).toEqual([listed]);
+      }
+      expect(await store.runs.find({ appNumber, id: failed.id })).toEqual(failed);
+      await store.close();
+    },
+  );
 
   test("what no index finds is looked for in many runs, page by page, until it is found", async () => {
     const store = await openStore(await databases.fresh(kind));

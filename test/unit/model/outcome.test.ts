@@ -5,7 +5,11 @@ import type { Outcome } from "../../../src/model/outcome.ts";
 type CodeOf<Kind extends Outcome["kind"]> = Extract<Outcome, { kind: Kind; code: string }>["code"];
 
 test("every code an outcome carries is in the catalogue, with the status of its kind", () => {
-  const unsendable: Record<CodeOf<"unsendable">, 500> = { result_not_json: 500, result_too_large: 500 };
+  const unsendable: Record<CodeOf<"unsendable">, 500> = {
+    result_not_json: 500,
+    result_too_large: 500,
+    app_error: 500,
+  };
   const refused: Record<CodeOf<"refused">, 503> = {
     queue_full: 503,
     queue_timeout: 503,

@@ -35,8 +35,14 @@ class FleetByHand {
       onInitFailure: (failure: InitFailure) => void this.failures.push(failure),
       onReplicaGone: (_: string, { detail }: { detail: string }) => void this.exits.push(detail),
       onLog: () => {},
+      onError: (error: unknown) => {
+        throw error;
+      },
     };
-    this.fleet = new Fleet({ ...config, deployment, scaling }, { launcher, home, clock, counts, events });
+    this.fleet = new Fleet(
+      { ...config, deployment, scaling },
+      { launcher, owner: "project", home, clock, counts, events },
+    );
     this.fleet.scale();
   }
 

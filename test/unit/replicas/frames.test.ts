@@ -1,13 +1,8 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  BadFrame,
-  FRAME,
-  FrameReader,
-  HEAD_BYTES,
-  packCalls,
-  packFrame,
-} from "../../../src/replicas/frames.ts";
+import { BadFrame, FrameReader, LARGE_BYTES } from "../../../src/replicas/frame-reader.ts";
+import { FRAME, HEAD_BYTES, packCalls, packFrame } from "../../../src/replicas/frames.ts";
+import { anyFrames } from "../../support/any-frames.ts";
 
 type Seen = { readonly type: number; readonly callId: number; readonly payload: string };
 
@@ -21,7 +16,7 @@ function pack(type: number, callId: number, payload: Uint8Array): Buffer {
 /** What a reader makes of bytes that arrive cut at these places. */
 function readCut(bytes: Buffer, cuts: readonly number[]): Seen[] {
   const seen: Seen[] = [];
-  const reader = new FrameReader((type, callId, payload) =>
+  const reader = anyFrames((type, callId, payload) =>
     seen.push({ type, callId, payload: payload.toString("hex") }),
   );
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].toSorted((a, b) => a - b);
@@ -61,7 +56,7 @@ test("frames come out whole when every byte arrives alone", () => {
 
 test("half a frame is kept until the rest is here", () => {
   const seen: number[] = [];
-  const reader = new FrameReader((_, callId) => seen.push(callId));
+  const reader = anyFrames((_, callId) => seen.push(callId));
   const bytes = pack(4, 7, Buffer.alloc(100_000));
   reader.push(bytes.subarray(0, 70_000));
   expect(seen).toEqual([]);
@@ -69,11 +64,43 @@ test("half a frame is kept until the rest is here", () => {
   expect(seen).toEqual([7]);
 });
 
-test("a frame no replica would send is refused before its bytes are waited for", () => {
-  const reader = new FrameReader(() => {});
+test("a frame is refused at its head, before its bytes are waited for, and asked about once", () => {
+  const asked: number[][] = [];
+  const events = {
+    admit: (type: number, callId: number, length: number) => {
+      asked.push([type, callId, length]);
+      if (length > 1_000) throw new BadFrame("too long");
+    },
+    onFrame: () => {},
+  };
   const head = packFrame(4, 1);
   head.writeUInt32LE(0xff_ff_ff_ff, 0);
-  expect(() => reader.push(head)).toThrow(BadFrame);
+  for (const cut of [0, 1, 8, 9]) {
+    const reader = new FrameReader(events);
+    const push = () => [head.subarray(0, cut), head.subarray(cut)].forEach((data) => reader.push(data));
+    expect(push).toThrow(BadFrame);
+  }
+  asked.length = 0;
+  const reader = new FrameReader(events);
+  for (const byte of pack(7, 3, Buffer.alloc(20))) reader.push(Buffer.from([byte]));
+  expect(asked).toEqual([[7, 3, 20]]);
+});
+
+test("of a large frame every piece is shown as it comes, of a small one none", () => {
+  const shown: number[] = [];
+  const whole: number[] = [];
+  const reader = new FrameReader({
+    admit: () => {},
+    onFrame: (_type, _callId, payload) => whole.push(payload.length),
+    onPart: (_type, _callId, payload) => shown.push(payload.length),
+  });
+  const large = pack(4, 1, Buffer.alloc(LARGE_BYTES + 1));
+  const small = pack(4, 1, Buffer.alloc(LARGE_BYTES - HEAD_BYTES));
+  for (const bytes of [large, small]) {
+    for (let at = 0; at < bytes.length; at += 100_000) reader.push(bytes.subarray(at, at + 100_000));
+  }
+  expect(shown).toEqual([100_000 - HEAD_BYTES, 200_000 - HEAD_BYTES]);
+  expect(whole).toEqual([LARGE_BYTES + 1, LARGE_BYTES - HEAD_BYTES]);
 });
 
 test("calls carry their runs, their functions and their arguments unchanged, however large", () => {

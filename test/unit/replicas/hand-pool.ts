@@ -51,6 +51,9 @@ export class PoolByHand {
         onLog: () => {},
         onFunctions: () => {},
         onReplicaGone: (_: string, { detail }: { detail: string }) => void exits.push(detail),
+        onError: (error: unknown) => {
+          throw error;
+        },
       };
       return new Pool({ ...config, scaling }, { launcher, home, clock, events });
     });

@@ -8,7 +8,8 @@ import { onTestFinished } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
 import type { Call } from "../../../src/replicas/call.ts";
 import type { Exit, Launcher, Started } from "../../../src/replicas/engine.ts";
-import { FRAME, FrameReader, HEAD_BYTES } from "../../../src/replicas/frames.ts";
+import { FrameReader } from "../../../src/replicas/frame-reader.ts";
+import { FRAME, HEAD_BYTES } from "../../../src/replicas/frames.ts";
 import { Home } from "../../../src/replicas/home.ts";
 import type { ConnectionKind } from "../../../src/replicas/home.ts";
 import { until } from "../../support/until.ts";
@@ -110,9 +111,12 @@ export class HandReplica implements Started {
     const socket = connect({ path: this.#address, allowHalfOpen: true });
     await once(socket, "connect");
     socket.on("error", () => {}); // The service has let go of it.
-    const reader = new FrameReader((type, callId) => {
-      this.told.push(`${NAMES.get(type) ?? "CALL"} ${callId}`);
-      this.#news.ring();
+    const reader = new FrameReader({
+      admit: () => {},
+      onFrame: (type, callId) => {
+        this.told.push(`${NAMES.get(type) ?? "CALL"} ${callId}`);
+        this.#news.ring();
+      },
     });
     socket.on("data", (data: Buffer) => reader.push(data));
     socket.write(`millrace 1 ${kind} ${this.#ticket}\n`);

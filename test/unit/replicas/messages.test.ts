@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { parseHello } from "../../../src/replicas/messages.ts";
+import { BadFrame } from "../../../src/replicas/frame-reader.ts";
+import {
+  parseFailure,
+  parseHello,
+  parseInitFailure,
+  parseTemplateMessage,
+} from "../../../src/replicas/messages.ts";
+import { WIRE_LIMITS } from "../../../src/replicas/wire-limits.ts";
+import { verifies } from "../../verifies.ts";
 
 const PARAMETER = { name: "n", kind: "named", required: true, annotation: "int", default: null };
 const RUN = {
@@ -44,4 +52,86 @@ test("schemas come as they were told", () => {
   const schema = { $ref: "#/$defs/A", $defs: { A: { type: "object", properties: { x: {} } } } };
   const told = { ...RUN, parameters: [{ ...PARAMETER, schema }], returns: schema, streams: false };
   expect(functionsOf(told)).toMatchObject([{ parameters: [{ schema }], returns: schema, streams: false }]);
+});
+
+/** What a FAILED frame of these fields is read as. */
+function failureOf(fields: object): unknown {
+  return parseFailure(Buffer.from(JSON.stringify(fields)));
+}
+
+const RAISED = { kind: "raised", code: "app_error", message: "m", traceback: "t", run_ms: 1 };
+
+verifies(
+  "wire.fields.cut",
+  "a message keeps its beginning, a traceback its end, and both say that they were cut",
+  () => {
+    const { messageChars, tracebackChars } = WIRE_LIMITS;
+    const [message, traceback] = ["m".repeat(messageChars), "t".repeat(tracebackChars)];
+    expect(failureOf({ ...RAISED, message, traceback })).toMatchObject({ message, traceback });
+    expect(failureOf({ ...RAISED, message: `${message}x`, traceback: `x${traceback}` })).toMatchObject({
+      message: `${message} [millrace: cut]`,
+      traceback: `[millrace: cut]\n${traceback}`,
+    });
+    const unsendable = { kind: "unsendable", code: "result_not_json", message: `${message}x`, run_ms: 1 };
+    expect(failureOf(unsendable)).toMatchObject({ message: `${message} [millrace: cut]` });
+    const failed = { message: `${message}x`, traceback: `x${traceback}` };
+    const expected = { message: `${message} [millrace: cut]`, traceback: `[millrace: cut]\n${traceback}` };
+    expect(parseInitFailure(Buffer.from(JSON.stringify(failed)))).toEqual(expected);
+    expect(parseTemplateMessage(Buffer.from(JSON.stringify({ failed })))).toEqual({ failed: expected });
+  },
+);
+
+verifies("wire.fields", "what is no field of its kind, or beyond its bound, is not read", () => {
+  const many = <T>(count: number, value: T): T[] => Array(count).fill(value) as T[];
+  const hello = { pid: 1, python: "3.11.7", functions: [RUN] };
+  const bad: [(payload: Buffer) => unknown, object][] = [
+    [parseHello, { ...hello, pid: 0 }],
+    [parseHello, { ...hello, pid: 1.5 }],
+    [parseHello, { ...hello, pid: 2 ** 30 }],
+    [parseHello, { ...hello, pid: "1" }],
+    [parseHello, { ...hello, python: "x".repeat(33) }],
+    [parseHello, { ...hello, functions: many(WIRE_LIMITS.functions + 1, RUN) }],
+    [parseHello, { ...hello, functions: [{ ...RUN, name: "" }] }],
+    [parseHello, { ...hello, functions: [{ ...RUN, name: "x".repeat(WIRE_LIMITS.nameChars + 1) }] }],
+    [parseHello, { ...hello, functions: [{ ...RUN, doc: "x".repeat(WIRE_LIMITS.noteChars + 1) }] }],
+    [
+      parseHello,
+      { ...hello, functions: [{ ...RUN, parameters: many(WIRE_LIMITS.parameters + 1, PARAMETER) }] },
+    ],
+    [parseHello, { ...hello, functions: [{ ...RUN, parameters: [{ ...PARAMETER, kind: "other" }] }] }],
+    [parseFailure, { ...RAISED, run_ms: -1 }],
+    [parseFailure, { ...RAISED, run_ms: WIRE_LIMITS.runMs + 1 }],
+    [parseFailure, { ...RAISED, run_ms: null }],
+    [parseFailure, { ...RAISED, code: "internal" }],
+    [parseFailure, { ...RAISED, kind: "fine" }],
+    [
+      parseFailure,
+      { kind: "misfit", details: many(WIRE_LIMITS.misfits + 1, { field: "a", problem: "missing" }) },
+    ],
+    [parseFailure, { kind: "misfit", details: [{ field: "a".repeat(300), problem: "missing" }] }],
+    [parseFailure, { kind: "misfit", details: [{ field: "a", problem: "odd" }] }],
+    [parseFailure, { kind: "misfit", details: [], more: -1 }],
+    [parseTemplateMessage, { exited: { id: "r-one", code: 256 } }],
+    [parseTemplateMessage, { exited: { id: "r-one", code: -1 } }],
+    [parseTemplateMessage, { ready: { pid: 1, forks: "yes", reason: null, functions: [] } }],
+    [parseTemplateMessage, { ready: { pid: 1, forks: true, reason: "x".repeat(1_001), functions: [] } }],
+  ];
+  for (const [parse, value] of bad) {
+    expect(() => parse(Buffer.from(JSON.stringify(value)))).toThrow(BadFrame);
+  }
+  const most = {
+    ...hello,
+    functions: many(WIRE_LIMITS.functions, { ...RUN, parameters: many(10, PARAMETER) }),
+  };
+  expect(parseHello(Buffer.from(JSON.stringify(most))).functions).toHaveLength(WIRE_LIMITS.functions);
+});
+
+test("what is nested too deep is not even parsed, and what a fault says holds nothing of what was sent", () => {
+  const deep = (levels: number) => Buffer.from(`${"[".repeat(levels)}${"]".repeat(levels)}`);
+  expect(() => parseHello(deep(WIRE_LIMITS.depth + 1))).toThrow("HELLO that is no JSON");
+  expect(() => parseHello(deep(WIRE_LIMITS.depth))).toThrow("HELLO that cannot be read");
+  const secret = { pid: "hush-hush", "hush-hush": 1, functions: [{ "hush-hush": 2, name: ["hush-hush"] }] };
+  const read = (): unknown => parseHello(Buffer.from(JSON.stringify(secret)));
+  expect(read).toThrow(BadFrame);
+  expect(read).not.toThrow(/hush/);
 });

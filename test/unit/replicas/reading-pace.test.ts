@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import { verifies } from "../../verifies.ts";
 import { ReadingPace } from "../../../src/replicas/reading-pace.ts";
 
 test("readers wait when the time is spent, and go on in turn", () => {
@@ -32,4 +33,21 @@ test("readers that use little all go on at once", () => {
   expect(resumed).toBe(0);
   vi.advanceTimersByTime(1);
   expect([resumed, pace.isSpent()]).toEqual([10, false]);
+});
+
+verifies("logs.reading.share", "who has many readers is not read more often than who has one", () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const pace = new ReadingPace();
+  const turns: string[] = [];
+  const greedy = (owner: string) => (): void => {
+    turns.push(owner);
+    pace.spend(1);
+    pace.wait(greedy(owner), owner);
+  };
+  for (let reader = 0; reader < 100; reader++) greedy("many")();
+  greedy("one")();
+  turns.length = 0;
+  for (let window = 0; window < 10; window++) vi.advanceTimersByTime(5);
+  expect(turns.filter((owner) => owner === "one")).toHaveLength(5);
 });

@@ -6,8 +6,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Call } from "../../../src/replicas/call.ts";
+import { anyFrames } from "../../support/any-frames.ts";
 import { HandClock } from "../../support/clocks.ts";
-import { FRAME, FrameReader } from "../../../src/replicas/frames.ts";
+import { FRAME } from "../../../src/replicas/frames.ts";
 import { Replica } from "../../../src/replicas/replica.ts";
 
 /** Both ends of a connection. */
@@ -33,17 +34,19 @@ const NOTHING = {
   onEnding: () => {},
   onGone: () => {},
   onLog: () => {},
+  onError: () => {},
 };
+const LIMITS = { maxResultBytes: 1024, maxChunkBytes: 1024 };
 
 test("a call leaves with the id it was handed over with, even if it is in other hands by then", async () => {
   const { here, there } = await connection();
   const seen: number[] = [];
-  const reader = new FrameReader((type, callId) => {
+  const reader = anyFrames((type, callId) => {
     expect(type).toBe(FRAME.CALL);
     seen.push(callId);
   });
   there.on("data", (data: Buffer) => reader.push(data));
-  const replica = new Replica("r-first", new HandClock(), NOTHING);
+  const replica = new Replica("r-first", { clock: new HandClock(), events: NOTHING, limits: LIMITS });
   replica.attach("wire", here);
   const calls = Array.from({ length: 2 }, (_, i) => {
     const runId = `0190a3c4-0000-7000-8000-00000000000${i}`;

@@ -1,5 +1,7 @@
 import { PassThrough, Readable } from "node:stream";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
+import { verifies } from "../../../verifies.ts";
 import { readLines } from "../../../../src/apps/builds/read-lines.ts";
 
 async function linesOf(pieces: readonly (string | Buffer)[]): Promise<string[]> {
@@ -38,3 +40,22 @@ test("a stream that is closed under it ends the reading with what came", async (
   await read;
   expect(lines).toEqual(["one"]);
 });
+
+verifies(
+  "wire.fault.alone",
+  "whatever a build or a file prints comes as short lines, and as all of them",
+  async () => {
+    const sign = fc.constantFrom(0x0a, 0x0d, 0x00, 0x1b, 0x1e, 0x1f, 0x61, 0xc3, 0xa9, 0xff, 0xf0, 0x9f);
+    const bytes = fc.array(sign, { maxLength: 200 }).map((signs) => Buffer.from(signs));
+    await fc.assert(
+      fc.asyncProperty(fc.array(bytes, { maxLength: 6 }), fc.nat({ max: 40_000 }), async (pieces, length) => {
+        const all = [...pieces, Buffer.alloc(length, "x")];
+        const lines = await linesOf(all);
+        const joined = (texts: readonly string[]) => texts.join("").replaceAll(/[\r\n]/g, "");
+        expect(joined(lines)).toBe(joined([Buffer.concat(all).toString()]));
+        expect(lines.every((line) => Buffer.byteLength(line) <= 3 * 16 * 1024)).toBe(true);
+      }),
+      { numRuns: 200 },
+    );
+  },
+);

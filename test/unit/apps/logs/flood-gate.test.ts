@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { verifies } from "../../../verifies.ts";
 import { FloodGate } from "../../../../src/apps/logs/flood-gate.ts";
 
 const LIMITS = { linesPerSecond: 10, bytesPerSecond: 1_000, burstSeconds: 2 };
@@ -6,7 +7,8 @@ const LIMITS = { linesPerSecond: 10, bytesPerSecond: 1_000, burstSeconds: 2 };
 /** How many of so many lines pass. */
 function passed(gate: FloodGate<string>, source: string, count: number, now: number, bytes = 1): number {
   let passes = 0;
-  for (let i = 0; i < count; i++) if (gate.pass(source, `line ${i}`, bytes, now).passes) passes += 1;
+  for (let i = 0; i < count; i++)
+    if (gate.pass({ owner: "app", source }, `line ${i}`, bytes, now).passes) passes += 1;
   return passes;
 }
 
@@ -14,7 +16,7 @@ test("a burst passes, then lines are left out until a second's worth may pass ag
   const gate = new FloodGate<string>(LIMITS);
   expect(passed(gate, "run", 100, 0)).toBe(20);
   expect(passed(gate, "run", 100, 900)).toBe(0);
-  const next = gate.pass("run", "after", 1, 1_000);
+  const next = gate.pass({ owner: "app", source: "run" }, "after", 1, 1_000);
   expect(next).toEqual({ passes: true, after: { first: "line 20", lineCount: 180 } });
   expect(passed(gate, "run", 100, 1_000)).toBe(9);
 });
@@ -62,4 +64,14 @@ test("so many sources that they could fill the memory share one allowance", () =
   expect(more.reduce((sum, count) => sum + count, 0)).toBe(20);
   gate.settle(10_000);
   expect(passed(gate, "more 0", 20, 10_000)).toBe(20);
+});
+
+verifies("logs.tags.share", "what one owner makes up takes no allowance from another", () => {
+  const gate = new FloodGate<string>(LIMITS);
+  for (let i = 0; i < 100_000; i++) gate.pass({ owner: "loud", source: `made up ${i}` }, "line", 1, 0);
+  const passes = Array.from(
+    { length: 1_000 },
+    (_, i) => gate.pass({ owner: "quiet", source: `run ${i}` }, "line", 1, 0).passes,
+  );
+  expect(passes.every(Boolean)).toBe(true);
 });

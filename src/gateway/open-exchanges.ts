@@ -1,0 +1,45 @@
+import { Bell } from "../kit/bell.ts";
+import type { Clock } from "../kit/clock.ts";
+import { within } from "../kit/within.ts";
+
+/** A request, as far as it matters here. */
+export type OpenExchange = {
+  readonly request: { readonly complete: boolean };
+  /** Among the open ones. */
+  place: number;
+};
+
+/** The requests of a gateway that have no answer yet. */
+export class OpenExchanges {
+  /** In no order, each with its place: a map or a set costs the garbage collector more (`call-table.ts`). */
+  readonly #open: OpenExchange[] = [];
+  readonly #settled = new Bell();
+
+  add(exchange: OpenExchange): void {
+    exchange.place = this.#open.push(exchange) - 1;
+  }
+
+  /** It has its answer, or nobody waits for one any more. */
+  remove(exchange: OpenExchange): void {
+    const last = this.#open.pop();
+    if (last && last !== exchange) {
+      this.#open[exchange.place] = last;
+      last.place = exchange.place;
+    }
+    if (this.#settled.isAwaited) this.#settled.ring();
+  }
+
+  /** Those that have arrived whole: their callers have nothing left to do but wait. */
+  get waiting(): number {
+    return this.#open.filter(({ request }) => request.complete).length;
+  }
+
+  /** Resolves with how many are left without an answer when all have one, or the time is over. */
+  async settle(patienceMs: number, clock: Clock): Promise<number> {
+    const none = async (): Promise<void> => {
+      while (this.waiting > 0) await this.#settled.wait();
+    };
+    await within(patienceMs, none(), clock);
+    return this.waiting;
+  }
+}

@@ -1,0 +1,92 @@
+import type { Socket } from "node:net";
+import type { Call } from "./call.ts";
+import type { CallTable } from "./call-table.ts";
+import { BadFrame, FrameReader } from "./frame-reader.ts";
+import { FRAME, packFrame } from "./frames.ts";
+import { callMove, frameName } from "./wire-order.ts";
+
+/** What may wait for a replica to read it, and to answer: many times what any load brings about. */
+const MAX_UNREAD_BYTES = 256 * 1024;
+const MAX_UNANSWERED = 10_000;
+
+/**
+ * A replica's control connection: what must not wait behind a call. Throws `BadFrame` for a replica that answers what
+ * nobody asked, or neither reads nor answers.
+ */
+export class Control {
+  readonly #socket: Socket;
+  readonly #calls: CallTable;
+  readonly #onWithdrawn: (call: Call) => void;
+  readonly #reader = new FrameReader({
+    admit: (type, callId, length) => this.#admit(type, callId, length),
+    onFrame: (type, callId) => this.#receive(type, callId),
+  });
+  /** Calls that were asked back and how often, by their ids; a call may be over before its answer comes. */
+  readonly #asked = new Map<number, number>();
+
+  constructor(socket: Socket, calls: CallTable, onWithdrawn: (call: Call) => void) {
+    this.#socket = socket;
+    this.#calls = calls;
+    this.#onWithdrawn = onWithdrawn;
+  }
+
+  push(data: Buffer): void {
+    this.#reader.push(data);
+  }
+
+  /** Asks for a call back, unless it has begun. */
+  withdraw(call: Call): void {
+    this.#ask(FRAME.WITHDRAW, call);
+  }
+
+  /** Asks for a call back, and stops its code if it has begun. */
+  cancel(call: Call): void {
+    this.#ask(FRAME.CANCEL, call);
+  }
+
+  /** Lets a stream send so many more bytes. */
+  grant(call: Call, bytes: number): void {
+    call.creditBytes += bytes;
+    this.#write(packFrame(FRAME.CREDIT, call.wireId, bytes));
+  }
+
+  /** Nothing new will come. */
+  stop(): void {
+    this.#write(packFrame(FRAME.STOP, 0));
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  #ask(type: number, { wireId }: Call): void {
+    this.#asked.set(wireId, (this.#asked.get(wireId) ?? 0) + 1);
+    if (this.#asked.size > MAX_UNANSWERED) throw new BadFrame("it does not answer its control connection");
+    this.#write(packFrame(type, wireId));
+  }
+
+  #write(frame: Buffer): void {
+    this.#socket.write(frame);
+    if (this.#socket.writableLength > MAX_UNREAD_BYTES)
+      throw new BadFrame("it does not read its control connection");
+  }
+
+  #admit(type: number, callId: number, length: number): void {
+    const isAnswer = type === FRAME.WITHDRAWN || type === FRAME.BEGUN;
+    if (!isAnswer || length > 0) throw new BadFrame(`${frameName(type)} of ${length} bytes on control`);
+    if (!this.#asked.has(callId)) throw new BadFrame(`${frameName(type)} for a call that nobody asked back`);
+  }
+
+  #receive(type: number, callId: number): void {
+    const left = (this.#asked.get(callId) ?? 0) - 1;
+    if (left > 0) this.#asked.set(callId, left);
+    else this.#asked.delete(callId);
+    const call = this.#calls.get(callId);
+    // Its result was on the wire before this.
+    if (!call) return;
+    const next = callMove(call.phase, type);
+    if (!next) throw new BadFrame(`${frameName(type)} out of turn`);
+    call.phase = next;
+    if (type === FRAME.WITHDRAWN) this.#onWithdrawn(call);
+  }
+}

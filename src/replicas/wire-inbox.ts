@@ -1,0 +1,215 @@
+import { isUtf8 } from "node:buffer";
+import { JsonScan, isJson } from "../kit/json/scan.ts";
+import type { FunctionSignature } from "../model/app.ts";
+import type { Outcome, Unsendable } from "../model/outcome.ts";
+import type { Call, Chunk } from "./call.ts";
+import type { CallTable } from "./call-table.ts";
+import type { InitFailure } from "./engine.ts";
+import { BadFrame, FrameReader } from "./frame-reader.ts";
+import { FRAME, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "./frames.ts";
+import { parseFailure, parseHello, parseInitFailure, parseMs, parseResult } from "./messages.ts";
+import { WIRE_LIMITS } from "./wire-limits.ts";
+import type { PayloadLimits } from "./wire-limits.ts";
+import { callMove, frameName, wireMove } from "./wire-order.ts";
+import type { WirePhase } from "./wire-order.ts";
+
+/** What a replica has said, in an order that is legal. */
+export type WireEvents = {
+  onHello(hello: { readonly pid: number; readonly functions: readonly FunctionSignature[] }): void;
+  onInitFailure(failure: InitFailure): void;
+  onStream(call: Call): void;
+  onChunk(call: Call, chunk: Chunk): void;
+  /** The call's last frame. */
+  onOutcome(call: Call, outcome: Outcome): void;
+};
+
+const RESULT_HEAD_BYTES = 10;
+const CHUNK_HEAD_BYTES = 1;
+const MS_BYTES = 8;
+const IS_TEXT = 0;
+const IS_JSON = 1;
+
+/**
+ * Reads a replica's wire. Nothing of a frame is kept before its head was found legal: its type, its turn, its length
+ * by the app's limits, the call's credit. Throws `BadFrame` for whatever no harness sends.
+ */
+export class WireInbox {
+  readonly #calls: CallTable;
+  readonly #limits: PayloadLimits;
+  readonly #events: WireEvents;
+  readonly #reader = new FrameReader({
+    admit: (type, callId, length) => this.#admit(type, callId, length),
+    onFrame: (type, callId, payload) => this.#receive(type, callId, payload),
+    onPart: (type, callId, payload) => this.#look(type, callId, payload),
+  });
+  #phase: WirePhase = "opening";
+  /** Of a large payload, how far it was looked through. */
+  #scan: JsonScan | null = null;
+  #scannedBytes = 0;
+
+  constructor(calls: CallTable, limits: PayloadLimits, events: WireEvents) {
+    this.#calls = calls;
+    this.#limits = limits;
+    this.#events = events;
+  }
+
+  push(data: Buffer): void {
+    this.#reader.push(data);
+  }
+
+  #admit(type: number, callId: number, length: number): void {
+    if (type === FRAME.HELLO || type === FRAME.INIT_FAILED) this.#moveWire(type, callId);
+    else this.#moveCall(type, callId);
+    if (length > this.#maxBytes(type) || length < leastBytes(type))
+      throw new BadFrame(`a ${frameName(type)} of ${length} bytes`);
+  }
+
+  #moveWire(type: number, callId: number): WirePhase {
+    const next = wireMove(this.#phase, type);
+    if (!next || callId !== 0) throw new BadFrame(`${frameName(type)} out of turn`);
+    return next;
+  }
+
+  /** The call that a frame is about, and what it is after that. */
+  #moveCall(type: number, callId: number): Call {
+    if (this.#phase !== "serving") throw new BadFrame(`${frameName(type)} before HELLO`);
+    const call = this.#calls.get(callId);
+    if (!call) throw new BadFrame(`${frameName(type)} for no call`);
+    // Asked back on the other connection, answered there.
+    const isHere = type !== FRAME.WITHDRAWN && type !== FRAME.BEGUN;
+    if (!isHere || !callMove(call.phase, type)) throw new BadFrame(`${frameName(type)} out of turn`);
+    if (type === FRAME.CHUNK && call.creditBytes <= 0) throw new BadFrame("a CHUNK beyond its credit");
+    if (type === FRAME.CANCELLED && !call.isCancelled) throw new BadFrame("CANCELLED, and nobody cancelled");
+    return call;
+  }
+
+  #maxBytes(type: number): number {
+    switch (type) {
+      case FRAME.HELLO:
+        return WIRE_LIMITS.helloBytes;
+      case FRAME.INIT_FAILED:
+        return WIRE_LIMITS.initFailedBytes;
+      case FRAME.FAILED:
+        return WIRE_LIMITS.failedBytes;
+      case FRAME.RESULT:
+        return RESULT_HEAD_BYTES + this.#limits.maxResultBytes;
+      case FRAME.CHUNK:
+        return CHUNK_HEAD_BYTES + this.#limits.maxChunkBytes;
+      case FRAME.END:
+        return MS_BYTES;
+      default:
+        return 0;
+    }
+  }
+
+  #receive(type: number, callId: number, payload: Buffer): void {
+    if (type === FRAME.HELLO) {
+      this.#phase = this.#moveWire(type, callId);
+      this.#events.onHello(parseHello(payload));
+    } else if (type === FRAME.INIT_FAILED) {
+      this.#phase = this.#moveWire(type, callId);
+      this.#events.onInitFailure(parseInitFailure(payload));
+    } else {
+      this.#receiveFor(this.#moveCall(type, callId), type, payload);
+    }
+  }
+
+  #receiveFor(call: Call, type: number, payload: Buffer): void {
+    switch (type) {
+      case FRAME.RESULT:
+        this.#takeResult(call, payload);
+        break;
+      case FRAME.FAILED:
+        this.#finish(call, parseFailure(payload));
+        break;
+      case FRAME.END:
+        this.#finish(call, { kind: "streamed", runMs: parseMs(payload) });
+        break;
+      case FRAME.CANCELLED:
+        this.#finish(call, { kind: "cancelled" });
+        break;
+      case FRAME.STREAM:
+        call.phase = "streaming";
+        call.creditBytes = INITIAL_CREDIT_BYTES;
+        this.#events.onStream(call);
+        break;
+      default:
+        this.#takeChunk(call, payload);
+    }
+  }
+
+  #takeResult(call: Call, payload: Buffer): void {
+    const result = parseResult(payload);
+    if (!result) this.#refuse(call, badStatus(payload));
+    if (!this.#isJson(result.json)) this.#refuse(call, notJson("result"));
+    this.#finish(call, result);
+  }
+
+  #takeChunk(call: Call, payload: Buffer): void {
+    const [kind] = payload;
+    const bytes = payload.subarray(CHUNK_HEAD_BYTES);
+    const wireBytes = HEAD_BYTES + payload.length;
+    call.creditBytes -= wireBytes;
+    if (kind !== IS_JSON && kind !== IS_TEXT) throw new BadFrame(`a CHUNK of kind ${kind}`);
+    if (kind === IS_JSON && !this.#isJson(bytes)) this.#refuse(call, notJson("chunk"));
+    this.#events.onChunk(call, { isText: kind === IS_TEXT, bytes, wireBytes });
+  }
+
+  #finish(call: Call, outcome: Outcome): void {
+    call.phase = "over";
+    this.#events.onOutcome(call, outcome);
+  }
+
+  /** What cannot be passed on fails its run, and costs its replica: no harness sends it. */
+  #refuse(call: Call, outcome: Unsendable): never {
+    this.#finish(call, outcome);
+    throw new BadFrame(outcome.message);
+  }
+
+  /** Looks through a large result or chunk while it arrives. */
+  #look(type: number, callId: number, payload: Buffer): void {
+    const call = this.#calls.get(callId);
+    const headBytes = type === FRAME.RESULT ? RESULT_HEAD_BYTES : CHUNK_HEAD_BYTES;
+    const isLookedAt = type === FRAME.RESULT || (type === FRAME.CHUNK && payload[0] === IS_JSON);
+    if (!call || !isLookedAt || payload.length <= headBytes) return;
+    this.#scan ??= new JsonScan();
+    const json = payload.subarray(headBytes);
+    const isGood = this.#scan.push(json, this.#scannedBytes);
+    this.#scannedBytes = json.length;
+    if (!isGood) this.#refuse(call, notJson(type === FRAME.RESULT ? "result" : "chunk"));
+  }
+
+  #isJson(bytes: Buffer): boolean {
+    const scan = this.#scan;
+    if (!scan) return isJson(bytes);
+    const isGood = scan.push(bytes, this.#scannedBytes) && scan.isWhole && isUtf8(bytes);
+    this.#scan = null;
+    this.#scannedBytes = 0;
+    return isGood;
+  }
+}
+
+function leastBytes(type: number): number {
+  if (type === FRAME.RESULT) return RESULT_HEAD_BYTES;
+  if (type === FRAME.CHUNK) return CHUNK_HEAD_BYTES;
+  return type === FRAME.END ? MS_BYTES : 0;
+}
+
+function notJson(what: "result" | "chunk"): Unsendable {
+  return {
+    kind: "unsendable",
+    code: "result_not_json",
+    message: `The app's process sent a ${what} that is not JSON.`,
+    runMs: 0,
+  };
+}
+
+function badStatus(payload: Buffer): Unsendable {
+  const status = payload.readUInt16LE(MS_BYTES);
+  return {
+    kind: "unsendable",
+    code: "app_error",
+    message: `The app's process answered with the status ${status}, which is not 200 to 599.`,
+    runMs: 0,
+  };
+}

@@ -1,0 +1,82 @@
+import { FRAME } from "./frames.ts";
+
+/** A replica's connections: before its hello, after it, and after it has said that the app cannot start. */
+export type WirePhase = "opening" | "serving" | "failed";
+
+/**
+ * A call in a replica's hands. `begun` is only known when somebody asked for the call back. A call that is over is
+ * in nobody's hands.
+ */
+export type CallPhase = "handed" | "begun" | "streaming" | "over";
+
+/** A template: it imports, then it forks or is a replica itself. */
+export type TemplatePhase = "importing" | "forking" | "ordinary" | "failed";
+
+type FrameName = keyof typeof FRAME;
+type Moves<Phase extends string, Word extends string> = Readonly<
+  Record<Phase, Readonly<Partial<Record<Word, Phase>>>>
+>;
+
+/** What a replica may say of itself, on the wire. */
+export const WIRE_MOVES: Moves<WirePhase, FrameName> = {
+  opening: { HELLO: "serving", INIT_FAILED: "failed" },
+  serving: {},
+  failed: {},
+};
+
+/** What it may say of a call: the last two on the control connection, and only if it was asked. */
+export const CALL_MOVES: Moves<CallPhase, FrameName> = {
+  handed: {
+    RESULT: "over",
+    FAILED: "over",
+    CANCELLED: "over",
+    STREAM: "streaming",
+    WITHDRAWN: "over",
+    BEGUN: "begun",
+  },
+  begun: { RESULT: "over", FAILED: "over", CANCELLED: "over", STREAM: "streaming", BEGUN: "begun" },
+  streaming: { CHUNK: "streaming", END: "over", FAILED: "over", CANCELLED: "over", BEGUN: "streaming" },
+  over: {},
+};
+
+/** What a template may say. Whether it forks it says with `ready`. */
+export const TEMPLATE_MOVES: Moves<TemplatePhase, "ready" | "failed" | "exited"> = {
+  importing: { ready: "forking", failed: "failed" },
+  forking: { exited: "forking" },
+  ordinary: {},
+  failed: {},
+};
+
+const NAMES = new Map<number, string>(Object.entries(FRAME).map(([name, type]) => [type, name]));
+
+/** A frame's type, for people. */
+export function frameName(type: number): string {
+  return NAMES.get(type) ?? `frame of type ${type}`;
+}
+
+/** The same tables by a frame's number: they are looked at for each frame. */
+const BY_TYPE = {
+  wire: byType(WIRE_MOVES),
+  call: byType(CALL_MOVES),
+};
+
+function byType<Phase extends string>(
+  moves: Moves<Phase, FrameName>,
+): Record<Phase, readonly (Phase | undefined)[]> {
+  const rows = Object.entries<Partial<Record<FrameName, Phase>>>(moves).map(([phase, row]) => {
+    const places = Array<Phase | undefined>(64).fill(undefined);
+    for (const [name, next] of Object.entries(row)) places[FRAME[name as FrameName]] = next;
+    return [phase, places];
+  });
+  return Object.fromEntries(rows) as Record<Phase, readonly (Phase | undefined)[]>;
+}
+
+/** The phase after a frame about the replica itself; undefined where it may not come. */
+export function wireMove(phase: WirePhase, type: number): WirePhase | undefined {
+  return BY_TYPE.wire[phase][type];
+}
+
+/** The phase of a call after a frame about it; undefined where it may not come. */
+export function callMove(phase: CallPhase, type: number): CallPhase | undefined {
+  return BY_TYPE.call[phase][type];
+}

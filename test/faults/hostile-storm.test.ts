@@ -1,0 +1,11 @@
+import { verifies } from "../verifies.ts";
+import { expectStormHarmless } from "../support/hostile/expect-storm.ts";
+
+const CASES = process.env["MILLRACE_FAULTS"] === "full" ? 100_000 : 5_000;
+
+verifies(
+  ["show.hostile.lives", "show.hostile.memory", "show.hostile.answers", "show.hostile.neighbour"],
+  `${CASES.toLocaleString("en")} hostile cases on every kind of connection harm nobody`,
+  () => expectStormHarmless(CASES),
+  2 * 3_600_000,
+);

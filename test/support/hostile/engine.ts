@@ -1,0 +1,60 @@
+import { fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Clock } from "../../../src/kit/clock.ts";
+import type { Engine, Exit } from "../../../src/replicas/engine.ts";
+import { processEngine } from "../../../src/replicas/process/engine.ts";
+import { spawnPython } from "../../../src/replicas/process/spawn.ts";
+import type { Spawn } from "../../../src/replicas/process/spawn.ts";
+import type { FromPeer, ToPeer } from "./orders.ts";
+
+const PEER = fileURLToPath(new URL("./peer.ts", import.meta.url));
+
+/** Apps of this name are played; the others run. */
+const HOSTILE = /^hostile-/;
+
+/** Plays the processes of hostile apps in one process of its own, behind the launcher that starts real ones. */
+export class HostilePeer {
+  readonly #child: ChildProcess;
+  readonly #exits = new Map<number, (exit: Exit) => void>();
+  #nextId = 1;
+  /** Plans that were played, and how many of them no harness would have. */
+  played = { plans: 0, cases: 0 };
+
+  constructor(env: Record<string, string>) {
+    this.#child = fork(PEER, { env: { ...process.env, ...env } });
+    this.#child.on("message", (message: FromPeer) => {
+      if ("cases" in message) this.played = message;
+      else this.#exits.get(message.exited)?.({ detail: "exit code 1", initFailure: null });
+    });
+    // Without it no case would be played any more: better a loud end.
+    this.#child.on("exit", (code) => {
+      if (this.#child.connected || code !== 0) throw new Error(`the hostile peer ended with ${code}`);
+    });
+  }
+
+  /** An engine whose hostile apps are played here. */
+  engine(python: string, clock: Clock): Engine {
+    const spawn: Spawn = (interpreter, spec, address, tickets, time, events) =>
+      HOSTILE.test(spec.environment["APP_NAME"] ?? "")
+        ? this.#start(address, tickets)
+        : spawnPython(interpreter, spec, address, tickets, time, events);
+    return processEngine(python, clock, spawn);
+  }
+
+  close(): void {
+    this.#child.removeAllListeners("exit").disconnect();
+  }
+
+  #start(address: string, tickets: Parameters<Spawn>[3]): ReturnType<Spawn> {
+    const id = this.#nextId++;
+    const exited = new Promise<Exit>((resolve) => this.#exits.set(id, resolve));
+    void exited.then(() => this.#exits.delete(id));
+    this.#tell({ start: { id, address, tickets } });
+    return { exited, kill: () => this.#tell({ kill: id }) };
+  }
+
+  #tell(order: ToPeer): void {
+    if (this.#child.connected) this.#child.send(order);
+  }
+}

@@ -1,0 +1,127 @@
+import { PassThrough } from "node:stream";
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
+import type { Exit } from "../../../src/replicas/engine.ts";
+import { Template } from "../../../src/replicas/process/template.ts";
+import { WIRE_LIMITS } from "../../../src/replicas/wire-limits.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { FUNCTIONS } from "../../support/hostile/cases.ts";
+import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
+
+const READY = { ready: { pid: 4711, python: "3.11.7", functions: FUNCTIONS, forks: true, reason: null } };
+const ORDINARY = { ready: { ...READY.ready, forks: false } };
+const FAILED = { failed: { message: "ImportError: x", traceback: "Traceback" } };
+
+/** A template whose process a test plays. */
+function playedTemplate() {
+  const clock = new HandClock();
+  const told: string[] = [];
+  const { promise: exited, resolve: exit } = Promise.withResolvers<Exit>();
+  const started = {
+    exited,
+    kill: () => {
+      told.push("killed");
+      exit({ detail: "killed by SIGTERM", initFailure: null });
+    },
+  };
+  const template = new Template(started, clock, {
+    onReady: (forks) => told.push(`ready ${forks}`),
+    onIdle: () => told.push("idle"),
+    onFault: (fault) => told.push(`fault: ${fault}`),
+    onError: (error) => told.push(`error: ${String(error)}`),
+    onGone: ({ initFailure }) => told.push(`gone ${initFailure?.message ?? ""}`),
+  });
+  const socket = new PassThrough();
+  const said: string[] = [];
+  // What is written to it is what the service says.
+  const connection = Object.assign(socket, {
+    write: (text: string) => {
+      said.push(text);
+      return true;
+    },
+  });
+  template.attach(connection as unknown as Socket);
+  const say = async (...lines: (object | string)[]): Promise<void> => {
+    for (const line of lines) socket.push(typeof line === "string" ? line : `${JSON.stringify(line)}\n`);
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  return { template, clock, told, said, say, exit, socket };
+}
+
+verifies(
+  "wire.fault.line",
+  "a line that is no message, or out of turn, ends its template and is told",
+  async () => {
+    const cases: [(object | string)[], RegExp][] = [
+      [["not json\n"], /^fault: a line that is no JSON/],
+      [["\n"], /^fault: a line that is no JSON/],
+      [["[]\n"], /^fault: a line that cannot be read/],
+      [[{ ready: { ...READY.ready, pid: -1 } }], /^fault: a line that cannot be read/],
+      [["x".repeat(WIRE_LIMITS.helloBytes + 2)], /^fault: a line of more than/],
+      [["[".repeat(WIRE_LIMITS.depth + 1), "\n"], /^fault: a line that is no JSON/],
+      [[{ exited: { id: "r-none", code: 0 } }], /^fault: "exited" out of turn/],
+    ];
+    for (const [lines, fault] of cases) {
+      const { told, say } = playedTemplate();
+      await say(...lines);
+      await until("it is gone", () => told.some((word) => word.startsWith("gone")));
+      expect(told[0]).toMatch(fault);
+      expect(told.slice(1)).toEqual(["killed", "gone "]);
+    }
+  },
+);
+
+test.each([
+  ["ready twice", [READY, READY], 'fault: "ready" out of turn'],
+  ["failed after ready", [READY, FAILED], 'fault: "failed" out of turn'],
+  ["ready after failed", [FAILED, READY], 'fault: "ready" out of turn'],
+  ["a word of one that is a replica by now", [ORDINARY, READY], 'fault: "ready" out of turn'],
+  [
+    "the end of nobody",
+    [READY, { exited: { id: "r-none", code: 0 } }],
+    "fault: the end of a replica that it never had",
+  ],
+])("%s is out of turn", async (_, lines, fault) => {
+  const { told, say } = playedTemplate();
+  await say(...lines);
+  await until("it is gone", () => told.some((word) => word.startsWith("gone")));
+  expect(told).toContain(fault);
+  expect(told.filter((word) => word.startsWith("fault"))).toHaveLength(1);
+});
+
+test("a template that does not end a replica is ended itself", async () => {
+  const { template, clock, told, said, say, socket } = playedTemplate();
+  await say(READY);
+  const replica = template.fork("r-one", "ticket");
+  replica.kill();
+  expect(said.map((text) => JSON.parse(text) as object)).toEqual([
+    { fork: { id: "r-one", ticket: "ticket" } },
+    { kill: "r-one" },
+  ]);
+  clock.advance(5_000);
+  expect(said.slice(2).map((text) => JSON.parse(text) as object)).toEqual([{ end: "r-one" }]);
+  clock.advance(5_000);
+  socket.destroy();
+  expect(await replica.exited).toEqual({ detail: "its template ended", initFailure: null });
+  expect(told).toEqual(["ready true", "killed", "gone "]);
+});
+
+test("one that closes its connection and stays is ended", async () => {
+  const { clock, told, say, socket } = playedTemplate();
+  await say(READY);
+  socket.destroy();
+  await until("the close is known", () => clock.pending > 0);
+  clock.advance(5_000);
+  await until("it is gone", () => told.includes("gone "));
+  expect(told).toContain("fault: it closed its connection");
+});
+
+test("one that closes its connection because it serves is left alone", async () => {
+  const { clock, told, say, socket } = playedTemplate();
+  await say(ORDINARY);
+  socket.destroy();
+  await new Promise((resolve) => setImmediate(resolve));
+  clock.advance(60_000);
+  expect(told).toEqual(["ready false"]);
+});

@@ -1,0 +1,277 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { Call } from "../../../src/replicas/call.ts";
+import { CallTable } from "../../../src/replicas/call-table.ts";
+import { BadFrame, LARGE_BYTES } from "../../../src/replicas/frame-reader.ts";
+import { FRAME, INITIAL_CREDIT_BYTES } from "../../../src/replicas/frames.ts";
+import { WireInbox } from "../../../src/replicas/wire-inbox.ts";
+import { WIRE_LIMITS } from "../../../src/replicas/wire-limits.ts";
+import { HELLO } from "../../support/hostile/cases.ts";
+import { frame } from "../../support/hostile/mutate.ts";
+import { verifies } from "../../verifies.ts";
+
+const LIMITS = { maxResultBytes: 2 * LARGE_BYTES, maxChunkBytes: LARGE_BYTES + 100 };
+const MS = Buffer.alloc(8);
+const hello = frame(FRAME.HELLO, 0, JSON.stringify(HELLO));
+
+function result(callId: number, json: string, status = 0, ms = 1.5): Buffer {
+  const head = Buffer.alloc(10);
+  head.writeDoubleLE(ms);
+  head.writeUInt16LE(status, 8);
+  return frame(FRAME.RESULT, callId, Buffer.concat([head, Buffer.from(json)]));
+}
+
+function chunk(callId: number, text: string, kind = 1): Buffer {
+  return frame(FRAME.CHUNK, callId, Buffer.concat([Buffer.from([kind]), Buffer.from(text)]));
+}
+
+/** An inbox with calls 1 to 3 in hand, and what came of what it was given. */
+function inboxWithCalls() {
+  const calls = new CallTable();
+  for (let wireId = 1; wireId <= 3; wireId++) {
+    const call = new Call("0190a3c4-0000-7000-8000-000000000001", "run", Buffer.alloc(0), {
+      onEnd: () => {},
+    });
+    call.wireId = wireId;
+    calls.set(wireId, call);
+  }
+  const told: string[] = [];
+  const inbox = new WireInbox(calls, LIMITS, {
+    onHello: ({ functions }) => told.push(`hello ${functions.length}`),
+    onInitFailure: ({ message }) => told.push(`init failed ${message}`),
+    onStream: ({ wireId }) => told.push(`stream ${wireId}`),
+    onChunk: ({ wireId }, { isText, bytes }) =>
+      told.push(`${isText ? "text" : "json"} ${wireId} ${bytes.length}`),
+    onOutcome: ({ wireId }, outcome) => {
+      calls.delete(wireId);
+      told.push(`${"code" in outcome ? outcome.code : outcome.kind} ${wireId}`);
+    },
+  });
+  return { inbox, calls, told };
+}
+
+/** What an inbox says to frames that come after hello. */
+function after(...frames: Buffer[]): string[] {
+  const { inbox, told } = inboxWithCalls();
+  inbox.push(hello);
+  told.length = 0;
+  try {
+    for (const each of frames) inbox.push(each);
+  } catch (error) {
+    if (!(error instanceof BadFrame)) throw error;
+    told.push(`bad: ${error.message}`);
+  }
+  return told;
+}
+
+/** What a replica may do, written down again in another way: by what it has done. */
+class Model {
+  hasGreeted = false;
+  hasFailed = false;
+  readonly streams = new Map<number, number>();
+  readonly over = new Set<number>();
+
+  isLegal({ type, callId }: { type: number; callId: number }): boolean {
+    if (type === FRAME.HELLO || type === FRAME.INIT_FAILED) {
+      const isLegal = callId === 0 && !this.hasGreeted && !this.hasFailed;
+      if (isLegal && type === FRAME.HELLO) this.hasGreeted = true;
+      if (isLegal && type === FRAME.INIT_FAILED) this.hasFailed = true;
+      return isLegal;
+    }
+    if (!this.hasGreeted || callId < 1 || callId > 3 || this.over.has(callId)) return false;
+    const left = this.streams.get(callId);
+    if (type === FRAME.STREAM && left === undefined) this.streams.set(callId, INITIAL_CREDIT_BYTES);
+    else if (type === FRAME.CHUNK && left !== undefined && left > 0)
+      this.streams.set(callId, left - CHUNK_COST);
+    else if (type === FRAME.FAILED || (type === FRAME.RESULT && left === undefined)) this.over.add(callId);
+    else if (type === FRAME.END && left !== undefined) this.over.add(callId);
+    else return false;
+    return true;
+  }
+}
+
+const BIG = JSON.stringify("x".repeat(20_000));
+const CHUNK_COST = chunk(1, BIG).length;
+
+/** A well-formed frame of that type. */
+function sample(type: number, callId: number): Buffer {
+  switch (type) {
+    case FRAME.HELLO:
+      return frame(type, callId, JSON.stringify(HELLO));
+    case FRAME.INIT_FAILED:
+      return frame(type, callId, JSON.stringify({ message: "m", traceback: "t" }));
+    case FRAME.RESULT:
+      return result(callId, "1");
+    case FRAME.FAILED:
+      return frame(type, callId, JSON.stringify({ kind: "no_function" }));
+    case FRAME.CHUNK:
+      return chunk(callId, BIG);
+    case FRAME.END:
+      return frame(type, callId, MS);
+    default:
+      return frame(type, callId);
+  }
+}
+
+verifies("wire.order", "any order of well-formed frames is taken exactly as far as it is legal", () => {
+  const step = fc.record({
+    type: fc.constantFrom(...Object.values(FRAME), 0, 99),
+    callId: fc.constantFrom(0, 1, 1, 1, 2, 3, 4),
+  });
+  // Begun as a harness would, so that most runs get somewhere.
+  const begun = fc
+    .array(step, { maxLength: 20 })
+    .map((steps) => [{ type: FRAME.HELLO, callId: 0 }, ...steps]);
+  fc.assert(
+    fc.property(
+      fc.oneof({ weight: 1, arbitrary: fc.array(step, { maxLength: 6 }) }, { weight: 5, arbitrary: begun }),
+      (steps) => {
+        const { inbox } = inboxWithCalls();
+        const model = new Model();
+        for (const each of steps) {
+          const isLegal = model.isLegal(each);
+          const push = () => inbox.push(sample(each.type, each.callId));
+          if (isLegal) push();
+          else {
+            expect(push).toThrow(BadFrame);
+            return;
+          }
+        }
+      },
+    ),
+    { numRuns: 3_000 },
+  );
+});
+
+test("each way through a call, and each way out of it", () => {
+  expect(after(result(1, "1"))).toEqual(["returned 1"]);
+  const stream = frame(FRAME.STREAM, 2);
+  expect(after(stream, chunk(2, "[1]"), chunk(2, "any", 0), frame(FRAME.END, 2, MS))).toEqual([
+    "stream 2",
+    "json 2 3",
+    "text 2 3",
+    "streamed 2",
+  ]);
+  expect(after(stream, stream)).toEqual(["stream 2", "bad: STREAM out of turn"]);
+  expect(after(chunk(2, "1"))).toEqual(["bad: CHUNK out of turn"]);
+  expect(after(stream, result(2, "1"))).toEqual(["stream 2", "bad: RESULT out of turn"]);
+  expect(after(result(1, "1"), result(1, "1"))).toEqual(["returned 1", "bad: RESULT for no call"]);
+  expect(after(frame(FRAME.CANCELLED, 1))).toEqual(["bad: CANCELLED, and nobody cancelled"]);
+  expect(after(frame(FRAME.INIT_FAILED, 0, "{}"))).toEqual(["bad: INIT_FAILED out of turn"]);
+});
+
+test("a call that was cancelled may say so", () => {
+  const { inbox, calls, told } = inboxWithCalls();
+  inbox.push(hello);
+  calls.get(2)!.isCancelled = true;
+  inbox.push(frame(FRAME.CANCELLED, 2));
+  expect(told.at(-1)).toBe("cancelled 2");
+});
+
+verifies(
+  "wire.order.credit",
+  "a chunk of any size may come while credit is left, and none after that",
+  () => {
+    const stream = frame(FRAME.STREAM, 1);
+    const text = chunk(1, "x".repeat(INITIAL_CREDIT_BYTES - 11), 0);
+    expect(after(stream, text, chunk(1, "y".repeat(LARGE_BYTES), 0), chunk(1, "", 0))).toEqual([
+      "stream 1",
+      `text 1 ${INITIAL_CREDIT_BYTES - 11}`,
+      `text 1 ${LARGE_BYTES}`,
+      "bad: a CHUNK beyond its credit",
+    ]);
+    const { inbox, calls } = inboxWithCalls();
+    inbox.push(hello);
+    inbox.push(stream);
+    inbox.push(chunk(1, "x".repeat(INITIAL_CREDIT_BYTES), 0));
+    calls.get(1)!.creditBytes += 100;
+    expect(() => inbox.push(chunk(1, "x", 0))).not.toThrow();
+  },
+);
+
+verifies("wire.limits", "each type has its limit, and is refused at its head", () => {
+  const head = (type: number, length: number) =>
+    frame(type, type === FRAME.HELLO || type === FRAME.INIT_FAILED ? 0 : 1, "", length);
+  const most: [number, number][] = [
+    [FRAME.RESULT, LIMITS.maxResultBytes + 10],
+    [FRAME.FAILED, WIRE_LIMITS.failedBytes],
+    [FRAME.STREAM, 0],
+    [FRAME.END, 8],
+  ];
+  for (const [type, bytes] of most) {
+    if (type !== FRAME.END)
+      expect([type, after(head(type, bytes))]).toEqual([type, type === FRAME.STREAM ? ["stream 1"] : []]);
+    expect(after(head(type, bytes + 1))[0]).toMatch(/^bad: /);
+  }
+  const stream = frame(FRAME.STREAM, 1);
+  expect(after(stream, head(FRAME.CHUNK, LIMITS.maxChunkBytes + 1))).toEqual(["stream 1"]);
+  expect(after(stream, head(FRAME.CHUNK, LIMITS.maxChunkBytes + 2))[1]).toMatch(/^bad: a CHUNK of/);
+  expect(after(stream, head(FRAME.CHUNK, 0))[1]).toMatch(/^bad: a CHUNK of 0/);
+  expect(after(head(FRAME.RESULT, 9))[0]).toMatch(/^bad: a RESULT of 9/);
+  const { inbox } = inboxWithCalls();
+  expect(() => inbox.push(head(FRAME.HELLO, WIRE_LIMITS.helloBytes + 1))).toThrow(BadFrame);
+});
+
+describe("a result", () => {
+  verifies("wire.result.status", "with a status that is none fails its run, and its replica with it", () => {
+    for (const status of [1, 100, 101, 199, 600, 1_000, 65_535])
+      expect(after(result(1, "1", status))).toEqual([
+        "app_error 1",
+        expect.stringContaining(`status ${status}`),
+      ]);
+    for (const status of [0, 200, 204, 404, 599])
+      expect(after(result(1, "1", status))).toEqual(["returned 1"]);
+  });
+
+  verifies("wire.result.json", "that is not JSON fails its run, however it arrives", () => {
+    const bad = "bad: The app's process sent a result that is not JSON.";
+    for (const text of ["", "NaN", "[1", '"', "1 1", "{a:1}"])
+      expect(after(result(1, text))).toEqual(["result_not_json 1", bad]);
+    const large = `["${"x".repeat(LARGE_BYTES)}"]`;
+    for (const [text, expected] of [
+      [large, ["returned 1"]],
+      [large.slice(0, -1), ["result_not_json 1", bad]],
+      [`NaN${large}`, ["result_not_json 1", bad]],
+      [`${large}1`, ["result_not_json 1", bad]],
+      [large.replace("x", "\n"), ["result_not_json 1", bad]],
+    ] as const) {
+      const bytes = result(1, text);
+      const pieces = Array.from({ length: Math.ceil(bytes.length / 50_000) }, (_, i) =>
+        bytes.subarray(i * 50_000, (i + 1) * 50_000),
+      );
+      expect(after(...pieces)).toEqual(expected);
+      expect(after(bytes)).toEqual(expected);
+    }
+  });
+
+  test("after a large one the next is looked at from its beginning", () => {
+    const large = result(1, `["${"x".repeat(LARGE_BYTES)}"]`);
+    const pieces = [large.subarray(0, 100_000), large.subarray(100_000)];
+    expect(after(...pieces, result(2, "NaN"))).toEqual([
+      "returned 1",
+      "result_not_json 2",
+      expect.any(String),
+    ]);
+    expect(after(...pieces, result(2, "2"))).toEqual(["returned 1", "returned 2"]);
+  });
+
+  test("of a time that cannot be is none", () => {
+    for (const ms of [-1, Number.NaN, Number.POSITIVE_INFINITY, 1e12]) {
+      expect(after(result(1, "1", 0, ms))[0]).toMatch(/^bad: a run of/);
+      const end = Buffer.alloc(8);
+      end.writeDoubleLE(ms);
+      expect(after(frame(FRAME.STREAM, 1), frame(FRAME.END, 1, end))[1]).toMatch(/^bad: a run of/);
+    }
+  });
+});
+
+test("a chunk is text or JSON, and what says to be JSON is", () => {
+  const stream = frame(FRAME.STREAM, 1);
+  expect(after(stream, chunk(1, "{", 1))).toEqual([
+    "stream 1",
+    "result_not_json 1",
+    expect.stringContaining("not JSON"),
+  ]);
+  expect(after(stream, chunk(1, "{", 0))).toEqual(["stream 1", "text 1 1"]);
+  expect(after(stream, chunk(1, "1", 2))).toEqual(["stream 1", "bad: a CHUNK of kind 2"]);
+});
