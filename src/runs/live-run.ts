@@ -185,7 +185,8 @@ export class LiveRun implements CallReader {
     const { id, target } = this.request;
     const { limits, deployment } = target.config;
     const { recordPayloads } = deployment;
-    this.#transcript ??= new LiveTranscript({
+    if (this.#transcript) return this.#transcript;
+    this.#transcript = new LiveTranscript({
       key: { appNumber: target.appNumber, id },
       store: this.#parts.store,
       writer: this.#parts.partWriter,
@@ -193,6 +194,8 @@ export class LiveRun implements CallReader {
       // What is forwarded is read back whole first.
       isKept: this.isAsync || this.request.webhook !== null || recordPayloads === "all",
     });
+    // Whoever comes while the end is written down is to see it too.
+    if (this.end) this.#endTranscript(this.#transcript, this.end.outcome);
     return this.#transcript;
   }
 

@@ -6,6 +6,7 @@ import { serve } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
 import type { Answer } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { openEvents } from "../../support/stream-reader.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { ASYNC, MAIN, ONE, Site, ended, ledger, letGo, submit } from "./site.ts";
@@ -22,12 +23,23 @@ const refuse = async <Result>(write: () => Promise<Result>): Promise<Result> => 
   if (isBroken) throw new AppError("storage_unavailable");
   return await write();
 };
+/** Set: ends of runs are written down when it resolves. */
+let ending: Promise<void> | null = null;
+let endings = 0;
 const aroundStore = (store: Store): Store => ({
   ...store,
   runs: {
     ...store.runs,
     accept: (batch) => refuse(() => store.runs.accept(batch)),
     acceptKeyed: (keyed) => refuse(() => store.runs.acceptKeyed(keyed)),
+  },
+  claims: {
+    ...store.claims,
+    finish: async (batch) => {
+      endings += batch.length;
+      await ending;
+      return await store.claims.finish(batch);
+    },
   },
 });
 const service = sharedService({}, {}, { aroundStore });
@@ -52,6 +64,29 @@ verifies(
     const second = await submit(test, app, { n: "keyed" }, keyed);
     expect((await ended(test, app, second)).status).toBe("success");
     expect(ledger(test, app)).toEqual(["sync", "after", "keyed"]);
+  },
+);
+
+verifies(
+  "runs.events",
+  "a reader who comes while the end of a plain run is written down sees it when it is",
+  async () => {
+    const test = service();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    ending = promise;
+    onTestFinished(() => {
+      resolve();
+      ending = null;
+    });
+    const app = await test.own({ main: MAIN, toml: ONE });
+    const before = endings;
+    const id = await submit(test, app, { n: 7 });
+    await until("its end is being written", () => endings > before);
+    const reader = openEvents(test, app, id, null);
+    await reader.hasMessages(1);
+    expect(reader.messages.map(({ data }) => data)).toEqual(["7"]);
+    resolve();
+    expect((await reader.ended()).end).toMatchObject({ id: 2, record: { status: "success" } });
   },
 );
 
