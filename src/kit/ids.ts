@@ -54,13 +54,6 @@ function writeByte(text: Buffer, place: number, value: number): void {
   text[place + 1] = DIGITS[value & 0xf]!;
 }
 
-const ids = new UuidSource();
-
-/** A UUIDv7 of the process's own source. */
-export function uuidv7(nowMs: number): string {
-  return ids.next(nowMs);
-}
-
 /** The 16 bytes of a UUID's text form. */
 export function uuidBytes(id: string): Buffer {
   return Buffer.from(id.replaceAll("-", ""), "hex");

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import type { Principal } from "../../src/identity/principal.ts";
-import { uuidv7 } from "../../src/kit/ids.ts";
+import { uuidv7 } from "../support/ids.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { createListener } from "../../src/management/api/listener.ts";
 import { mount } from "../../src/management/api/mount.ts";

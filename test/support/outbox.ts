@@ -3,7 +3,7 @@ import { Writable } from "node:stream";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { AddressRanges } from "../../src/kit/address-ranges.ts";
 import type { Clock } from "../../src/kit/clock.ts";
-import { uuidv7 } from "../../src/kit/ids.ts";
+import { uuidv7 } from "./ids.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { Seal } from "../../src/kit/seal.ts";
 import type { Delivery, NewDelivery } from "../../src/model/delivery.ts";

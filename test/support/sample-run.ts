@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { uuidv7 } from "../../src/kit/ids.ts";
+import { uuidv7 } from "./ids.ts";
 import type { NewDelivery } from "../../src/model/delivery.ts";
 import type { Payload } from "../../src/model/payload.ts";
 import type { Run } from "../../src/model/run.ts";

@@ -3,7 +3,7 @@ import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Readable } from "node:stream";
 import { loadAppConfig } from "../../config/app-config.ts";
-import { uuidv7 } from "../../kit/ids.ts";
+import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { App } from "../../model/app.ts";
 import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
@@ -40,6 +40,7 @@ const NEVER_CAME = "nothing was uploaded within an hour; deploy again";
 export class Deployer {
   readonly logs: BuildLogs;
   readonly #parts: DeployerParts;
+  readonly #ids = new UuidSource();
   readonly #places: DeployPlaces;
   readonly #uploads: BundleUploads;
   readonly #underWay: BuildsUnderWay;
@@ -180,7 +181,7 @@ export class Deployer {
 
   #newId(): string {
     if (this.#isStopping) throw new AppError("draining");
-    return uuidv7(this.#parts.clock.now());
+    return this.#ids.next(this.#parts.clock.now());
   }
 
   async #insert(projectId: string, { name, payload }: DeployRequest, id: string): Promise<Begun> {

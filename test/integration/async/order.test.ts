@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import type { AcceptedRun } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleRun } from "../../support/sample-run.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { BuildLogs, buildLineId } from "../../../src/apps/deploys/build-log.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { timestampOf } from "../../../src/model/log-line.ts";
 import { openStore } from "../../../src/store/store.ts";

@@ -5,7 +5,7 @@ import { LogBook } from "../../../src/apps/logs/log-book.ts";
 import type { LogBookParts } from "../../../src/apps/logs/log-book.ts";
 import type { LogQuery } from "../../../src/apps/logs/read-page.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { nanosecondsOf } from "../../../src/model/log-line.ts";
 import type { LogLine } from "../../../src/model/log-line.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import { FIRST_TAG, logIdAt } from "../../../src/model/log-line.ts";
 import type { LogLine } from "../../../src/model/log-line.ts";
 import type { LogScan } from "../../../src/store/log-lines.ts";

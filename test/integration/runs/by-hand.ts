@@ -4,7 +4,7 @@ import path from "node:path";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { DiskReserve } from "../../../src/kit/disk-reserve.ts";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";

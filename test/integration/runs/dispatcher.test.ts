@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Pool } from "../../../src/replicas/pool.ts";
 import { until } from "../../support/until.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import type { AppConfig } from "../../../src/model/app-config.ts";
 import { BUILD_STATUSES, canBuildMove, isFinalBuild } from "../../../src/model/build.ts";
 import type { BuildLine, BuildStatus } from "../../../src/model/build.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import type { DeliveryAttempt, NewDelivery } from "../../../src/model/delivery.ts";
 import type { Run } from "../../../src/model/run.ts";
 import { openStore } from "../../../src/store/store.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import type { Run } from "../../../src/model/run.ts";
 import { RUN_STATES } from "../../../src/model/run.ts";
 import type { RunFilter } from "../../../src/store/runs.ts";

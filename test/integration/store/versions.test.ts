@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import type { AppConfig } from "../../../src/model/app-config.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { queuedRun, samplePayload } from "../../support/sample-run.ts";

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { Audit } from "../../../src/identity/audit.ts";
 import type { Role } from "../../../src/identity/principal.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
 import { mount } from "../../../src/management/api/mount.ts";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { uuidv7 } from "../../../src/kit/ids.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import {
   buffersOf,
   columnNames,

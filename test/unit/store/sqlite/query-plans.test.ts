@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { uuidv7 } from "../../../../src/kit/ids.ts";
+import { uuidv7 } from "../../../support/ids.ts";
 import { claims } from "../../../../src/store/claims.ts";
 import { deliveries } from "../../../../src/store/deliveries.ts";
 import { retention } from "../../../../src/store/retention.ts";
