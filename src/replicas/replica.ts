@@ -325,7 +325,9 @@ export class Replica implements CallHolder {
     this.#deadline?.cancel();
     this.#wire?.destroy();
     this.#control?.destroy();
-    this.#clock.after(LAST_LINES_MS, () => this.#logs.forEach((socket) => socket.destroy()));
+    if (this.#logs.length > 0) {
+      this.#clock.after(LAST_LINES_MS, () => this.#logs.forEach((socket) => socket.destroy()));
+    }
     const lost = [...this.calls.values()];
     this.calls.clear();
     const initFailure = exit.initFailure ?? this.#initFailure;

@@ -7,7 +7,7 @@ import type { EndedRun } from "../../src/store/runs.ts";
 
 const VERSION_ID = uuidv7(Date.now());
 
-/** The id of a run that was accepted then, also of one long ago: ids of `uuidv7` never go back. */
+/** The id of a run that was accepted then, in no order with others of that time. */
 export function idAt(ms: number): string {
   const time = Math.floor(ms).toString(16).padStart(12, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
@@ -17,7 +17,7 @@ export function idAt(ms: number): string {
 export function sampleRun(fields: Partial<Run> = {}): Run {
   const now = Date.now();
   return {
-    id: uuidv7(now),
+    id: fields.id ?? uuidv7(now),
     appNumber: 1,
     versionId: VERSION_ID,
     functionName: "run",

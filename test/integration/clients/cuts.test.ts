@@ -37,7 +37,11 @@ describe(`a stream whose connection is cut ${CUTS} times at random loses nothing
         const proxy = await cuttingProxy(`TypeScript, ${encoding}`);
         const seen = new Set<string | null>();
         const client = clientOf(service(), proxy.url, { fetch: encoded(encoding, seen), backoffMs: 1 });
-        const stream = client.stream("app", { upto: UPTO }, { function: "mixed", retries: CUTS });
+        const stream = client.stream(
+          "app",
+          { upto: UPTO },
+          { function: "mixed", retries: CUTS, reattachTries: CUTS },
+        );
         const got: unknown[] = [];
         for await (const { event, data } of stream.messages()) got.push([event, data]);
         expect(got.length).toBe(expected.length);
@@ -52,7 +56,7 @@ describe(`a stream whose connection is cut ${CUTS} times at random loses nothing
     const expected = await uncut();
     const proxy = await cuttingProxy("Python");
     const program = `
-stream = millrace.stream("app", {"upto": ${UPTO}}, function="mixed", retries=${CUTS})
+stream = millrace.stream("app", {"upto": ${UPTO}}, function="mixed", retries=${CUTS}, reattach_tries=${CUTS})
 show([list(message) for message in stream.messages()])`;
     const got = (await inPython(service(), program, proxy.url)) as unknown[];
     expect(got.length).toBe(expected.length);

@@ -1,108 +1,80 @@
-import { spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
-import { isAlive } from "../../support/process-tree.ts";
+import { SkippingClock } from "../../support/clocks.ts";
+import { processesIn } from "../../support/leak-check.ts";
+import { isAlive, parentOf } from "../../support/process-tree.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
-const TRIES = 3;
-const PATIENCE_MS = 15_000;
-const HELLO = "def run(name='world'):\n    return {'message': 'Hello, ' + name}\n";
-const SLOW_IMPORT = `
+// What the starts cost, told by what they do; `npm run bench cold` tells how long they take.
+
+const MAIN = `
 import os
 import time
 
-time.sleep(2)
+with open("imports", "a") as imports:
+    imports.write("%d\\n" % os.getpid())
 
 def run():
     return os.getpid()
 
-def hold(seconds):
-    entered_at = time.monotonic()
-    time.sleep(seconds)
-    return {"pid": os.getpid(), "entered_at": entered_at}
+def hold():
+    open("holding-%d" % os.getpid(), "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.005)
+    return os.getpid()
 `;
 
-/**
- * Tries until one start keeps the bound: other work on the machine can only slow it down, and what takes
- * longer by itself never passes. `npm run bench` tells medians.
- */
-async function expectAtMost(what: string, bound: number, measure: () => Promise<number>): Promise<void> {
-  const tries: number[] = [];
-  const deadline = performance.now() + PATIENCE_MS;
-  while (tries.length < TRIES || (Math.min(...tries) > bound && performance.now() < deadline)) {
-    tries.push(await measure());
-  }
-  const told = `${what}: ${tries.map((value) => value.toFixed(2)).join(", ")}`;
-  if (process.env["COLD_REPORT"]) process.stdout.write(`${told}\n`);
-  expect({ told, isKept: Math.min(...tries) <= bound }).toEqual({ told, isKept: true });
-}
+const COOLDOWN_MS = 600_000;
+const toml = `[scaling]\nmax_replicas = 8\ncooldown = ${COOLDOWN_MS / 1000}\n`;
 
-async function timed(act: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now();
-  await act();
-  return performance.now() - startedAt;
+/** The processes that have imported the app, in order. */
+function imports(bundleDir: string): number[] {
+  const lines = readFileSync(path.join(bundleDir, "imports"), "utf8").trimEnd().split("\n");
+  return lines.map(Number);
 }
 
 verifies(
   "show.cold.first",
-  'the first call ever takes at most 3 times `python3 -c "import main"`',
+  "the first call ever starts one interpreter, which imports main.py once",
   async () => {
-    const test = await testService({ warm: { main: HELLO } });
-    await test.call("warm");
-    const python = await findInterpreter("python3");
-    const folder = path.join(test.directory, "alone");
-    mkdirSync(folder);
-    writeFileSync(path.join(folder, "main.py"), HELLO);
-    const importAlone = (): void => {
-      const { status } = spawnSync(python.path, ["-c", "import main"], { cwd: folder, stdio: "ignore" });
-      expect(status).toBe(0);
-    };
-    importAlone(); // Compiles the bytecode, which is not what is compared.
-    let serial = 0;
-    await expectAtMost("first call / import alone", 3, async () => {
-      const aloneMs = await timed(async () => importAlone());
-      const name = `first-${serial++}`;
-      await test.deploy(name, { main: HELLO });
-      const firstMs = await timed(async () => expect((await test.call(name)).status).toBe(200));
-      return firstMs / aloneMs;
-    });
+    const test = await testService({ app: { main: MAIN, toml } });
+    const pid = Number((await test.call("app")).json.result);
+    const { bundleDir } = test.apps.get("app")!.version;
+    expect(imports(bundleDir)).toHaveLength(1);
+    // Keepers, template and replica are forks of one start: what was executed is the same for all.
+    const processes = processesIn(bundleDir);
+    expect(processes.map((process) => process.pid)).toContain(pid);
+    expect(new Set(processes.map(({ command }) => command)).size).toBe(1);
   },
 );
 
-/** Waits until an app has no replica and none of these processes lives. */
-async function untilZero(test: TestService, pids: readonly number[]): Promise<void> {
-  await until("no replica is left", () => pids.every((pid) => !isAlive(pid)) && test.ready("slow") === 0);
-}
-
 verifies(
   ["show.cold.template", "show.cold.scale-out"],
-  "with a kept template a start from zero takes 50 ms and 1 to 8 replicas 200 ms, though the import takes 2 s",
+  "with a kept template neither a start from zero nor 1 to 8 replicas import anything again",
   async () => {
-    const toml = '[scaling]\nmax_replicas = 8\ncooldown = "100ms"';
-    const test = await testService({ slow: { main: SLOW_IMPORT, toml } });
-    const first = await test.call("slow");
-    let pids = [Number(first.json.result)];
-    await expectAtMost("from zero by the template, ms", 50, async () => {
-      await untilZero(test, pids);
-      return await timed(async () => (pids = [Number((await test.call("slow")).json.result)]));
-    });
-    await expectAtMost("from 1 to 8 replicas, ms", 200, async () => {
-      await untilZero(test, pids);
-      await test.call("slow");
-      // Python's monotonic clock and Node's are one on Linux.
-      const startedAt = Number(process.hrtime.bigint()) / 1e9;
-      const held = Array.from({ length: 8 }, () =>
-        test.call("slow", { seconds: 0.3 }, { functionName: "hold" }),
-      );
-      const results = (await Promise.all(held)).map(({ json }) => json.result);
-      pids = results.map(({ pid }) => pid);
-      expect(new Set(pids).size).toBe(8);
-      return (Math.max(...results.map(({ entered_at }) => entered_at)) - startedAt) * 1000;
-    });
+    const clock = new SkippingClock();
+    const test = await testService({ app: { main: MAIN, toml } }, {}, { clock });
+    const first = Number((await test.call("app")).json.result);
+    const { pool, version } = test.apps.get("app")!;
+    const [template] = imports(version.bundleDir);
+    const templateOf = (pid: number): number => parentOf(parentOf(pid));
+    expect(templateOf(first)).toBe(template);
+
+    clock.skip(COOLDOWN_MS + 1_000);
+    await until("no replica is left", () => !isAlive(first) && pool.replicas.size === 0);
+    const second = Number((await test.call("app")).json.result);
+    expect([second === first, templateOf(second)]).toEqual([false, template]);
+
+    const held = Array.from({ length: 8 }, () => test.call("app", {}, { functionName: "hold" }));
+    await until("eight are ready", () => test.ready("app") === 8);
+    const pids = [...pool.replicas].map((replica) => replica.pid);
+    expect(pids.map(templateOf)).toEqual(pids.map(() => template));
+    writeFileSync(path.join(version.bundleDir, "go"), "");
+    const answers = (await Promise.all(held)).map(({ json }) => Number(json.result));
+    expect(new Set(answers)).toEqual(new Set(pids));
+    expect(imports(version.bundleDir)).toEqual([template]);
   },
 );

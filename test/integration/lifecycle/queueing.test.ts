@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
+import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -19,20 +20,34 @@ def hold():
     return os.getpid()
 `;
 
+/** An import that goes on until it is let go. */
+const HEAVY = `
+import os
+import time
+
+while not os.path.exists("imported"):
+    time.sleep(0.005)
+${MAIN}`;
+
 const ONE = "[scaling]\nmax_replicas = 1";
-const service = sharedService({
-  small: { main: MAIN, toml: `${ONE}\nmax_queue = 2` },
-  patient: { main: MAIN, toml: `${ONE}\nmax_queue_seconds = 1` },
-  heavy: { main: `import time\ntime.sleep(1.6)\n${MAIN}`, toml: `${ONE}\nmax_queue_seconds = 1` },
-  slow: { main: MAIN, toml: `${ONE}\nmax_queue = 10` },
-  fast: { main: MAIN, toml: `${ONE}\nmax_queue = 10` },
-});
+const clock = new SkippingClock();
+const service = sharedService(
+  {
+    small: { main: MAIN, toml: `${ONE}\nmax_queue = 2` },
+    patient: { main: MAIN, toml: `${ONE}\nmax_queue_seconds = 600` },
+    heavy: { main: HEAVY, toml: `${ONE}\nmax_queue_seconds = 10` },
+    slow: { main: MAIN, toml: `${ONE}\nmax_queue = 10` },
+    fast: { main: MAIN, toml: `${ONE}\nmax_queue = 10` },
+  },
+  {},
+  { clock },
+);
 
 const hold = { functionName: "hold" };
 
 /** Lets every held call of an app go. */
-function release(app: string): void {
-  writeFileSync(path.join(service().apps.get(app)?.version.bundleDir ?? "", "go"), "");
+function release(app: string, gate = "go"): void {
+  writeFileSync(path.join(service().apps.get(app)?.version.bundleDir ?? "", gate), "");
 }
 
 /** Waits until so many calls of an app wait for a replica. */
@@ -73,13 +88,14 @@ verifies(
     await test.call("patient");
     const held = test.call("patient", {}, hold);
     await untilRunning("patient");
-    const startedAt = performance.now();
-    const refused = await test.call("patient");
-    const waitedMs = performance.now() - startedAt;
+    const waiting = test.call("patient");
+    await untilWaiting("patient", 1);
+    clock.skip(400_000);
+    expect(test.apps.get("patient")?.pool.waiting).toBe(1);
+    clock.skip(200_000);
+    const refused = await waiting;
     expect([refused.status, refused.json.code]).toEqual([503, "queue_timeout"]);
     expect(refused.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
-    expect(waitedMs).toBeGreaterThan(990);
-    expect(waitedMs).toBeLessThan(2_500);
     release("patient");
     expect((await held).status).toBe(200);
   },
@@ -87,14 +103,17 @@ verifies(
 
 verifies("errors.busy.cold-time", "an import longer than max_queue_seconds refuses nobody", async () => {
   const test = service();
-  const startedAt = performance.now();
-  const answers = await Promise.all([test.call("heavy"), test.call("heavy")]);
+  const calls = [test.call("heavy"), test.call("heavy")];
+  await untilWaiting("heavy", 2);
+  clock.skip(30_000);
+  release("heavy", "imported");
+  const answers = await Promise.all(calls);
   expect(answers.map(({ status }) => status)).toEqual([200, 200]);
-  expect(performance.now() - startedAt).toBeGreaterThan(1_600);
-  const [first] = answers;
-  const { start, queue } = timings(first?.headers.get("server-timing") ?? "");
-  expect(start).toBeGreaterThan(1_500);
-  expect(queue).toBeLessThan(500);
+  for (const { headers } of answers) {
+    const { start, queue } = timings(headers.get("server-timing") ?? "");
+    expect(start).toBeGreaterThanOrEqual(30_000);
+    expect(queue).toBeLessThan(10_000);
+  }
 });
 
 verifies(
@@ -115,8 +134,7 @@ verifies(
     // Ten callers before the next one, 0.4 s each, one replica.
     const slow = await retryAfter("slow", 0.4);
     expect(slow).toBeGreaterThanOrEqual(4);
-    expect(slow).toBeLessThanOrEqual(6);
-    expect(await retryAfter("fast", 0)).toBe(1);
+    expect(await retryAfter("fast", 0)).toBeLessThan(slow);
   },
 );
 

@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { SkippingClock } from "../../support/clocks.ts";
 import { testPool } from "../../support/pool.ts";
 import type { TestPool } from "../../support/pool.ts";
 import { isAlive } from "../../support/process-tree.ts";
@@ -41,12 +42,9 @@ function holdAll(test: TestPool, count: number): Promise<unknown>[] {
   return Array.from({ length: count }, () => test.value("hold", {}));
 }
 
-/** Fails if a condition does not hold all through a span of time. */
-async function holdsFor(ms: number, holds: () => boolean): Promise<void> {
-  const end = performance.now() + ms;
-  await until("it was to hold all along", () => !holds() || performance.now() > end);
-  expect(performance.now()).toBeGreaterThan(end);
-}
+/** The cooldown of the tests below, in milliseconds: longer than any of them takes. */
+const COOLDOWN_MS = 600_000;
+const COOLDOWN = `cooldown = ${COOLDOWN_MS / 1000}`;
 
 verifies(
   "lifecycle.scale-up",
@@ -71,11 +69,13 @@ verifies(
   ["lifecycle.cold-start", "errors.busy.waits"],
   "calls that come before the import is over wait for it and are answered",
   async () => {
-    const main = `import time\ntime.sleep(0.6)\n${MAIN}`;
+    const main = `import os, time\nwhile not os.path.exists("imported"): time.sleep(0.005)\n${MAIN}`;
     const test = await testPool({ main, toml: "[scaling]\nmax_replicas = 2" });
-    const startedAt = performance.now();
-    const values = await Promise.all(Array.from({ length: 20 }, () => test.value("run", {})));
-    expect(performance.now() - startedAt).toBeGreaterThan(600);
+    const calls = Array.from({ length: 20 }, () => test.value("run", {}));
+    await until("they wait for a replica that starts", () => test.pool.replicas.size > 0);
+    expect([test.pool.waiting, test.ready]).toEqual([20, []]);
+    test.leave("imported");
+    const values = await Promise.all(calls);
     expect(values.every((pid) => Number(pid) > 0)).toBe(true);
   },
 );
@@ -109,11 +109,13 @@ verifies(
   ["lifecycle.scale-to-zero", "lifecycle.cooldown"],
   "an idle replica stays for the cooldown, then its process ends and none is left",
   async () => {
-    const test = await testPool({ main: MAIN, toml: '[scaling]\ncooldown = "1s"' });
+    const clock = new SkippingClock();
+    const test = await testPool({ main: MAIN, toml: `[scaling]\n${COOLDOWN}` }, clock);
     const pid = Number(await test.value("run", {}));
-    const idleAt = performance.now();
-    await until("the replica is told to end", () => test.ready.length === 0);
-    expect(performance.now() - idleAt).toBeGreaterThan(900);
+    clock.skip(COOLDOWN_MS / 2);
+    expect(test.ready).toHaveLength(1);
+    clock.skip(COOLDOWN_MS / 2 + 1_000);
+    expect(test.ready).toHaveLength(0);
     await until("there is no replica", () => test.pool.replicas.size === 0 && !isAlive(pid));
     expect(test.exits).toEqual(["exit code 0"]);
     expect(Number(await test.value("run", {}))).not.toBe(pid);
@@ -121,12 +123,14 @@ verifies(
 );
 
 verifies("lifecycle.cooldown", "a call within the cooldown begins it anew", async () => {
-  const test = await testPool({ main: MAIN, toml: '[scaling]\ncooldown = "1s"' });
+  const clock = new SkippingClock();
+  const test = await testPool({ main: MAIN, toml: `[scaling]\n${COOLDOWN}` }, clock);
   const pid = await test.value("run", {});
-  const idleAt = performance.now();
-  await until("most of the cooldown is over", () => performance.now() - idleAt > 700);
+  clock.skip(COOLDOWN_MS * 0.6);
   expect(await test.value("run", {})).toBe(pid);
-  await holdsFor(700, () => test.ready.length === 1);
+  clock.skip(COOLDOWN_MS * 0.6);
+  expect(test.ready).toHaveLength(1);
+  clock.skip(COOLDOWN_MS * 0.6);
   await until("the replica is gone in the end", () => test.pool.replicas.size === 0);
 });
 
@@ -134,15 +138,18 @@ verifies(
   "lifecycle.min-replicas",
   "min_replicas start without a call and stay through idle time",
   async () => {
-    const toml = '[scaling]\nmin_replicas = 1\nmax_replicas = 3\ncooldown = "100ms"';
-    const test = await testPool({ main: MAIN, toml });
+    const clock = new SkippingClock();
+    const toml = `[scaling]\nmin_replicas = 1\nmax_replicas = 3\n${COOLDOWN}`;
+    const test = await testPool({ main: MAIN, toml }, clock);
     await until("one replica is ready before any call", () => test.ready.length === 1);
     const burst = holdAll(test, 3);
     await until("three are ready", () => test.ready.length === 3);
     test.leave("go");
     await Promise.all(burst);
+    clock.skip(COOLDOWN_MS + 1_000);
     await until("the other two have gone", () => test.pool.replicas.size === 1);
-    await holdsFor(500, () => test.ready.length === 1);
+    clock.skip(2 * COOLDOWN_MS);
+    expect(test.ready).toHaveLength(1);
   },
 );
 

@@ -1,6 +1,7 @@
 import { expect } from "vitest";
-import { readFileSync, existsSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -9,11 +10,16 @@ const MAIN = `
 import os
 import time
 
-def run(seconds=0):
-    time.sleep(seconds)
+def run():
     return os.getpid()
 
+def held(n):
+    open("began-%d" % n, "w").close()
+    while not os.path.exists("go-%d" % n):
+        time.sleep(0.005)
+
 def endless():
+    open("endless", "w").close()
     try:
         while True:
             time.sleep(0.01)
@@ -23,9 +29,15 @@ def endless():
         os.rename("stopped.new", "stopped")
         raise
 `;
-const toml = '[scaling]\nmax_replicas = 1\nresponse_grace_period = "1s"';
+const LIMIT_MS = 600_000;
+const toml = `[scaling]\nmax_replicas = 1\nresponse_grace_period = ${LIMIT_MS / 1000}`;
 
-const service = sharedService({ limited: { main: MAIN, toml } });
+const clock = new SkippingClock();
+const service = sharedService({ limited: { main: MAIN, toml } }, {}, { clock });
+
+/** A file in the app's working directory. */
+const file = (name: string): string =>
+  path.join(service().apps.get("limited")?.version.bundleDir ?? "", name);
 
 verifies(
   ["lifecycle.grace-504", "errors.timed-out", "lifecycle.grace-stops-code"],
@@ -33,23 +45,23 @@ verifies(
   async () => {
     const test = service();
     const pid = (await test.call("limited")).json.result;
-    const startedAt = performance.now();
-    const answer = await test.call("limited", {}, { functionName: "endless" });
-    const tookMs = performance.now() - startedAt;
+    const call = test.call("limited", {}, { functionName: "endless" });
+    await until("it runs", () => existsSync(file("endless")));
+    clock.skip(LIMIT_MS * 0.8);
+    const { pool, app } = test.apps.get("limited")!;
+    expect([...pool.replicas].map(({ calls }) => calls.size)).toEqual([1]);
+    clock.skip(LIMIT_MS * 0.2);
+    const answer = await call;
     expect([answer.status, answer.json.code]).toEqual([504, "timed_out"]);
-    expect(answer.json.message).toBe("The run passed its response_grace_period of 1 s.");
-    expect(tookMs).toBeGreaterThan(990);
-    expect(tookMs).toBeLessThan(2_500);
+    expect(answer.json.message).toBe("The run passed its response_grace_period of 600 s.");
 
-    const live = test.apps.get("limited");
-    const stopped = path.join(live?.version.bundleDir ?? "", "stopped");
-    await until("its code was stopped", () => existsSync(stopped));
-    expect(readFileSync(stopped, "utf8")).toBe("RunCancelled");
+    await until("its code was stopped", () => existsSync(file("stopped")));
+    expect(readFileSync(file("stopped"), "utf8")).toBe("RunCancelled");
     expect((await test.call("limited")).json.result).toBe(pid);
 
     await test.service.settle();
     const id = answer.headers.get("x-request-id") ?? "";
-    const run = await test.service.store.runs.find({ appNumber: live?.app.number ?? 0, id });
+    const run = await test.service.store.runs.find({ appNumber: app.number, id });
     expect(run).toMatchObject({ state: "failure", statusCode: 504, errorCode: "timed_out" });
   },
 );
@@ -58,10 +70,17 @@ verifies(
   "lifecycle.grace-from-hand-over",
   "time in the queue does not count against response_grace_period",
   async () => {
-    const startedAt = performance.now();
-    const calls = [1, 2, 3].map(() => service().call("limited", { seconds: 0.6 }));
+    const calls = [1, 2, 3].map((n) => service().call("limited", { n }, { functionName: "held" }));
+    const begun = new Set<number>();
+    while (begun.size < calls.length) {
+      const next = (): number => [1, 2, 3].find((n) => !begun.has(n) && existsSync(file(`began-${n}`))) ?? 0;
+      await until("the next one runs", () => next() > 0);
+      const n = next();
+      begun.add(n);
+      clock.skip(LIMIT_MS * 0.8);
+      writeFileSync(file(`go-${n}`), "");
+    }
     const answers = await Promise.all(calls);
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-    expect(performance.now() - startedAt).toBeGreaterThan(1_800);
   },
 );

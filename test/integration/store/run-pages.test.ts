@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { UuidSource } from "../../../src/kit/ids.ts";
 import { uuidv7 } from "../../support/ids.ts";
 import type { Run } from "../../../src/model/run.ts";
 import { RUN_STATES } from "../../../src/model/run.ts";
@@ -128,8 +129,9 @@ describe.each(DATABASE_KINDS)("pages of runs on %s", (kind) => {
   test("what no index finds is looked for in many runs, page by page, until it is found", async () => {
     const store = await openStore(await databases.fresh(kind));
     const [appNumber = 0] = await openProject(store, "p-mine", 1);
-    const rare = sampleRun({ appNumber, id: uuidv7(START), functionName: "rare" });
-    const rest = Array.from({ length: 21_000 }, () => sampleRun({ appNumber, id: uuidv7(START) }));
+    const ids = new UuidSource();
+    const rare = sampleRun({ appNumber, id: ids.next(START), functionName: "rare" });
+    const rest = Array.from({ length: 21_000 }, () => sampleRun({ appNumber, id: ids.next(START) }));
     await store.runs.insertFinished([packEnded([rare, ...rest].map((run) => sampleEnd(run)))]);
     const first = await store.runs.pageOfApp({ appNumber, limit: 10, functionName: "rare" });
     expect([first.runs, first.next]).toEqual([[], rest.at(-20_000)?.id]);

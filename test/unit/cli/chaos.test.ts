@@ -60,7 +60,7 @@ test("only the function's own result is a good end; 404, an error and another re
   const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const accepted = new Map(Object.keys(answers).map((id) => [id, 1]));
   const address = { apiUrl, baseUrl: "", projectId: "p-a", token: "t" };
-  const fates = await awaitFates(address, accepted, performance.now(), new AbortController().signal);
+  const fates = await awaitFates(address, accepted, 0, new AbortController().signal);
   expect(Object.fromEntries(fates)).toEqual({
     good: "finished",
     wrong: "lost",
