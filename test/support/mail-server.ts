@@ -72,7 +72,7 @@ export class MailServer {
     return `${tls === "first" ? "smtps" : "smtp"}://${who}localhost:${this.port}${query}`;
   }
 
-  /** The newest mail to that address that came after so many of them. */
+  /** The mail to that address that came after so many of them. */
   async mailTo(to: string, after = 0): Promise<TakenMail> {
     const found = (): TakenMail | undefined => this.taken.filter((mail) => mail.to === to)[after];
     await until(`mail ${after + 1} to ${to}`, () => found() !== undefined, this.news);
