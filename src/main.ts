@@ -17,6 +17,8 @@ import type { ArrivalLimits } from "./gateway/server.ts";
 import { identityParts } from "./identity/identity-parts.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
 import type { OperatorRequests } from "./identity/operator-requests.ts";
+import { openMailer } from "./identity/mailer.ts";
+import { takeOverPasswords } from "./identity/old-passwords.ts";
 import { ensureOwner } from "./identity/owner.ts";
 import type { Owner } from "./identity/owner.ts";
 import { KeyRing } from "./identity/key-ring.ts";
@@ -31,7 +33,7 @@ import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { Seal, loadMasterKey } from "./kit/seal.ts";
 import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
-import { listenerUrl, warnOfExposure } from "./management/exposure.ts";
+import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
@@ -95,6 +97,7 @@ async function openInstallation(
     (opened) => opened.close(),
   );
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
+  await takeOverPasswords(store, seal);
   const keys = await KeyRing.open(store, seal, clock);
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
   // By a clock that cannot be set: a wrong date must not void every token, nor bring an old one back.
@@ -115,7 +118,7 @@ export async function askInstallation<T>(
     const installation = await openInstallation(settings, clock, life);
     const apiUrl = settings.publicApiUrl ?? listenerUrl(host, settings.apiPort);
     const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, settings.basePort);
-    const identity = identityParts(installation, clock);
+    const identity = identityParts({ ...installation, post: null }, clock);
     return await ask(operatorRequests({ ...installation, ...identity, dataDir, apiUrl, baseUrl, clock }));
   } finally {
     await life.stop();
@@ -225,7 +228,14 @@ async function start(
     (started) => started.stop(),
   );
   await fileRuns.start();
-  const identity = identityParts(installation, clock);
+  // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
+  const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
+  const mailer = await life.start(
+    "mail",
+    () => openMailer(settings, { clock, log }),
+    async (started) => await started?.stop(),
+  );
+  const identity = identityParts({ ...installation, post: mailer && { mailer, baseUrl: ownUrl } }, clock);
   const management: Management = await life.start(
     "management API",
     () =>
@@ -288,7 +298,7 @@ async function start(
     (started) => started.stop(),
   );
   const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
-  const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, management.port);
+  const baseUrl = ownUrl();
   await life.start(
     "control socket",
     () =>
@@ -307,7 +317,7 @@ async function start(
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );
   management.setReady(true);
-  warnOfExposure(settings, log);
+  warnOfExposure(settings, baseUrl, log);
   log.info({ apiUrl, baseUrl, python: python.version, store: store.kind }, "millrace is up");
   const setupLink = await identity.setupLink(baseUrl);
   if (setupLink !== null) log.info({ setupLink }, "nobody can sign in yet; this link makes the first person");

@@ -99,6 +99,9 @@ export const COMMANDS: readonly CommandRow[] = [
   row(ACCESS, "projects", "list projects, make one, choose one", async (to) => {
     (await import("./commands/projects.ts")).defineProjects(to);
   }),
+  row(ACCESS, "members", "who belongs to the project, and who is invited", async (to) => {
+    (await import("./commands/members.ts")).defineMembers(to);
+  }),
   row(ACCESS, "service-accounts", "tokens for programs", async (to) => {
     (await import("./commands/service-accounts.ts")).defineServiceAccounts(to);
   }),

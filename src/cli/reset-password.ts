@@ -1,24 +1,37 @@
 import { readSettings } from "../config/settings.ts";
+import type { PasswordLink } from "../identity/operator-requests.ts";
 import { askOperator } from "./ask-operator.ts";
 import { CliFailure, usage } from "./failure.ts";
 import type { ServeFlags } from "./serve.ts";
 
 /** `millrace reset-password`: a link by which somebody who forgot their password chooses another. */
-export async function resetPassword(email: string, flags: ServeFlags): Promise<void> {
-  if (!email.includes("@")) throw usage(`${email} is no e-mail address`);
+export async function resetPassword(who: string, flags: ServeFlags): Promise<void> {
+  const isId = who.startsWith("u-");
+  if (!isId && !who.includes("@")) throw usage(`${who} is no e-mail address`);
   const { settings } = readSettings({ flags, env: process.env });
-  const link = await askOperator(settings, "passwordLink", { email });
-  if (!link) {
-    const hint = "an owner of a project can invite them: the dashboard's Settings, Members";
-    throw new CliFailure(`nobody signs in as ${email}`, { hint });
-  }
-  const { url, isFirst } = link;
+  const made = await askOperator(settings, "passwordLink", isId ? { personId: who } : { email: who });
+  if (made.url === null) throw isMeantNot(who, made);
+  const { url, isFirst } = made;
   if (flags["json"]) {
     process.stdout.write(`${JSON.stringify({ url, is_first: isFirst })}\n`);
     return;
   }
   const words = isFirst
     ? "Nobody can sign in yet. Whoever opens this link becomes the first person:"
-    : `By this link ${email} chooses a new password, once and within 7 days; until then the old one stays:`;
+    : `With this link ${who} chooses a new password, once and within 7 days; until then the old one stays:`;
   process.stdout.write(`${words}\n${url}\n`);
+}
+
+function isMeantNot(who: string, { people }: PasswordLink): CliFailure {
+  if (people.length === 0) {
+    const hint = "an owner of a project can invite them: the dashboard's Settings, Members";
+    return new CliFailure(`nobody signs in as ${who}`, { hint });
+  }
+  const details = people.map(({ id, projectIds, createdAt, provenAt }) => {
+    const since = new Date(createdAt).toISOString().slice(0, 10);
+    const projects = projectIds.length === 0 ? "no project" : projectIds.join(", ");
+    return `${id}: since ${since}, in ${projects}${provenAt === null ? "" : ", has proven the address"}`;
+  });
+  const hint = "say which: millrace reset-password ID";
+  return new CliFailure(`${people.length} people sign in as ${who}`, { hint, details });
 }

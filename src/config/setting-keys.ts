@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { resolve } from "node:path";
-
+import { readMailServer } from "../kit/smtp/mail-server.ts";
+import { readSender } from "../kit/smtp/message.ts";
 import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
 import type { Reader } from "./readers.ts";
@@ -18,6 +19,9 @@ export type Settings = {
   /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
   readonly publicApiUrl: string | null;
   readonly publicBaseUrl: string | null;
+  /** Null means that no mail is sent, here and below. */
+  readonly smtpUrl: string | null;
+  readonly smtpFrom: string | null;
   /** CIDRs, every one with its prefix length. */
   readonly webhookAllow: readonly string[];
   readonly isolation: Isolation;
@@ -64,6 +68,14 @@ const databaseUrl: Reader<string> = {
   ...matching(
     "an address that begins with postgres:// or postgresql://",
     (text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text),
+  ),
+  secret: true,
+};
+
+const smtpUrl: Reader<string> = {
+  ...matching(
+    "an address such as smtps://user:password@mail.example.com",
+    (text) => readMailServer(text) !== null,
   ),
   secret: true,
 };
@@ -116,6 +128,23 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: optional(publicUrl()),
     default: null,
     meaning: "Address of the management API as callers see it; unset, links follow the request's Host.",
+  },
+  smtpUrl: {
+    name: "smtp_url",
+    reader: optional(smtpUrl),
+    default: null,
+    meaning:
+      "Mail server for invitations, proofs of addresses and forgotten passwords; unset, no mail is sent.",
+  },
+  smtpFrom: {
+    name: "smtp_from",
+    reader: optional(
+      matching("an address such as millrace@example.com or Millrace <millrace@example.com>", (text) => {
+        return readSender(text) !== null;
+      }),
+    ),
+    default: null,
+    meaning: "Who those mails come from; needed with smtp_url.",
   },
   webhookAllow: {
     name: "webhook_allow",

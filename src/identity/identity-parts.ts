@@ -1,35 +1,48 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { Store } from "../store/store.ts";
+import { Addresses } from "./addresses.ts";
+import type { Post } from "./addresses.ts";
 import { Audit } from "./audit.ts";
 import { Devices } from "./devices.ts";
+import { Invitations } from "./invitations.ts";
 import { Links } from "./links.ts";
+import { MailQuota } from "./mail-quota.ts";
+import { Operators } from "./operators.ts";
+import { PasswordLinks } from "./password-links.ts";
 import { Passwords } from "./passwords.ts";
 import { People, ensureSetup } from "./people.ts";
 import { Sessions } from "./sessions.ts";
 import { SignInThrottle } from "./throttle.ts";
 import type { Tokens } from "./tokens.ts";
 
+type IdentitySources = {
+  readonly store: Store;
+  readonly seal: Seal;
+  readonly tokens: Tokens;
+  /** Null where the installation sends no mail. */
+  readonly post: Post | null;
+  /** Cheaper ones, for tests. */
+  readonly passwords?: Passwords;
+};
+
 /** Who may ask for what, beyond tokens. */
-export function identityParts(
-  { store, seal, tokens }: { readonly store: Store; readonly seal: Seal; readonly tokens: Tokens },
-  clock: Clock,
-) {
+export function identityParts({ store, seal, tokens, post, ...given }: IdentitySources, clock: Clock) {
   const sessions = new Sessions({ store, tokens, clock });
   const links = new Links(seal, clock);
-  const people = new People({
-    store,
-    tokens,
-    sessions,
-    passwords: new Passwords(seal),
-    links,
-    throttle: new SignInThrottle(clock),
-    clock,
-  });
+  const saltOf = async (email: string) => await store.people.saltOf(email);
+  const passwords = given.passwords ?? new Passwords({ seal, saltOf });
+  const throttle = new SignInThrottle(clock);
+  const quota = new MailQuota(clock);
+  const people = new People({ store, tokens, sessions, passwords, links, throttle, clock });
   return {
     audit: new Audit(store, clock),
     sessions,
     people,
+    addresses: new Addresses({ store, tokens, people, passwords, links, throttle, quota, post, clock }),
+    invitations: new Invitations({ store, tokens, sessions, people, throttle, quota, post, clock }),
+    passwordLinks: new PasswordLinks(store, links),
+    operators: new Operators(store),
     devices: new Devices(store, sessions, clock),
     /** A link for the first person; null once somebody can sign in. */
     setupLink: (baseUrl: string) => ensureSetup(store, links, baseUrl),

@@ -4,14 +4,19 @@ import type { Person } from "../store/people.ts";
 
 const SETUP_PLACE = "link/setup";
 const PASSWORD_PLACE = "link/password";
-const PASSWORD_MS = 7 * 86_400_000;
+const PROOF_PLACE = "link/proof";
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
 
 /** A link that lets its holder set the password of one person, once. */
 export type PasswordLink = Pick<Person, "id" | "updatedAt">;
 
+/** A link that shows that mail to an address reaches a person. */
+export type ProofLink = Pick<Person, "id" | "email">;
+
 /**
  * The secret parts of links that are used once. They are sealed and stored nowhere; what they are good for ends
- * by itself: setting up when somebody exists, setting a password when it has changed.
+ * by itself: setting up when somebody exists, setting a password when it has changed, proving when it is proven.
  */
 export class Links {
   readonly #seal: Seal;
@@ -30,17 +35,32 @@ export class Links {
     return this.#open(text, SETUP_PLACE) !== null;
   }
 
-  /** Good for seven days, and until the password is set. */
-  password({ id, updatedAt }: PasswordLink): string {
-    return this.#close({ id, updatedAt, expiresAt: this.#clock.now() + PASSWORD_MS }, PASSWORD_PLACE);
+  /** Good until the password is set: for seven days from the operator, for an hour by mail. */
+  password({ id, updatedAt }: PasswordLink, by: "operator" | "mail"): string {
+    const expiresAt = this.#clock.now() + (by === "mail" ? HOUR_MS : 7 * DAY_MS);
+    return this.#close({ id, updatedAt, expiresAt }, PASSWORD_PLACE);
   }
 
   /** Null for what is no such link, or has expired. */
   readPassword(text: string): PasswordLink | null {
-    const opened = this.#open(text, PASSWORD_PLACE);
-    if (opened === null) return null;
-    const { id, updatedAt, expiresAt } = opened as PasswordLink & { readonly expiresAt: number };
-    return this.#clock.now() < expiresAt ? { id, updatedAt } : null;
+    const opened = this.#openInTime(text, PASSWORD_PLACE) as PasswordLink | null;
+    return opened && { id: opened.id, updatedAt: opened.updatedAt };
+  }
+
+  /** Good for a day, for that person with that address. */
+  proof({ id, email }: ProofLink): string {
+    return this.#close({ id, email, expiresAt: this.#clock.now() + DAY_MS }, PROOF_PLACE);
+  }
+
+  /** Null for what is no such link, or has expired. */
+  readProof(text: string): ProofLink | null {
+    const opened = this.#openInTime(text, PROOF_PLACE) as ProofLink | null;
+    return opened && { id: opened.id, email: opened.email };
+  }
+
+  #openInTime(text: string, place: string): unknown {
+    const opened = this.#open(text, place) as { readonly expiresAt: number } | null;
+    return opened && this.#clock.now() < opened.expiresAt ? opened : null;
   }
 
   #close(content: object, place: string): string {

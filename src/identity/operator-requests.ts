@@ -2,6 +2,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 import type { identityParts } from "./identity-parts.ts";
 import type { KeyRing } from "./key-ring.ts";
+import type { Candidate, Meant } from "./password-links.ts";
 import { renewOwner } from "./owner.ts";
 import type { Owner } from "./owner.ts";
 import type { Tokens } from "./tokens.ts";
@@ -9,8 +10,15 @@ import type { Tokens } from "./tokens.ts";
 /** The default project, its owner's token, and where the service is reached. */
 export type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };
 
-/** A link to choose a password by; `isFirst` where nobody can sign in yet, and it makes the first person. */
-export type PasswordLink = { readonly url: string; readonly isFirst: boolean };
+/**
+ * A link to choose a password by; `isFirst` where nobody can sign in yet, and it makes the first person. Null where
+ * nobody, or more than one person, has the address: `people` are those.
+ */
+export type PasswordLink = {
+  readonly url: string | null;
+  readonly isFirst: boolean;
+  readonly people: readonly Candidate[];
+};
 
 /** The ids of the keys: the newest signs, all verify. */
 export type RotatedKeys = { readonly keys: readonly string[] };
@@ -18,12 +26,11 @@ export type RotatedKeys = { readonly keys: readonly string[] };
 /** What the one at the machine may ask for, with the service up or down. */
 export type OperatorRequests = {
   readonly bootstrap: () => Bootstrap;
-  /** Null for an address that nobody signs in with. */
-  readonly passwordLink: (input: { readonly email: string }) => Promise<PasswordLink | null>;
+  readonly passwordLink: (input: Meant) => Promise<PasswordLink>;
   readonly rotateKeys: () => Promise<RotatedKeys>;
 };
 
-type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "people" | "setupLink"> & {
+type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "passwordLinks" | "setupLink"> & {
   readonly store: Store;
   readonly keys: KeyRing;
   readonly tokens: Tokens;
@@ -36,7 +43,7 @@ type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "people" |
 
 /** Answers the requests, and writes down in the default project's audit log what they change. */
 export function operatorRequests(parts: OperatorParts): OperatorRequests {
-  const { audit, people, keys, store, tokens, dataDir, apiUrl, baseUrl, clock } = parts;
+  const { audit, passwordLinks, keys, store, tokens, dataDir, apiUrl, baseUrl, clock } = parts;
   let { owner } = parts;
   const record = async (action: string, target: string): Promise<void> => {
     const nobody = { principal: null, ip: "", requestId: "" };
@@ -51,13 +58,14 @@ export function operatorRequests(parts: OperatorParts): OperatorRequests {
   };
   return {
     bootstrap: () => ({ ...owner, apiUrl, baseUrl }),
-    passwordLink: async ({ email }) => {
+    passwordLink: async (meant) => {
       const setup = await parts.setupLink(baseUrl);
-      if (setup !== null) return { url: setup, isFirst: true };
-      const reset = await people.resetLink(email);
-      if (!reset) return null;
-      await record("person.password-link", reset.person.id);
-      return { url: `${baseUrl}/password#${reset.link}`, isFirst: false };
+      if (setup !== null) return { url: setup, isFirst: true, people: [] };
+      const { link, people } = await passwordLinks.make(meant);
+      const [only] = people;
+      if (link === null || !only) return { url: null, isFirst: false, people };
+      await record("person.password-link", only.id);
+      return { url: `${baseUrl}/password#${link}`, isFirst: false, people };
     },
     rotateKeys: async () => {
       await keys.rotate();

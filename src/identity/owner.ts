@@ -3,6 +3,7 @@ import path from "node:path";
 import type { Clock } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { Store } from "../store/store.ts";
+import { noteOwnerAccount } from "./operators.ts";
 import type { Tokens } from "./tokens.ts";
 
 /** The default project and the token of its owner. */
@@ -24,14 +25,19 @@ export async function ensureOwner(
   await store.projects.insert({ id: projectId, name: "default", createdAt: now });
   const file = path.join(dataDir, TOKEN_FILE);
   const kept = await readToken(file);
-  if (kept && (await isGood(tokens, kept, projectId))) return { projectId, token: kept };
-  const { token } = await tokens.issue({
+  const keptBy = kept && (await accountOf(tokens, kept, projectId));
+  if (kept && keptBy) {
+    await noteOwnerAccount(store, keptBy);
+    return { projectId, token: kept };
+  }
+  const { token, accountId } = await tokens.issue({
     projectId,
     name: "owner",
     description: "Made at the first start; kept in the data directory.",
     role: "admin",
     expiresAt: now + YEARS_10_MS,
   });
+  await noteOwnerAccount(store, accountId);
   await keepToken(file, token);
   return { projectId, token };
 }
@@ -68,10 +74,12 @@ async function readToken(file: string): Promise<string | null> {
   }
 }
 
-async function isGood(tokens: Tokens, token: string, projectId: string): Promise<boolean> {
+/** Whose token it is; null for one that is not good, or not of the project. */
+async function accountOf(tokens: Tokens, token: string, projectId: string): Promise<string | null> {
   try {
-    return (await tokens.verify(token)).principal.projectId === projectId;
+    const { principal } = await tokens.verify(token);
+    return principal.projectId === projectId ? principal.accountId : null;
   } catch {
-    return false; // Revoked, expired, or of another database: a new one takes its place.
+    return null; // Revoked, expired, or of another database: a new one takes its place.
   }
 }

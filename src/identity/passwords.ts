@@ -1,9 +1,8 @@
-import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+import { scrypt } from "node:crypto";
 import type { Seal } from "../kit/seal.ts";
-import type { Person } from "../store/people.ts";
 import { tooMany } from "./throttle.ts";
 
-/** OWASP's figures for 16 MiB. Kept with each hash, so that a later release can ask for more. */
+/** OWASP's figures for 16 MiB. */
 const COST = { N: 2 ** 14, r: 8, p: 5 };
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
@@ -14,40 +13,39 @@ const BUSY_WAIT_MS = 5_000;
 type Cost = { readonly N: number; readonly r: number; readonly p: number };
 /** Turns a password into what is compared. */
 export type Hash = (password: string, salt: Buffer, cost: Cost) => Promise<Buffer>;
-type Kept = Cost & { readonly salt: string; readonly hash: string };
+type Salt = Cost & { readonly salt: string };
 
-/** Keeps passwords: hashed with scrypt, then sealed, so that a copy of the database gives nothing to guess at. */
+type PasswordParts = {
+  readonly seal: Seal;
+  /** What `keptSalt` wrote of that address, if it did. */
+  readonly saltOf: (email: string) => Promise<string | null>;
+};
+
+/**
+ * Makes of an address and a password the key by which their holder is found: one hash with scrypt, then marked, so
+ * that a copy of the database gives nothing to guess at. The salt follows from the address: however many people
+ * have it, and whether anybody has, the work is the same.
+ */
 export class Passwords {
-  readonly #seal: Seal;
+  readonly #parts: PasswordParts;
   readonly #cost: Cost;
   readonly #hashNow: Hash;
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
-  constructor(seal: Seal, cost: Cost = COST, hash: Hash = scryptHash) {
-    this.#seal = seal;
+  constructor(parts: PasswordParts, cost: Cost = COST, hash: Hash = scryptHash) {
+    this.#parts = parts;
     this.#cost = cost;
     this.#hashNow = hash;
   }
 
-  /** What is stored of a person's password. */
-  async close(personId: string, password: string): Promise<Buffer> {
-    const salt = randomBytes(SALT_BYTES);
-    const hash = await this.#hash(password, salt, this.#cost);
-    const kept: Kept = { ...this.#cost, salt: salt.toString("base64"), hash: hash.toString("base64") };
-    return this.#seal.close(Buffer.from(JSON.stringify(kept)), placeOf(personId));
-  }
-
-  /** Whether it is the person's password; takes as long for nobody as for somebody. */
-  async matches(person: Pick<Person, "id" | "sealedPassword"> | null, password: string): Promise<boolean> {
-    if (!person?.sealedPassword) {
-      await this.#hash(password, Buffer.alloc(SALT_BYTES), this.#cost);
-      return false;
-    }
-    const opened = this.#seal.open(person.sealedPassword, placeOf(person.id));
-    const { salt, hash, ...cost } = JSON.parse(opened.toString()) as Kept;
-    const given = await this.#hash(password, Buffer.from(salt, "base64"), cost);
-    return timingSafeEqual(given, Buffer.from(hash, "base64"));
+  /** Throws `too_many_requests` where a crowd waits. */
+  async key(email: string, password: string): Promise<Buffer> {
+    const { seal, saltOf } = this.#parts;
+    const kept = await saltOf(email);
+    const { salt, ...cost } =
+      kept === null ? { ...this.#cost, salt: ownSalt(seal, email) } : readSalt(JSON.parse(kept) as Salt);
+    return markHash(seal, email, await this.#hash(password, salt, cost));
   }
 
   /** One at a time: file access shares the threads on which it runs, and each takes 16 MiB. */
@@ -65,13 +63,27 @@ export class Passwords {
   }
 }
 
+/** The key that stands for a hash of an address's password. */
+export function markHash(seal: Seal, email: string, hash: Buffer): Buffer {
+  return seal.mark(hash, `people/sign-in/${email}`);
+}
+
+/** What is kept of an address whose salt does not follow from it. */
+export function keptSalt({ N, r, p, salt }: Salt): string {
+  return JSON.stringify({ N, r, p, salt });
+}
+
+function readSalt({ N, r, p, salt }: Salt) {
+  return { N, r, p, salt: Buffer.from(salt, "base64") };
+}
+
+function ownSalt(seal: Seal, email: string): Buffer {
+  return seal.mark(Buffer.from(email), "people/salt").subarray(0, SALT_BYTES);
+}
+
 /** By scrypt. */
 export async function scryptHash(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   scrypt(password, salt, HASH_BYTES, cost, (error, hash) => (error ? reject(error) : resolve(hash)));
   return await promise;
-}
-
-function placeOf(personId: string): string {
-  return `people/${personId}/password`;
 }

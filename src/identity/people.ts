@@ -1,8 +1,8 @@
-import { randomUUID } from "node:crypto";
+import { randomUUID, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import type { Membership } from "../store/memberships.ts";
-import type { Person } from "../store/people.ts";
+import type { NewPerson, Person } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import { CHALLENGE } from "./bearer.ts";
 import type { Links } from "./links.ts";
@@ -22,12 +22,10 @@ export type PeopleParts = {
   readonly clock: Clock;
 };
 
-type Credentials = { readonly email: string; readonly password: string; readonly ip: string };
+/** An address and a password, and where they come from. */
+export type Credentials = { readonly email: string; readonly password: string; readonly ip: string };
 
-/** A member as they were added; with the secret of a link where they have no password yet. */
-export type Added = { readonly person: Person; readonly link: string | null };
-
-/** Lets people in, and into projects. */
+/** Lets people in, and says what they are in projects. */
 export class People {
   readonly #parts: PeopleParts;
 
@@ -36,71 +34,91 @@ export class People {
   }
 
   /** Makes the first person, owner of every project; throws `forbidden` for a bad link, or once somebody exists. */
-  async setUp(link: string, { email, password }: Omit<Credentials, "ip">): Promise<SignedIn> {
-    const { store, sessions, passwords, links } = this.#parts;
+  async setUp(link: string, credentials: Omit<Credentials, "ip">): Promise<SignedIn> {
+    const { store, sessions, links } = this.#parts;
     // Asked first: a hash is too much work to give to whoever asks.
     if (!links.isSetup(link) || (await store.people.hasAny())) throw badLink();
-    const person = this.#newPerson(email);
-    const sealedPassword = await passwords.close(person.id, password);
-    if (!(await store.people.insertFirst({ ...person, sealedPassword }))) throw badLink();
+    const person = await this.newPerson(credentials);
+    if (!(await store.people.insertFirst(person))) throw badLink();
     return await sessions.open(person.id, "browser");
   }
 
   /** Throws `unauthorized`, in the same words and after the same work, for an unknown address and a wrong password. */
   async signIn({ email, password, ip }: Credentials): Promise<SignedIn> {
-    const person = await this.#parts.store.people.findByEmail(normal(email));
-    await this.#check(person, { email, password, ip });
-    if (!person) throw wrong();
-    return await this.#parts.sessions.open(person.id, "browser");
+    const { store, sessions, passwords, throttle } = this.#parts;
+    const address = normal(email);
+    const attempt = throttle.enter(address, ip);
+    const signInKey = await passwords.key(address, password);
+    const person = await store.people.findBySignIn({ email: address, signInKey });
+    if (!attempt.settle(person?.id ?? null) || !person) throw wrong();
+    return await sessions.open(person.id, "browser");
   }
 
   /** Sets the password that a link was made for, and signs the person in; throws `forbidden`. */
-  async acceptLink(link: string, password: string): Promise<SignedIn> {
-    const { store, sessions, passwords, links, clock } = this.#parts;
+  async acceptLink(link: string, { password, ip }: Omit<Credentials, "email">): Promise<SignedIn> {
+    const { store, sessions, passwords, links, throttle, clock } = this.#parts;
     const opened = links.readPassword(link);
     const person = opened && (await store.people.find(opened.id));
     if (!person || person.updatedAt !== opened.updatedAt) throw badLink();
-    const { id, updatedAt } = person;
-    const sealedPassword = await passwords.close(id, password);
-    const now = clock.now();
-    if (!(await store.people.setPassword({ id, sealedPassword, now, updatedAt }))) throw badLink();
+    const { id, email, updatedAt } = person;
+    // Not by the address: others who have it too must not keep somebody from a new password.
+    throttle.choose(id, ip);
+    const signInKey = await passwords.key(email, password);
+    const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
+    if (change === "taken") throw takenPair();
+    if (change === "stale") throw badLink();
     await sessions.endOthers(id, null);
     return await sessions.open(id, "browser");
   }
 
   /** Ends every other session of the person; throws `unauthorized` when the current password is wrong. */
   async changePassword(
-    { personId, sessionId }: PersonPrincipal,
+    principal: PersonPrincipal,
     { current, next, ip }: { readonly current: string; readonly next: string; readonly ip: string },
   ): Promise<void> {
-    const { store, sessions, passwords, clock } = this.#parts;
+    const { store, sessions, passwords, throttle, clock } = this.#parts;
+    // Counted first: a hash is too much work to give to whoever asks again and again.
+    throttle.choose(principal.email, ip);
+    const { id, email, updatedAt } = await this.confirm(principal, current, ip);
+    const signInKey = await passwords.key(email, next);
+    const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
+    if (change === "taken") throw takenPair();
+    if (change === "stale") throw wrong();
+    await sessions.endOthers(id, principal.sessionId);
+  }
+
+  /** The person who is signed in and knows their password; throws `unauthorized`. */
+  async confirm({ personId }: PersonPrincipal, password: string, ip: string): Promise<Person> {
+    const { store, passwords, throttle } = this.#parts;
+    const attempt = throttle.enter(personId, ip);
     const person = await store.people.find(personId);
-    await this.#check(person, { email: person?.email ?? "", password: current, ip });
-    const { updatedAt } = person ?? { updatedAt: 0 };
-    const sealedPassword = await passwords.close(personId, next);
-    if (!(await store.people.setPassword({ id: personId, sealedPassword, now: clock.now(), updatedAt }))) {
-      throw wrong();
-    }
-    await sessions.endOthers(personId, sessionId);
+    const key = await passwords.key(person?.email ?? "", password);
+    const isTheirs = person?.signInKey?.length === key.length && timingSafeEqual(key, person.signInKey);
+    if (!attempt.settle(isTheirs ? personId : null) || !person) throw wrong();
+    return person;
   }
 
-  /** A link by which somebody who forgot their password sets another; null for an unknown address. */
-  async resetLink(email: string): Promise<{ readonly person: Person; readonly link: string } | null> {
-    const person = await this.#parts.store.people.findByEmail(normal(email));
-    return person && { person, link: this.#parts.links.password(person) };
+  /** A person to be stored, with that address and password; nobody has proven the address. */
+  async newPerson({ email, password }: Omit<Credentials, "ip">): Promise<NewPerson> {
+    const now = this.#parts.clock.now();
+    const address = normal(email);
+    return {
+      id: `u-${randomUUID()}`,
+      email: address,
+      provenAt: null,
+      signInKey: await this.#parts.passwords.key(address, password),
+      createdAt: now,
+      updatedAt: now,
+    };
   }
 
-  /** Makes somebody a member, known or new, or changes what they are; null when no owner would be left. */
-  async setMember(projectId: string, email: string, role: Membership["role"]): Promise<Added | null> {
-    const { store, tokens, links, clock } = this.#parts;
-    const person = await store.people.findOrInsert(this.#newPerson(email));
-    const membership = { personId: person.id, projectId, role, createdAt: clock.now() };
-    if ((await store.memberships.set(membership)) === "last_owner") return null;
-    tokens.forgetPerson(person.id);
-    return { person, link: person.sealedPassword ? null : links.password(person) };
+  async setRole(projectId: string, personId: string, role: Membership["role"]): Promise<MemberChange> {
+    const change = await this.#parts.store.memberships.setRole({ projectId, personId, role });
+    this.#parts.tokens.forgetPerson(personId);
+    return change;
   }
 
-  async removeMember(projectId: string, personId: string): Promise<"changed" | "absent" | "last_owner"> {
+  async removeMember(projectId: string, personId: string): Promise<MemberChange> {
     const change = await this.#parts.store.memberships.remove({ projectId, personId });
     this.#parts.tokens.forgetPerson(personId);
     return change;
@@ -119,39 +137,33 @@ export class People {
     tokens.forgetPerson(personId);
     return isMade;
   }
-
-  async #check(person: Person | null, { email, password, ip }: Credentials): Promise<void> {
-    const attempt = this.#parts.throttle.enter(normal(email), ip);
-    if (!(await this.#parts.passwords.matches(person, password))) throw wrong();
-    attempt.succeed();
-  }
-
-  #newPerson(email: string): Person {
-    const now = this.#parts.clock.now();
-    return {
-      id: `u-${randomUUID()}`,
-      email: normal(email),
-      sealedPassword: null,
-      createdAt: now,
-      updatedAt: now,
-    };
-  }
 }
+
+type MemberChange = "changed" | "absent" | "last_owner";
 
 /** The link to the page where the first person is made; null once somebody exists. */
 export async function ensureSetup(store: Store, links: Links, baseUrl: string): Promise<string | null> {
   return (await store.people.hasAny()) ? null : `${baseUrl}/setup#${links.setup()}`;
 }
 
-function normal(email: string): string {
+/** An address as it is stored and looked for. */
+export function normal(email: string): string {
   return email.trim().toLowerCase();
+}
+
+/** The refusal of a link, whatever is wrong with it. */
+export function badLink(): AppError {
+  return new AppError("forbidden", { message: "The link is not good, was used, or has expired." });
+}
+
+/** The refusal of an address and a password that another signs in with: who is told knows both. */
+export function takenPair(): AppError {
+  const message =
+    "An account with this address and this password exists: sign in with it, or choose another password.";
+  return new AppError("bad_request", { message });
 }
 
 function wrong(): AppError {
   const message = "The e-mail address or the password is wrong.";
   return new AppError("unauthorized", { message, headers: CHALLENGE });
-}
-
-function badLink(): AppError {
-  return new AppError("forbidden", { message: "The link is not good, was used, or has expired." });
 }

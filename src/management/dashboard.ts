@@ -11,6 +11,7 @@ export type DashboardParts = {
   readonly publicApiUrl: string | null;
   readonly apiPort: () => number;
   readonly build: { readonly version: string };
+  readonly addresses: { readonly sendsMail: boolean };
   /** Where the built dashboard lies; by default beside the code. */
   readonly webDir?: string;
 };
@@ -35,7 +36,17 @@ const FILLED_IN = "%MILLRACE%";
 /** Names with a hash in them never mean another content. */
 const FOR_EVER = "public, max-age=31536000, immutable";
 /** Where the dashboard's own pages are; everything else is the API's or nothing. */
-const PAGES = ["/", "/setup", "/sign-in", "/password", "/device", "/projects/*"];
+const PAGES = [
+  "/",
+  "/setup",
+  "/sign-in",
+  "/password",
+  "/forgotten",
+  "/invitation",
+  "/prove",
+  "/device",
+  "/projects/*",
+];
 const NOT_BUILT = "The dashboard is not built. In a clone: npm run build:web\n";
 
 /** Serves the dashboard: its files, and its one page at every address that it knows itself. */
@@ -99,10 +110,10 @@ function sendPage(
   page: Buffer,
   request: FastifyRequest,
   reply: FastifyReply,
-  { publicApiUrl, apiPort, build }: DashboardParts,
+  { publicApiUrl, apiPort, build, addresses }: DashboardParts,
 ): FastifyReply {
   const apiUrl = apiUrlOf(request, publicApiUrl, apiPort());
-  const told = JSON.stringify({ apiUrl, version: build.version });
+  const told = JSON.stringify({ apiUrl, version: build.version, sendsMail: addresses.sendsMail });
   const html = page.toString().replace(FILLED_IN, () => escapeAttribute(told));
   return reply
     .headers({

@@ -82,7 +82,7 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       id: "approveDevice",
       tag: TAG,
       summary: "Sign in the device that shows this code, as the person who asks",
-      access: "any",
+      access: "person",
       body: z.object({ user_code: z.string().min(1).max(50) }),
       response: z.object({}),
       errors: ["not_found", "too_many_requests"],

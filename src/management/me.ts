@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
+import type { Operators } from "../identity/operators.ts";
 import type { People } from "../identity/people.ts";
 import { requirePerson } from "../identity/principal.ts";
 import type { Sessions } from "../identity/sessions.ts";
@@ -8,12 +9,13 @@ import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
 import { TIMESTAMP, timestamp } from "./api/schemas.ts";
-import { NEW_PASSWORD, PASSWORD } from "./sign-in.ts";
+import { NEW_PASSWORD, PASSWORD } from "./signed-in.ts";
 
 export type MeParts = {
   readonly store: Store;
   readonly people: People;
   readonly sessions: Sessions;
+  readonly operators: Operators;
   readonly audit: Pick<Audit, "record">;
 };
 
@@ -23,6 +25,9 @@ const PATH = "/v2/me";
 const ME = z.object({
   id: z.string(),
   email: z.string(),
+  isProven: z.boolean(),
+  /** Whether they run the installation, and may make links that set others' passwords. */
+  isOperator: z.boolean(),
   projects: z.array(z.object({ id: z.string(), name: z.string(), role: z.enum(["owner", "member"]) })),
 });
 
@@ -36,7 +41,7 @@ const SESSION = z.object({
 });
 
 /** What a signed-in person sees and changes of themselves. */
-export function meOperations({ store, people, sessions, audit }: MeParts): AnyOperation[] {
+export function meOperations({ store, people, sessions, operators, audit }: MeParts): AnyOperation[] {
   const record = async (
     { principal, ip, requestId }: Pick<Call<unknown, unknown, unknown>, "principal" | "ip" | "requestId">,
     action: string,
@@ -53,12 +58,19 @@ export function meOperations({ store, people, sessions, audit }: MeParts): AnyOp
       id: "getMe",
       tag: TAG,
       summary: "The person who asks, and their projects",
-      access: "any",
+      access: "person",
       response: ME,
       handle: async ({ principal }) => {
-        const { personId: id, email } = requirePerson(principal);
-        const projects = await store.memberships.projectsOf(id);
-        return { id, email, projects: projects.map(({ id: of, name, role }) => ({ id: of, name, role })) };
+        const person = requirePerson(principal);
+        const { personId: id, email } = person;
+        const [stored, projects, isOperator] = await Promise.all([
+          store.people.find(id),
+          store.memberships.projectsOf(id),
+          operators.has(person),
+        ]);
+        const isProven = stored?.provenAt !== null && stored?.email === email;
+        const shown = projects.map(({ id: of, name, role }) => ({ id: of, name, role }));
+        return { id, email, isProven, isOperator, projects: shown };
       },
     }),
 
@@ -68,7 +80,7 @@ export function meOperations({ store, people, sessions, audit }: MeParts): AnyOp
       id: "changePassword",
       tag: TAG,
       summary: "Change the password; every other session ends",
-      access: "any",
+      access: "person",
       body: z.object({ currentPassword: PASSWORD, newPassword: NEW_PASSWORD }),
       response: z.object({}),
       errors: ["too_many_requests"],
@@ -87,7 +99,7 @@ export function meOperations({ store, people, sessions, audit }: MeParts): AnyOp
       id: "listSessions",
       tag: TAG,
       summary: "Where the person is signed in",
-      access: "any",
+      access: "person",
       response: z.array(SESSION),
       handle: async ({ principal }) => {
         const { personId, sessionId } = requirePerson(principal);
@@ -108,7 +120,7 @@ export function meOperations({ store, people, sessions, audit }: MeParts): AnyOp
       id: "endSession",
       tag: TAG,
       summary: "Sign the person out in one place",
-      access: "any",
+      access: "person",
       params: z.object({ session_id: z.string().min(1).max(100) }),
       response: z.object({ id: z.string() }),
       errors: ["not_found"],

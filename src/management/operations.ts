@@ -18,6 +18,10 @@ import type { DeviceParts } from "./devices.ts";
 import { figureOperations } from "./figures.ts";
 import type { FigureParts } from "./figures.ts";
 import { hardwareOperations } from "./hardware.ts";
+import { invitationLinkOperations } from "./invitation-links.ts";
+import type { InvitationLinkParts } from "./invitation-links.ts";
+import { invitationOperations } from "./invitations.ts";
+import type { InvitationParts } from "./invitations.ts";
 import { jwksOperations } from "./jwks.ts";
 import type { JwksParts } from "./jwks.ts";
 import { logOperations } from "./logs.ts";
@@ -26,6 +30,10 @@ import { meOperations } from "./me.ts";
 import type { MeParts } from "./me.ts";
 import { memberOperations } from "./members.ts";
 import type { MemberParts } from "./members.ts";
+import { myAddressOperations } from "./my-address.ts";
+import type { MyAddressParts } from "./my-address.ts";
+import { passwordLinkOperations } from "./password-links.ts";
+import type { PasswordLinkParts } from "./password-links.ts";
 import { projectOperations } from "./projects.ts";
 import type { ProjectParts } from "./projects.ts";
 import { runOnceOperations } from "./run-once.ts";
@@ -61,7 +69,11 @@ export type OperationParts = ServiceAccountParts &
   AuditParts &
   SignInParts &
   MeParts &
+  MyAddressParts &
   MemberParts &
+  InvitationParts &
+  InvitationLinkParts &
+  PasswordLinkParts &
   DeviceParts &
   JwksParts;
 
@@ -71,6 +83,7 @@ export function allOperations(parts: OperationParts): AnyOperation[] {
     ...serviceAccountOperations(parts),
     ...projectOperations(parts),
     ...memberOperations(parts),
+    ...invitationOperations(parts),
     ...appOperations(parts),
     ...runOperations(parts),
     ...logOperations(parts),
@@ -87,7 +100,10 @@ export function allOperations(parts: OperationParts): AnyOperation[] {
     ...deliveryOperations(parts),
     ...auditOperations(parts),
     ...signInOperations(parts),
+    ...invitationLinkOperations(parts),
+    ...passwordLinkOperations(parts),
     ...meOperations(parts),
+    ...myAddressOperations(parts),
     ...deviceOperations(parts),
     ...jwksOperations(parts),
     ...hardwareOperations(),

@@ -52,7 +52,7 @@ export function projectOperations({ store, people, audit }: ProjectParts): AnyOp
       id: "createProject",
       tag: TAG,
       summary: "Make a project; the person who asks is its owner",
-      access: "any",
+      access: "person",
       body: z.object({ name: line(100) }),
       response: PROJECT,
       handle: async (call) => {

@@ -45,7 +45,7 @@ export class Management {
     const authenticate: Authenticate = async (authorization) =>
       (await tokens.admit(bearerToken(authorization))).principal;
     const operations = allOperations(options);
-    mount(app, operations, authenticate);
+    mount(app, operations, authenticate, (principal) => options.operators.require(principal));
     const document = JSON.stringify(openApiDocument(operations));
     addPages(document, app);
     dashboardRoutes(app, options);

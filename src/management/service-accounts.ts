@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
+import type { Operators } from "../identity/operators.ts";
 import { ROLES } from "../identity/principal.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Clock } from "../kit/clock.ts";
@@ -15,6 +16,7 @@ import { EXPIRY_MEMBERS, expiryOf, refusal } from "./expiry.ts";
 export type ServiceAccountParts = {
   readonly store: Store;
   readonly tokens: Tokens;
+  readonly operators: Operators;
   readonly audit: Pick<Audit, "record">;
   readonly clock: Clock;
 };
@@ -61,6 +63,7 @@ const WITH_TOKEN = ACCOUNT.extend({ token: z.string() });
 export function serviceAccountOperations({
   store,
   tokens,
+  operators,
   audit,
   clock,
 }: ServiceAccountParts): AnyOperation[] {
@@ -156,6 +159,8 @@ export function serviceAccountOperations({
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
         const before = await find(call.params);
+        // Its token runs the installation: no other admin of the project may have one made.
+        if (call.principal && (await operators.isOwnerAccount(id))) await operators.require(call.principal);
         const rotated = await tokens.rotate(projectId, id, {
           expiresAt: expiryOf(call.body, clock.now()),
           overlapMs: call.body.overlapSeconds * 1000,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Addresses } from "../identity/addresses.ts";
 import type { Audit } from "../identity/audit.ts";
 import { CHALLENGE } from "../identity/bearer.ts";
 import type { People } from "../identity/people.ts";
@@ -7,12 +8,13 @@ import { AppError } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
-import { TIMESTAMP, timestamp } from "./api/schemas.ts";
 import { readRefreshCookie, refuseOtherSites, setRefreshCookie } from "./refresh-cookie.ts";
+import { EMAIL, LINK, NEW_PASSWORD, PASSWORD, SIGNED_IN, answerSignedIn } from "./signed-in.ts";
 
 export type SignInParts = {
   readonly people: People;
   readonly sessions: Sessions;
+  readonly addresses: Addresses;
   readonly audit: Pick<Audit, "record">;
   readonly publicBaseUrl: string | null;
 };
@@ -20,26 +22,11 @@ export type SignInParts = {
 const TAG = "Sign-in";
 const ERRORS: readonly ErrorCode[] = ["unauthorized", "forbidden", "too_many_requests"];
 
-/** The address somebody signs in with. */
-export const EMAIL = z.email().max(254);
-/** A password as it is chosen; one that is only checked may be of any length. */
-export const NEW_PASSWORD = z.string().min(10).max(200);
-/** A password as it is checked. */
-export const PASSWORD = z.string().max(1000);
-const LINK = z.string().min(1).max(1000);
-
-const SIGNED_IN = z.object({ personId: z.string(), accessToken: z.string(), expiresAt: TIMESTAMP });
-
 /** The ways in: set-up, e-mail and password, a link, the cookie; and the way out. */
-export function signInOperations({ people, sessions, audit, publicBaseUrl }: SignInParts): AnyOperation[] {
-  const answer = (
-    { reply }: Pick<Call<unknown, unknown, unknown>, "reply">,
-    { personId, accessToken, expiresAt, refreshToken }: SignedIn,
-  ): z.infer<typeof SIGNED_IN> => {
-    if (refreshToken !== null) setRefreshCookie(reply, refreshToken, publicBaseUrl);
-    reply.header("cache-control", "no-store");
-    return { personId, accessToken, expiresAt: timestamp(expiresAt) };
-  };
+export function signInOperations(parts: SignInParts): AnyOperation[] {
+  const { people, sessions, addresses, audit, publicBaseUrl } = parts;
+  const answer = ({ reply }: Pick<Call<unknown, unknown, unknown>, "reply">, signedIn: SignedIn) =>
+    answerSignedIn(reply, signedIn, publicBaseUrl);
   const record = async (
     { ip, requestId }: Pick<Call<unknown, unknown, unknown>, "ip" | "requestId">,
     action: string,
@@ -137,9 +124,27 @@ export function signInOperations({ people, sessions, audit, publicBaseUrl }: Sig
       response: SIGNED_IN,
       errors: ERRORS,
       handle: async (call) => {
-        const signedIn = await people.acceptLink(call.body.link, call.body.password);
+        const { link, password } = call.body;
+        const signedIn = await people.acceptLink(link, { password, ip: call.ip });
         await record(call, "password.update", signedIn.personId);
         return answer(call, signedIn);
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: "/v2/password/forgotten",
+      id: "forgotPassword",
+      tag: TAG,
+      summary:
+        "Mail a link for a new password to whoever has proven the address; the answer is always the same",
+      access: null,
+      body: z.object({ email: EMAIL }),
+      response: z.object({}),
+      errors: ["not_found", "too_many_requests"],
+      handle: ({ body, ip }) => {
+        addresses.forgotten(body.email, ip);
+        return {};
       },
     }),
   ];

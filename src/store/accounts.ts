@@ -1,5 +1,6 @@
-import type { ServiceAccountsTable, TokensTable } from "./schema.ts";
+import { voidInvitations } from "./invitations.ts";
 import { read, write } from "./operation.ts";
+import type { ServiceAccountsTable, TokensTable } from "./schema.ts";
 
 /** Who a token speaks for. */
 export type ServiceAccount = Readonly<ServiceAccountsTable>;
@@ -65,13 +66,19 @@ export const accounts = {
     },
   ),
 
-  /** False when the project has no such account, or it is revoked. An expiry is never put off by this. */
+  /**
+   * False when the project has no such account, or it is revoked. An expiry is never put off by this. An account
+   * that may do less, or for less long, has invited nobody.
+   */
   update: write(
     async (
       { db },
       { id, projectId, change }: Place & { readonly change: AccountChange },
     ): Promise<boolean> => {
-      const { expiresAt } = change;
+      const { expiresAt, role } = change;
+      if ((role !== undefined && role !== "admin") || expiresAt !== undefined) {
+        await voidInvitations({ db }, { projectId, inviterId: id });
+      }
       const result = await db
         .updateTable("serviceAccounts")
         // The account's own id where nothing changes: a statement has to set something.
@@ -114,8 +121,9 @@ export const accounts = {
     },
   ),
 
-  /** False when the project has no such account, or it is revoked already. */
+  /** False when the project has no such account, or it is revoked already. What it has invited is void. */
   revoke: write(async ({ db }, input: Place & { readonly now: number }): Promise<boolean> => {
+    await voidInvitations({ db }, { projectId: input.projectId, inviterId: input.id });
     const result = await db
       .updateTable("serviceAccounts")
       .set({ revokedAt: input.now })

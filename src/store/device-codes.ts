@@ -1,5 +1,5 @@
 import { read, write } from "./operation.ts";
-import type { DeviceCodesTable } from "./schema.ts";
+import type { DeviceCodesTable } from "./schema-people.ts";
 
 /** A command line's wish to be signed in; of its two codes only hashes are kept. */
 export type DeviceCode = Readonly<DeviceCodesTable>;

@@ -1,18 +1,21 @@
 import type { Project } from "../model/app.ts";
+import { voidInvitations } from "./invitations.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
-import type { MembershipsTable } from "./schema.ts";
+import { lockProject } from "./project-lock.ts";
+import type { MembershipsTable } from "./schema-people.ts";
 
 /** What a person is in a project. */
 export type Membership = Readonly<MembershipsTable>;
 
-/** A member with the address they sign in with. */
-export type Member = Membership & { readonly email: string };
+/** A member with their address, and since when it is known to be theirs. */
+export type Member = Membership & { readonly email: string; readonly provenAt: number | null };
 
 /** A project is never left without an owner. */
 export type MembershipChange = "changed" | "absent" | "last_owner";
 
 type Place = Pick<Membership, "personId" | "projectId">;
+type NewRole = Omit<Membership, "createdAt">;
 
 /** Who belongs to which project. */
 export const memberships = {
@@ -34,24 +37,27 @@ export const memberships = {
     },
   ),
 
-  /** Makes somebody a member, or changes what they are. */
-  set: write(async (session, membership: Membership): Promise<Exclude<MembershipChange, "absent">> => {
-    const { db } = session;
-    await lockProject(session, membership.projectId);
-    if (membership.role !== "owner" && (await isLastOwner(session, membership))) return "last_owner";
-    await db
-      .insertInto("memberships")
-      .values(membership)
-      .onConflict((conflict) =>
-        conflict.columns(["personId", "projectId"]).doUpdateSet({ role: membership.role }),
-      )
-      .execute();
-    return "changed";
+  /** Changes what a member is. Who is no longer an owner has invited nobody. */
+  setRole: write(async (session, { personId, projectId, role }: NewRole): Promise<MembershipChange> => {
+    await lockProject(session, projectId);
+    if (role !== "owner") {
+      if (await isLastOwner(session, { personId, projectId })) return "last_owner";
+      await voidInvitations(session, { projectId, inviterId: personId });
+    }
+    const result = await session.db
+      .updateTable("memberships")
+      .set({ role })
+      .where("personId", "=", personId)
+      .where("projectId", "=", projectId)
+      .executeTakeFirst();
+    return result.numUpdatedRows === 1n ? "changed" : "absent";
   }),
 
+  /** Takes somebody out, and what they have invited with them. */
   remove: write(async (session, { personId, projectId }: Place): Promise<MembershipChange> => {
     await lockProject(session, projectId);
     if (await isLastOwner(session, { personId, projectId })) return "last_owner";
+    await voidInvitations(session, { projectId, inviterId: personId });
     const result = await session.db
       .deleteFrom("memberships")
       .where("personId", "=", personId)
@@ -67,7 +73,7 @@ export const memberships = {
         .selectFrom("memberships")
         .innerJoin("people", "people.id", "memberships.personId")
         .selectAll("memberships")
-        .select("people.email")
+        .select(["people.email", "people.provenAt"])
         .where("memberships.projectId", "=", projectId)
         .orderBy("memberships.createdAt")
         .orderBy("people.email")
@@ -88,15 +94,6 @@ export const memberships = {
         .execute(),
   ),
 };
-
-/** Two owners who remove each other at the same moment come one after the other. */
-async function lockProject({ db }: Session, projectId: string): Promise<void> {
-  await db
-    .updateTable("projects")
-    .set((eb) => ({ name: eb.ref("name") }))
-    .where("id", "=", projectId)
-    .execute();
-}
 
 async function isLastOwner({ db }: Session, { personId, projectId }: Place): Promise<boolean> {
   const owners = await db

@@ -7,6 +7,7 @@ import { claims } from "./claims.ts";
 import { deliveries } from "./deliveries.ts";
 import { deviceCodes } from "./device-codes.ts";
 import { figures } from "./figures.ts";
+import { invitations } from "./invitations.ts";
 import { keys } from "./keys.ts";
 import { logs } from "./log-lines.ts";
 import { memberships } from "./memberships.ts";
@@ -37,6 +38,7 @@ const OPERATIONS = {
   deliveries,
   deviceCodes,
   figures,
+  invitations,
   keys,
   logs,
   memberships,

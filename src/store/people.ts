@@ -1,15 +1,38 @@
 import { read, write } from "./operation.ts";
-import type { PeopleTable } from "./schema.ts";
+import type { Session } from "./operation.ts";
+import type { PeopleTable } from "./schema-people.ts";
 
-/** Somebody who signs in. The hash of the password is sealed before it gets here; null until there is one. */
+/** Somebody who signs in. Of the password nothing is kept but the key by which they are found. */
 export type Person = Readonly<PeopleTable>;
 
-type NewPassword = {
+/** A person as they are made: by the first sign-up, by an invitation. */
+export type NewPerson = Omit<Person, "sealedPassword"> & { readonly signInKey: Uint8Array };
+
+/** `stale`: the person was changed meanwhile. `taken`: somebody else signs in with that address and password. */
+export type PersonChange = "changed" | "stale" | "taken";
+
+/** What somebody signs in with: together they are one person's. */
+type SignIn = { readonly email: string; readonly signInKey: Uint8Array };
+
+/** A change that is void when the person was changed since `updatedAt`. */
+type Change = {
   readonly id: string;
-  readonly sealedPassword: Uint8Array;
+  readonly signInKey: Uint8Array;
   readonly now: number;
   readonly updatedAt: number;
 };
+
+/** What a release before there were keys kept of somebody's password, taken over. */
+type TakenOver = {
+  readonly id: string;
+  readonly email: string;
+  readonly signInKey: Uint8Array;
+  /** How the address's passwords are salted from now on. */
+  readonly kept: string;
+};
+
+/** That mail to an address reaches a person. */
+export type Proof = { readonly id: string; readonly email: string; readonly now: number };
 
 /** People. */
 export const people = {
@@ -19,7 +42,7 @@ export const people = {
   }),
 
   /** Stores the first person as owner of every project; false when somebody was first. */
-  insertFirst: write(async ({ db }, person: Person): Promise<boolean> => {
+  insertFirst: write(async ({ db }, person: NewPerson): Promise<boolean> => {
     // The key is taken once, also by two who come at the same moment.
     const claim = await db
       .insertInto("meta")
@@ -36,41 +59,161 @@ export const people = {
     return true;
   }),
 
-  /** The person with the address, stored now unless there is one. */
-  findOrInsert: write(async ({ db }, person: Person): Promise<Person> => {
-    await db
-      .insertInto("people")
-      .values(person)
-      .onConflict((conflict) => conflict.column("email").doNothing())
-      .execute();
-    return await db
-      .selectFrom("people")
-      .selectAll()
-      .where("email", "=", person.email)
-      .executeTakeFirstOrThrow();
-  }),
-
   find: read(async ({ db }, id: string): Promise<Person | null> => {
     const row = await db.selectFrom("people").selectAll().where("id", "=", id).executeTakeFirst();
     return row ?? null;
   }),
 
-  findByEmail: read(async ({ db }, email: string): Promise<Person | null> => {
-    const row = await db.selectFrom("people").selectAll().where("email", "=", email).executeTakeFirst();
+  findBySignIn: read(async ({ db }, { email, signInKey }: SignIn): Promise<Person | null> => {
+    const row = await db
+      .selectFrom("people")
+      .selectAll()
+      .where("email", "=", email)
+      .where("signInKey", "=", signInKey)
+      .executeTakeFirst();
     return row ?? null;
   }),
 
-  /** Sets a password unless it was changed since `updatedAt`; false when it was. */
-  setPassword: write(
-    async ({ db }, { id, sealedPassword, now, updatedAt }: NewPassword): Promise<boolean> => {
-      const result = await db
-        .updateTable("people")
-        // Always later than before: a link that was made for the old password knows the old time.
-        .set({ sealedPassword, updatedAt: Math.max(now, updatedAt + 1) })
-        .where("id", "=", id)
-        .where("updatedAt", "=", updatedAt)
-        .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
-    },
+  /** The one who has proven the address. */
+  findProven: read(async ({ db }, email: string): Promise<Person | null> => {
+    const row = await db
+      .selectFrom("people")
+      .selectAll()
+      .where("email", "=", email)
+      .where("provenAt", "is not", null)
+      .executeTakeFirst();
+    return row ?? null;
+  }),
+
+  /** Those who have the address, as a label or proven, oldest first. */
+  listByEmail: read(
+    async ({ db }, { email, limit }: { readonly email: string; readonly limit: number }): Promise<Person[]> =>
+      await db
+        .selectFrom("people")
+        .selectAll()
+        .where("email", "=", email)
+        .orderBy("createdAt")
+        .orderBy("id")
+        .limit(limit)
+        .execute(),
   ),
+
+  setPassword: write(async (session, change: Change): Promise<PersonChange> => {
+    const { id, signInKey, now, updatedAt } = change;
+    const person = await session.db
+      .selectFrom("people")
+      .select("email")
+      .where("id", "=", id)
+      .where("updatedAt", "=", updatedAt)
+      .executeTakeFirst();
+    if (!person) return "stale";
+    if (await isTaken(session, { email: person.email, signInKey }, id)) return "taken";
+    const result = await session.db
+      .updateTable("people")
+      // Always later than before: a link that was made for the old password knows the old time.
+      .set({ signInKey, sealedPassword: null, updatedAt: Math.max(now, updatedAt + 1) })
+      .where("id", "=", id)
+      .where("updatedAt", "=", updatedAt)
+      .executeTakeFirst();
+    return result.numUpdatedRows === 1n ? "changed" : "stale";
+  }),
+
+  /** Gives a person another address, which nobody has proven for them yet. */
+  setEmail: write(async (session, change: Change & { readonly email: string }): Promise<PersonChange> => {
+    const { id, email, signInKey, now, updatedAt } = change;
+    if (await isTaken(session, { email, signInKey }, id)) return "taken";
+    const result = await session.db
+      .updateTable("people")
+      .set({ email, provenAt: null, signInKey, updatedAt: Math.max(now, updatedAt + 1) })
+      .where("id", "=", id)
+      .where("updatedAt", "=", updatedAt)
+      .executeTakeFirst();
+    return result.numUpdatedRows === 1n ? "changed" : "stale";
+  }),
+
+  /** Makes the address that person's alone: who proved it last has it. False when it is not theirs any more. */
+  prove: write(async (session, proof: Proof): Promise<boolean> => await prove(session, proof, true)),
+
+  /** Whose password is still kept as releases before there were keys did. */
+  listOld: read(
+    async ({ db }): Promise<Person[]> =>
+      await db
+        .selectFrom("people")
+        .selectAll()
+        .where("sealedPassword", "is not", null)
+        .where("signInKey", "is", null)
+        .execute(),
+  ),
+
+  /** Stores the key of somebody whose password was kept the old way, and their address's salt. */
+  takeOver: write(async ({ db }, { id, email, signInKey, kept }: TakenOver): Promise<void> => {
+    await db
+      .insertInto("signInSalts")
+      .values({ email, kept })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    await db
+      .updateTable("people")
+      .set({ signInKey, sealedPassword: null })
+      .where("id", "=", id)
+      .where("email", "=", email)
+      .where("signInKey", "is", null)
+      .execute();
+  }),
+
+  /** How the address's passwords are salted; null where that follows from the address itself. */
+  saltOf: read(async ({ db }, email: string): Promise<string | null> => {
+    const row = await db
+      .selectFrom("signInSalts")
+      .select("kept")
+      .where("email", "=", email)
+      .executeTakeFirst();
+    return row?.kept ?? null;
+  }),
 };
+
+/** Whether somebody else signs in with that; until the transaction ends nobody else begins to. */
+export async function isTaken(session: Session, { email, signInKey }: SignIn, id: string): Promise<boolean> {
+  await lockPeople(session);
+  const other = await session.db
+    .selectFrom("people")
+    .select("id")
+    .where("email", "=", email)
+    .where("signInKey", "=", signInKey)
+    .where("id", "<>", id)
+    .executeTakeFirst();
+  return other !== undefined;
+}
+
+/** Notes that a person has shown an address to be theirs; one that another has shown before is taken only if asked. */
+export async function prove(session: Session, { id, email, now }: Proof, isMoved: boolean): Promise<boolean> {
+  const { db } = session;
+  await lockPeople(session);
+  // Held from here on: a change of the address that comes now must not be proven by the mail to the one before.
+  const theirs = await db
+    .updateTable("people")
+    .set((eb) => ({ email: eb.ref("email") }))
+    .where("id", "=", id)
+    .where("email", "=", email)
+    .executeTakeFirst();
+  if (theirs.numUpdatedRows !== 1n) return false;
+  const others = await db
+    .updateTable("people")
+    .set((eb) => ({ provenAt: isMoved ? null : eb.ref("provenAt") }))
+    .where("email", "=", email)
+    .where("provenAt", "is not", null)
+    .where("id", "<>", id)
+    .executeTakeFirst();
+  if (!isMoved && others.numUpdatedRows > 0n) return false;
+  await db.updateTable("people").set({ provenAt: now }).where("id", "=", id).execute();
+  return true;
+}
+
+/** What people have to themselves is given to one after the other: an address that is proven, a way to sign in. */
+async function lockPeople({ db }: Session): Promise<void> {
+  await db
+    .updateTable("meta")
+    .set((eb) => ({ value: eb.ref("value") }))
+    .where("key", "=", "first_person")
+    .execute();
+}

@@ -1,4 +1,12 @@
 import type { Generated } from "kysely";
+import type {
+  DeviceCodesTable,
+  InvitationsTable,
+  MembershipsTable,
+  PeopleTable,
+  SessionsTable,
+  SignInSaltsTable,
+} from "./schema-people.ts";
 
 /**
  * The tables as the queries see them. Names are camelCase here and snake_case in the database; Kysely's
@@ -25,6 +33,8 @@ export type Schema = {
   tokens: TokensTable;
   signingKeys: SigningKeysTable;
   people: PeopleTable;
+  signInSalts: SignInSaltsTable;
+  invitations: InvitationsTable;
   memberships: MembershipsTable;
   sessions: SessionsTable;
   deviceCodes: DeviceCodesTable;
@@ -233,44 +243,6 @@ export type SigningKeysTable = {
   publicJwk: string;
   createdAt: number;
   retiredAt: number | null;
-};
-
-export type PeopleTable = {
-  id: string;
-  /** In lower case; unique. */
-  email: string;
-  sealedPassword: Uint8Array | null;
-  createdAt: number;
-  updatedAt: number;
-};
-
-export type MembershipsTable = {
-  personId: string;
-  projectId: string;
-  role: "owner" | "member";
-  createdAt: number;
-};
-
-export type SessionsTable = {
-  id: string;
-  personId: string;
-  kind: "browser" | "device";
-  /** Of the part of a refresh token that stays, and of the part that changes with each use. */
-  familyHash: Uint8Array;
-  secretHash: Uint8Array;
-  previousHash: Uint8Array | null;
-  createdAt: number;
-  refreshedAt: number;
-  expiresAt: number;
-};
-
-export type DeviceCodesTable = {
-  deviceHash: Uint8Array;
-  userHash: Uint8Array;
-  /** Who approved it. */
-  personId: string | null;
-  createdAt: number;
-  expiresAt: number;
 };
 
 export type MetaTable = {

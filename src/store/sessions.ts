@@ -1,6 +1,6 @@
 import type { Membership } from "./memberships.ts";
 import { read, write } from "./operation.ts";
-import type { PeopleTable, SessionsTable } from "./schema.ts";
+import type { PeopleTable, SessionsTable } from "./schema-people.ts";
 
 /** Somebody signed in somewhere. Of its refresh token only hashes are kept. */
 export type Session = Readonly<SessionsTable>;

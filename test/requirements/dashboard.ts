@@ -21,6 +21,10 @@ export const DASHBOARD = {
     "dashboard.files": "Files of the persistent storage are listed, uploaded, downloaded and removed.",
     "dashboard.audit": "Every change in a project can be read.",
     "dashboard.settings": "Members and projects are managed.",
+    "dashboard.invitations":
+      "Somebody is invited by a link that is shown once or mailed; its page joins with an account or makes one; it is revoked.",
+    "dashboard.address":
+      "A person proves and changes their address, and replaces a forgotten password by mail.",
     "dashboard.palette": "Every page is reached by keyboard alone.",
   }),
   ...section("issue: The dashboard, manners", {

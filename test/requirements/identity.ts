@@ -46,6 +46,32 @@ export const IDENTITY = {
     "people.device.done": 'POST /token is 200 {"accessToken","refreshToken"} once approved.',
     "people.device.refresh": 'POST /token takes a refresh_token form and gives {"access_token"}.',
   }),
+  ...section("issue: No one in, row 1", {
+    "invitation.bearer":
+      "An invitation is the right of whoever opens its link to join one project, once, signed in or signing up.",
+    "invitation.void":
+      "It ends after seven days, when it is revoked, and with its inviter's right to invite.",
+    "invitation.listed": "Only the project's own admins make, list and revoke invitations.",
+    "invitation.mailed":
+      "Mailed, its link reaches the address alone, and whoever comes by it has proven that address.",
+    "invitation.attack":
+      "Nobody gains another person's rights by invitations, links, addresses, devices or cookies, with or without mail.",
+    "invitation.upgrade":
+      "An upgrade keeps everybody who has signed in, and voids invitations that were made the old way.",
+    "address.label":
+      "An address is a label until it is proven: several may have it, it reserves nothing, each signs in to their own account.",
+    "address.silent": "No answer tells who exists: its status, body, headers and work are the same.",
+    "address.proof":
+      "A mailed link proves an address, to its own account alone; a proven address is one account's.",
+    "password.mail": "A forgotten password is mailed for to a proven address alone, behind the answer.",
+    "password.operator":
+      "Without mail only the operator makes links that set a password: the command line, the owner's token, the first person.",
+    "mail.smtp": "Mail leaves by smtp:// with STARTTLS or smtps://, the certificate checked, with a login.",
+    "mail.quiet":
+      "Mail waits in a bounded queue, is tried again, and its failures are logged without secrets.",
+    "management.matrix":
+      "Every operation lets in exactly the identities that its entry in the OpenAPI document names.",
+  }),
   ...section("seed: Service account, Authentication 3, States", {
     "dashboard.api-keys.create":
       "The API keys page creates a service account with a name and an expiry date.",

@@ -10,6 +10,7 @@ export const TOOLS = {
     "cli.secrets": "`millrace secrets` lists, sets and unsets.",
     "cli.files": "`millrace files` lists, copies, downloads and removes.",
     "cli.accounts": "`millrace service-accounts` creates, lists, rotates and deletes.",
+    "cli.members": "Somebody is invited to a project, listed, revoked and taken out.",
     "cli.reset-password":
       "`millrace reset-password` gives a link to choose a new password by, with the service up or down.",
     "cli.rotate-keys":

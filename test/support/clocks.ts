@@ -136,6 +136,7 @@ export class SkippingClock implements Clock {
   readonly #news = new Bell();
 
   now(): number {
+    // Whole milliseconds, as the system's clock gives them.
     return Math.floor(Date.now() + this.#skippedMs);
   }
 
@@ -183,6 +184,7 @@ export class SkippingClock implements Clock {
       ms,
       repeats,
       run: (): void => {
+        // Else what was skipped to would be done again when its own time comes.
         clearTimeout(timeout);
         if (repeats) arm();
         else this.#timers.delete(entry);

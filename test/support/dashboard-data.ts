@@ -47,6 +47,8 @@ export const SHOWN_FLAGS = { webhookAllow: "127.0.0.0/8" };
 export type Furnished = {
   /** Has nothing in it. */
   readonly emptyProject: string;
+  /** Of an invitation that nobody has used. */
+  readonly inviteUrl: string;
   readonly builds: { readonly good: string; readonly bad: string };
   readonly runs: Readonly<
     Record<"success" | "stream" | "failure" | "cancelled" | "running" | "queued", string>
@@ -109,7 +111,11 @@ export async function furnish(test: TestService): Promise<Furnished> {
   await ask("PATCH", `${app}/secrets`, { HF_TOKEN: "hf_app", OPENAI_API_KEY: "sk-abcdef" });
   await ask("PATCH", app, { minReplicaCount: 1, cooldownPeriodSeconds: 120 });
   await ask("POST", `${project}/webhook-secrets`);
-  await ask("POST", `${project}/members`, { email: "colleague@example.test", role: "member" });
+  const email = "colleague@example.test";
+  const open = await ask<{ inviteUrl: string }>("POST", `${project}/invitations`, { email, role: "owner" });
+  const used = await ask<{ inviteUrl: string }>("POST", `${project}/invitations`, { email });
+  const signUp = { link: used.inviteUrl.split("#")[1], email, password: "a colleagues words" };
+  await ask("POST", "/v2/invitation/sign-up", signUp);
   await upload(test, "models/tiny.bin", Buffer.alloc(2_500_000));
   await upload(test, "readme.txt", Buffer.from("Files of the project\n"));
   await until("the deliveries are tried", async () => {
@@ -119,6 +125,7 @@ export async function furnish(test: TestService): Promise<Furnished> {
   await test.service.settle();
   return {
     emptyProject: empty.id,
+    inviteUrl: open.inviteUrl,
     builds: { good, bad },
     runs: { success, stream, failure, cancelled, running, queued },
     deliveries,

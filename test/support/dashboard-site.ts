@@ -99,7 +99,7 @@ export async function makeOwner({ service, settings }: TestService): Promise<voi
 /** Has the owner signed in, in all pages of a context; the way through the form is tested where it is the subject. */
 export async function enter(context: BrowserContext, { service }: TestService): Promise<void> {
   const { store, tokens, baseUrl } = service;
-  const person = await store.people.findByEmail(OWNER.email);
+  const [person] = await store.people.listByEmail({ email: OWNER.email, limit: 1 });
   if (!person) throw new Error("there is no owner");
   const sessions = new Sessions({ store, tokens, clock: systemClock });
   const { refreshToken } = await sessions.open(person.id, "browser");

@@ -1,16 +1,18 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { onTestFinished } from "vitest";
-import { Audit } from "../../src/identity/audit.ts";
+import type { Audit } from "../../src/identity/audit.ts";
 import { bearerToken } from "../../src/identity/bearer.ts";
-import { Devices } from "../../src/identity/devices.ts";
+import { identityParts } from "../../src/identity/identity-parts.ts";
 import { KeyRing } from "../../src/identity/key-ring.ts";
 import { Links } from "../../src/identity/links.ts";
+import { SmtpMailer } from "../../src/identity/mailer.ts";
+import { takeOverPasswords } from "../../src/identity/old-passwords.ts";
 import { Passwords, scryptHash } from "../../src/identity/passwords.ts";
-import { People } from "../../src/identity/people.ts";
+import type { People } from "../../src/identity/people.ts";
 import type { Role } from "../../src/identity/principal.ts";
-import { Sessions } from "../../src/identity/sessions.ts";
-import { SignInThrottle } from "../../src/identity/throttle.ts";
+import type { Sessions } from "../../src/identity/sessions.ts";
 import { Tokens } from "../../src/identity/tokens.ts";
 import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
@@ -19,14 +21,21 @@ import { createListener } from "../../src/management/api/listener.ts";
 import { mount } from "../../src/management/api/mount.ts";
 import type { AnyOperation } from "../../src/management/api/operation.ts";
 import { deviceOperations } from "../../src/management/devices.ts";
+import { invitationLinkOperations } from "../../src/management/invitation-links.ts";
+import { invitationOperations } from "../../src/management/invitations.ts";
 import { jwksOperations } from "../../src/management/jwks.ts";
 import { meOperations } from "../../src/management/me.ts";
 import { memberOperations } from "../../src/management/members.ts";
+import { myAddressOperations } from "../../src/management/my-address.ts";
+import { passwordLinkOperations } from "../../src/management/password-links.ts";
+import { projectOperations } from "../../src/management/projects.ts";
 import { serviceAccountOperations } from "../../src/management/service-accounts.ts";
 import { signInOperations } from "../../src/management/sign-in.ts";
 import type { Store } from "../../src/store/store.ts";
+import { LOW_COST } from "./cheap-hashes.ts";
 import { HandClock } from "./clocks.ts";
 import type { TestDatabase } from "./databases.ts";
+import type { MailServer, TakenMail } from "./mail-server.ts";
 import { openOneThreadStore } from "./one-thread-store.ts";
 
 /** What was answered. */
@@ -37,6 +46,8 @@ export type Asked = {
   /** The body as JSON. */
   // oxlint-disable-next-line no-explicit-any
   readonly json: any;
+  /** What was asked of the store and what was hashed before it was answered, in order. */
+  readonly work: readonly string[];
 };
 
 export type AskOptions = {
@@ -48,12 +59,14 @@ export type AskOptions = {
 
 export type SiteOptions = {
   readonly publicBaseUrl?: string;
-  /** Stands between the site and its store. */
-  readonly aroundStore?: (store: Store) => Store;
+  /** Where its mail goes, if it sends any. */
+  readonly mail?: MailServer;
 };
 
-/** Of a hash that takes milliseconds. */
-export const LOW_COST = { N: 2 ** 10, r: 8, p: 1 };
+/** Where links in mails lead. */
+export const OWN_URL = "https://millrace.example";
+/** By then a mail that was ordered has begun. */
+const MAIL_MS = 2_000;
 
 /** Identity and its routes on a database, as one process of a service has them. */
 export class IdentitySite {
@@ -67,41 +80,61 @@ export class IdentitySite {
   readonly audit: Audit;
   readonly clock: Clock;
   readonly operations: readonly AnyOperation[];
-  /** The cost of each password that was hashed so far. */
-  readonly hashed: Readonly<Record<string, number>>[] = [];
   readonly #app: FastifyInstance;
+  readonly #mailer: SmtpMailer | null;
+  /** The mailer's own: a test that goes forward by hours must not cut off a mail that is on its way. */
+  readonly #mailClock = new HandClock();
+  readonly #mail: MailServer | null;
 
   private constructor(store: Store, keys: KeyRing, seal: Seal, clock: Clock, options: SiteOptions) {
-    const { publicBaseUrl = null } = options;
+    const { publicBaseUrl = null, mail = null } = options;
     this.store = store;
     this.keys = keys;
     this.clock = clock;
     this.tokens = new Tokens(store, keys, "instance", clock);
-    this.audit = new Audit(store, clock);
-    this.sessions = new Sessions(this);
     this.links = new Links(seal, clock);
-    const passwords = new Passwords(seal, LOW_COST, async (password, salt, cost) => {
-      this.hashed.push(cost);
+    const saltOf = async (email: string) => await store.people.saltOf(email);
+    const passwords = new Passwords({ seal, saltOf }, LOW_COST, async (password, salt, cost) => {
+      note(`hash ${JSON.stringify(cost)}`);
       return await scryptHash(password, salt, cost);
     });
-    const { tokens, sessions, links, audit } = this;
-    const throttle = new SignInThrottle(clock);
-    this.people = new People({ store, tokens, sessions, passwords, links, throttle, clock });
-    const { people } = this;
-    const devices = new Devices(store, sessions, clock);
-    const parts = { store, keys, tokens, sessions, people, devices, audit, clock, publicBaseUrl };
+    const log = createLog(process.env["TEST_LOG"] ?? "silent");
+    this.#mail = mail;
+    this.#mailer =
+      mail &&
+      new SmtpMailer({
+        smtpUrl: mail.url,
+        smtpFrom: "no-reply@millrace.example",
+        clock: this.#mailClock,
+        log,
+      });
+    const post = this.#mailer && { mailer: this.#mailer, baseUrl: () => OWN_URL };
+    const { tokens } = this;
+    const identity = identityParts({ store, seal, tokens, post, passwords }, clock);
+    this.audit = identity.audit;
+    this.sessions = identity.sessions;
+    this.people = identity.people;
+    const parts = { ...identity, store, keys, tokens, clock, publicBaseUrl, projectId: this.projectId };
     this.operations = [
       ...serviceAccountOperations(parts),
+      ...projectOperations(parts),
       ...signInOperations(parts),
+      ...invitationLinkOperations(parts),
+      ...passwordLinkOperations(parts),
       ...meOperations(parts),
+      ...myAddressOperations(parts),
       ...memberOperations(parts),
+      ...invitationOperations(parts),
       ...deviceOperations(parts),
       ...jwksOperations(parts),
     ];
-    this.#app = createListener(createLog(process.env["TEST_LOG"] ?? "silent"));
-    mount(this.#app, this.operations, async (authorization) => {
-      return (await this.tokens.admit(bearerToken(authorization))).principal;
-    });
+    this.#app = createListener(log);
+    mount(
+      this.#app,
+      this.operations,
+      async (authorization) => (await this.tokens.admit(bearerToken(authorization))).principal,
+      (principal) => identity.operators.require(principal),
+    );
   }
 
   /** Two sites on one database and one data directory are two processes of one service. */
@@ -110,14 +143,15 @@ export class IdentitySite {
     clock: Clock = new HandClock(),
     options: SiteOptions = {},
   ): Promise<IdentitySite> {
-    const { aroundStore = (store: Store) => store } = options;
-    const store = aroundStore(await openOneThreadStore(database));
+    const store = counting(await openOneThreadStore(database));
     const seal = new Seal(loadMasterKey(path.join(database.dataDir, "master.key")));
+    await takeOverPasswords(store, seal);
     const keys = await KeyRing.open(store, seal, clock);
     const site = new IdentitySite(store, keys, seal, clock, options);
     await store.projects.insert({ id: site.projectId, name: "one", createdAt: clock.now() });
     onTestFinished(async () => {
       await site.#app.close();
+      await site.#mailer?.stop();
       await store.close();
     });
     return site;
@@ -130,15 +164,18 @@ export class IdentitySite {
     options: AskOptions = {},
   ): Promise<Asked> {
     const { token, body, headers, ip = "192.0.2.1" } = options;
-    const answer = await this.#app.inject({
+    const work: string[] = [];
+    const request = {
       method,
       url: url.startsWith("/") ? url : `/v2/projects/${this.projectId}/${url}`,
       remoteAddress: ip,
       headers: { ...(token ? { authorization: `Bearer ${token}` } : {}), ...headers },
       ...(body !== undefined && { payload: body as object | string }),
-    });
+    };
+    // Awaited in there: it begins only then.
+    const answer = await WORK.run(work, async () => await this.#app.inject(request));
     const { statusCode: status, body: text } = answer;
-    return { status, headers: answer.headers, text, json: parse(text) };
+    return { status, headers: answer.headers, text, json: parse(text), work };
   }
 
   /** A token of the project. */
@@ -147,10 +184,55 @@ export class IdentitySite {
     return (await this.tokens.issue({ projectId, name: role, role, expiresAt })).token;
   }
 
+  /** The mail to that address that comes after so many of them; what was ordered leaves now, and not before. */
+  async mailTo(to: string, after = 0): Promise<TakenMail> {
+    if (!this.#mail) throw new Error("this site sends no mail");
+    this.#mailClock.advance(MAIL_MS);
+    return await this.#mail.mailTo(to, after);
+  }
+
+  /** Invites somebody to a project; the secret of the link. */
+  async invite(token: string, body: object, projectId = this.projectId): Promise<string> {
+    const { status, json, text } = await this.ask("POST", `/v2/projects/${projectId}/invitations`, {
+      token,
+      body,
+    });
+    if (status !== 200) throw new Error(`no invitation: ${text}`);
+    return String(json.inviteUrl).split("#")[1] ?? "";
+  }
+
+  /** Opens an invitation's link as somebody new. */
+  async signUp(link: string, email: string, password = "correct horse"): Promise<Asked> {
+    return await this.ask("POST", "/v2/invitation/sign-up", { body: { link, email, password } });
+  }
+
   /** Makes the first person; the answer to the sign-in. */
   async setUp(email = "ada@example.com", password = "correct horse"): Promise<Asked> {
     return await this.ask("POST", "/v2/setup", { body: { link: this.links.setup(), email, password } });
   }
+}
+
+/** The work of the request that is being answered; what comes after it is done elsewhere. */
+const WORK = new AsyncLocalStorage<string[]>();
+
+function note(what: string): void {
+  WORK.getStore()?.push(what);
+}
+
+/** A store that notes what is asked of it. */
+function counting(store: Store): Store {
+  const tables = Object.entries(store).map(([table, calls]) => {
+    if (typeof calls !== "object" || table === "commits") return [table, calls] as const;
+    const noted = Object.entries(calls as Record<string, (input: never) => unknown>).map(([name, call]) => [
+      name,
+      (input: never) => {
+        note(`${table}.${name}`);
+        return call(input);
+      },
+    ]);
+    return [table, Object.fromEntries(noted) as unknown] as const;
+  });
+  return Object.fromEntries(tables) as Store;
 }
 
 /** The `name=value` of the cookie that an answer sets. */

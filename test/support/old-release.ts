@@ -27,6 +27,20 @@ export type OldInstallation = {
 
 type Row = Record<string, unknown>;
 
+/** Makes a database as it was with that schema, with those rows: table by table, in order. */
+export async function makeOldDatabase(
+  database: TestDatabase,
+  schema: OldSchema,
+  tables: Readonly<Record<string, readonly Row[]>>,
+): Promise<void> {
+  const db = openPlain(database);
+  await migrateTo(db, schema, database.databaseUrl === null);
+  // The names of its tables and columns, not those of today's schema.
+  const old = db as unknown as Kysely<Record<string, Row>>;
+  for (const [table, rows] of Object.entries(tables)) await old.insertInto(table).values(rows).execute();
+  await db.destroy();
+}
+
 /** Makes an installation as it was with that schema, column by column. */
 export async function makeOldInstallation(
   database: TestDatabase,

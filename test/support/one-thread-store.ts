@@ -10,12 +10,13 @@ import type { TestDatabase } from "./databases.ts";
 
 /**
  * The store for tests of what stands above it, opened for a few milliseconds: SQLite works on this thread, one
- * operation after the other, each committed as the service's writer does. Its own two threads take most of a
- * second of a processor to load, and have tests of their own.
+ * operation after the other, each committed as the service's writer does but for the disk, which nobody waits for.
+ * Its own two threads take most of a second of a processor to load, and have tests of their own.
  */
 export async function openOneThreadStore(database: TestDatabase): Promise<Store> {
   if (database.databaseUrl !== null) return await openStore(database);
   const session = await openSession("write", path.join(database.dataDir, "millrace.db"));
+  session.database.exec("pragma synchronous = off");
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = async (work: () => Promise<unknown>): Promise<unknown> => {
     const turn = last.then(work);

@@ -9,6 +9,7 @@ import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import type { Service, ServiceOptions } from "../../src/main.ts";
+import { withCheapHashes } from "./cheap-hashes.ts";
 import { HandClock } from "./clocks.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
@@ -134,7 +135,7 @@ export async function testService(
   });
   const tail = new Tail();
   const service = await startService(settings, {
-    ...options,
+    ...cheaply(options),
     log: createLog("info", tail),
     onAppLog: (line) => logs.push(line),
   });
@@ -148,6 +149,12 @@ export async function testService(
   const test = new TestService(service, settings, directory, logs);
   for (const [name, app] of Object.entries(apps)) await test.deploy(name, app);
   return test;
+}
+
+/** The same with passwords that are cheap to hash. */
+export function cheaply(options: TestServiceOptions): TestServiceOptions {
+  const { aroundStore = (store) => store } = options;
+  return { ...options, aroundStore: (store) => withCheapHashes(aroundStore(store)) };
 }
 
 /** An orderly stop; by a clock that stands still, time passes meanwhile. Every request was answered, or its caller had gone. */

@@ -8,7 +8,7 @@ import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { TestService, stopService, told } from "./service.ts";
+import { TestService, cheaply, stopService, told } from "./service.ts";
 import type { TestApp, TestServiceOptions } from "./service.ts";
 
 type Flags = Record<string, unknown>;
@@ -34,7 +34,8 @@ export function sharedService(
     });
     const tail = new Tail();
     const log = createLog("info", tail);
-    const service = await startService(settings, { ...options, log, onAppLog: (line) => logs.push(line) });
+    const onAppLog = (line: AppLogLine): void => void logs.push(line);
+    const service = await startService(settings, { ...cheaply(options), log, onAppLog });
     silence = explains(() => told(tail, logs));
     shared = new TestService(service, settings, directory, logs);
     for (const [name, app] of Object.entries(apps)) await shared.deploy(name, app);

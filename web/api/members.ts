@@ -7,13 +7,12 @@ export type MemberRole = (typeof MEMBER_ROLES)[number];
 
 export type Member = {
   readonly personId: string;
+  /** A label, until it is proven. */
   readonly email: string;
+  readonly isProven: boolean;
   readonly role: MemberRole;
   readonly createdAt: string;
 };
-
-/** A member as it was set; with the link for the password when the person is new. */
-export type SetMember = Omit<Member, "createdAt"> & { readonly inviteUrl: string | null };
 
 /** Where a person is signed in. */
 export type PlaceSignedIn = {
@@ -34,9 +33,13 @@ export function membersQuery(projectId: string) {
   });
 }
 
-/** Adds somebody, or changes what they are. */
-export async function setMember(projectId: string, email: string, role: MemberRole): Promise<SetMember> {
-  return await ask(place(projectId), { method: "POST", body: { email, role } });
+export async function changeMember(projectId: string, personId: string, role: MemberRole): Promise<void> {
+  await ask(`${place(projectId)}/${personId}`, { method: "PATCH", body: { role } });
+}
+
+/** A link by which somebody sets a new password; only who runs the installation makes them. */
+export async function makePasswordLink(personId: string): Promise<{ readonly url: string | null }> {
+  return await ask("/v2/password-links", { method: "POST", body: { personId } });
 }
 
 export async function removeMember(projectId: string, personId: string): Promise<void> {

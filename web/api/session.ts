@@ -68,6 +68,22 @@ class Session {
     this.enter(await post("/v2/password", { link, password }));
   }
 
+  /** Makes an account by an invitation's link. */
+  async signUp(link: string, email: string, password: string): Promise<string> {
+    const signedUp = await post<SignedIn & { readonly projectId: string }>("/v2/invitation/sign-up", {
+      link,
+      email,
+      password,
+    });
+    this.enter(signedUp);
+    return signedUp.projectId;
+  }
+
+  /** Has a link for a new password sent, if somebody has proven the address; the answer never says. */
+  async forgot(email: string): Promise<void> {
+    await post("/v2/password/forgotten", { email });
+  }
+
   /** Ends the session, on every page of this browser. */
   async signOut(): Promise<void> {
     const response = await fetch("/v2/session", { method: "DELETE" });
@@ -112,9 +128,7 @@ export function useSessionState(): SessionState {
   return useSyncExternalStore(session.subscribe, session.state);
 }
 
-async function post(path: string, body: object): Promise<SignedIn> {
+async function post<Answer = SignedIn>(path: string, body: object): Promise<Answer> {
   const headers = { "content-type": "application/json" };
-  return await readAnswer<SignedIn>(
-    await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }),
-  );
+  return await readAnswer<Answer>(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
 }

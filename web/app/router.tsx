@@ -33,6 +33,23 @@ const password = createRoute({
   component: lazyRouteComponent(() => import("../pages/set-password.tsx"), "SetPassword"),
 });
 
+const forgotten = createRoute({
+  getParentRoute: () => root,
+  path: "forgotten",
+  component: lazyRouteComponent(() => import("../pages/forgotten.tsx"), "Forgotten"),
+});
+// These two ask who it is themselves: what their links carry must not get into the address of the sign-in.
+const invitation = createRoute({
+  getParentRoute: () => root,
+  path: "invitation",
+  component: lazyRouteComponent(() => import("../pages/invitation.tsx"), "InvitationPage"),
+});
+const prove = createRoute({
+  getParentRoute: () => root,
+  path: "prove",
+  component: lazyRouteComponent(() => import("../pages/prove.tsx"), "Prove"),
+});
+
 // Everything else needs somebody.
 const gate = createRoute({ getParentRoute: () => root, id: "gate", component: Gate });
 const home = createRoute({
@@ -173,6 +190,9 @@ const tree = root.addChildren([
   signIn,
   setup,
   password,
+  forgotten,
+  invitation,
+  prove,
   gate.addChildren([
     home,
     device,

@@ -9,13 +9,16 @@ export function Entrance({
   intro,
   action,
   onSubmit,
+  below,
   children,
 }: {
   readonly title: string;
   readonly intro: ReactNode;
   readonly action: string;
   readonly onSubmit: () => Promise<void>;
-  readonly children: ReactNode;
+  /** Another way, below the button. */
+  readonly below?: ReactNode;
+  readonly children?: ReactNode;
 }) {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
@@ -46,6 +49,7 @@ export function Entrance({
           <Button type="submit" look="primary" isBusy={isBusy}>
             {action}
           </Button>
+          {below}
         </div>
       </form>
     </main>

@@ -4,7 +4,7 @@ import { session } from "../api/session.ts";
 import { Entrance } from "./entrance.tsx";
 import { NewPassword, useLinkSecret } from "./new-password.tsx";
 
-/** Where an invitation leads, and the link of who forgot theirs: its holder chooses a password and is in. */
+/** Where the link of who forgot their password leads: its holder chooses another and is in. */
 export function SetPassword() {
   const link = useLinkSecret();
   const navigate = useNavigate();

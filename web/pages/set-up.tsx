@@ -33,7 +33,7 @@ export function SetUp() {
     >
       <Field
         label="E-mail"
-        hint="Only the name you sign in with: Millrace sends no mail."
+        hint="The name you sign in with."
         type="email"
         autoComplete="username"
         required

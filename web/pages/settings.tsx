@@ -1,21 +1,29 @@
 import { useParams } from "@tanstack/react-router";
+import { useIsOwner } from "../api/members.ts";
 import { Page } from "../parts/page.tsx";
 import { SecretsCard } from "./secrets/secrets-card.tsx";
+import { Address } from "./settings/address.tsx";
+import { Invitations } from "./settings/invitations.tsx";
 import { Members } from "./settings/members.tsx";
 import { Password } from "./settings/password.tsx";
 import { Projects } from "./settings/projects.tsx";
 import { Sessions } from "./settings/sessions.tsx";
 
-/** Who belongs to the project, the secrets of all its apps, the person's projects, and their own account. */
+/** Who belongs to the project and who is invited, the secrets of all its apps, the person's projects and account. */
 export function Settings() {
   const { projectId } = useParams({ from: "/gate/projects/$projectId" });
+  const isOwner = useIsOwner(projectId) ?? false;
   return (
     <Page title="Settings" subtitle="The project's members and secrets, your projects and your account.">
       <Members projectId={projectId} />
+      {isOwner && <Invitations projectId={projectId} />}
       <SecretsCard holder={{ projectId, appName: null }} />
       <Projects projectId={projectId} />
       <div className="grid items-start gap-4 xl:grid-cols-[24rem_minmax(0,1fr)]">
-        <Password />
+        <div className="flex flex-col gap-4">
+          <Address />
+          <Password />
+        </div>
         <Sessions />
       </div>
     </Page>

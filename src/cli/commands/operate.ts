@@ -43,7 +43,7 @@ export function defineBootstrap(command: Command): void {
 /** `millrace reset-password` */
 export function defineResetPassword(command: Command): void {
   withSettings(command)
-    .argument("<email>", "the address they sign in with")
+    .argument("<email>", "the address they sign in with, or the id of one person where several have it")
     .option(...JSON_OPTION);
   examples(command, "millrace reset-password ada@example.com").action(
     async (email: string, flags: ServeFlags) =>

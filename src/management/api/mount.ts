@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { z } from "zod";
+import { requirePerson, requireRole } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
-import { requireRole } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { isPlainText } from "./json-body.ts";
 import type { AnyOperation } from "./operation.ts";
@@ -13,22 +13,29 @@ const MAX_FIELD_CHARS = 200;
 /** Says who sends a request; throws `unauthorized`. */
 export type Authenticate = (authorization: string | null) => Promise<Principal>;
 
+/** Throws `forbidden` for who does not run the installation. */
+export type RequireOperator = (principal: Principal) => Promise<void>;
+
+type Porter = { readonly authenticate: Authenticate; readonly requireOperator: RequireOperator };
+
 /** Serves operations: who asks comes first, before a byte of the body is read, then what is asked, then the work. */
 export function mount(
   app: FastifyInstance,
   operations: readonly AnyOperation[],
   authenticate: Authenticate,
+  requireOperator: RequireOperator = refuseAll,
 ): void {
+  const porter = { authenticate, requireOperator };
   const [plain, ofBytes] = [
     operations.filter(({ takesBytes }) => !takesBytes),
     operations.filter(({ takesBytes }) => takesBytes),
   ];
-  for (const operation of plain) addRoute(app, operation, authenticate);
+  for (const operation of plain) addRoute(app, operation, porter);
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     // The operation itself reads the request, whatever it is said to hold.
     scope.addContentTypeParser("*", async () => undefined);
-    for (const operation of ofBytes) addRoute(scope, operation, authenticate);
+    for (const operation of ofBytes) addRoute(scope, operation, porter);
   });
   for (const [path, known] of Map.groupBy(operations, ({ path }) => path)) {
     refuseOthers(
@@ -54,14 +61,14 @@ export function refuseOthers(app: FastifyInstance, path: string, methods: readon
   });
 }
 
-function addRoute(app: FastifyInstance, operation: AnyOperation, authenticate: Authenticate): void {
+function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter): void {
   const principals = new WeakMap<FastifyRequest, Principal | null>();
   app.route({
     method: operation.method,
     url: urlOf(operation.path),
     config: { takesForm: operation.takesForm ?? false },
     onRequest: async (request) => {
-      principals.set(request, await admit(operation, request, authenticate));
+      principals.set(request, await admit(operation, request, porter));
     },
     handler: async (request, reply) => {
       const params = read(operation.params, request.params, "path");
@@ -82,11 +89,16 @@ function urlOf(path: string): string {
 async function admit(
   { access }: AnyOperation,
   { headers, params }: FastifyRequest,
-  authenticate: Authenticate,
+  { authenticate, requireOperator }: Porter,
 ): Promise<Principal | null> {
   if (access === null) return null;
   const principal = await authenticate(headers.authorization ?? null);
   if (access === "any") return principal;
+  if (access === "person") return requirePerson(principal);
+  if (access === "operator") {
+    await requireOperator(principal);
+    return principal;
+  }
   const { project_id: projectId = "" } = params as { project_id?: string };
   requireRole(principal, projectId, access);
   return principal;
@@ -113,4 +125,8 @@ function refuseOddTexts(input: unknown, where: string): void {
       throw new AppError("bad_request", { message: `${where}: holds what is no text` });
     }
   }
+}
+
+async function refuseAll(): Promise<void> {
+  throw new AppError("forbidden");
 }

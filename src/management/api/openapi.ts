@@ -48,6 +48,8 @@ function describe(operation: AnyOperation): object {
     tags: [tag],
     summary,
     ...(access !== null && { security: [{ bearerAuth: [] }] }),
+    // Who may call it: OpenAPI has no place for roles of a bearer's.
+    "x-access": access ?? "anybody",
     parameters: [...parametersOf(params, "path"), ...parametersOf(query, "query")],
     ...(requestBody && { requestBody }),
     responses: {

@@ -17,6 +17,12 @@ export type Call<Params, Query, Body> = {
 };
 
 /**
+ * Who may call an operation: a role in the path's project; "any" token; a "person" who has signed in; the
+ * "operator" of the installation; null for whoever comes.
+ */
+export type Access = Role | "any" | "person" | "operator" | null;
+
+/**
  * One operation of the management API: the one source of its validation, its types and its place in the OpenAPI
  * document.
  */
@@ -33,8 +39,7 @@ export type Operation<
   readonly id: string;
   readonly tag: string;
   readonly summary: string;
-  /** The role it takes in the path's project; "any" for a token of any kind; null for no token. */
-  readonly access: Role | "any" | null;
+  readonly access: Access;
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;

@@ -42,6 +42,41 @@ verifies("cli.accounts", "service accounts are made, listed, rotated and deleted
   expect([gone.code, gone.stderr]).toEqual([2, expect.stringContaining('there is no account "ci"')]);
 });
 
+verifies("cli.members", "somebody is invited, listed, revoked and taken out", async () => {
+  const test = shared();
+  const client = new Client(test);
+  const email = "eve@example.com";
+  const link = (await client.ok("members", "invite", email, "--role", "owner")).trim();
+  expect(link).toMatch(/\/invitation#[\w-]{43}$/);
+  expect(await client.ok("members", "invitations")).toMatch(
+    /^ID +FOR +ROLE +LINK +EXPIRES\ninv-\S+ +eve@example\.com +owner +shown +in (?:6|7) d$/m,
+  );
+  await client.ok("members", "revoke", "Eve@example.com");
+  expect(await client.json("members", "invitations")).toEqual([]);
+  const gone = await client.run("members", "revoke", email);
+  expect([gone.code, gone.stderr]).toEqual([2, expect.stringContaining("there is none")]);
+  const mailed = await client.run("members", "invite", email, "--mail");
+  expect([mailed.code, mailed.stderr]).toEqual([2, expect.stringContaining("sends no mail")]);
+
+  for (const password of ["the first words", "the second words"]) {
+    const made = (await client.json("members", "invite", email)) as { inviteUrl: string };
+    const signedUp = await fetch(`${test.service.baseUrl}/v2/invitation/sign-up`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ link: made.inviteUrl.split("#")[1], email, password }),
+    });
+    expect(signedUp.status).toBe(200);
+  }
+  expect(await client.ok("members", "list")).toMatch(/^u-\S+ +eve@example\.com +no +member +\S.*$/m);
+  const both = await client.run("members", "remove", email, "--yes");
+  expect([both.code, both.stderr]).toEqual([2, expect.stringContaining("several have the address")]);
+  const [{ personId }] = (await client.json("members", "list")) as [{ personId: string }];
+  const asked = await client.run("members", "remove", personId);
+  expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining("add --yes")]);
+  await client.ok("members", "remove", personId, "--yes");
+  expect(await client.ok("members", "remove", email, "--yes")).toContain("no longer in the project");
+});
+
 verifies(
   "cli.login",
   "a person signs in with a code, and is kept in a file that only its owner reads",

@@ -37,6 +37,18 @@ async function post({ baseUrl }: Served, where: string, body: object): Promise<n
   return (await fetch(`${baseUrl}${where}`, { method: "POST", headers, body: JSON.stringify(body) })).status;
 }
 
+async function asked(
+  { baseUrl }: Served,
+  where: string,
+  body: object,
+  token = "",
+): Promise<Record<string, unknown>> {
+  const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
+  const answer = await fetch(`${baseUrl}${where}`, { method: "POST", headers, body: JSON.stringify(body) });
+  expect([where, answer.status]).toEqual([where, 200]);
+  return (await answer.json()) as Record<string, unknown>;
+}
+
 const statusOf = async ({ baseUrl }: Served, projectId: string, token: string): Promise<number> => {
   const headers = { authorization: `Bearer ${token}` };
   return (await fetch(`${baseUrl}/v2/projects/${projectId}/audit`, { headers })).status;
@@ -66,7 +78,20 @@ verifies("cli.reset-password", "who forgot their password chooses another by a l
   ]);
   expect([await signIn("the first words"), await signIn("the second words")]).toEqual([401, 200]);
 
+  // Two with one address: the operator says which of them.
   const fields = await installed(dataDir);
+  const invitations = `/v2/projects/${fields.project_id}/invitations`;
+  const { inviteUrl } = await asked(served, invitations, { email: ADA }, fields.token);
+  const second = { link: String(inviteUrl).split("#")[1], email: ADA, password: "the other ada" };
+  const { personId } = await asked(served, "/v2/invitation/sign-up", second);
+  const both = await operate(dataDir, "reset-password", ADA);
+  expect([both.code, both.stdout]).toEqual([1, ""]);
+  expect(both.stderr).toMatch(/2 people sign in as ada@example\.com/);
+  expect(both.stderr).toContain(String(personId));
+  const own = { link: secretOf(await linkFor(String(personId))), password: "the fourth words" };
+  expect(await asked(served, "/v2/password", own)).toMatchObject({ personId });
+  expect([await signIn("the fourth words"), await signIn("the second words")]).toEqual([200, 200]);
+
   const audit = await fetch(`${served.baseUrl}/v2/projects/${fields.project_id}/audit`, {
     headers: { authorization: `Bearer ${fields.token}` },
   });
@@ -74,7 +99,8 @@ verifies("cli.reset-password", "who forgot their password chooses another by a l
   await served.stop();
 
   // With the service down, for the next time it is up; the words are for people.
-  const { stdout } = await operate(dataDir, "reset-password", ADA);
+  const ada = (/(u-[\w-]+): since/.exec(both.stderr) ?? [])[1] ?? "";
+  const { stdout } = await operate(dataDir, "reset-password", ada);
   const [, url = ""] = /chooses a new password.*:\n(http\S+)\n$/.exec(stdout) ?? [];
   served = await serve(dataDir);
   const later = { link: url.split("#")[1], password: "the third words" };

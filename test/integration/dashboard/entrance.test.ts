@@ -41,19 +41,22 @@ verifies(
     await button(page, "Create the owner").click();
     await isIn(page);
 
-    // The link is shown once, and whoever has it chooses a password.
+    // The link is shown once, and whoever has it joins with an account of their own.
     await placeLink(page, "Settings").click();
-    await button(page, "Add member").click();
+    await button(page, "Invite somebody").click();
     await dialogField(page, "E-mail").fill(SECOND.email);
-    await inDialog(page, "Add member").click();
+    await inDialog(page, "Invite").click();
     await page.getByText("It is shown this once").waitFor();
     const inviteUrl = await page.getByRole("region", { name: "Invitation link", exact: true }).innerText();
     await inDialog(page, "I have copied it").click();
     const guest = await openPage(browser());
     await guest.page.goto(inviteUrl);
+    await guest.page.getByRole("heading", { name: "Join default" }).waitFor();
     await guest.page.getByLabel("Password").fill(SECOND.password);
-    await button(guest.page, "Set the password").click();
+    await button(guest.page, "Sign up and join").click();
     await isIn(guest.page);
+    await page.reload();
+    await page.getByText("No open invitations").waitFor();
     await placeLink(guest.page, "Audit").click();
     await guest.page.getByText("For owners", { exact: true }).waitFor();
 
@@ -63,7 +66,7 @@ verifies(
       await role.selectOption("owner");
     });
     await guest.page.reload();
-    await guest.page.getByRole("cell", { name: "member.set" }).first().waitFor();
+    await guest.page.getByRole("cell", { name: "member.update" }).first().waitFor();
     await button(page, `Remove ${SECOND.email}`).click();
     await says(page, "is no longer in the project", () => inDialog(page, "Remove member").click());
     await guest.page.goto(baseUrl);

@@ -13,7 +13,9 @@ const SCREENS = path.join(REPOSITORY, "test-output", "screens");
 const IS_PICTURED = process.env["MILLRACE_SCREENS"] !== undefined;
 const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 
-const { service, open } = sharedDashboard(SHOWN_APPS, SHOWN_FLAGS);
+// It would send mail, if anybody asked for any.
+const MAIL = { smtpUrl: "smtp://localhost:1", smtpFrom: "no-reply@millrace.example" };
+const { service, open } = sharedDashboard(SHOWN_APPS, { ...SHOWN_FLAGS, ...MAIL });
 /** What there is to see, made by the first who looks. */
 let furnishing: Promise<Furnished> | null = null;
 
@@ -27,6 +29,8 @@ type Place = {
   readonly prepare?: (page: Page) => Promise<void>;
   /** Of a page that has all its pictures already: two are enough. */
   readonly isState?: true;
+  /** As somebody sees it who is not signed in; so are all after it. */
+  readonly isSignedOut?: true;
 };
 
 function ofProject({ emptyProject, deliveries }: Furnished): Place[] {
@@ -52,16 +56,51 @@ function ofProject({ emptyProject, deliveries }: Furnished): Place[] {
     { name: "files-empty", to: `${empty}/files`, isState: true },
     { name: "audit", to: `${project}/audit` },
     { name: "settings", to: `${project}/settings` },
+    { name: "settings-empty", to: `${empty}/settings`, isState: true },
+    {
+      name: "settings-invite",
+      to: `${project}/settings`,
+      prepare: async (page) =>
+        await page.getByRole("button", { name: "Invite somebody", exact: true }).click(),
+    },
+    {
+      name: "settings-password-link",
+      to: `${project}/settings`,
+      prepare: async (page) => {
+        await page.getByRole("button", { name: "Password link for colleague@example.test" }).click();
+        await page.getByText("I have copied it").waitFor();
+      },
+      isState: true,
+    },
     { name: "not-found", to: `${project}/none`, isState: true },
     {
       name: "palette",
       to: `${project}/keys`,
       prepare: async (page) => await page.keyboard.press("Control+k"),
     },
+  ];
+}
+
+function ofEntrance({ inviteUrl }: Furnished): Place[] {
+  const invitation = inviteUrl.slice(inviteUrl.indexOf("/invitation"));
+  return [
     { name: "device", to: "/device?user_code=ABCD-EFGH" },
     { name: "set-up", to: "/setup#link" },
     { name: "password", to: "/password#link" },
-    { name: "sign-in", to: "/sign-in" },
+    { name: "forgotten", to: "/forgotten" },
+    { name: "prove", to: "/prove#link" },
+    { name: "invitation", to: invitation },
+    { name: "sign-in", to: "/sign-in", isSignedOut: true },
+    { name: "invitation-sign-up", to: invitation },
+    {
+      name: "invitation-sign-in",
+      to: invitation,
+      prepare: async (page) =>
+        await page.getByRole("button", { name: "I have an account", exact: true }).click(),
+      isState: true,
+    },
+    { name: "prove-sign-in", to: "/prove#link", isState: true },
+    { name: "invitation-void", to: "/invitation#none", isState: true },
   ];
 }
 
@@ -119,8 +158,9 @@ async function show(page: Page, theme: "light" | "dark", kind: keyof typeof SIZE
 async function faultsOf(page: Page, places: readonly Place[]): Promise<string[]> {
   const wrong: string[] = [];
   for (const place of places) {
-    const { name, to, prepare } = place;
+    const { name, to, prepare, isSignedOut } = place;
     await page.setViewportSize(SIZES.desktop);
+    if (isSignedOut) await page.context().clearCookies();
     await page.goto(service().service.baseUrl + to);
     await isWhole(page);
     await prepare?.(page);
@@ -140,7 +180,12 @@ async function faultsOf(page: Page, places: readonly Place[]): Promise<string[]>
   return wrong;
 }
 
-for (const [what, placesOf] of Object.entries({ "a project": ofProject, "an app": ofApp })) {
+// An app that is not there is asked for all the same; who is not signed in, or has a bad link, is told so.
+for (const [what, placesOf, expected] of [
+  ["a project", ofProject, /status of (404|500)/],
+  ["an app", ofApp, /status of (404|500)/],
+  ["the entrance", ofEntrance, /status of (401|403)/],
+] as const) {
   verifies(
     "dashboard.axe",
     `no page of ${what} has a serious accessibility fault or scrolls sideways, light or dark, on a desk or a phone`,
@@ -150,8 +195,7 @@ for (const [what, placesOf] of Object.entries({ "a project": ofProject, "an app"
       const { page, complaints } = await open("");
       await isWhole(page);
       expect(await faultsOf(page, places)).toEqual([]);
-      // An app that is not there is asked for all the same.
-      expect(complaints.filter((text) => !/status of (404|500)/.test(text))).toEqual([]);
+      expect(complaints.filter((text) => !expected.test(text))).toEqual([]);
     },
   );
 }

@@ -37,18 +37,26 @@ verifies(
     await site.call("removeFile", { file_path });
     const span = { from: "2020-01-01T00:00:00Z", to: "2020-01-02T00:00:00Z" };
     await site.call("redeliverMany", {}, { body: span });
-    const { json: member } = await site.call(
-      "setMember",
-      {},
-      { as: "owner", body: { email: "eve@example.com" } },
-    );
-    const removed = await site.call("removeMember", { person_id: member.personId }, { as: "owner" });
+    const email = "eve@example.com";
+    const { json: invited } = await site.call("createInvitation", {}, { as: "owner", body: { email } });
+    const link = String(invited.inviteUrl).split("#")[1] ?? "";
+    const signUp = { link, email, password: "the words of eve" };
+    const { json: member } = await site.call("signUp", {}, { as: "nobody", body: signUp });
+    const person_id: string = member.personId;
+    await site.call("changeMember", { person_id }, { as: "owner", body: { role: "owner" } });
+    const { json: revoked } = await site.call("createInvitation", {}, { as: "owner", body: { email } });
+    await site.call("revokeInvitation", { invitation_id: revoked.id }, { as: "owner" });
+    const removed = await site.call("removeMember", { person_id }, { as: "owner" });
 
-    const { json, text } = await site.call("listAudit", { pageSize: "13" });
+    const { json, text } = await site.call("listAudit", { pageSize: "17" });
     const actions = json.items.map(({ action, target }: Record<string, string>) => [action, target]);
     expect(actions).toEqual([
-      ["member.delete", member.personId],
-      ["member.set", member.personId],
+      ["member.delete", person_id],
+      ["invitation.delete", revoked.id],
+      ["invitation.create", revoked.id],
+      ["member.update", person_id],
+      ["member.join", person_id],
+      ["invitation.create", invited.id],
       ["delivery.redeliver", site.projectId],
       ["volume.remove", file_path],
       ["volume.write", file_path],
@@ -66,13 +74,15 @@ verifies(
       ip: "127.0.0.1",
       requestId: removed.headers.get("x-request-id"),
     });
-    expect(json.items[8]).toMatchObject({
+    expect(json.items[3]).toMatchObject({ before: { role: "member" }, after: { role: "owner" } });
+    expect(json.items[4]).toMatchObject({ actor: null, after: { role: "member", invitationId: invited.id } });
+    expect(json.items[12]).toMatchObject({
       actor: expect.stringMatching(/^sa-/),
       before: [],
       after: ["API_KEY"],
     });
-    expect(json.items[11]).toMatchObject({ before: { role: "admin" }, after: { role: "run" } });
-    for (const hidden of [account.token, rotated.token, secret.secret, "hunter", member.inviteUrl]) {
+    expect(json.items[15]).toMatchObject({ before: { role: "admin" }, after: { role: "run" } });
+    for (const hidden of [account.token, rotated.token, secret.secret, "hunter", link]) {
       expect(text).not.toContain(hidden);
     }
 

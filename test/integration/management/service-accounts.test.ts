@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Audit } from "../../../src/identity/audit.ts";
+import { Operators } from "../../../src/identity/operators.ts";
 import { bearerToken } from "../../../src/identity/bearer.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";
 import { createLog } from "../../../src/kit/log.ts";
@@ -287,7 +288,8 @@ verifies(
     const app = createListener(createLog("silent"));
     onTestFinished(() => app.close());
     const audit = new Audit(store, clock);
-    mount(app, serviceAccountOperations({ store, tokens, audit, clock }), async (header) => {
+    const operators = new Operators(store);
+    mount(app, serviceAccountOperations({ store, tokens, operators, audit, clock }), async (header) => {
       return (await tokens.admit(bearerToken(header))).principal;
     });
     const path = `/v2/projects/${owner.projectId}/service-accounts`;

@@ -141,8 +141,29 @@ verifies(
     const made = await site.call("createProject", {}, { as: "owner", body: { name: "second" } });
     expect((await site.call("listProjects", {}, { as: "owner" })).json).toContainEqual(made.json);
     await site.call("listMembers");
-    const { json: member } = await site.call("setMember", {}, { body: { email: "eve@example.com" } });
-    await site.call("removeMember", { person_id: member.personId });
+    const email = "eve@example.com";
+    const revoked = await site.call("createInvitation", {}, { body: { email } });
+    await site.call("listInvitations");
+    await site.call("revokeInvitation", { invitation_id: revoked.json.id });
+    const invite = async (): Promise<string> => {
+      const { json } = await site.call("createInvitation", {}, { body: { email, role: "owner" } });
+      return String(json.inviteUrl).split("#")[1] ?? "";
+    };
+    const link = await invite();
+    await site.call("readInvitation", {}, { as: "nobody", body: { link } });
+    const password = "the words of eve";
+    const { json: eve } = await site.call("signUp", {}, { as: "nobody", body: { link, email, password } });
+    await site.call("joinProject", {}, { as: "member", body: { link: await invite() } });
+    const person_id: string = eve.personId;
+    const { json: linked } = await site.call(
+      "makePasswordLink",
+      {},
+      { as: "owner", body: { personId: person_id } },
+    );
+    const chosen = { link: String(linked.url).split("#")[1], password: "other words of eve" };
+    await site.call("acceptPasswordLink", {}, { as: "nobody", body: chosen });
+    await site.call("changeMember", { person_id }, { body: { role: "member" } });
+    await site.call("removeMember", { person_id });
 
     expect((await site.call("listApps", {}, { as: "run" })).json).toMatchObject([
       { id: app_id, status: "ready" },
@@ -265,13 +286,15 @@ verifies(
     await site.call("redeemToken", {}, { as: "nobody", body: { device_code } });
     const passwords = { currentPassword: credentials.password, newPassword: "another good one" };
     await site.call("changePassword", {}, { as: "owner", body: passwords });
+    const address = { email: "ada@other.example", password: passwords.newPassword };
+    await site.call("changeEmail", {}, { as: "owner", body: address });
 
     await site.call("getPublicKeys", {}, { as: "nobody" });
     await site.call("listHardware", {}, { as: "run" });
     expect((await site.call("listNotifications", {}, { as: "nobody" })).json).toEqual([]);
 
-    // Done when the site was opened, or by a link that is good once.
-    const elsewhere = ["setUp", "acceptPasswordLink"];
+    // Done when the site was opened, or with mail.
+    const elsewhere = ["setUp", "forgotPassword", "askForProof", "proveEmail"];
     const missing = site.operations.map(({ id: name }) => name).filter((name) => !site.succeeded.has(name));
     expect(missing).toEqual(elsewhere);
   },

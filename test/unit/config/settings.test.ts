@@ -33,6 +33,8 @@ verifies(
         databaseUrl: null,
         publicApiUrl: null,
         publicBaseUrl: null,
+        smtpUrl: null,
+        smtpFrom: null,
         webhookAllow: [],
         isolation: "auto",
         shutdownGraceMs: 30_000,
@@ -87,6 +89,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     database_url: "postgresql://u:p@h/db",
     public_api_url: "https://api.example.com/",
     public_base_url: "https://base.example.com",
+    smtp_url: "smtps://user:p%40ss@mail.example.com",
+    smtp_from: "Millrace <millrace@example.com>",
     webhook_allow: "10.0.0.0/8,::1",
     isolation: "userns",
     shutdown_grace: "1m30s",
@@ -109,6 +113,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     databaseUrl: "postgresql://u:p@h/db",
     publicApiUrl: "https://api.example.com",
     publicBaseUrl: "https://base.example.com",
+    smtpUrl: "smtps://user:p%40ss@mail.example.com",
+    smtpFrom: "Millrace <millrace@example.com>",
     webhookAllow: ["10.0.0.0/8", "::1/128"],
     isolation: "userns",
     shutdownGraceMs: 90_000,
@@ -132,6 +138,16 @@ test("each setting is read from its flag, its variable and its key", () => {
   expect(readSettings({ flags, env: {} })).toEqual({ settings: expected, warnings: [] });
   expect(readSettings({ flags: {}, env })).toEqual({ settings: expected, warnings: [] });
   expect(readSettings({ flags: { config }, env: {} })).toEqual({ settings: expected, warnings: [] });
+});
+
+test("a mail server needs a sender, and no message shows its password", () => {
+  const given = (smtpUrl: string, smtpFrom?: string) =>
+    problemsOf({ flags: { smtpUrl, ...(smtpFrom !== undefined && { smtpFrom }) }, env: {} });
+  expect(given("smtp://u:hunter2@mail.example.com")).toEqual(["smtp_from is needed where smtp_url is set"]);
+  const bad = given("smtp://u:hunter2@mail.example.com?tls=no", "a@b.example, c@d.example").join("\n");
+  expect(bad).toContain("--smtp-url must be an address such as");
+  expect(bad).toContain("--smtp-from must be an address such as");
+  expect(bad).not.toContain("hunter2");
 });
 
 test("an empty variable counts as unset", () => {

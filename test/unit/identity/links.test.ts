@@ -9,7 +9,7 @@ test("a link opens only what it was made for, here, and in time", () => {
   const links = new Links(new Seal(Buffer.alloc(32, 1)), clock);
   const elsewhere = new Links(new Seal(Buffer.alloc(32, 2)), clock);
   const person = { id: "u-1", updatedAt: 5 };
-  const [setup, password] = [links.setup(), links.password(person)];
+  const [setup, password] = [links.setup(), links.password(person, "operator")];
   expect([links.isSetup(setup), links.isSetup(password), elsewhere.isSetup(setup)]).toEqual([
     true,
     false,
@@ -20,7 +20,21 @@ test("a link opens only what it was made for, here, and in time", () => {
   for (const bad of ["", "x", password.slice(0, -2), altered(password)]) {
     expect(links.readPassword(bad)).toBeNull();
   }
-  clock.nowMs += 7 * 86_400_000;
+  const mailed = links.password(person, "mail");
+  const proof = links.proof({ id: "u-1", email: "ada@example.com" });
+  expect(links.readPassword(mailed)).toEqual(person);
+  expect(links.readProof(proof)).toEqual({ id: "u-1", email: "ada@example.com" });
+  // Each opens its own door.
+  expect([links.readPassword(proof), links.isSetup(proof), links.readProof(password)]).toEqual([
+    null,
+    false,
+    null,
+  ]);
+  clock.nowMs += 3_600_000;
+  expect([links.readPassword(mailed), links.readPassword(password)]).toEqual([null, person]);
+  clock.nowMs += 23 * 3_600_000;
+  expect(links.readProof(proof)).toBeNull();
+  clock.nowMs += 6 * 86_400_000;
   expect(links.readPassword(password)).toBeNull();
   expect(links.isSetup(setup)).toBe(true);
 });

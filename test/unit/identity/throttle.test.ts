@@ -38,15 +38,50 @@ describe("sign-in is slowed down", () => {
 
   test("but not by success, and never where somebody has signed in before", () => {
     const throttle = new SignInThrottle(new HandClock());
-    for (let i = 0; i < 100; i++) throttle.enter("ada", "192.0.2.1").succeed();
+    for (let i = 0; i < 100; i++) expect(throttle.enter("ada", "192.0.2.1").settle("u-ada")).toBe(true);
     const guesses = Array.from({ length: 50 }, (_, i) => ["ada", `198.51.100.${i}`] as const);
     expect(letThrough(throttle, guesses)).toBe(10);
     // Behind one proxy: her neighbours use up the address.
     const neighbours = Array.from({ length: 50 }, (_, i) => [`other ${i}`, "192.0.2.1"] as const);
     expect(letThrough(throttle, neighbours)).toBe(20);
-    throttle.enter("ada", "192.0.2.1").succeed();
+    expect(throttle.enter("ada", "192.0.2.1").settle("u-ada")).toBe(true);
     const mistyped = Array.from({ length: 50 }, () => ["ada", "192.0.2.1"] as const);
     expect(letThrough(throttle, mistyped)).toBe(10);
+  });
+
+  test("where somebody has signed in before, only for their own password", () => {
+    const clock = new HandClock();
+    const throttle = new SignInThrottle(clock);
+    const email = "ada@example.com";
+    const addresses = Array.from({ length: 100 }, (_, i) => `192.0.2.${i}`);
+    // Mallory has an account of that address too, and signs in with it from wherever she can.
+    for (const ip of addresses) expect(throttle.enter(email, ip).settle("u-mallory")).toBe(true);
+    const guessed = addresses.filter((ip) => throttle.enter(email, ip).settle(null)).length;
+    expect(guessed).toBe(0);
+    // The tenth guess was the last that could have hit: at Ada's password she has as many as everybody.
+    expect(addresses.filter((ip) => throttle.enter(email, ip).settle("u-ada"))).toEqual([]);
+    expect(throttle.enter(email, "192.0.2.1").settle("u-mallory")).toBe(true);
+    clock.advance(60_000);
+    expect(throttle.enter(email, "192.0.2.1").settle("u-ada")).toBe(true);
+  });
+
+  test("also where a password is chosen, which may be a guess at another's with that address", () => {
+    const clock = new HandClock();
+    const throttle = new SignInThrottle(clock);
+    const chosen = (email: string, ip: string): boolean => {
+      try {
+        throttle.choose(email, ip);
+        return true;
+      } catch (error) {
+        if (error instanceof AppError && error.code === "too_many_requests") return false;
+        throw error;
+      }
+    };
+    const many = Array.from({ length: 50 }, (_, i) => i);
+    expect(many.filter((i) => chosen("ada@example.com", `192.0.2.${i}`))).toHaveLength(10);
+    expect(many.filter((i) => chosen(`ada${i}@example.com`, "198.51.100.1"))).toHaveLength(20);
+    clock.advance(60_000);
+    expect(chosen("ada@example.com", "192.0.2.1")).toBe(true);
   });
 });
 

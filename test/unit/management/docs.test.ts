@@ -14,12 +14,14 @@ test("the document lists the operations, no more and no less, in their own words
     summary,
   }));
   const known = allOperations({} as never).map(({ method, path, access, summary }) => {
-    const operation = `${method} ${path}`;
-    const said = listed.find((row) => row.operation === operation)?.who;
-    // Which of those that take any token take only a person's is known to the operation itself.
-    const ofAny = said === "a person" ? said : "any token";
-    const who = access === null ? "anybody" : access === "any" ? ofAny : `\`${access}\``;
-    return { operation, who, summary };
+    const words: Readonly<Record<string, string>> = {
+      anybody: "anybody",
+      any: "any token",
+      person: "a person",
+      operator: "the operator",
+    };
+    const who = words[access ?? "anybody"] ?? `\`${access}\``;
+    return { operation: `${method} ${path}`, who, summary };
   });
   expect(known.length).toBeGreaterThan(40);
   expect(listed).toEqual(known);

@@ -1,7 +1,16 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { meQuery } from "../../api/me.ts";
-import { MEMBER_ROLES, membersQuery, removeMember, setMember, useIsOwner } from "../../api/members.ts";
+import { installation } from "../../api/installation.ts";
+import { invitationsQuery } from "../../api/invitations.ts";
+import {
+  MEMBER_ROLES,
+  changeMember,
+  makePasswordLink,
+  membersQuery,
+  removeMember,
+  useIsOwner,
+} from "../../api/members.ts";
 import type { Member, MemberRole } from "../../api/members.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
@@ -13,7 +22,6 @@ import { SkeletonRows } from "../../parts/skeleton.tsx";
 import { Cell, Row, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { tell, tellError } from "../../parts/toasts.tsx";
-import { AddMember } from "./add-member.tsx";
 
 const COLUMNS = [
   { title: "E-mail" },
@@ -22,23 +30,24 @@ const COLUMNS = [
   { title: "Actions", align: "right" },
 ] as const;
 
-/** Who belongs to the project: add, change, take out. */
+/** Who belongs to the project: change, take out. */
 export function Members({ projectId }: { readonly projectId: string }) {
   const queries = useQueryClient();
   const isOwner = useIsOwner(projectId) ?? false;
   const { data: members, error, refetch } = useQuery(membersQuery(projectId));
   const { data: me } = useQuery(meQuery);
-  const [isAdding, setAdding] = useState(false);
-  const [inviteUrl, setInviteUrl] = useState<string | null>(null);
+  const [passwordUrl, setPasswordUrl] = useState<string | null>(null);
   const [leaving, setLeaving] = useState<Member | null>(null);
   const [stepping, setStepping] = useState<Member | null>(null);
   const refresh = async (): Promise<void> => {
     await queries.invalidateQueries({ queryKey: membersQuery(projectId).queryKey });
+    await queries.invalidateQueries({ queryKey: invitationsQuery(projectId).queryKey });
     await queries.invalidateQueries({ queryKey: meQuery.queryKey });
   };
   const change = useMutation({
-    mutationFn: ({ email, role }: Pick<Member, "email" | "role">) => setMember(projectId, email, role),
-    onSuccess: async ({ email, role }) => {
+    mutationFn: ({ personId, role }: Pick<Member, "personId" | "email" | "role">) =>
+      changeMember(projectId, personId, role),
+    onSuccess: async (_, { email, role }) => {
       tell(`${email} is ${role} now.`);
       await refresh();
     },
@@ -54,18 +63,13 @@ export function Members({ projectId }: { readonly projectId: string }) {
     },
     onError: tellError,
   });
+  const link = useMutation({
+    mutationFn: ({ personId }: Member) => makePasswordLink(personId),
+    onSuccess: ({ url }) => setPasswordUrl(url),
+    onError: tellError,
+  });
   return (
-    <Card
-      title="Members"
-      isFlush
-      actions={
-        isOwner && (
-          <Button size="small" onClick={() => setAdding(true)}>
-            Add member
-          </Button>
-        )
-      }
-    >
+    <Card title="Members" isFlush>
       {error ? (
         <Problem error={error} onRetry={() => void refetch()} />
       ) : (
@@ -73,7 +77,10 @@ export function Members({ projectId }: { readonly projectId: string }) {
           {members?.map((member) => (
             <Row key={member.personId}>
               <Cell className="max-w-80 truncate font-medium">
-                {member.email}
+                <span title={member.personId}>{member.email}</span>
+                {installation.sendsMail && !member.isProven && (
+                  <span className="ml-2 font-normal text-warn">not proven</span>
+                )}
                 {member.personId === me?.id && <span className="ml-2 text-ink-faint">you</span>}
               </Cell>
               <Cell>
@@ -92,6 +99,16 @@ export function Members({ projectId }: { readonly projectId: string }) {
                 <Time at={member.createdAt} />
               </Cell>
               <Cell align="right">
+                {me?.isOperator && member.personId !== me.id && (
+                  <Button
+                    size="small"
+                    look="quiet"
+                    aria-label={`Password link for ${member.email}`}
+                    onClick={() => link.mutate(member)}
+                  >
+                    Password link
+                  </Button>
+                )}
                 {isOwner && (
                   <Button
                     size="small"
@@ -107,20 +124,14 @@ export function Members({ projectId }: { readonly projectId: string }) {
           )) ?? <SkeletonRows rows={2} columns={COLUMNS.length} />}
         </Table>
       )}
-      <AddMember
-        projectId={projectId}
-        isOpen={isAdding}
-        onClose={() => setAdding(false)}
-        onInvited={setInviteUrl}
-      />
       <ShownOnce
-        title="The invitation"
-        label="Invitation link"
-        text={inviteUrl}
-        onClose={() => setInviteUrl(null)}
+        title="A link to pass on"
+        label="Password link"
+        text={passwordUrl}
+        onClose={() => setPasswordUrl(null)}
       >
-        Millrace sends no mail: pass this link on yourself. It is shown this once, works once, and for seven
-        days. Whoever has it sets the password.
+        Give it to that person alone: whoever opens it chooses the password. It works once, and for seven
+        days; until then the old password stays.
       </ShownOnce>
       <Confirm
         title="Give up being an owner?"
@@ -130,7 +141,7 @@ export function Members({ projectId }: { readonly projectId: string }) {
         action="Become a member"
         isBusy={change.isPending}
       >
-        Only another owner can make you one again.
+        Only another owner can make you one again. Invitations that you made are void.
       </Confirm>
       <Confirm
         title="Take this member out?"
@@ -141,7 +152,8 @@ export function Members({ projectId }: { readonly projectId: string }) {
         isBusy={remove.isPending}
       >
         <p className="mb-2 font-medium break-all text-ink">{leaving?.email}</p>
-        They lose their access to this project at once. API keys that they made go on.
+        They lose their access to this project at once, and invitations that they made are void. API keys that
+        they made go on.
       </Confirm>
     </Card>
   );

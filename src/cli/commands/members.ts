@@ -1,0 +1,126 @@
+import type { Command } from "commander";
+import { usage } from "../failure.ts";
+import { examples, remote } from "../options.ts";
+import { relative } from "../output/amounts.ts";
+import { confirm } from "../output/confirm.ts";
+import { printable } from "../output/paint.ts";
+import { table } from "../output/table.ts";
+import { withService } from "../task.ts";
+import type { RemoteFlags, Task } from "../task.ts";
+
+type Member = {
+  readonly personId: string;
+  readonly email: string;
+  readonly isProven: boolean;
+  readonly role: string;
+  readonly createdAt: string;
+};
+type Invitation = {
+  readonly id: string;
+  readonly email: string;
+  readonly role: string;
+  readonly isMailed: boolean;
+  readonly mailedAt: string | null;
+  readonly expiresAt: string;
+};
+
+type InviteFlags = RemoteFlags & { readonly role?: string; readonly mail?: boolean };
+type YesFlags = RemoteFlags & { readonly yes?: boolean };
+
+/** `millrace members list|invite|invitations|revoke|remove` */
+export function defineMembers(command: Command): void {
+  const list = remote(command.command("list")).description("who belongs to the project");
+  examples(list, "millrace members list").action(withService(listMembers));
+
+  const invite = remote(command.command("invite")).description(
+    "make a link by which somebody joins the project, once; it is shown this once",
+  );
+  invite
+    .argument("<email>", "whom it is for; whoever opens the link can join")
+    .option("--role <role>", "member or owner", "member")
+    .option("--mail", "mail the link to that address instead of showing it");
+  examples(invite, "millrace members invite ada@example.com --role owner").action(withService(inviteMember));
+
+  const invitations = remote(command.command("invitations")).description("invitations that nobody has used");
+  examples(invitations, "millrace members invitations").action(withService(listInvitations));
+
+  const revoke = remote(command.command("revoke")).description("revoke an invitation");
+  revoke.argument("<invitation>", "its id, or its address if only one has it");
+  examples(revoke, "millrace members revoke ada@example.com").action(withService(revokeInvitation));
+
+  const remove = remote(command.command("remove")).description("take somebody out of the project");
+  remove.argument("<member>", "their id, or their address if only one has it").option("--yes", "do not ask");
+  examples(remove, "millrace members remove ada@example.com --yes").action(withService(removeMember));
+}
+
+async function listMembers({ api, out }: Task): Promise<void> {
+  const members = await api.get<Member[]>(await api.path("members"));
+  out.show(members, () =>
+    table(
+      ["ID", "E-MAIL", "PROVEN", "ROLE", "SINCE"],
+      members.map(({ personId, email, isProven, role, createdAt }) => [
+        personId,
+        printable(email),
+        isProven ? "yes" : "no",
+        role,
+        relative(createdAt),
+      ]),
+    ),
+  );
+}
+
+async function inviteMember({ api, flags, out }: Task<InviteFlags>, email: string): Promise<void> {
+  const body = { email, role: flags.role, send: flags.mail ? "mail" : "link" };
+  type Made = Invitation & { readonly inviteUrl: string | null };
+  const made = await api.ask<Made>("POST", await api.path("invitations"), { body });
+  // The link alone on stdout, so that a script can take it.
+  out.show(made, () => (made.inviteUrl === null ? "" : `${made.inviteUrl}\n`));
+  const what = made.inviteUrl === null ? `mailed to ${printable(made.email)}` : "shown this once: pass it on";
+  out.note(`invitation ${made.id}, role ${made.role}, expires ${made.expiresAt}; ${what}.`);
+}
+
+async function listInvitations({ api, out }: Task): Promise<void> {
+  const invitations = await api.get<Invitation[]>(await api.path("invitations"));
+  out.show(invitations, () =>
+    table(
+      ["ID", "FOR", "ROLE", "LINK", "EXPIRES"],
+      invitations.map(({ id, email, role, isMailed, mailedAt, expiresAt }) => [
+        id,
+        printable(email),
+        role,
+        !isMailed ? "shown" : mailedAt === null ? "not mailed yet" : `mailed ${relative(mailedAt)}`,
+        relative(expiresAt),
+      ]),
+    ),
+  );
+}
+
+async function revokeInvitation({ api, out }: Task, wanted: string): Promise<void> {
+  const invitations = await api.get<Invitation[]>(await api.path("invitations"));
+  const { id, email } = theOne(invitations, wanted, "millrace members invitations");
+  const answer = await api.ask<object>("DELETE", await api.path(`invitations/${id}`));
+  out.show(answer, () => `The invitation for ${printable(email)} is revoked.\n`);
+}
+
+async function removeMember(task: Task<YesFlags>, wanted: string): Promise<void> {
+  const { api, flags, out, signal } = task;
+  const members = await api.get<Member[]>(await api.path("members"));
+  const entries = members.map((member) => ({ ...member, id: member.personId }));
+  const { id, email } = theOne(entries, wanted, "millrace members list");
+  await confirm(`Take ${printable(email)} (${id}) out of the project?`, flags, signal);
+  const answer = await api.ask<object>("DELETE", await api.path(`members/${id}`));
+  out.show(answer, () => `${printable(email)} is no longer in the project.\n`);
+}
+
+/** By id, or by an address that only one has. */
+function theOne<Entry extends { readonly id: string; readonly email: string }>(
+  entries: readonly Entry[],
+  wanted: string,
+  shownBy: string,
+): Entry {
+  const byEmail = entries.filter(({ email }) => email === wanted.toLowerCase());
+  const found = entries.find(({ id }) => id === wanted) ?? (byEmail.length === 1 ? byEmail[0] : undefined);
+  if (found) return found;
+  const problem = byEmail.length > 1 ? "several have the address" : "there is none";
+  throw usage(`${problem} ${JSON.stringify(wanted)}`, `${shownBy} shows their ids`);
+}

@@ -1,0 +1,108 @@
+import type { Clock } from "../kit/clock.ts";
+import { AppError } from "../model/errors.ts";
+import type { Store } from "../store/store.ts";
+import type { Links } from "./links.ts";
+import type { MailQuota } from "./mail-quota.ts";
+import { passwordMail, proofMail } from "./mail-texts.ts";
+import type { Mailer } from "./mailer.ts";
+import type { Passwords } from "./passwords.ts";
+import { badLink, normal, takenPair } from "./people.ts";
+import type { Credentials, People } from "./people.ts";
+import type { PersonPrincipal } from "./principal.ts";
+import { addressKey } from "./throttle.ts";
+import type { SignInThrottle } from "./throttle.ts";
+import type { Tokens } from "./tokens.ts";
+
+/** How mail leaves, and where its links lead: never to what a request calls itself. */
+export type Post = { readonly mailer: Pick<Mailer, "order">; readonly baseUrl: () => string };
+
+type AddressParts = {
+  readonly store: Store;
+  readonly tokens: Tokens;
+  readonly people: People;
+  readonly passwords: Passwords;
+  readonly links: Links;
+  readonly throttle: SignInThrottle;
+  readonly quota: MailQuota;
+  /** Null where the installation sends no mail. */
+  readonly post: Post | null;
+  readonly clock: Clock;
+};
+
+/** People's addresses: labels that anybody may choose, and one person's own once mail has shown that. */
+export class Addresses {
+  readonly #parts: AddressParts;
+
+  constructor(parts: AddressParts) {
+    this.#parts = parts;
+  }
+
+  get sendsMail(): boolean {
+    return this.#parts.post !== null;
+  }
+
+  /** Gives the person another address, whoever else has it; throws `unauthorized` when the password is wrong. */
+  async change(principal: PersonPrincipal, { email, password, ip }: Credentials): Promise<void> {
+    const { store, tokens, people, passwords, throttle, clock } = this.#parts;
+    const address = normal(email);
+    // Counted first: a hash is too much work to give to whoever asks again and again.
+    throttle.choose(address, ip);
+    const { id, updatedAt } = await people.confirm(principal, password, ip);
+    const signInKey = await passwords.key(address, password);
+    const change = { id, email: address, signInKey, now: clock.now(), updatedAt };
+    const result = await store.people.setEmail(change);
+    if (result === "taken") throw takenPair();
+    if (result === "stale") throw changedMeanwhile();
+    tokens.forgetPerson(id);
+  }
+
+  /** Sends a link to the person's address; throws `not_found` where no mail is sent. */
+  async askForProof({ personId }: PersonPrincipal, ip: string): Promise<void> {
+    const { store, links, quota } = this.#parts;
+    const { mailer, baseUrl } = this.#post();
+    const person = await store.people.find(personId);
+    if (!person || person.provenAt !== null) return;
+    const { id, email } = person;
+    quota.spend("proof", { to: email, by: [id, addressKey(ip)] });
+    mailer.order({
+      make: async () => proofMail(email, `${baseUrl()}/prove#${links.proof({ id, email })}`),
+    });
+  }
+
+  /**
+   * The address is the person's from now on, and nobody else's. Only the one it was sent for can use the link:
+   * who gets mail that they did not ask for must not vouch for somebody else. Throws `forbidden`.
+   */
+  async prove({ personId }: PersonPrincipal, link: string): Promise<string> {
+    const { store, tokens, links, clock } = this.#parts;
+    const opened = links.readProof(link);
+    if (opened?.id !== personId) throw badLink();
+    if (!(await store.people.prove({ ...opened, now: clock.now() }))) throw badLink();
+    tokens.forgetPerson(personId);
+    return opened.email;
+  }
+
+  /** Mails a link for a new password to whoever has proven the address; what is answered never depends on that. */
+  forgotten(email: string, ip: string): void {
+    const { store, links, quota } = this.#parts;
+    const { mailer, baseUrl } = this.#post();
+    const address = normal(email);
+    quota.spend("password", { to: address, by: [addressKey(ip)] });
+    mailer.order({
+      make: async () => {
+        const person = await store.people.findProven(address);
+        return person && passwordMail(address, `${baseUrl()}/password#${links.password(person, "mail")}`);
+      },
+    });
+  }
+
+  #post(): Post {
+    if (this.#parts.post) return this.#parts.post;
+    const message = "This installation sends no mail: whoever runs it can make a link for you.";
+    throw new AppError("not_found", { message });
+  }
+}
+
+function changedMeanwhile(): AppError {
+  return new AppError("bad_request", { message: "The account was changed meanwhile: try again." });
+}

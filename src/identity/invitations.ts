@@ -1,0 +1,145 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { Clock } from "../kit/clock.ts";
+import { AppError } from "../model/errors.ts";
+import type { Invitation, Joined, NewInvitation, Offer } from "../store/invitations.ts";
+import type { Store } from "../store/store.ts";
+import type { Post } from "./addresses.ts";
+import type { MailQuota } from "./mail-quota.ts";
+import { invitationMail } from "./mail-texts.ts";
+import { badLink, normal, takenPair } from "./people.ts";
+import type { Credentials, People } from "./people.ts";
+import type { PersonPrincipal, Principal } from "./principal.ts";
+import type { Sessions, SignedIn } from "./sessions.ts";
+import { addressKey } from "./throttle.ts";
+import type { SignInThrottle } from "./throttle.ts";
+import { hashSecret } from "./token-judge.ts";
+import type { Tokens } from "./tokens.ts";
+
+const LIFE_MS = 7 * 86_400_000;
+const SECRET_BYTES = 32;
+/** Of one project; an owner who has more open than this revokes some. */
+const MAX_OPEN = 100;
+
+type InvitationParts = {
+  readonly store: Store;
+  readonly tokens: Tokens;
+  readonly sessions: Sessions;
+  readonly people: People;
+  readonly throttle: SignInThrottle;
+  readonly quota: MailQuota;
+  /** Null where the installation sends no mail. */
+  readonly post: Post | null;
+  readonly clock: Clock;
+};
+
+/** Whom an invitation is meant for, as what, how it gets there, and where the wish comes from. */
+export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
+  readonly isMailed: boolean;
+  readonly ip: string;
+};
+
+/** An invitation as it was made; its secret is told here or by mail, never both, and never again. */
+export type Made = { readonly invitation: NewInvitation; readonly secret: string | null };
+
+/**
+ * Invitations: each is the right of whoever opens its link to join one project, once. It is tied to no account, so
+ * it gives nobody power over one.
+ */
+export class Invitations {
+  readonly #parts: InvitationParts;
+
+  constructor(parts: InvitationParts) {
+    this.#parts = parts;
+  }
+
+  /** Throws `bad_request` where the project has too many open ones, or no mail is sent. */
+  async make(wish: Wish, inviter: Principal): Promise<Made> {
+    const { store, clock } = this.#parts;
+    const { projectId, role, isMailed, ip } = wish;
+    const now = clock.now();
+    const secret = randomBytes(SECRET_BYTES).toString("base64url");
+    const invitation: NewInvitation = {
+      id: `inv-${randomUUID()}`,
+      projectId,
+      role,
+      email: normal(wish.email),
+      secretHash: hashSecret(secret),
+      inviterId: inviter.projectId === null ? inviter.personId : inviter.accountId,
+      isMailed: isMailed ? 1 : 0,
+      createdAt: now,
+      // An account's invitations end with it. A person's own token ends within minutes; their right does not.
+      expiresAt: inviter.projectId === null ? now + LIFE_MS : Math.min(now + LIFE_MS, inviter.expiresAt),
+    };
+    const send = isMailed ? this.#courier(invitation, secret, ip) : null;
+    const result = await store.invitations.insert({ invitation, max: MAX_OPEN });
+    if (result === "no_right") throw new AppError("forbidden");
+    if (result === "full") throw tooManyOpen();
+    send?.();
+    return { invitation, secret: isMailed ? null : secret };
+  }
+
+  async list(projectId: string): Promise<Invitation[]> {
+    return await this.#parts.store.invitations.list({ projectId, now: this.#parts.clock.now() });
+  }
+
+  /** Null when the project has no such open invitation. */
+  async revoke(projectId: string, id: string): Promise<Invitation | null> {
+    return await this.#parts.store.invitations.revoke({ projectId, id });
+  }
+
+  /** What a link is for; throws `forbidden`. */
+  async read(link: string): Promise<Offer> {
+    const offer = await this.#parts.store.invitations.find(this.#secretOf(link));
+    if (!offer) throw badLink();
+    return offer;
+  }
+
+  /** Joins the project with the account that is signed in; throws `forbidden`. */
+  async join(link: string, { personId }: PersonPrincipal): Promise<Joined> {
+    const { store, tokens } = this.#parts;
+    const joined = await store.invitations.accept({ ...this.#secretOf(link), personId });
+    if (!joined) throw badLink();
+    tokens.forgetPerson(personId);
+    return joined;
+  }
+
+  /** Joins the project with a new account, whoever else has that address, and signs in; throws `forbidden`. */
+  async signUp(
+    link: string,
+    { email, password, ip }: Credentials,
+  ): Promise<{ readonly joined: Joined; readonly signedIn: SignedIn }> {
+    const { store, sessions, people, throttle } = this.#parts;
+    // Asked first: a hash is too much work to give to whoever asks.
+    await this.read(link);
+    throttle.choose(normal(email), ip);
+    const person = await people.newPerson({ email, password });
+    const joined = await store.invitations.signUp({ ...this.#secretOf(link), person });
+    if (joined === "taken") throw takenPair();
+    if (!joined) throw badLink();
+    return { joined, signedIn: await sessions.open(person.id, "browser") };
+  }
+
+  #secretOf(link: string) {
+    return { secretHash: hashSecret(link), now: this.#parts.clock.now() };
+  }
+
+  /** What sends the invitation; throws where none can be sent. */
+  #courier({ id, projectId, email }: NewInvitation, secret: string, ip: string): () => void {
+    const { store, quota, post, clock } = this.#parts;
+    if (!post) throw new AppError("bad_request", { message: "This installation sends no mail." });
+    // By network address too: projects cost nothing.
+    quota.spend("invitation", { to: email, by: [projectId, addressKey(ip)] });
+    const make = async () => {
+      const project = await store.projects.find(projectId);
+      const url = `${post.baseUrl()}/invitation#${secret}`;
+      return project && invitationMail(email, { projectName: project.name, url });
+    };
+    const onSent = async () => await store.invitations.noteMailed({ id, now: clock.now() });
+    return () => post.mailer.order({ make, onSent });
+  }
+}
+
+function tooManyOpen(): AppError {
+  const message = `The project has ${MAX_OPEN} open invitations: revoke some first.`;
+  return new AppError("bad_request", { message });
+}

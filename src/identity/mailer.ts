@@ -1,0 +1,126 @@
+import { randomInt } from "node:crypto";
+import type { Clock, Timer } from "../kit/clock.ts";
+import type { Log } from "../kit/log.ts";
+import { SmtpError } from "../kit/smtp/dialogue.ts";
+import { readMailServer } from "../kit/smtp/mail-server.ts";
+import { readSender } from "../kit/smtp/message.ts";
+import type { Mail } from "../kit/smtp/message.ts";
+import { sendMail } from "../kit/smtp/send-mail.ts";
+
+/** What waits to be sent, and what waits to be tried again; past it a mail is dropped, and the log says so. */
+const MAX_WAITING = 200;
+/** A mail begins at a moment within this span: what an answer took, or the next one takes, tells nothing of it. */
+const LATEST_START_MS = 2_000;
+/** After these gaps it is tried again. */
+const RETRY_MS = [5_000, 60_000, 600_000];
+/** A server that takes longer than this for one mail has stopped. */
+const SEND_MS = 60_000;
+
+/** Makes the mail when its turn has come; null where nobody is to get one. */
+export type MailOrder = {
+  readonly make: () => Promise<Mail | null>;
+  /** The server has taken it. */
+  readonly onSent?: () => Promise<void>;
+};
+
+/** Sends mail, later: whoever orders one never waits, and learns nothing of it. */
+export type Mailer = {
+  order(order: MailOrder): void;
+  /** Drops what waits, and ends what is being sent. */
+  stop(): Promise<void>;
+};
+
+type MailerOptions = {
+  readonly smtpUrl: string;
+  readonly smtpFrom: string;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+type Waiting = MailOrder & { readonly mail: Mail | null; readonly attempt: number };
+
+/** What sends the service's mail; null where its settings name no server. */
+export function openMailer(
+  { smtpUrl, smtpFrom }: { readonly smtpUrl: string | null; readonly smtpFrom: string | null },
+  parts: Pick<MailerOptions, "clock" | "log">,
+): SmtpMailer | null {
+  return smtpUrl === null || smtpFrom === null ? null : new SmtpMailer({ smtpUrl, smtpFrom, ...parts });
+}
+
+/** Sends mail by one server, one at a time. */
+export class SmtpMailer implements Mailer {
+  readonly #options: MailerOptions;
+  readonly #timers = new Set<Timer>();
+  readonly #stopped = new AbortController();
+  #last: Promise<void> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(options: MailerOptions) {
+    this.#options = options;
+  }
+
+  order({ make, onSent }: MailOrder): void {
+    const order = { make, ...(onSent && { onSent }), mail: null, attempt: 0 };
+    this.#later(randomInt(LATEST_START_MS), order);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    for (const timer of this.#timers) timer.cancel();
+    this.#timers.clear();
+    await this.#last;
+  }
+
+  #later(ms: number, waiting: Waiting): void {
+    const { clock, log } = this.#options;
+    if (this.#stopped.signal.aborted) return;
+    if (this.#waiting >= MAX_WAITING) {
+      log.warn({ waiting: this.#waiting }, "too many mails wait to be sent; this one is dropped");
+      return;
+    }
+    this.#waiting += 1;
+    const timer = clock.after(ms, () => {
+      this.#timers.delete(timer);
+      this.#last = this.#last.then(() => this.#send(waiting)).finally(() => (this.#waiting -= 1));
+    });
+    this.#timers.add(timer);
+  }
+
+  /** Never throws: nobody waits for it. */
+  async #send({ make, onSent, ...waiting }: Waiting): Promise<void> {
+    const { log } = this.#options;
+    const attempt = waiting.attempt + 1;
+    let { mail } = waiting;
+    try {
+      mail ??= await make();
+      if (!mail || this.#stopped.signal.aborted) return;
+      await this.#deliver(mail);
+    } catch (error) {
+      // The error holds what the server said, never what it was told.
+      const what = error instanceof SmtpError ? { error: error.message } : { err: error };
+      const retryMs = error instanceof SmtpError && !error.isPassing ? undefined : RETRY_MS[attempt - 1];
+      const isTried = retryMs !== undefined && !this.#stopped.signal.aborted;
+      log.warn(
+        { ...what, attempt },
+        isTried ? "a mail was not sent; it is tried again" : "a mail was not sent",
+      );
+      if (isTried) this.#later(retryMs, { make, ...(onSent && { onSent }), mail, attempt });
+      return;
+    }
+    await onSent?.().catch((error: unknown) => log.warn({ err: error }, "a mail was sent, and not noted"));
+  }
+
+  async #deliver(mail: Mail): Promise<void> {
+    const { smtpUrl, smtpFrom, clock } = this.#options;
+    const [server, from] = [readMailServer(smtpUrl), readSender(smtpFrom)];
+    if (!server || !from) throw new Error("the settings of the mail server were not checked");
+    const limit = new AbortController();
+    const timer = clock.after(SEND_MS, () => limit.abort());
+    try {
+      const signal = AbortSignal.any([this.#stopped.signal, limit.signal]);
+      await sendMail(server, mail, { from, now: clock.now() }, signal);
+    } finally {
+      timer.cancel();
+    }
+  }
+}

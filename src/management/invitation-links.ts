@@ -1,0 +1,108 @@
+import { z } from "zod";
+import type { Audit } from "../identity/audit.ts";
+import type { Invitations } from "../identity/invitations.ts";
+import { requirePerson } from "../identity/principal.ts";
+import type { Principal } from "../identity/principal.ts";
+import type { Joined } from "../store/invitations.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation, Call } from "./api/operation.ts";
+import { TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { EMAIL, LINK, NEW_PASSWORD, SIGNED_IN, answerSignedIn } from "./signed-in.ts";
+
+export type InvitationLinkParts = {
+  readonly invitations: Invitations;
+  readonly audit: Pick<Audit, "record">;
+  readonly publicBaseUrl: string | null;
+};
+
+const TAG = "Sign-in";
+const PATH = "/v2/invitation";
+const ROLE = z.enum(["owner", "member"]);
+
+const OFFER = z.object({
+  projectId: z.string(),
+  projectName: z.string(),
+  role: ROLE,
+  /** Whom it was meant for, as the inviter wrote it. */
+  email: z.string(),
+  expiresAt: TIMESTAMP,
+});
+
+/** What whoever has an invitation's link does with it. The link is its whole right, so it is in no address. */
+export function invitationLinkOperations({
+  invitations,
+  audit,
+  publicBaseUrl,
+}: InvitationLinkParts): AnyOperation[] {
+  const record = async (
+    { ip, requestId }: Pick<Call<unknown, unknown, unknown>, "ip" | "requestId">,
+    { id, projectId, personId, before, role }: Joined,
+    principal: Principal | null,
+  ): Promise<void> => {
+    await audit.record({
+      projectId,
+      action: "member.join",
+      target: personId,
+      before: before === null ? null : { role: before },
+      after: { role, invitationId: id },
+      principal,
+      ip,
+      requestId,
+    });
+  };
+
+  return [
+    operation({
+      method: "POST",
+      path: PATH,
+      id: "readInvitation",
+      tag: TAG,
+      summary: "What an invitation's link is for",
+      access: null,
+      body: z.object({ link: LINK }),
+      response: OFFER,
+      errors: ["forbidden"],
+      handle: async ({ body, reply }) => {
+        const { projectId, projectName, role, email, expiresAt } = await invitations.read(body.link);
+        reply.header("cache-control", "no-store");
+        return { projectId, projectName, role, email, expiresAt: timestamp(expiresAt) };
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: `${PATH}/join`,
+      id: "joinProject",
+      tag: TAG,
+      summary: "Join the project that a link invites to, with the account that is signed in",
+      access: "person",
+      body: z.object({ link: LINK }),
+      response: z.object({ projectId: z.string(), role: ROLE }),
+      handle: async (call) => {
+        const person = requirePerson(call.principal);
+        const joined = await invitations.join(call.body.link, person);
+        await record(call, joined, person);
+        return { projectId: joined.projectId, role: joined.role };
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: `${PATH}/sign-up`,
+      id: "signUp",
+      tag: TAG,
+      summary:
+        "Join the project that a link invites to, with a new account; the refresh token comes as a cookie",
+      access: null,
+      body: z.object({ link: LINK, email: EMAIL, password: NEW_PASSWORD }),
+      response: SIGNED_IN.extend({ projectId: z.string() }),
+      errors: ["forbidden", "too_many_requests"],
+      handle: async (call) => {
+        const { link, email, password } = call.body;
+        const { joined, signedIn } = await invitations.signUp(link, { email, password, ip: call.ip });
+        await record(call, joined, null);
+        return { ...answerSignedIn(call.reply, signedIn, publicBaseUrl), projectId: joined.projectId };
+      },
+    }),
+  ];
+}

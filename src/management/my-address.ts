@@ -1,0 +1,81 @@
+import { z } from "zod";
+import type { Addresses } from "../identity/addresses.ts";
+import type { Audit } from "../identity/audit.ts";
+import { requirePerson } from "../identity/principal.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation, Call } from "./api/operation.ts";
+import { EMAIL, LINK, PASSWORD } from "./signed-in.ts";
+
+export type MyAddressParts = {
+  readonly addresses: Addresses;
+  readonly audit: Pick<Audit, "record">;
+};
+
+const TAG = "Sign-in";
+const PATH = "/v2/me/email";
+
+/** The address of the person who asks: change it, and show by mail that it is theirs. */
+export function myAddressOperations({ addresses, audit }: MyAddressParts): AnyOperation[] {
+  const record = async (
+    { principal, ip, requestId }: Pick<Call<unknown, unknown, unknown>, "principal" | "ip" | "requestId">,
+    action: string,
+    { before, after }: { readonly before: unknown; readonly after: unknown },
+  ): Promise<void> => {
+    const target = requirePerson(principal).personId;
+    await audit.record({ projectId: null, action, target, before, after, principal, ip, requestId });
+  };
+
+  return [
+    operation({
+      method: "POST",
+      path: PATH,
+      id: "changeEmail",
+      tag: TAG,
+      summary: "Change the address to sign in with; it is a label, whoever else has it, until it is proven",
+      access: "person",
+      body: z.object({ email: EMAIL, password: PASSWORD }),
+      response: z.object({ email: z.string() }),
+      errors: ["too_many_requests"],
+      handle: async (call) => {
+        const person = requirePerson(call.principal);
+        const { email, password } = call.body;
+        await addresses.change(person, { email, password, ip: call.ip });
+        const after = { email: email.toLowerCase() };
+        await record(call, "person.update", { before: { email: person.email }, after });
+        return after;
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: `${PATH}/proof`,
+      id: "askForProof",
+      tag: TAG,
+      summary: "Mail a link to one's own address, to show that it is one's own",
+      access: "person",
+      response: z.object({}),
+      errors: ["not_found", "too_many_requests"],
+      handle: async ({ principal, ip }) => {
+        await addresses.askForProof(requirePerson(principal), ip);
+        return {};
+      },
+    }),
+
+    operation({
+      method: "POST",
+      path: `${PATH}/prove`,
+      id: "proveEmail",
+      tag: TAG,
+      summary:
+        "Prove one's address with the link that was mailed to it; from then on nobody else's counts as proven",
+      access: "person",
+      body: z.object({ link: LINK }),
+      response: z.object({ email: z.string() }),
+      handle: async (call) => {
+        const email = await addresses.prove(requirePerson(call.principal), call.body.link);
+        await record(call, "person.prove-email", { before: null, after: { email } });
+        return { email };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,69 @@
+import { z } from "zod";
+import type { Audit } from "../identity/audit.ts";
+import type { PasswordLinks } from "../identity/password-links.ts";
+import { baseUrlOf } from "./api/base-url.ts";
+import { operation } from "./api/operation.ts";
+import type { AnyOperation } from "./api/operation.ts";
+import { TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { EMAIL } from "./signed-in.ts";
+
+export type PasswordLinkParts = {
+  readonly passwordLinks: PasswordLinks;
+  readonly audit: Pick<Audit, "record">;
+  readonly publicBaseUrl: string | null;
+  /** The default project: in its audit log the operator's deeds are written down. */
+  readonly projectId: string;
+};
+
+const MEANT = z.union([z.object({ personId: z.string().min(1).max(100) }), z.object({ email: EMAIL })]);
+
+const MADE = z.object({
+  /** Null where nobody, or more than one person, is meant. */
+  url: z.string().nullable(),
+  people: z.array(
+    z.object({
+      personId: z.string(),
+      email: z.string(),
+      isProven: z.boolean(),
+      createdAt: TIMESTAMP,
+      projectIds: z.array(z.string()),
+    }),
+  ),
+});
+
+/** Links that set a password, for the one who runs the installation. */
+export function passwordLinkOperations(parts: PasswordLinkParts): AnyOperation[] {
+  return [
+    operation({
+      method: "POST",
+      path: "/v2/password-links",
+      id: "makePasswordLink",
+      tag: "Sign-in",
+      summary: "A link by which one person sets a new password; without mail, the only way to one",
+      access: "operator",
+      body: MEANT,
+      response: MADE,
+      handle: async ({ body, principal, ip, requestId, reply }) => {
+        const { passwordLinks, audit, publicBaseUrl, projectId } = parts;
+        const { link, people } = await passwordLinks.make(body);
+        const [only] = people;
+        if (link !== null && only) {
+          const change = { projectId, before: null, after: null, principal, ip, requestId };
+          await audit.record({ ...change, action: "person.password-link", target: only.id });
+        }
+        reply.header("cache-control", "no-store");
+        const base = baseUrlOf(reply.request, publicBaseUrl);
+        return {
+          url: link === null ? null : `${base}/password#${link}`,
+          people: people.map(({ id: personId, email, provenAt, createdAt, projectIds }) => ({
+            personId,
+            email,
+            isProven: provenAt !== null,
+            createdAt: timestamp(createdAt),
+            projectIds: [...projectIds],
+          })),
+        };
+      },
+    }),
+  ];
+}

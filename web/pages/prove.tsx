@@ -1,0 +1,58 @@
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { meQuery, proveEmail } from "../api/me.ts";
+import { queryClient } from "../api/query-client.ts";
+import { session } from "../api/session.ts";
+import { useSession } from "../api/use-session.ts";
+import { Problem } from "../parts/problem.tsx";
+import { CredentialFields } from "./credentials.tsx";
+import { Entrance } from "./entrance.tsx";
+import { Notice } from "./notice.tsx";
+import { useLinkSecret } from "./new-password.tsx";
+
+/** Where the link in a mail leads that shows whose an address is. */
+export function Prove() {
+  const link = useLinkSecret();
+  const { state, error, retry } = useSession();
+  const [credentials, setCredentials] = useState({ email: "", password: "" });
+  const [proven, setProven] = useState<string | null>(null);
+  if (error) return <Problem error={error} onRetry={retry} />;
+  if (state === "unknown") return null;
+  if (proven !== null) {
+    return (
+      <Notice title="The address is yours">
+        {proven} is proven. If you forget your password, a link for a new one can be mailed there.{" "}
+        <Link to="/" className="underline underline-offset-2">
+          Go to the dashboard
+        </Link>
+      </Notice>
+    );
+  }
+  if (state === "out") {
+    return (
+      <Entrance
+        title="Prove your address"
+        intro="Sign in with the account that it belongs to."
+        action="Sign in"
+        onSubmit={async () => {
+          await session.signIn(credentials.email, credentials.password);
+          queryClient.clear();
+        }}
+      >
+        <CredentialFields value={credentials} onChange={setCredentials} />
+      </Entrance>
+    );
+  }
+  return (
+    <Entrance
+      title="Prove your address"
+      intro="Only if you have asked for this mail yourself."
+      action="This address is mine"
+      onSubmit={async () => {
+        const { email } = await proveEmail(link);
+        await queryClient.invalidateQueries({ queryKey: meQuery.queryKey });
+        setProven(email);
+      }}
+    />
+  );
+}

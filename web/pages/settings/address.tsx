@@ -1,0 +1,93 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import type { FormEvent } from "react";
+import { messageOf } from "../../api/answer.ts";
+import { installation } from "../../api/installation.ts";
+import { askForProof, changeEmail, meQuery } from "../../api/me.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { Button } from "../../parts/button.tsx";
+import { Card } from "../../parts/card.tsx";
+import { Field } from "../../parts/field.tsx";
+import { tell, tellError } from "../../parts/toasts.tsx";
+
+/** The address the person signs in with: prove it, change it. */
+export function Address() {
+  const { data: me } = useQuery(meQuery);
+  const proof = useMutation({
+    mutationFn: askForProof,
+    onSuccess: () => tell(`A link is on its way to ${me?.email ?? "you"}.`),
+    onError: tellError,
+  });
+  return (
+    <Card title="E-mail">
+      <p className="flex flex-wrap items-center gap-2">
+        <span className="font-medium break-all">{me?.email ?? "…"}</span>
+        {me && installation.sendsMail && (
+          <Badge tone={me.isProven ? "good" : "warn"}>{me.isProven ? "proven" : "not proven"}</Badge>
+        )}
+      </p>
+      {me && !me.isProven && (
+        <div className="mt-2 text-ink-soft">
+          {installation.sendsMail ? (
+            <>
+              <p>Prove it, and a forgotten password is one mail away.</p>
+              <Button className="mt-2" isBusy={proof.isPending} onClick={() => proof.mutate()}>
+                Mail me a link
+              </Button>
+            </>
+          ) : (
+            <p>The name you sign in with. This installation sends no mail.</p>
+          )}
+        </div>
+      )}
+      <ChangeAddress />
+    </Card>
+  );
+}
+
+function ChangeAddress() {
+  const queries = useQueryClient();
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => changeEmail(email.trim(), password),
+    onSuccess: async () => {
+      setEmail("");
+      setPassword("");
+      tell("You sign in with the new address from now on.");
+      await queries.invalidateQueries({ queryKey: meQuery.queryKey });
+    },
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    mutate();
+  };
+  return (
+    <form onSubmit={submit} className="mt-4 flex flex-col gap-4 border-t border-line pt-4">
+      <Field
+        label="New address"
+        type="email"
+        autoComplete="off"
+        required
+        value={email}
+        onChange={({ target }) => setEmail(target.value)}
+      />
+      <Field
+        label="Your password"
+        type="password"
+        autoComplete="current-password"
+        required
+        value={password}
+        onChange={({ target }) => setPassword(target.value)}
+      />
+      {error && (
+        <p role="alert" className="text-bad">
+          {messageOf(error)}
+        </p>
+      )}
+      <Button type="submit" isBusy={isPending} className="self-start">
+        Change address
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,80 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import type { FormEvent } from "react";
+import { installation } from "../../api/installation.ts";
+import { invitationsQuery, invite } from "../../api/invitations.ts";
+import type { MadeInvitation, Wish } from "../../api/invitations.ts";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Choice, Field } from "../../parts/field.tsx";
+import { FormEnd } from "../../parts/form-end.tsx";
+
+type Props = {
+  readonly projectId: string;
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  readonly onInvited: (made: MadeInvitation) => void;
+};
+
+/** The form of an invitation: for whom, as what, and how it gets there. */
+export function Invite(props: Props) {
+  return (
+    <Dialog title="Invite somebody" isOpen={props.isOpen} onClose={props.onClose}>
+      <InviteForm {...props} />
+    </Dialog>
+  );
+}
+
+function InviteForm({ projectId, onClose, onInvited }: Props) {
+  const queries = useQueryClient();
+  const [wish, setWish] = useState<Wish>({
+    email: "",
+    role: "member",
+    send: installation.sendsMail ? "mail" : "link",
+  });
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => invite(projectId, { ...wish, email: wish.email.trim() }),
+    onSuccess: async (made) => {
+      await queries.invalidateQueries({ queryKey: invitationsQuery(projectId).queryKey });
+      setWish({ ...wish, email: "" });
+      onClose();
+      onInvited(made);
+    },
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    mutate();
+  };
+  return (
+    <form onSubmit={submit} className="flex flex-col gap-4">
+      <Field
+        label="E-mail"
+        hint="To know whom it is for. Whoever opens the link can join, with any account."
+        type="email"
+        required
+        autoFocus
+        autoComplete="off"
+        value={wish.email}
+        onChange={({ target }) => setWish({ ...wish, email: target.value })}
+      />
+      <Choice
+        label="Role"
+        value={wish.role}
+        onChange={({ target }) => setWish({ ...wish, role: target.value as Wish["role"] })}
+      >
+        <option value="member">member: deploys, reads logs, secrets and files</option>
+        <option value="owner">owner: everything in the project</option>
+      </Choice>
+      {installation.sendsMail && (
+        <Choice
+          label="The link"
+          value={wish.send}
+          onChange={({ target }) => setWish({ ...wish, send: target.value as Wish["send"] })}
+        >
+          <option value="mail">is mailed to that address</option>
+          <option value="link">is shown to you, to pass on</option>
+        </Choice>
+      )}
+      <FormEnd error={error} action="Invite" isBusy={isPending} onCancel={onClose} />
+    </form>
+  );
+}
