@@ -3,10 +3,13 @@ import { bearerToken } from "../identity/bearer.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
+import type { ListenerLimits } from "../config/listener-limits.ts";
+import type { Clock } from "../kit/clock.ts";
 import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
 import type { Authenticate } from "./api/mount.ts";
 import { openApiDocument } from "./api/openapi.ts";
+import { Shares } from "./api/shares.ts";
 import { dashboardRoutes } from "./dashboard.ts";
 import type { DashboardParts } from "./dashboard.ts";
 import { DOCS_PAGE, DOCS_POLICY } from "./docs-page.ts";
@@ -27,6 +30,8 @@ export type ManagementOptions = OperationParts &
     readonly host: string;
     readonly port: number;
     readonly tokens: Tokens;
+    readonly limits: ListenerLimits;
+    readonly clock: Clock;
     readonly log: Log;
   };
 
@@ -40,12 +45,12 @@ export class Management {
   #isReady = false;
 
   private constructor(options: ManagementOptions) {
-    const { tokens, log } = options;
-    const app = createListener(log);
+    const { tokens, limits, clock, log } = options;
+    const app = createListener(log, limits, clock);
     const authenticate: Authenticate = async (authorization) =>
       (await tokens.admit(bearerToken(authorization))).principal;
     const operations = allOperations(options);
-    mount(app, operations, authenticate);
+    mount(app, operations, authenticate, new Shares(clock));
     const document = JSON.stringify(openApiDocument(operations));
     addPages(document, app);
     dashboardRoutes(app, options);

@@ -1,11 +1,16 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyContextConfig, FastifyInstance, FastifyRequest } from "fastify";
 import type { z } from "zod";
 import type { Principal } from "../../identity/principal.ts";
 import { requireRole } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
+import { addressKey } from "../../kit/listener/client-address.ts";
 import { isPlainText } from "./json-body.ts";
 import type { AnyOperation } from "./operation.ts";
+import { Shares } from "./shares.ts";
+import type { Lane, Payers } from "./shares.ts";
 
+const MAX_BODY_BYTES = 64 * 1024;
+const MAX_VALUES = 2_000;
 /** A body may have a million faults; nobody reads more. */
 const MAX_DETAILS = 20;
 const MAX_FIELD_CHARS = 200;
@@ -18,17 +23,18 @@ export function mount(
   app: FastifyInstance,
   operations: readonly AnyOperation[],
   authenticate: Authenticate,
+  shares = new Shares(),
 ): void {
   const [plain, ofBytes] = [
     operations.filter(({ takesBytes }) => !takesBytes),
     operations.filter(({ takesBytes }) => takesBytes),
   ];
-  for (const operation of plain) addRoute(app, operation, authenticate);
+  for (const operation of plain) addRoute(app, operation, authenticate, shares);
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     // The operation itself reads the request, whatever it is said to hold.
     scope.addContentTypeParser("*", async () => undefined);
-    for (const operation of ofBytes) addRoute(scope, operation, authenticate);
+    for (const operation of ofBytes) addRoute(scope, operation, authenticate, shares);
   });
   for (const [path, known] of Map.groupBy(operations, ({ path }) => path)) {
     refuseOthers(
@@ -54,41 +60,74 @@ export function refuseOthers(app: FastifyInstance, path: string, methods: readon
   });
 }
 
-function addRoute(app: FastifyInstance, operation: AnyOperation, authenticate: Authenticate): void {
+function addRoute(
+  app: FastifyInstance,
+  operation: AnyOperation,
+  authenticate: Authenticate,
+  shares: Shares,
+): void {
   const principals = new WeakMap<FastifyRequest, Principal | null>();
   app.route({
     method: operation.method,
     url: urlOf(operation.path),
-    config: { takesForm: operation.takesForm ?? false },
-    onRequest: async (request) => {
-      principals.set(request, await admit(operation, request, authenticate));
+    config: configOf(operation),
+    onRequest: async (request, reply) => {
+      const principal = await admit(operation, request, authenticate);
+      principals.set(request, principal);
+      if (principal) await shares.take(reply, laneOf(operation, request), payersOf(principal, request));
     },
     handler: async (request, reply) => {
       const params = read(operation.params, request.params, "path");
       const query = read(operation.query, request.query, "query");
       const body = read(operation.body, request.body, "body");
-      const { id: requestId, ip } = request;
+      const { id: requestId } = request;
+      const { ip } = request.sender ?? request;
       const principal = principals.get(request) ?? null;
+      // After the body: who sends it slowly keeps nobody at the same address waiting.
+      if (!principal) await shares.take(reply, laneOf(operation, request), { address: addressKey(ip) });
       const call = { params, query, body, principal, requestId, ip, reply };
       return await operation.handle(call as never);
     },
   });
 }
 
+/** Who has shown a token may send more than anybody. */
+function configOf({
+  access,
+  takesForm = false,
+  maxBodyBytes,
+  maxValues,
+}: AnyOperation): FastifyContextConfig {
+  if (access === null) return { takesForm, maxBodyBytes, maxValues };
+  return { takesForm, maxBodyBytes: maxBodyBytes ?? MAX_BODY_BYTES, maxValues: maxValues ?? MAX_VALUES };
+}
+
 function urlOf(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }
 
+function laneOf(operation: AnyOperation, request: FastifyRequest): Lane {
+  const { isHeavy, takesBytes, givesBytes, givesLines } = operation;
+  if (takesBytes || givesBytes || givesLines) return "transfer";
+  return isHeavy?.(read(operation.query, request.query, "query") as never) ? "heavy" : "quick";
+}
+
+function payersOf(principal: Principal, { params }: FastifyRequest): Payers {
+  const { project_id: inPath } = params as { project_id?: string };
+  if (principal.projectId === null) return { token: principal.personId, project: inPath ?? null };
+  return { token: principal.accountId, project: inPath ?? principal.projectId };
+}
+
 async function admit(
   { access }: AnyOperation,
-  { headers, params }: FastifyRequest,
+  { headers, params, sender }: FastifyRequest,
   authenticate: Authenticate,
 ): Promise<Principal | null> {
   if (access === null) return null;
   const principal = await authenticate(headers.authorization ?? null);
-  if (access === "any") return principal;
   const { project_id: projectId = "" } = params as { project_id?: string };
-  requireRole(principal, projectId, access);
+  if (access !== "any") requireRole(principal, projectId, access);
+  sender?.onKnown(projectId || (principal.projectId ?? principal.personId));
   return principal;
 }
 
