@@ -58,7 +58,11 @@ export class Management {
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
     metricsRoutes(app, { ...options, authorizeOperator });
     this.#app = app;
-    this.#sockets = attachLogSockets(app.server, { ...options, authenticate });
+    this.#sockets = attachLogSockets(app.server, {
+      ...options,
+      authenticate,
+      connections: app.connections,
+    });
   }
 
   static async listen(options: ManagementOptions): Promise<Management> {

@@ -25,6 +25,10 @@ declare module "fastify" {
     maxBodyBytes?: number | undefined;
     maxValues?: number | undefined;
   }
+  interface FastifyInstance {
+    /** Those of this listener, within their limits. */
+    connections: ManagementConnections;
+  }
   interface FastifyRequest {
     sender: Sender | null;
     arrival: Arrival | null;
@@ -75,6 +79,7 @@ export function createListener(
     clientErrorHandler: (error, socket) =>
       pipelines.afterOthers(socket, () => refuseConnection(error, socket)),
   });
+  app.decorate("connections", connections);
   app.decorateRequest("sender", null);
   app.decorateRequest("arrival", null);
   app.addHook("onRequest", async (request, reply) => {

@@ -1,0 +1,51 @@
+import { Agent, request } from "node:http";
+import { Histogram } from "../../bench/histogram.ts";
+
+/** Where a neighbor of somebody greedy asks, and as whom. */
+export type Asked = { readonly method: string; readonly url: string; readonly token: string };
+
+/** What a neighbor met at one place: every status there was, and how long the 99th of a hundred answers took. */
+export type Met = { readonly statuses: readonly number[]; readonly p99Ms: number };
+
+const CALLERS = 4;
+/** New connections too, now and then: those are what a crowd keeps out. */
+const CALLS_PER_CONNECTION = 25;
+
+/**
+ * Asks at several places in turn, so often at each: what slows the machine slows all of them alike, and their times
+ * can be held against each other.
+ */
+export async function visit(places: readonly Asked[], times: number): Promise<Met[]> {
+  const met = places.map(() => ({ statuses: new Set<number>(), times: new Histogram() }));
+  let left = times;
+  const come = async (): Promise<void> => {
+    while (left > 0) {
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      for (let calls = 0; left > 0 && calls < CALLS_PER_CONNECTION; calls++) {
+        left -= 1;
+        for (const [at, place] of places.entries()) {
+          const begun = performance.now();
+          met[at]?.statuses.add(await ask(agent, place));
+          met[at]?.times.add((performance.now() - begun) * 1_000);
+        }
+      }
+      agent.destroy();
+    }
+  };
+  await Promise.all(Array.from({ length: CALLERS }, come));
+  return met.map(({ statuses, times }) => ({
+    statuses: [...statuses],
+    p99Ms: times.quantileUs(0.99) / 1_000,
+  }));
+}
+
+function ask(agent: Agent, { method, url, token }: Asked): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}` };
+    const asked = request(url, { method, agent, headers }, (response) => {
+      response.resume().once("error", reject);
+      response.once("end", () => resolve(response.statusCode ?? 0));
+    });
+    asked.once("error", reject).end();
+  });
+}
