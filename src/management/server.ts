@@ -5,6 +5,7 @@ import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
 import type { ListenerLimits } from "../config/listener-limits.ts";
 import type { Clock } from "../kit/clock.ts";
+import { BACKLOG } from "../kit/listener/listening.ts";
 import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
 import type { Authenticate } from "./api/mount.ts";
@@ -68,7 +69,7 @@ export class Management {
   static async listen(options: ManagementOptions): Promise<Management> {
     const { host, port } = options;
     const management = new Management(options);
-    await management.#app.listen({ host, port });
+    await management.#app.listen({ host, port, backlog: BACKLOG });
     return management;
   }
 

@@ -98,11 +98,14 @@ export function attachSockets(
         requireRole(principal, query.get("projectID") ?? "", route.access);
       };
       await isAllowed();
-      onKnown(query.get("projectID") ?? "");
+      const projectId = query.get("projectID") ?? "";
+      onKnown(projectId);
+      // Before anything is read: who is refused comes again, and again.
+      if (!shares.hasRoom(projectId)) throw new AppError("too_many_requests", TOO_MANY);
       const frames = await route.open(query);
       // It has left while we looked: no end of it would be told.
       if (socket.destroyed) return;
-      const place = shares.enter(query.get("projectID") ?? "");
+      const place = shares.enter(projectId);
       if (!place) throw new AppError("too_many_requests", TOO_MANY);
       // Whatever becomes of it.
       socket.once("close", () => shares.leave(place));

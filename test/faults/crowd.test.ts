@@ -34,6 +34,7 @@ type Site = {
   readonly projectId: string;
   readonly token: string;
   readonly greedyToken: string;
+  readonly pid: number;
 };
 
 /** A service in a process of its own: an app that is called, and another project with many runs. */
@@ -64,16 +65,19 @@ async function site(): Promise<Site> {
   const account = { projectId: GREEDY, name: "greedy", role: "admin" as const, expiresAt: now + 3_600_000 };
   const { token: greedyToken } = await tokens.issue(account);
   await service.stop();
-  const { apiUrl, baseUrl } = await serve(dataDir);
-  return { apiUrl, baseUrl, projectId: owner.projectId, token: owner.token, greedyToken };
+  const { apiUrl, baseUrl, command } = await serve(dataDir);
+  const { pid } = command;
+  return { pid, apiUrl, baseUrl, projectId: owner.projectId, token: owner.token, greedyToken };
 }
 
-const callOf = ({ apiUrl, projectId, token }: Site): Asked => ({
+const callOf = ({ apiUrl, projectId, token, pid }: Site): Asked => ({
+  pid,
   method: "POST",
   url: `${apiUrl}/v4/${projectId}/app/run`,
   token,
 });
-const readOf = ({ baseUrl, projectId, token }: Site): Asked => ({
+const readOf = ({ baseUrl, projectId, token, pid }: Site): Asked => ({
+  pid,
   method: "GET",
   url: `${baseUrl}/v2/projects/${projectId}/apps`,
   token,

@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http";
 import type { RequestOptions } from "node:http";
 
-// A process of its own that takes all it can get for one project: heavy reads without a pause, and log sockets. It says
+// A process of its own that takes all it can get for one project: heavy reads without a pause, and log sockets, and again after each refusal. It says
 // when every one of them has been answered once, and at the end of its stdin what the answers were.
 
 type Greed = {
@@ -12,8 +12,6 @@ type Greed = {
   readonly sockets: number;
 };
 
-/** Whoever is refused comes again, in more of a hurry than it was told. */
-const AGAIN_MS = 1_000;
 const UPGRADE = {
   connection: "Upgrade",
   upgrade: "websocket",
@@ -31,17 +29,17 @@ let unanswered = reads + sockets;
 function keepAsking(kind: "reads" | "sockets", url: string, options: RequestOptions): void {
   let isFirst = true;
   const ask = (): void => {
-    const over = (status: number): void => {
+    const over = (status: number, retryAfter = "1"): void => {
       seen[kind][status] = (seen[kind][status] ?? 0) + 1;
       if (isFirst) unanswered -= 1;
       if (isFirst && unanswered === 0) process.stdout.write("all were answered\n");
       isFirst = false;
       if (status === 200) ask();
-      else if (status !== 101) setTimeout(ask, AGAIN_MS);
+      else if (status !== 101) setTimeout(ask, Number(retryAfter) * 1_000);
     };
     const asked = request(url, options);
     asked.once("response", (response) => {
-      response.resume().once("end", () => over(response.statusCode ?? 0));
+      response.resume().once("end", () => over(response.statusCode ?? 0, response.headers["retry-after"]));
     });
     asked.once("upgrade", (_, socket) => {
       over(101);

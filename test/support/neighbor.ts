@@ -1,10 +1,20 @@
+import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { Histogram } from "../../bench/histogram.ts";
 
 /** Where a neighbor of somebody greedy asks, and as whom. */
-export type Asked = { readonly method: string; readonly url: string; readonly token: string };
+export type Asked = {
+  readonly method: string;
+  readonly url: string;
+  readonly token: string;
+  /** The process that answers. */
+  readonly pid: number;
+};
 
-/** What a neighbor met at one place: every status there was, and how long the 99th of a hundred answers took. */
+/**
+ * What a neighbor met at one place: every status there was, and how long the 99th of a hundred answers took, without
+ * the time in which the service, or we, had work and no processor to do it on: that is what others do to the machine.
+ */
 export type Met = { readonly statuses: readonly number[]; readonly p99Ms: number };
 
 const CALLERS = 4;
@@ -24,9 +34,12 @@ export async function visit(places: readonly Asked[], times: number): Promise<Me
       for (let calls = 0; left > 0 && calls < CALLS_PER_CONNECTION; calls++) {
         left -= 1;
         for (const [at, place] of places.entries()) {
-          const begun = performance.now();
+          const begun = { ms: performance.now(), theirs: waitedMs(place.pid), ours: waitedMs(process.pid) };
           met[at]?.statuses.add(await ask(agent, place));
-          met[at]?.times.add((performance.now() - begun) * 1_000);
+          const ms = performance.now() - begun.ms;
+          // They may have waited at the same time.
+          const waited = Math.max(waitedMs(place.pid) - begun.theirs, waitedMs(process.pid) - begun.ours);
+          met[at]?.times.add(Math.max(0, ms - waited) * 1_000);
         }
       }
       agent.destroy();
@@ -37,6 +50,12 @@ export async function visit(places: readonly Asked[], times: number): Promise<Me
     statuses: [...statuses],
     p99Ms: times.quantileUs(0.99) / 1_000,
   }));
+}
+
+/** How long a process's first thread has been ready to run while others ran. */
+function waitedMs(pid: number): number {
+  const [, waitedNs = 0] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ").map(Number);
+  return waitedNs / 1e6;
 }
 
 function ask(agent: Agent, { method, url, token }: Asked): Promise<number> {
