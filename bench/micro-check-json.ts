@@ -1,6 +1,6 @@
 // Time and rate of the body checker against JSON.parse: `node bench/micro-check-json.ts`.
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { checkJson } from "../src/gateway/json/check-json.ts";
+import { checkJson } from "../src/kit/json/check-json.ts";
 import { checkJsonOffThread, closeJsonChecker } from "../src/gateway/json/off-thread.ts";
 
 const BUDGET_MS = 400;

@@ -9,11 +9,11 @@ import { FileRuns } from "./apps/once/file-runs.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
+import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
-import type { ArrivalLimits } from "./gateway/server.ts";
 import { identityParts } from "./identity/identity-parts.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
 import type { OperatorRequests } from "./identity/operator-requests.ts";
@@ -58,8 +58,8 @@ export type Service = {
   install(folder: string): Promise<LiveApp>;
   /** Resolves when every record of an ended run is stored. */
   settle(): Promise<void>;
-  /** Orderly: readiness off, no new work, a grace for what runs, then everything ends. */
-  stop(): Promise<void>;
+  /** Orderly: readiness off, no new work, a grace for what runs (the one in the settings if none is given), then everything ends. */
+  stop(graceMs?: number): Promise<void>;
   /** Requests that had no answer when everything had ended: a fault of ours, which tests look for. */
   unanswered(): number;
 };
@@ -68,7 +68,6 @@ export type ServiceOptions = {
   readonly log: Log;
   /** Lines that apps print. */
   readonly onAppLog?: (line: AppLogLine) => void;
-  readonly arrival?: ArrivalLimits;
   /** Where the dashboard was built, if not beside the code. */
   readonly webDir?: string;
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
@@ -138,10 +137,11 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog, arrival, webDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
+  { log, onAppLog, webDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
   const { host } = settings;
+  let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
   const installation = await openInstallation(settings, clock, life, aroundStore);
   const { store, seal, tokens, owner } = installation;
@@ -236,6 +236,7 @@ async function start(
     async (started) => await started?.stop(),
   );
   const identity = identityParts({ ...installation, post: mailer && { mailer, baseUrl: ownUrl } }, clock);
+  const limits = listenerLimits(settings, log);
   const management: Management = await life.start(
     "management API",
     () =>
@@ -243,6 +244,7 @@ async function start(
         ...installation,
         ...identity,
         host,
+        limits,
         port: settings.basePort,
         publicApiUrl: settings.publicApiUrl,
         publicBaseUrl: settings.publicBaseUrl,
@@ -271,7 +273,7 @@ async function start(
     () =>
       Gateway.listen({
         ...settings,
-        ...(arrival && { arrival }),
+        ...limits,
         ...runs,
         port: settings.apiPort,
         catalog,
@@ -286,7 +288,7 @@ async function start(
       management.setReady(false);
       server.startDraining();
       runs.dispatcher.stop();
-      await within(settings.shutdownGraceMs, Promise.all([catalog.drain(), fileRuns.drain()]), clock);
+      await within(graceMs, Promise.all([catalog.drain(), fileRuns.drain()]), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },
@@ -333,7 +335,10 @@ async function start(
       await runs.lightKeeper.settle();
       await runs.journal.settle();
     },
-    stop: () => life.stop(),
+    stop: async (atMostMs = graceMs) => {
+      graceMs = atMostMs;
+      await life.stop();
+    },
     unanswered: () => gateway.unanswered,
   };
 }

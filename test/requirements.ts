@@ -6,6 +6,7 @@ import { DEPLOY } from "./requirements/deploy.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { HARDENING } from "./requirements/hardening.ts";
 import { IDENTITY } from "./requirements/identity.ts";
+import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { RUN } from "./requirements/run.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -31,6 +32,7 @@ export const TABLES = [
   WIRE,
   DASHBOARD,
   HARDENING,
+  LIMITS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -50,6 +52,7 @@ export const REQUIREMENTS = {
   ...WIRE,
   ...DASHBOARD,
   ...HARDENING,
+  ...LIMITS,
 };
 
 /** The id of a promise that exists. */

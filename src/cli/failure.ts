@@ -1,5 +1,5 @@
 /** How a command ends, by its exit code. `docs/cli.md` lists the same. */
-export const EXIT = { failure: 1, usage: 2, interrupted: 130, terminated: 143 } as const;
+export const EXIT = { failure: 1, usage: 2, fault: 70, interrupted: 130, terminated: 143 } as const;
 
 export type FailureDetail = {
   /** The command that helps, or what to do. */

@@ -8,9 +8,11 @@ import { createLog } from "../kit/log.ts";
 import { startService } from "../main.ts";
 import type { Service } from "../main.ts";
 import { copyAppLines } from "./app-lines.ts";
+import { spreadLastNet } from "./last-net.ts";
 import { printable } from "./output/paint.ts";
-import { untilSignal } from "./serve.ts";
+import { endWithParent } from "./parent.ts";
 import type { ServeFlags } from "./serve.ts";
+import { StopSignals } from "./stop-signals.ts";
 
 const EXAMPLES = path.join(PACKAGE_DIR, "examples");
 
@@ -23,13 +25,18 @@ const CALLS = [
 
 /** `millrace start`: the service with the example apps, and commands to paste. */
 export async function start(flags: ServeFlags): Promise<void> {
+  endWithParent();
+  const signals = new StopSignals();
   // Somebody at a terminal wants to see the greeting and what apps print.
   // And may have a webhook of their own on this machine.
   const defaults = { log_level: "warn", webhook_allow: "127.0.0.0/8,::1/128" };
   const { settings, warnings } = readSettings({ flags, env: process.env, defaults });
   for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
+  const log = createLog(settings.logLevel);
+  const net = spreadLastNet(log);
   const { onAppLog, stop } = copyAppLines(systemClock, printLine);
-  const service = await startService(settings, { log: createLog(settings.logLevel), onAppLog });
+  const service = await startService(settings, { log, onAppLog });
+  net.holds(service);
   try {
     const entries = await readdir(EXAMPLES, { withFileTypes: true });
     for (const { name } of entries.filter((entry) => entry.isDirectory())) {
@@ -43,7 +50,7 @@ export async function start(flags: ServeFlags): Promise<void> {
     throw error;
   }
   process.stdout.write(greeting(service));
-  await untilSignal(service, () => process.stdout.write("\nStopping…\n"));
+  await signals.stop(service, () => process.stdout.write("\nStopping…\n"));
   stop();
 }
 

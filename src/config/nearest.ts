@@ -22,6 +22,8 @@ export function nearest(word: string, known: Iterable<string>): string | null {
   let best: string | null = null;
   let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
   for (const candidate of known) {
+    // So many letters at least are one's and not the other's.
+    if (Math.abs(candidate.length - given.length) >= bestDistance) continue;
     const distance = editDistance(given, candidate.toLowerCase());
     if (distance < bestDistance) {
       best = candidate;

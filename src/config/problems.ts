@@ -3,6 +3,8 @@ import { showKey, showSecret, showValue } from "./show.ts";
 
 // A hostile file can hold ten thousand faults; nobody reads more than these.
 const MAX_LISTED = 100;
+// A suggestion costs a comparison with every known name.
+const MAX_SUGGESTED = 20;
 
 /** A configuration that cannot be used; `problems` names every fault found, one sentence each. */
 export class ConfigError extends Error {
@@ -42,8 +44,7 @@ export class Problems {
 
   /** A name nobody knows, with the one it may have meant. */
   unknown(key: string, suggest: () => string | null): void {
-    // A suggestion costs a comparison with every known name: none for warnings that are not listed.
-    const meant = this.#warnings.length < MAX_LISTED ? suggest() : null;
+    const meant = this.#warnings.length < MAX_SUGGESTED ? suggest() : null;
     this.warn(`${showKey(key)} is not a known key${meant === null ? "" : `; did you mean ${meant}?`}`);
   }
 

@@ -34,6 +34,12 @@ export type Settings = {
   readonly python: string;
   readonly corsOrigins: readonly string[];
   readonly maxConnections: number;
+  readonly maxConnectionsPerAddress: number;
+  /** CIDRs, every one with its prefix length. */
+  readonly trustedProxies: readonly string[];
+  readonly headerTimeoutMs: number;
+  readonly bodyTimeoutMs: number;
+  readonly idleTimeoutMs: number;
 };
 
 /** `auto`, `none`, or the lowest level to accept. */
@@ -55,6 +61,9 @@ export type SettingKey<T> = {
   readonly default: string | null;
   readonly meaning: string;
 };
+
+const milliseconds = (min: string, max: string): Reader<number> =>
+  mapped(duration(min, max), (seconds) => Math.round(seconds * 1000));
 
 const port = (): Reader<number> => integer(0, 65_535);
 
@@ -160,7 +169,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
   },
   shutdownGraceMs: {
     name: "shutdown_grace",
-    reader: mapped(duration("0s", "1h"), (seconds) => Math.round(seconds * 1000)),
+    reader: milliseconds("0s", "1h"),
     default: "30s",
     meaning: "How long an orderly stop waits for what runs.",
   },
@@ -210,7 +219,37 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "max_connections",
     reader: integer(1, 1_000_000),
     default: "10000",
-    meaning: "Open connections per listener.",
+    meaning: "Open connections per listener; fewer where the process may open too few files.",
+  },
+  maxConnectionsPerAddress: {
+    name: "max_connections_per_address",
+    reader: integer(1, 1_000_000),
+    default: "2000",
+    meaning: "Of these, connections from one address that have shown no token; at most half of all.",
+  },
+  trustedProxies: {
+    name: "trusted_proxies",
+    reader: listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000),
+    default: "",
+    meaning: "Proxies whose X-Forwarded-For is believed: the address they forward counts instead of theirs.",
+  },
+  headerTimeoutMs: {
+    name: "header_timeout",
+    reader: milliseconds("100ms", "1h"),
+    default: "10s",
+    meaning: "How long a request's headers may take to arrive, counted from the connection's opening.",
+  },
+  bodyTimeoutMs: {
+    name: "body_timeout",
+    reader: milliseconds("100ms", "12h"),
+    default: "60s",
+    meaning: "How long a whole request may take to arrive; an upload may stand still for so long.",
+  },
+  idleTimeoutMs: {
+    name: "idle_timeout",
+    reader: milliseconds("100ms", "1h"),
+    default: "65s",
+    meaning: "How long a connection stays open without a request, or with an answer that nobody reads.",
   },
 };
 

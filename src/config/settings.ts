@@ -19,6 +19,8 @@ export type SettingSources = {
 };
 
 const CONFIG_ENV = envOf("config");
+/** Set by `bin/millrace` for the service below it. */
+export const PARENT_ENV = envOf("parent");
 /** What the command line itself goes by; no settings of a service. */
 const CLIENT_ENV = ["URL", "API_URL", "TOKEN", "PROJECT", "DEBUG", "BACKUP_PASSPHRASE"].map(
   (name) => ENV_PREFIX + name,
@@ -72,7 +74,7 @@ function find(
 
 function warnOfUnknown(env: SettingSources["env"], file: RawTable, problems: Problems): void {
   const names = Object.values(SETTING_KEYS).map(({ name }) => name);
-  const variables = [...names.map(envOf), CONFIG_ENV, ...CLIENT_ENV];
+  const variables = [...names.map(envOf), CONFIG_ENV, PARENT_ENV, ...CLIENT_ENV];
   for (const variable of Object.keys(env)) {
     if (!variable.startsWith(ENV_PREFIX) || variables.includes(variable)) continue;
     problems.unknown(variable, () => {

@@ -16,6 +16,7 @@ export class Authenticator {
     const { shown } = connection;
     if (shown && shown.header === authorization && this.#tokens.isGood(shown.token)) {
       requireRole(shown.token.principal, projectId, "run");
+      connection.know(projectId);
       return undefined;
     }
     const text = bearerToken(authorization);
@@ -23,6 +24,7 @@ export class Authenticator {
     if (!known) return this.#verify(connection, authorization ?? "", text, projectId);
     connection.shown = { header: authorization ?? "", token: known };
     requireRole(known.principal, projectId, "run");
+    connection.know(projectId);
     return undefined;
   }
 
@@ -30,5 +32,6 @@ export class Authenticator {
     const token = await this.#tokens.verify(text);
     connection.shown = { header, token };
     requireRole(token.principal, projectId, "run");
+    connection.know(projectId);
   }
 }

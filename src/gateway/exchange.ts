@@ -20,6 +20,8 @@ export type ExchangeParts = {
   readonly cors: Cors;
   readonly onFault: OnFault;
   readonly open: OpenExchanges;
+  /** How long an answer may lie unread before the connection is given up. */
+  readonly stallMs: number;
 };
 
 /**
@@ -37,6 +39,10 @@ export class Exchange {
   #isOpen = true;
   /** Called when the connection closes before the whole answer has left. */
   onGone: (() => void) | null = null;
+  /** Of who sent it through a trusted proxy; null where the connection's own address counts. */
+  ip: string | null = null;
+  /** Told once its sender is known, where somebody counts those who are not. */
+  onKnown: (() => void) | null = null;
   /** Null as long as it is not known to be well-formed. */
   head: RequestHead | null = null;
   /** Nothing that comes after it on the connection is wanted. */
@@ -92,6 +98,9 @@ export class Exchange {
     // As one string head and body leave in one plain write; a buffer would go as a second vector.
     if (answer.body.length <= ONE_WRITE_BYTES) response.end(answer.body.toString("latin1"), "latin1");
     else response.end(answer.body);
+    // What the kernel has not taken at once waits for a reader, who may never come.
+    const { socket } = response;
+    if (socket && socket.writableLength > 0) socket.setTimeout(this.#parts.stallMs);
     // What is still coming of a refused body is not wanted.
     if (!request.complete) request.resume();
   }

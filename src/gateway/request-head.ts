@@ -16,6 +16,8 @@ export type RequestHead = {
   lastEventId: string | null;
   idempotencyKey: string | null;
   webhookSecret: string | null;
+  /** All of it, joined: only what trusted proxies have added is believed. */
+  forwardedFor: string | null;
   isChunked: boolean;
   /** The caller sends the body only when asked to. */
   isHeldBack: boolean;
@@ -48,6 +50,7 @@ export function readHead(request: IncomingMessage): RequestHead {
     lastEventId: null,
     idempotencyKey: null,
     webhookSecret: null,
+    forwardedFor: null,
     isChunked: false,
     isHeldBack: false,
   };
@@ -84,6 +87,8 @@ export function readHead(request: IncomingMessage): RequestHead {
           head.acceptEncoding = joined(head.acceptEncoding, value);
         else if (name.toLowerCase() === "idempotency-key")
           head.idempotencyKey = once(head.idempotencyKey, value, name);
+        else if (name.toLowerCase() === "x-forwarded-for")
+          head.forwardedFor = joined(head.forwardedFor, value);
         break;
       case 16:
         if (name.toLowerCase() === "content-encoding") head.contentEncoding = value.trim().toLowerCase();

@@ -1,12 +1,19 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
+import type { AddressRanges } from "../kit/address-ranges.ts";
 import { UuidSource } from "../kit/ids.ts";
+import { clientAddress } from "../kit/listener/client-address.ts";
+import { ConnectionGate } from "../kit/listener/connection-gate.ts";
+import type { Refusal } from "../kit/listener/connection-gate.ts";
+import { FewAtATime } from "../kit/listener/few-at-a-time.ts";
+import { BACKLOG, checkingInterval } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
-import { AppError, errorBody } from "../model/errors.ts";
+import { AppError } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
+import { noPlace, rawRefusal } from "../model/raw-refusal.ts";
 import { DocumentHandler } from "./app-document.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
@@ -31,15 +38,15 @@ export type GatewayOptions = RunParts &
     readonly port: number;
     readonly corsOrigins: readonly string[];
     readonly maxConnections: number;
+    readonly maxConnectionsPerAddress: number;
+    readonly trusted: AddressRanges;
+    /** How slowly a request may arrive: its headers, and all of it. */
+    readonly headerTimeoutMs: number;
+    readonly bodyTimeoutMs: number;
+    readonly idleTimeoutMs: number;
     readonly log: Log;
-    readonly arrival?: ArrivalLimits;
   };
 
-/** How slowly a request may arrive: its headers, and all of it. */
-export type ArrivalLimits = { readonly headersMs: number; readonly requestMs: number };
-
-const ARRIVAL: ArrivalLimits = { headersMs: 10_000, requestMs: 60_000 };
-const KEEP_ALIVE_MS = 65_000;
 /** For answers that are on their way when it closes. */
 const LAST_ANSWERS_MS = 5_000;
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -54,7 +61,10 @@ export class Gateway {
   readonly #exchanges: ExchangeParts;
   readonly #open = new OpenExchanges();
   readonly #closing = new AbortController();
-  readonly #connections = new Connections();
+  readonly #connections: Connections;
+  readonly #gate: ConnectionGate;
+  /** The time of a whole crowd is over at once. */
+  readonly #late = new FewAtATime();
   readonly #calls: CallHandler;
   readonly #runs: RunHandler;
   readonly #documents: DocumentHandler;
@@ -68,24 +78,31 @@ export class Gateway {
       cors: new Cors(options.corsOrigins),
       onFault: (exchange, error) => this.#fail(exchange, error),
       open: this.#open,
+      stallMs: options.idleTimeoutMs,
     };
     this.#calls = new CallHandler({ ...options, starter: new RunStarter(options) });
     this.#runs = new RunHandler({ ...options, closing: this.#closing.signal });
     this.#documents = new DocumentHandler(options);
-    const { headersMs, requestMs } = options.arrival ?? ARRIVAL;
+    const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = options;
+    this.#gate = new ConnectionGate({
+      ...options,
+      maxPerAddress: options.maxConnectionsPerAddress,
+      turnAway: (socket, why) => this.#turnAway(socket, why),
+    });
+    this.#connections = new Connections(this.#gate);
     this.#server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: headersMs,
-      requestTimeout: requestMs,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      connectionsCheckingInterval: headersMs / 5,
+      headersTimeout: headerTimeoutMs,
+      requestTimeout: bodyTimeoutMs,
+      keepAliveTimeout: idleTimeoutMs,
+      connectionsCheckingInterval: checkingInterval(Math.min(headerTimeoutMs, bodyTimeoutMs)),
       // Looked at in readHead: Node's own answer would be no JSON and carry no request id.
       requireHostHeader: false,
       noDelay: true,
     });
     // Counted in readHead; Node's own limit would drop the rest without a word.
     this.#server.maxHeadersCount = 0;
-    this.#server.maxConnections = options.maxConnections;
+    this.#server.on("connection", (socket: Socket) => this.#connections.add(socket));
     const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
       this.#receive(request, response);
     this.#server.on("request", onRequest);
@@ -103,7 +120,7 @@ export class Gateway {
     const gateway = new Gateway(options);
     await new Promise<void>((resolve, reject) => {
       gateway.#server.once("error", reject);
-      gateway.#server.listen({ host: options.host, port: options.port, backlog: 4096 }, resolve);
+      gateway.#server.listen({ host: options.host, port: options.port, backlog: BACKLOG }, resolve);
     });
     return gateway;
   }
@@ -157,6 +174,7 @@ export class Gateway {
     const head = this.#read(connection, exchange);
     exchange.head = head;
     exchange.isLast = this.#isDraining;
+    this.#admit(connection, exchange);
     if (!route) throw new AppError("not_found");
     if (exchange.request.method === "OPTIONS" && head.origin !== null) {
       exchange.answerPreflight();
@@ -185,15 +203,43 @@ export class Gateway {
     return head;
   }
 
-  /** Bytes came that are no request. Answers leave in the order of the requests, the refusal as the last. */
-  #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
-    if (!socket.writable || error.code === "ECONNRESET") {
-      socket.destroy();
-      return;
+  /** Whether there is a place: for the connection, or, of what a proxy forwards, for one more from that address. */
+  #admit({ visitor }: Connection, exchange: Exchange): void {
+    if (!visitor) return;
+    if (visitor.refusal !== null) {
+      exchange.isLast = true;
+      throw noPlace(visitor.refusal);
     }
-    const refusal = new AppError(PARSER_ERRORS[error.code ?? ""] ?? "bad_request");
+    if (visitor.address !== null) return;
+    const { request, response, head } = exchange;
+    const remote = request.socket.remoteAddress ?? "";
+    exchange.ip = clientAddress(remote, head?.forwardedFor ?? null, this.#options.trusted);
+    const leave = this.#gate.enter(exchange.ip);
+    if (!leave) throw noPlace("address");
+    exchange.onKnown = leave;
+    response.once("close", leave);
+  }
+
+  /** A connection that has brought nothing for long makes room for another. */
+  #turnAway(socket: Socket, why: Refusal): void {
+    this.#end(socket, noPlace(why));
+    socket.destroySoon();
+  }
+
+  #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+    const code = PARSER_ERRORS[error.code ?? ""] ?? "bad_request";
+    if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
+    else if (code === "request_timeout") this.#late.add(() => this.#end(socket, new AppError(code)));
+    else this.#end(socket, new AppError(code));
+  }
+
+  /** Refuses what is no whole request. Answers leave in the order of the requests, the refusal as the last. */
+  #end(socket: Duplex, refusal: AppError): void {
     const { latest } = this.#connections.of(socket);
-    if (!latest || latest.response.writableFinished) {
+    if (latest?.response.writableFinished && !latest.request.complete) {
+      // It was answered, and what is left of it does not come.
+      socket.destroy();
+    } else if (!latest || latest.response.writableFinished) {
       refuse(refusal, socket);
     } else if (latest.request.complete) {
       latest.response.once("finish", () => refuse(refusal, socket));
@@ -222,11 +268,5 @@ const PARSER_ERRORS: Record<string, ErrorCode> = {
 
 /** Answers what could not even be parsed as a request, then closes. */
 function refuse(refusal: AppError, socket: Duplex): void {
-  if (!socket.writable) return;
-  const id = randomUUID();
-  const body = errorBody(refusal, id);
-  socket.end(
-    `HTTP/1.1 ${refusal.status} Error\r\nconnection: close\r\ncontent-type: application/json\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${id}\r\n\r\n${body}`,
-  );
+  if (socket.writable) socket.end(rawRefusal(refusal, randomUUID()));
 }

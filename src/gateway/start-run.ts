@@ -14,7 +14,7 @@ import { parseWebhookUrl } from "../runs/webhooks/target.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import { appUrl } from "./app-url.ts";
 import type { Exchange } from "./exchange.ts";
-import { memberNames } from "./json/member-names.ts";
+import { memberNames } from "../kit/json/member-names.ts";
 import { preferredWait } from "./prefer.ts";
 import type { RunQuery } from "./query.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -63,7 +63,7 @@ export class RunStarter {
     const { id, request, response } = exchange;
     if (response.destroyed) return undefined;
     const { functionName, isBare } = route;
-    const ip = request.socket.remoteAddress ?? null;
+    const ip = exchange.ip ?? request.socket.remoteAddress ?? null;
     const webhook = query.webhookEndpoint === null ? null : this.#webhook(call, query.webhookEndpoint);
     const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, webhook };
     const key = head.idempotencyKey !== null && hasToken ? keyMark(head.idempotencyKey, call, body) : null;

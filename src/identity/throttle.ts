@@ -1,5 +1,5 @@
-import { isIPv6 } from "node:net";
 import type { Clock } from "../kit/clock.ts";
+import { addressKey } from "../kit/listener/client-address.ts";
 import { AppError } from "../model/errors.ts";
 import { AttemptLimiter } from "./attempt-limiter.ts";
 
@@ -121,19 +121,4 @@ function dropOldest(
 /** The refusal of an attempt that comes too early. */
 export function tooMany(waitMs: number): AppError {
   return new AppError("too_many_requests", { headers: { "retry-after": String(Math.ceil(waitMs / 1000)) } });
-}
-
-/** What one host can change freely counts as one: of IPv6 the network, the first half. */
-export function addressKey(ip: string): string {
-  if (!isIPv6(ip)) return ip;
-  const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1];
-  if (mapped !== undefined) return mapped;
-  const [head = "", tail] = ip.toLowerCase().split("::");
-  const groups = head === "" ? [] : head.split(":");
-  const after = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros = Array.from({ length: 8 - groups.length - after.length }, () => "0");
-  return [...groups, ...(tail === undefined ? [] : zeros), ...after]
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(":");
 }

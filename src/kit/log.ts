@@ -21,6 +21,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "folder",
   "host",
   "isInterruption",
+  "limit",
   "lineCount",
   "lost",
   "parts",
@@ -38,6 +39,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "url",
   "versionId",
   "waiting",
+  "wanted",
   "warning",
 ]);
 
@@ -76,6 +78,9 @@ function allowed(fields: Record<string, unknown>): Record<string, unknown> {
   return kept;
 }
 
+/** Of those that come together. */
+const MAX_ERRORS = 10;
+
 /** Errors of libraries carry what they were about: queries, rows, requests. Only these members are ours to know. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return masked(String(error));
@@ -87,6 +92,7 @@ function describeError(error: unknown): unknown {
     ...code,
     stack: masked(stack ?? ""),
     ...(cause !== undefined && { cause: describeError(cause) }),
+    ...(error instanceof AggregateError && { errors: error.errors.slice(0, MAX_ERRORS).map(describeError) }),
   };
 }
 

@@ -68,6 +68,9 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       access: "deploy",
       params: PROJECT_PATH,
       body: PAYLOAD,
+      // With the text of a configuration file, and commands.
+      maxBodyBytes: 256 * 1024,
+      maxValues: 5_000,
       response: BEGUN,
       errors: ["deploy_invalid", "draining"],
       handle: async (call) => {

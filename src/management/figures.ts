@@ -88,6 +88,7 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
       access: "run",
       params: PROJECT_PATH,
       query: RANGE.safeExtend({ app_id: z.string().min(1).max(200).optional() }),
+      isHeavy: () => true,
       response: FIGURES,
       errors: ["app_not_found"],
       handle: async ({ params, query }) => {
@@ -146,6 +147,7 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
       access: "run",
       params: PROJECT_PATH,
       query: RANGE,
+      isHeavy: () => true,
       response: TRAFFIC,
       handle: async ({ params, query }) => {
         const { project_id: projectId } = params;

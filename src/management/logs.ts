@@ -15,6 +15,9 @@ export type LogParts = { readonly store: Store; readonly logBook: LogBook };
 /** Of a replica's id, or nothing. */
 export const REPLICA_ID = /^[\w.-]{0,100}$/;
 
+/** Lines that are sent in one piece without holding anybody up. */
+const SHORT_PAGE = 500;
+
 const DATE = z.iso.datetime({ offset: true }).max(64);
 
 const QUERY = z.object({
@@ -60,6 +63,8 @@ export function logOperations({ store, logBook }: LogParts): AnyOperation[] {
       access: "deploy",
       params: APP_PATH,
       query: QUERY,
+      isHeavy: ({ search, stream, container, pageSize: lines }) =>
+        Boolean(search || stream || container) || lines > SHORT_PAGE,
       response: PAGE,
       errors: ["app_not_found"],
       handle: async ({ params, query }) => {

@@ -88,6 +88,8 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       access: "deploy",
       params: APP_PATH,
       body: BASE_IMAGE,
+      maxBodyBytes: 256 * 1024,
+      maxValues: 5_000,
       response: z.object({ status: z.enum(["ready", "building"]), digest: z.string() }),
       errors: ["app_not_found", "deploy_invalid"],
       handle: async ({ params, body }) => {

@@ -3,6 +3,7 @@ import type { App } from "../model/app.ts";
 import { AppError } from "../model/errors.ts";
 import { RUN_STATES } from "../model/run.ts";
 import { runRecord } from "../model/run-record.ts";
+import { isLongPage } from "../store/run-pages.ts";
 import type { RunFilter } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
@@ -52,6 +53,7 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       access: "run",
       params: PROJECT_PATH,
       query: PROJECT_LIST,
+      isHeavy: ({ app_id, ...query }) => !app_id || isLongPage(filterOf(query)),
       response: pagesOf(RUN),
       errors: ["app_not_found"],
       handle: async ({ params, query }) => {
@@ -77,6 +79,7 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       access: "run",
       params: APP_PATH,
       query: LIST,
+      isHeavy: (query) => isLongPage(filterOf(query)),
       response: pagesOf(RUN),
       errors: ["app_not_found"],
       handle: async ({ params, query }) => await listOf(await findApp(store, params), query),

@@ -22,6 +22,10 @@ const TAG = "Secrets";
 const PATH = "/v2/projects/{project_id}/secrets";
 const APP_SECRETS = "/v2/projects/{project_id}/apps/{app_id}/secrets";
 const MAX_VALUE_CHARS = 64 * 1024;
+const MAX_NAMES = 500;
+/** All of them become environment variables of every replica. */
+const MAX_MAP_BYTES = 512 * 1024;
+const BOUNDS = { maxBodyBytes: MAX_MAP_BYTES, maxValues: MAX_NAMES + 1 } as const;
 
 const SECRET_MAP = z.record(
   z.string().regex(/^[A-Za-z0-9_.-]{1,253}$/),
@@ -75,6 +79,7 @@ export function secretOperations({ store, secrets, catalog, audit }: SecretParts
       access: "admin",
       params: PROJECT_PATH,
       body: SECRET_MAP,
+      ...BOUNDS,
       response: SECRET_MAP,
       handle: (call) => {
         const { project_id: projectId } = call.params;
@@ -106,6 +111,7 @@ export function secretOperations({ store, secrets, catalog, audit }: SecretParts
       access: "admin",
       params: APP_PATH,
       body: SECRET_MAP,
+      ...BOUNDS,
       response: SECRET_MAP,
       errors: ["app_not_found"],
       handle: async (call) => {

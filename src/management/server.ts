@@ -3,10 +3,14 @@ import { bearerToken } from "../identity/bearer.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
+import type { ListenerLimits } from "../config/listener-limits.ts";
+import type { Clock } from "../kit/clock.ts";
+import { BACKLOG } from "../kit/listener/listening.ts";
 import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
-import type { Authenticate } from "./api/mount.ts";
+import type { Authenticate, RequireOperator } from "./api/mount.ts";
 import { openApiDocument } from "./api/openapi.ts";
+import { Shares } from "./api/shares.ts";
 import { dashboardRoutes } from "./dashboard.ts";
 import type { DashboardParts } from "./dashboard.ts";
 import { DOCS_PAGE, DOCS_POLICY } from "./docs-page.ts";
@@ -27,6 +31,8 @@ export type ManagementOptions = OperationParts &
     readonly host: string;
     readonly port: number;
     readonly tokens: Tokens;
+    readonly limits: ListenerLimits;
+    readonly clock: Clock;
     readonly log: Log;
   };
 
@@ -40,12 +46,13 @@ export class Management {
   #isReady = false;
 
   private constructor(options: ManagementOptions) {
-    const { tokens, log } = options;
-    const app = createListener(log);
+    const { tokens, limits, clock, log } = options;
+    const app = createListener(log, limits, clock);
     const authenticate: Authenticate = async (authorization) =>
       (await tokens.admit(bearerToken(authorization))).principal;
     const operations = allOperations(options);
-    mount(app, operations, authenticate, (principal) => options.operators.require(principal));
+    const requireOperator: RequireOperator = (principal) => options.operators.require(principal);
+    mount(app, operations, authenticate, requireOperator, new Shares(clock));
     const document = JSON.stringify(openApiDocument(operations));
     addPages(document, app);
     dashboardRoutes(app, options);
@@ -53,13 +60,17 @@ export class Management {
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
     metricsRoutes(app, { ...options, authorizeOperator });
     this.#app = app;
-    this.#sockets = attachLogSockets(app.server, { ...options, authenticate });
+    this.#sockets = attachLogSockets(app.server, {
+      ...options,
+      authenticate,
+      connections: app.connections,
+    });
   }
 
   static async listen(options: ManagementOptions): Promise<Management> {
     const { host, port } = options;
     const management = new Management(options);
-    await management.#app.listen({ host, port });
+    await management.#app.listen({ host, port, backlog: BACKLOG });
     return management;
   }
 

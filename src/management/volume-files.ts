@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
+import { MAX_PART_BYTES } from "../apps/volumes/uploads.ts";
 import type { OpenFile } from "../apps/volumes/volume.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
 import { AppError } from "../model/errors.ts";
@@ -18,7 +19,7 @@ export const DOWNLOAD_PATH = "/v2/volumes/file";
 const READ_BYTES = 256 * 1024;
 
 const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
-const PART_NUMBER = z.object({ part_number: z.coerce.number().int().min(1).max(10_000) });
+const PART_NUMBER = z.object({ part_number: z.coerce.number().int().min(1).max(2_000) });
 
 /** The bytes of files, in and out. The URLs carry their own right: nobody sends a token here. */
 export function volumeFileOperations({ volumes }: { readonly volumes: Volumes }): AnyOperation[] {
@@ -34,9 +35,10 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
       query: GRANT,
       takesBytes: true,
       response: z.object({ etag: z.string() }),
-      errors: ["not_found"],
+      errors: ["not_found", "body_too_large"],
       handle: async ({ params, query, reply }) => {
-        const etag = await takeBytes(reply, (from) => volumes.put(query.grant, params.part_number, from));
+        const put = (from: Readable) => volumes.put(query.grant, params.part_number, from);
+        const etag = await takeBytes(reply, put, MAX_PART_BYTES);
         reply.header("etag", etag);
         return { etag };
       },

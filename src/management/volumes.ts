@@ -16,7 +16,7 @@ export type VolumeParts = {
 
 const TAG = "Volumes";
 const PATH = "/v2/projects/{project_id}/volumes/default";
-const MAX_PARTS = 10_000;
+const MAX_PARTS = 2_000;
 const FILE_PATH = z.string().min(1).max(4_000);
 /** Clients name one; there is one. */
 const REGION = z.string().max(100).nullish();
@@ -111,6 +111,8 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
       access: "admin",
       params: PROJECT_PATH,
       body: COMPLETED,
+      maxBodyBytes: 512 * 1024,
+      maxValues: 3 * MAX_PARTS + 100,
       response: FILE,
       errors: ["not_found"],
       handle: async (call) => {

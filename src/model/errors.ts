@@ -81,6 +81,16 @@ export const ERRORS = {
     type: "rate_limit_error",
     message: "Too many attempts; wait before the next one.",
   },
+  too_many_connections: {
+    status: 429,
+    type: "rate_limit_error",
+    message: "Too many connections are open from here.",
+  },
+  too_many_in_flight: {
+    status: 429,
+    type: "rate_limit_error",
+    message: "Too many requests are under way; wait for some of them to end.",
+  },
   headers_too_large: { status: 431, type: "invalid_request_error", message: "The headers are too large." },
   cancelled: { status: 499, type: "app_error", message: "The run was cancelled." },
   app_error: { status: 500, type: "app_error", message: "The function raised an exception." },
@@ -97,6 +107,11 @@ export const ERRORS = {
     type: "overloaded_error",
     message: "The call waited too long for a free replica.",
   },
+  overloaded: {
+    status: 503,
+    type: "overloaded_error",
+    message: "The service takes no more connections at the moment; try again shortly.",
+  },
   draining: { status: 503, type: "overloaded_error", message: "The service is stopping; try again shortly." },
   interrupted: {
     status: 503,
@@ -112,6 +127,11 @@ export const ERRORS = {
     status: 503,
     type: "overloaded_error",
     message: "The storage went away during the write: it is not known whether it was done.",
+  },
+  query_timeout: {
+    status: 503,
+    type: "overloaded_error",
+    message: "Reading that took too long; ask for a shorter span, or with fewer filters.",
   },
   timed_out: { status: 504, type: "app_error", message: "The run passed its response_grace_period." },
 } as const satisfies Record<string, { status: number; type: string; message: string }>;

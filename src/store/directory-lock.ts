@@ -13,6 +13,9 @@ export class DirectoryInUseError extends Error {
   }
 }
 
+/** A service that is being killed, or sees that its parent was, is gone within this time. */
+const DYING_MS = 2_000;
+
 /** Held from `lockDirectory` to `release`, or to the end of the process, however it ends. */
 export type DirectoryLock = { release(): void };
 
@@ -25,7 +28,7 @@ export function lockDirectory(dataDir: string): DirectoryLock {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const holderPath = join(dataDir, "lock.pid");
   // Nothing else may open lock.db: closing any descriptor of a file frees a process's locks on it.
-  const database = new DatabaseSync(join(dataDir, "lock.db"), { timeout: 0 });
+  const database = new DatabaseSync(join(dataDir, "lock.db"), { timeout: DYING_MS });
   try {
     database.exec("begin exclusive");
   } catch (error) {

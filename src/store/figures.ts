@@ -1,4 +1,4 @@
-import { read } from "./operation.ts";
+import { heavyRead } from "./operation.ts";
 
 /** What waits in an app's queue. */
 export type QueuedRuns = {
@@ -17,7 +17,7 @@ const MAX_COUNTED = 100_000;
 /** Figures over everything that is stored, for those who watch the service. */
 export const figures = {
   /** The async runs that wait, by app; apps without any are left out. */
-  queuedRuns: read(async ({ db, sql }): Promise<QueuedRuns[]> => {
+  queuedRuns: heavyRead(async ({ db, sql }): Promise<QueuedRuns[]> => {
     // From app to app, as the backlog is found; 100,000 rows take 50 ms, and nobody needs to know more exactly.
     const { rows } = await sql<QueuedRuns>`
       with recursive queued (app_number) as (
@@ -46,7 +46,7 @@ export const figures = {
   }),
 
   /** The deliveries that have not ended. */
-  pendingDeliveries: read(async ({ db }): Promise<PendingDeliveries> => {
+  pendingDeliveries: heavyRead(async ({ db }): Promise<PendingDeliveries> => {
     const { count, oldestAt } = await db
       .selectFrom("deliveries")
       .select((eb) => [

@@ -2,7 +2,7 @@ import { uuidBytes, uuidText } from "../kit/ids.ts";
 import { FIRST_TAG, LOG_STREAMS, logIdAt } from "../model/log-line.ts";
 import type { LogLine, LogStream } from "../model/log-line.ts";
 import { packColumns } from "./column-batch.ts";
-import { packedWrite, read, write } from "./operation.ts";
+import { heavyRead, packedWrite, read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import type { LogLinesTable } from "./schema.ts";
 
@@ -66,7 +66,7 @@ export const logs = {
   ),
 
   /** Looks through a part of a log. */
-  scan: read(scan),
+  scan: heavyRead(scan, isSearch),
 
   /** The latest line of all apps. */
   last: read(async ({ db }): Promise<string | null> => {
@@ -100,6 +100,11 @@ export const logs = {
     async (session, { limit }: { readonly limit: number }) => await removeOldest(session, limit),
   ),
 };
+
+/** Whether lines are looked at one by one, for something that no key finds. */
+export function isSearch({ replicaId, stream, search }: Omit<LogScan, "limit" | "scanLimit">): boolean {
+  return search !== undefined || stream !== undefined || replicaId !== undefined;
+}
 
 type ScannedRow = {
   readonly lastId: Uint8Array;

@@ -53,6 +53,8 @@ export type ColumnChange = {
  */
 export type Operation<Input, Result, Packed> = {
   readonly mode: "read" | "write" | "insert";
+  /** Whether it may look at many rows: such a read has a connection and a time of its own. */
+  readonly isHeavy: (packed: Packed) => boolean;
   readonly pack: (input: Input) => Packed;
   /** What of the packed input moves to the database's thread; nobody else may use it again. */
   readonly movedWith: (packed: Packed) => ArrayBuffer[];
@@ -68,18 +70,32 @@ export type Backend = {
   close(): Promise<void>;
 };
 
-/** An operation that changes nothing. */
+const never = (): boolean => false;
+const always = (): boolean => true;
+
+/** A heavy read is given up after this long. */
+export const HEAVY_READ_MS = 10_000;
+
+/** An operation that changes nothing and looks at few rows. */
 export function read<Input = void, Result = unknown>(
   run: (session: Session, input: Input) => Promise<Result>,
 ): Operation<Input, Result, Input> {
-  return { mode: "read", pack: (input) => input, movedWith: () => [], run };
+  return { mode: "read", isHeavy: never, pack: (input) => input, movedWith: () => [], run };
+}
+
+/** A read that may look at many rows, always or of such input: quick ones never wait for it. */
+export function heavyRead<Input = void, Result = unknown>(
+  run: (session: Session, input: Input) => Promise<Result>,
+  isHeavy: (input: Input) => boolean = always,
+): Operation<Input, Result, Input> {
+  return { mode: "read", isHeavy, pack: (input) => input, movedWith: () => [], run };
 }
 
 /** An operation that is durable once its promise resolves. */
 export function write<Input = void, Result = unknown>(
   run: (session: Session, input: Input) => Promise<Result>,
 ): Operation<Input, Result, Input> {
-  return { mode: "write", pack: (input) => input, movedWith: () => [], run };
+  return { mode: "write", isHeavy: never, pack: (input) => input, movedWith: () => [], run };
 }
 
 /** A write whose input is packed first, where sending it as it is would cost the caller's thread too much. */
@@ -87,7 +103,7 @@ export function packedWrite<Input, Packed, Result>(
   pack: (input: Input) => Packed,
   run: (session: Session, packed: Packed) => Promise<Result>,
 ): Operation<Input, Result, Packed> {
-  return { mode: "write", pack, movedWith: buffersOf, run };
+  return { mode: "write", isHeavy: never, pack, movedWith: buffersOf, run };
 }
 
 /** A packed write that does nothing but one `insertCounted`. */
@@ -96,5 +112,5 @@ export function packedInsert<Input, Packed>(
   insertsOf: (packed: Packed) => readonly ColumnInsert[],
 ): Operation<Input, void, Packed> {
   const run = async (session: Session, packed: Packed) => await session.insertCounted(insertsOf(packed));
-  return { mode: "insert", pack, movedWith: buffersOf, run };
+  return { mode: "insert", isHeavy: never, pack, movedWith: buffersOf, run };
 }

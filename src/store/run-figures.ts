@@ -2,7 +2,7 @@ import { firstIdAt, uuidText } from "../kit/ids.ts";
 import { CLASS_RATIO, SpanClasses } from "../kit/span-classes.ts";
 import { RUN_STATES } from "../model/run.ts";
 import type { RunState } from "../model/run.ts";
-import { read } from "./operation.ts";
+import { heavyRead } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import { countSlices } from "./time-slices.ts";
 import type { Slice } from "./time-slices.ts";
@@ -72,7 +72,7 @@ const STEP_SIZE = 8 * STATE_SIZE;
 /** Figures of runs over time. */
 export const runFigures = {
   /** Runs by step. 100,000 take 70 ms on SQLite, where grouping by each part of a class took 115. */
-  ofSpan: read(async (session, span: RunSpan): Promise<SpanFigures> => {
+  ofSpan: heavyRead(async (session, span: RunSpan): Promise<SpanFigures> => {
     const { sql, db } = session;
     const { groups, sinceMs } = await countSlices(span, async (slice, limit) => {
       const { rows } = await sql<RunClass>`
@@ -94,7 +94,7 @@ export const runFigures = {
   }),
 
   /** Runs by app and step; apps without any are left out. */
-  byApp: read(async (session, span: RunSpan): Promise<AppTraffic[]> => {
+  byApp: heavyRead(async (session, span: RunSpan): Promise<AppTraffic[]> => {
     const { sql, db } = session;
     const { groups } = await countSlices(span, async (slice, limit) => {
       const { rows } = await sql<AppStep>`
@@ -111,9 +111,10 @@ export const runFigures = {
   }),
 
   /** The newest failures of the span. */
-  lastFailures: read(async (session, span: RunSpan & { readonly limit: number }): Promise<FailedRun[]> => {
-    const { sql, db } = session;
-    const { rows } = await sql<Omit<FailedRun, "id"> & { id: Uint8Array }>`
+  lastFailures: heavyRead(
+    async (session, span: RunSpan & { readonly limit: number }): Promise<FailedRun[]> => {
+      const { sql, db } = session;
+      const { rows } = await sql<Omit<FailedRun, "id"> & { id: Uint8Array }>`
       select r.app_number, r.id, r.function_name, r.created_at, r.error_code,
         substr(r.error_message, 1, ${MAX_MESSAGE_CHARS}) as error_message
       from (
@@ -124,11 +125,12 @@ export const runFigures = {
       join runs as r on r.app_number = newest.app_number and r.id = newest.id
       order by r.id desc
     `.execute(db);
-    return rows.map((row) => ({ ...row, id: uuidText(row.id) }));
-  }),
+      return rows.map((row) => ({ ...row, id: uuidText(row.id) }));
+    },
+  ),
 
   /** When the async run that waits longest was accepted, in epoch milliseconds; null when none waits. */
-  oldestQueuedAt: read(
+  oldestQueuedAt: heavyRead(
     async ({ sql, db }, of: Pick<RunSpan, "projectId" | "appNumber">): Promise<number | null> => {
       const { rows } = await sql<{ oldestAt: number | null }>`
         select min((

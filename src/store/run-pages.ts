@@ -36,6 +36,14 @@ const APP_STRETCHES = [500, 4_500, 15_000];
 /** Over all apps of a project: these are merged from many places. */
 const PROJECT_STRETCHES = [200, 400, 400];
 
+/** Runs that are sent in one piece without holding anybody up. */
+const SHORT_PAGE = 100;
+
+/** Whether a page of an app's runs takes long to find, or to send. */
+export function isLongPage(filter: RunFilter): boolean {
+  return filter.limit > SHORT_PAGE || isLookedThrough(filter);
+}
+
 /** A page of an app's runs. */
 export async function pageOfApp(
   session: Session,

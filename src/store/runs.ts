@@ -9,10 +9,10 @@ import {
   refuseRuns,
 } from "./accepted-runs.ts";
 import { endedRows, joinEnded } from "./ended-runs.ts";
-import { packedInsert, packedWrite, read } from "./operation.ts";
+import { heavyRead, packedInsert, packedWrite, read } from "./operation.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
 import type { RunKey } from "./run-columns.ts";
-import { pageOfApp, pageOfProject } from "./run-pages.ts";
+import { isLongPage, pageOfApp, pageOfProject } from "./run-pages.ts";
 import type { RunFilter } from "./run-pages.ts";
 
 export type { AcceptedRun } from "./accepted-runs.ts";
@@ -57,10 +57,10 @@ export const runs = {
   ),
 
   /** The same with where it goes on. */
-  pageOfApp: read(pageOfApp),
+  pageOfApp: heavyRead(pageOfApp, isLongPage),
 
   /** The runs of all apps of a project, newest first. With 1,000 apps a page takes 6 ms on SQLite, 25 on Postgres. */
-  pageOfProject: read(pageOfProject),
+  pageOfProject: heavyRead(pageOfProject),
 
   /** How many runs are stored, of one app or of all. */
   count: read(async ({ db }, { appNumber }: { readonly appNumber?: number }): Promise<number> => {

@@ -106,7 +106,7 @@ verifies(
     const places = [40, 41, 5_000, LONG_UPTO - 1];
     const longId = await expectLongResumed(again, places);
     await onDisk(again, longId);
-    process.kill(-again.command.pid, "SIGKILL");
+    again.command.signal("SIGKILL");
     await again.command.exited;
     const restart = await restarted(again);
     for (const after of [0, ...places]) await expectLong(comeBack(restart, "def", longId, after), after);

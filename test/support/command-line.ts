@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -12,6 +12,7 @@ import { explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { descriptorsOf } from "./process-tree.ts";
 import { until } from "./until.ts";
+import { childrenOf } from "./process-tree.ts";
 import { REPOSITORY } from "./source-files.ts";
 
 /** The folder of the package that was built from the sources as they are (`built-package.ts`). */
@@ -41,8 +42,11 @@ export class Command {
   stdout = "";
   stderr = "";
   readonly #news = new Bell();
+  readonly #isKept: boolean;
+  #servicePid: number | null = null;
 
   constructor(program: string, args: readonly string[], { env = {}, cwd = REPOSITORY }: CommandOptions = {}) {
+    this.#isKept = path.basename(program) === "millrace" && /^(?:serve|start)$/.test(args[0] ?? "");
     this.child = spawn(program, args, {
       cwd,
       env: { ...plainEnvironment(), ...env },
@@ -69,12 +73,19 @@ export class Command {
     });
     onTestFinished(async () => {
       silence();
-      if (groupMembers(this.pid).length > 0) process.kill(-this.pid, "SIGKILL");
+      if (groupMembers(this.group).length > 0) process.kill(-this.group, "SIGKILL");
       await this.exited;
     });
   }
 
+  /** Of the process that does the work: `serve` and `start` run the service below a shell that starts it again. */
   get pid(): number {
+    if (this.#isKept) this.#servicePid = childrenOf(this.group).find(isNode) ?? this.#servicePid;
+    return this.#servicePid ?? this.group;
+  }
+
+  /** Of the process that was started, which leads all of them. */
+  get group(): number {
     return this.child.pid ?? 0;
   }
 
@@ -97,7 +108,7 @@ export class Command {
 
   /** Sends a signal to the whole group, as a terminal does for Ctrl-C. */
   signal(name: NodeJS.Signals): void {
-    process.kill(-this.pid, name);
+    process.kill(-this.group, name);
   }
 
   /** Ctrl-C, and the exit that follows. */
@@ -220,6 +231,15 @@ function isConnected(pid: number): boolean {
 function tcpRows(): string[][] {
   const rows = readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1);
   return rows.map((row) => row.trim().split(/\s+/));
+}
+
+/** Whether a process runs Node. */
+function isNode(pid: number): boolean {
+  try {
+    return path.basename(readlinkSync(`/proc/${pid}/exe`)) === "node";
+  } catch {
+    return false; // It ended while we looked.
+  }
 }
 
 /** Addresses that something listens on at a port, as the kernel writes them; IPv4 only. */

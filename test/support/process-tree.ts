@@ -5,6 +5,15 @@ export function parentOf(pid: number): number {
   return Number(statOf(pid)[1] ?? 0);
 }
 
+/** The processes that a process has started itself. */
+export function childrenOf(pid: number): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+  } catch {
+    return []; // It is gone.
+  }
+}
+
 /** The process group a process is in, 0 when it is gone. */
 export function groupOf(pid: number): number {
   return Number(statOf(pid)[2] ?? 0);

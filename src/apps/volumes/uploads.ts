@@ -23,12 +23,15 @@ export type UploadParts = {
   readonly clock: Clock;
   /** Whether the disk is to take no more. */
   readonly shortage: () => string | null;
+  readonly maxPartBytes?: number;
 };
 
 /** An upload in which nothing has happened for so long is given up. */
 export const UPLOAD_LIFE_MS = 86_400_000;
 const FILE_MODE = 0o644;
 const READ_BYTES = 1024 * 1024;
+/** Of one part, where nothing else is said. */
+export const MAX_PART_BYTES = 5 * 1024 ** 3;
 const TAG = /^"?([0-9a-f]{64})"?$/;
 
 /**
@@ -108,9 +111,15 @@ export class Uploads {
   }
 
   async *#take(chunks: AsyncIterable<Buffer>, hash: Hash): AsyncGenerator<Buffer> {
+    const { shortage, maxPartBytes = MAX_PART_BYTES } = this.#parts;
+    let bytes = 0;
     for await (const chunk of chunks) {
-      const message = this.#parts.shortage();
+      const message = shortage();
       if (message !== null) throw new AppError("storage_unavailable", { message });
+      bytes += chunk.length;
+      if (bytes > maxPartBytes) {
+        throw new AppError("body_too_large", { message: `A part is larger than ${maxPartBytes} bytes.` });
+      }
       hash.update(chunk);
       yield chunk;
     }

@@ -5,7 +5,6 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { PACKAGE_DIR } from "../../config/package-files.ts";
 import { ENV_PREFIX, envOf } from "../../config/setting-keys.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
 import { askService } from "../ask-service.ts";
@@ -19,7 +18,6 @@ export type Address = {
   readonly token: string;
 };
 
-const MILLRACE = path.join(PACKAGE_DIR, "bin", "millrace");
 const LOOK_MS = 50;
 const START_MS = 60_000;
 /** Of what the service logged: enough to see why it did not start. */
@@ -49,8 +47,9 @@ export class ScratchService {
 
   /** Starts it on what is in the folder, and resolves when it answers. */
   async start(signal: AbortSignal): Promise<Address> {
+    // This very command line: below `bin/millrace` the service would have a parent that starts it again.
     // In our process group: what ends us from a terminal ends it too.
-    const child = spawn(MILLRACE, ["serve"], {
+    const child = spawn(process.execPath, [...process.execArgv, process.argv[1] ?? "", "serve"], {
       cwd: this.folder,
       env: this.#env,
       stdio: ["ignore", "ignore", "pipe"],

@@ -13,8 +13,9 @@ import type { Task } from "../task.ts";
 type Source = { readonly file: string; readonly target: string; readonly sizeBytes: number };
 type Begun = { readonly upload_id: string; readonly parts: readonly { part_number: number; url: string }[] };
 
-/** A part that is lost is sent again whole: small enough to repeat, large enough for 10,000 to hold 160 GB. */
+/** A part that is lost is sent again whole: small enough to repeat, and larger only where there would be too many. */
 const PART_BYTES = 16 * 1024 * 1024;
+const MAX_PARTS = 2_000;
 const TRIES = 4;
 
 /** Copies a file, or all files of a folder, into the project's storage. */
@@ -36,15 +37,16 @@ export async function upload({ api, out }: Task, from: string, to?: string): Pro
 
 async function uploadFile(api: Api, source: Source, onBytes: (count: number) => void): Promise<void> {
   const { file, target, sizeBytes } = source;
-  const count = Math.ceil(sizeBytes / PART_BYTES);
+  const partBytes = Math.max(PART_BYTES, Math.ceil(sizeBytes / MAX_PARTS));
+  const count = Math.ceil(sizeBytes / partBytes);
   const begun = await api.ask<Begun>("POST", await api.path("volumes/default/cp/initialize"), {
     body: { file_path: target, part_count: count },
   });
   if (count === 0) return;
   const parts: { part_number: number; etag: string }[] = [];
   for (const { part_number: number, url } of begun.parts) {
-    const start = (number - 1) * PART_BYTES;
-    const end = Math.min(start + PART_BYTES, sizeBytes);
+    const start = (number - 1) * partBytes;
+    const end = Math.min(start + partBytes, sizeBytes);
     const etag = await putPart(api, { file, url, start, end }, onBytes);
     parts.push({ part_number: number, etag });
   }

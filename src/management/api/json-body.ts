@@ -1,38 +1,43 @@
+import { checkJson } from "../../kit/json/check-json.ts";
 import { AppError } from "../../model/errors.ts";
 
-const MAX_DEPTH = 64;
+/** How many objects and arrays may stand inside each other, the body itself counted. */
+const MAX_DEPTH = 32;
 const UTF8 = /^\s*"?utf-?8"?\s*$/i;
 const CHARSET = /;\s*charset=([^;]*)/i;
-const decoder = new TextDecoder("utf-8", { fatal: true });
 
 type BodyHeaders = {
   readonly "content-type"?: string | undefined;
   readonly "content-encoding"?: string | undefined;
 };
 
-/** The JSON of a body; undefined for an empty one. Throws `unsupported_media_type` and `invalid_json`. */
-export function readJson(bytes: Buffer, headers: BodyHeaders): unknown {
+/**
+ * The JSON object of a body, of at most so many values; undefined for an empty body. Throws `unsupported_media_type`
+ * and `invalid_json`. Scanned before it is parsed: what is too deep, or no object, is not built first.
+ */
+export function readJson(bytes: Buffer, headers: BodyHeaders, maxValues: number): unknown {
   refuseEncodings(headers);
   if (bytes.length === 0) return undefined;
-  let value: unknown;
-  try {
-    value = JSON.parse(decoder.decode(bytes));
-  } catch {
-    throw new AppError("invalid_json");
-  }
-  refuseOddities(value);
+  const fault = checkJson(bytes, MAX_DEPTH);
+  if (fault) throw new AppError("invalid_json", { message: fault.message });
+  const value: unknown = JSON.parse(bytes.toString());
+  refuseOddities(value, { left: maxValues, maxValues });
   return value;
 }
 
-/** Throws `invalid_json` for what no part of the service could store or print: see `isPlainText`. */
-export function refuseOddities(value: unknown, depth = 0): void {
+/** Throws for what no part of the service could store or print (see `isPlainText`), and for more than is looked at. */
+function refuseOddities(value: unknown, count: { left: number; readonly maxValues: number }): void {
+  count.left -= 1;
+  if (count.left < 0) {
+    const message = `The body has more than ${count.maxValues} values.`;
+    throw new AppError("invalid_json", { message });
+  }
   if (typeof value === "string") {
     if (!isPlainText(value)) throw new AppError("invalid_json");
   } else if (typeof value === "object" && value !== null) {
-    if (depth >= MAX_DEPTH) throw new AppError("invalid_json");
     for (const [name, member] of Object.entries(value)) {
       if (!isPlainText(name)) throw new AppError("invalid_json");
-      refuseOddities(member, depth + 1);
+      refuseOddities(member, count);
     }
   }
 }

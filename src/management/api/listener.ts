@@ -1,75 +1,118 @@
 import { randomUUID } from "node:crypto";
-import { STATUS_CODES } from "node:http";
-import type { IncomingMessage, Server } from "node:http";
+import { createServer } from "node:http";
+import type { IncomingMessage, RequestListener, Server } from "node:http";
 import type { Socket } from "node:net";
 import { fastify } from "fastify";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { USUAL_LIMITS } from "../../config/listener-limits.ts";
+import type { ListenerLimits } from "../../config/listener-limits.ts";
+import { systemClock } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { FewAtATime } from "../../kit/listener/few-at-a-time.ts";
+import { checkingInterval } from "../../kit/listener/listening.ts";
 import type { Log } from "../../kit/log.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
+import { rawRefusal } from "../../model/raw-refusal.ts";
+import { ManagementConnections } from "./connections.ts";
+import type { Sender } from "./connections.ts";
 import { readJson } from "./json-body.ts";
 import { Pipelines } from "./pipeline.ts";
+import { arrivalOf, readBody } from "./read-body.ts";
+import type { Arrival } from "./read-body.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
     takesForm?: boolean;
+    maxBodyBytes?: number | undefined;
+    maxValues?: number | undefined;
+  }
+  interface FastifyInstance {
+    /** Those of this listener, within their limits. */
+    connections: ManagementConnections;
+  }
+  interface FastifyRequest {
+    sender: Sender | null;
+    arrival: Arrival | null;
   }
 }
 
-const MAX_BODY_BYTES = 4 * 1024 * 1024;
+/** What anybody may send. */
+const STRANGERS_BYTES = 16 * 1024;
+const STRANGERS_VALUES = 100;
 /** Of one part of a path; longer than any that names something. */
 const MAX_PARAM_CHARS = 500;
 
 /** Fastify's own complaints, in our words. */
 const FASTIFY_ERRORS: Record<string, ErrorCode> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: "body_too_large",
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
   FST_ERR_MAX_PARAM_LENGTH: "not_found",
 };
+
+const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** Node's, about what came before there was a request. */
 const CONNECTION_ERRORS: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",
   HPE_CHUNK_EXTENSIONS_OVERFLOW: "body_too_large",
-  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+  [TIMED_OUT]: "request_timeout",
 };
 
 /** A listener whose answers are ours in every case: request id, one form of error, no body where there is none. */
-export function createListener(log: Log): FastifyInstance {
+export function createListener(
+  log: Log,
+  limits: ListenerLimits = USUAL_LIMITS,
+  clock: Clock = systemClock,
+): FastifyInstance {
   const pipelines = new Pipelines();
+  // The time of a whole crowd is over at once.
+  const late = new FewAtATime();
+  const connections = new ManagementConnections(limits, clock, (socket, error) =>
+    pipelines.afterOthers(socket, () => {
+      refuseConnection(error, socket);
+      socket.destroySoon();
+    }),
+  );
   const app = fastify({
+    serverFactory: (handler) => createHttpServer(handler, limits, connections),
     genReqId: () => randomUUID(),
     logger: false,
-    bodyLimit: MAX_BODY_BYTES,
     routerOptions: { maxParamLength: MAX_PARAM_CHARS },
     frameworkErrors: (error, request, reply) => {
       addHeaders(reply, request.id);
       sendError(reply, request.id, ourError(error) ?? new AppError("internal"));
     },
-    clientErrorHandler: (error, socket) =>
-      pipelines.afterOthers(socket, () => refuseConnection(error, socket)),
+    clientErrorHandler: (error, socket) => {
+      const refuse = (): void => pipelines.afterOthers(socket, () => refuseConnection(error, socket));
+      if (error.code === TIMED_OUT) late.add(refuse);
+      else refuse();
+    },
   });
+  app.decorate("connections", connections);
+  app.decorateRequest("sender", null);
+  app.decorateRequest("arrival", null);
   app.addHook("onRequest", async (request, reply) => {
     addHeaders(reply, request.id);
     pipelines.enter(request.raw, reply.raw);
+    request.arrival = arrivalOf(request.raw, reply.raw, { clock, timeoutMs: limits.bodyTimeoutMs });
+    request.sender = connections.receive(request.raw, reply.raw);
+    // Before its body is read.
+    if (request.is404) throw new AppError("not_found");
   });
-  leaveHeadsToUs(app.server);
+  app.addHook("onResponse", async ({ raw }) => {
+    if (!raw.complete) connections.readRest(raw);
+  });
   // Fastify's own parser refuses an empty body of that type, on every method.
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    "application/json",
-    { parseAs: "buffer" },
-    async ({ headers }: FastifyRequest, bytes: Buffer) => readJson(bytes, headers),
-  );
-  app.addContentTypeParser(
-    "application/x-www-form-urlencoded",
-    { parseAs: "string" },
-    async ({ routeOptions }: FastifyRequest, text: string) => {
-      // Browsers send forms to other sites unasked, so only what is made for forms takes them.
-      if (!routeOptions.config.takesForm) throw new AppError("unsupported_media_type");
-      return Object.fromEntries(new URLSearchParams(text));
-    },
-  );
+  app.addContentTypeParser("application/json", async (request: FastifyRequest) => {
+    const { headers, routeOptions } = request;
+    return readJson(await bytesOf(request), headers, routeOptions.config.maxValues ?? STRANGERS_VALUES);
+  });
+  app.addContentTypeParser("application/x-www-form-urlencoded", async (request: FastifyRequest) => {
+    // Browsers send forms to other sites unasked, so only what is made for forms takes them.
+    if (!request.routeOptions.config.takesForm) throw new AppError("unsupported_media_type");
+    return Object.fromEntries(new URLSearchParams((await bytesOf(request)).toString()));
+  });
   app.setNotFoundHandler((request, reply) => sendError(reply, request.id, new AppError("not_found")));
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const known = ourError(error);
@@ -79,6 +122,13 @@ export function createListener(log: Log): FastifyInstance {
   return app;
 }
 
+/** The body of a request, of as many bytes as its route takes. */
+async function bytesOf({ raw, arrival, routeOptions }: FastifyRequest): Promise<Buffer> {
+  if (!arrival) throw new Error("a body was read before its request was received");
+  const { maxBodyBytes = STRANGERS_BYTES } = routeOptions.config;
+  return await readBody(raw, maxBodyBytes, arrival);
+}
+
 /** What a caller may learn of an error; null when that is nothing. */
 function ourError(error: FastifyError | AppError): AppError | null {
   if (error instanceof AppError) return error;
@@ -86,12 +136,31 @@ function ourError(error: FastifyError | AppError): AppError | null {
   return new AppError(FASTIFY_ERRORS[error.code] ?? "bad_request");
 }
 
-/** Node's own answers would be no JSON and carry no request id, and its limit drops headers without a word. */
-function leaveHeadsToUs(server: Server): void {
-  Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0 });
+/**
+ * Bodies have times of their own, by route: an upload may take hours. And heads are looked at by us: answers of Node
+ * itself would be no JSON and carry no request id, and its limit drops headers without a word.
+ */
+function createHttpServer(
+  handler: RequestListener,
+  { headerTimeoutMs, idleTimeoutMs }: ListenerLimits,
+  connections: ManagementConnections,
+): Server {
+  const options = {
+    headersTimeout: headerTimeoutMs,
+    requestTimeout: 0,
+    keepAliveTimeout: idleTimeoutMs,
+    connectionsCheckingInterval: checkingInterval(headerTimeoutMs),
+    requireHostHeader: false,
+  };
+  const server = createServer(options, handler);
+  server.maxHeadersCount = 0;
+  // Who asks whether a body is wanted is told when it is: after those checks that need none.
+  server.on("checkContinue", (request, response) => server.emit("request", request, response));
   server.on("checkExpectation", (request: IncomingMessage) => {
-    request.socket.end(rawAnswer(new AppError("expectation_failed")));
+    request.socket.end(rawRefusal(new AppError("expectation_failed"), randomUUID()));
   });
+  connections.watch(server);
+  return server;
 }
 
 function addHeaders(reply: FastifyReply, requestId: string): void {
@@ -100,6 +169,8 @@ function addHeaders(reply: FastifyReply, requestId: string): void {
 
 function sendError(reply: FastifyReply, requestId: string, error: AppError): FastifyReply {
   const headers = error.detail.headers ?? (error.status === 503 ? { "retry-after": "1" } : {});
+  // The rest of the body is still to come.
+  if (error.code === "request_timeout") reply.header("connection", "close");
   return reply.code(error.status).headers(headers).type("application/json").send(errorBody(error, requestId));
 }
 
@@ -108,19 +179,7 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
     socket.destroy();
     return;
   }
-  socket.end(rawAnswer(new AppError(CONNECTION_ERRORS[error.code ?? ""] ?? "bad_request")));
-}
-
-/** The last answer on a connection, for what was no request. */
-function rawAnswer(error: AppError): string {
-  const requestId = randomUUID();
-  const body = errorBody(error, requestId);
-  const head = [
-    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
-    "content-type: application/json",
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${requestId}`,
-    "connection: close",
-  ];
-  return `${head.join("\r\n")}\r\n\r\n${body}`;
+  const known =
+    error instanceof AppError ? error : new AppError(CONNECTION_ERRORS[error.code ?? ""] ?? "bad_request");
+  socket.end(rawRefusal(known, randomUUID()));
 }

@@ -1,11 +1,16 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyContextConfig, FastifyInstance, FastifyRequest } from "fastify";
 import type { z } from "zod";
 import { requirePerson, requireRole } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
+import { addressKey } from "../../kit/listener/client-address.ts";
 import { isPlainText } from "./json-body.ts";
 import type { AnyOperation } from "./operation.ts";
+import { Shares } from "./shares.ts";
+import type { Lane, Payers } from "./shares.ts";
 
+const MAX_BODY_BYTES = 64 * 1024;
+const MAX_VALUES = 2_000;
 /** A body may have a million faults; nobody reads more. */
 const MAX_DETAILS = 20;
 const MAX_FIELD_CHARS = 200;
@@ -16,7 +21,11 @@ export type Authenticate = (authorization: string | null) => Promise<Principal>;
 /** Throws `forbidden` for who does not run the installation. */
 export type RequireOperator = (principal: Principal) => Promise<void>;
 
-type Porter = { readonly authenticate: Authenticate; readonly requireOperator: RequireOperator };
+type Porter = {
+  readonly authenticate: Authenticate;
+  readonly requireOperator: RequireOperator;
+  readonly shares: Shares;
+};
 
 /** Serves operations: who asks comes first, before a byte of the body is read, then what is asked, then the work. */
 export function mount(
@@ -24,8 +33,9 @@ export function mount(
   operations: readonly AnyOperation[],
   authenticate: Authenticate,
   requireOperator: RequireOperator = refuseAll,
+  shares = new Shares(),
 ): void {
-  const porter = { authenticate, requireOperator };
+  const porter = { authenticate, requireOperator, shares };
   const [plain, ofBytes] = [
     operations.filter(({ takesBytes }) => !takesBytes),
     operations.filter(({ takesBytes }) => takesBytes),
@@ -66,41 +76,68 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
   app.route({
     method: operation.method,
     url: urlOf(operation.path),
-    config: { takesForm: operation.takesForm ?? false },
-    onRequest: async (request) => {
-      principals.set(request, await admit(operation, request, porter));
+    config: configOf(operation),
+    onRequest: async (request, reply) => {
+      const principal = await admit(operation, request, porter);
+      principals.set(request, principal);
+      if (principal)
+        await porter.shares.take(reply, laneOf(operation, request), payersOf(principal, request));
     },
     handler: async (request, reply) => {
       const params = read(operation.params, request.params, "path");
       const query = read(operation.query, request.query, "query");
       const body = read(operation.body, request.body, "body");
-      const { id: requestId, ip } = request;
+      const { id: requestId } = request;
+      const { ip } = request.sender ?? request;
       const principal = principals.get(request) ?? null;
+      // After the body: who sends it slowly keeps nobody at the same address waiting.
+      if (!principal)
+        await porter.shares.take(reply, laneOf(operation, request), { address: addressKey(ip) });
       const call = { params, query, body, principal, requestId, ip, reply };
       return await operation.handle(call as never);
     },
   });
 }
 
+/** Who has shown a token may send more than anybody. */
+function configOf({
+  access,
+  takesForm = false,
+  maxBodyBytes,
+  maxValues,
+}: AnyOperation): FastifyContextConfig {
+  if (access === null) return { takesForm, maxBodyBytes, maxValues };
+  return { takesForm, maxBodyBytes: maxBodyBytes ?? MAX_BODY_BYTES, maxValues: maxValues ?? MAX_VALUES };
+}
+
 function urlOf(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }
 
+function laneOf(operation: AnyOperation, request: FastifyRequest): Lane {
+  const { isHeavy, takesBytes, givesBytes, givesLines } = operation;
+  if (takesBytes || givesBytes || givesLines) return "transfer";
+  return isHeavy?.(read(operation.query, request.query, "query") as never) ? "heavy" : "quick";
+}
+
+function payersOf(principal: Principal, { params }: FastifyRequest): Payers {
+  const { project_id: inPath } = params as { project_id?: string };
+  if (principal.projectId === null) return { token: principal.personId, project: inPath ?? null };
+  return { token: principal.accountId, project: inPath ?? principal.projectId };
+}
+
 async function admit(
   { access }: AnyOperation,
-  { headers, params }: FastifyRequest,
+  { headers, params, sender }: FastifyRequest,
   { authenticate, requireOperator }: Porter,
 ): Promise<Principal | null> {
   if (access === null) return null;
   const principal = await authenticate(headers.authorization ?? null);
-  if (access === "any") return principal;
-  if (access === "person") return requirePerson(principal);
-  if (access === "operator") {
-    await requireOperator(principal);
-    return principal;
-  }
   const { project_id: projectId = "" } = params as { project_id?: string };
-  requireRole(principal, projectId, access);
+  if (access === "person") requirePerson(principal);
+  else if (access === "operator") await requireOperator(principal);
+  else if (access !== "any") requireRole(principal, projectId, access);
+  sender?.onKnown(projectId || (principal.projectId ?? principal.personId));
   return principal;
 }
 

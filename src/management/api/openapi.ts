@@ -5,10 +5,23 @@ import type { AnyOperation } from "./operation.ts";
 
 const VERSION = "1.0.0";
 /** What any operation may answer. */
-const COMMON: readonly ErrorCode[] = ["bad_request", "internal", "storage_unavailable"];
+const COMMON: readonly ErrorCode[] = [
+  "bad_request",
+  "too_many_connections",
+  "too_many_in_flight",
+  "internal",
+  "overloaded",
+  "storage_unavailable",
+];
+const HEAVY: readonly ErrorCode[] = ["query_timeout"];
 const WITH_TOKEN: readonly ErrorCode[] = ["unauthorized", "forbidden"];
 /** Of every method that may have a body, whether or not it is looked at. */
-const WITH_BODY: readonly ErrorCode[] = ["invalid_json", "body_too_large", "unsupported_media_type"];
+const WITH_BODY: readonly ErrorCode[] = [
+  "invalid_json",
+  "request_timeout",
+  "body_too_large",
+  "unsupported_media_type",
+];
 
 const ERROR_SCHEMA = z.object({
   message: z.string(),
@@ -74,12 +87,13 @@ function bodyOf({ body, takesForm, takesBytes }: AnyOperation): object | null {
 }
 
 function errorResponses(operation: AnyOperation): Record<string, object> {
-  const { method, access, takesBytes, refusal, errors = [] } = operation;
+  const { method, access, takesBytes, isHeavy, refusal, errors = [] } = operation;
   const ours = { $ref: "#/components/schemas/Error" };
   const codes = [
     ...errors,
     ...COMMON,
     ...(access === null ? [] : WITH_TOKEN),
+    ...(isHeavy ? HEAVY : []),
     ...(method === "GET" || takesBytes ? [] : WITH_BODY),
   ];
   const byStatus = Map.groupBy(new Set(codes), (code) => String(ERRORS[code].status));

@@ -43,10 +43,15 @@ export type Operation<
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;
+  /** What the body may hold, where that is not the usual: bytes, and values in it. */
+  readonly maxBodyBytes?: number;
+  readonly maxValues?: number;
   /** A form as well as JSON. */
   readonly takesForm?: boolean;
   /** Bytes of any type instead of JSON; the operation reads them from the request itself. */
   readonly takesBytes?: boolean;
+  /** Whether a request with that query looks at many rows; what it reads has to be a heavy read of the store. */
+  readonly isHeavy?: (query: z.output<Query>) => boolean;
   /** Of the 200. */
   readonly response: Response;
   /** Bytes instead of JSON, the whole file or the range that was asked for. */
@@ -63,7 +68,10 @@ export type Operation<
 };
 
 /** An operation whose types are known only to itself. */
-export type AnyOperation = Omit<Operation, "handle"> & { handle(call: Call<never, never, never>): unknown };
+export type AnyOperation = Omit<Operation, "handle" | "isHeavy"> & {
+  readonly isHeavy?: (query: never) => boolean;
+  handle(call: Call<never, never, never>): unknown;
+};
 
 /** Gives an operation its types from its schemas. */
 export function operation<

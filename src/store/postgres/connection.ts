@@ -2,17 +2,22 @@ import { Pool, types } from "pg";
 
 const INT8 = 20;
 
+/** How many connections, how long one may be waited for, and how long one statement may take. */
+export type PoolLimits = { readonly max: number; readonly waitMs: number; readonly statementMs: number };
+
+const USUAL: PoolLimits = { max: 10, waitMs: 5_000, statementMs: 30_000 };
+
 /** A pool of connections that gives up on a silent or overloaded server, and gets over a lost one. */
-export function createPool(databaseUrl: string): Pool {
+export function createPool(databaseUrl: string, { max, waitMs, statementMs }: PoolLimits = USUAL): Pool {
   const pool = new Pool({
     connectionString: databaseUrl,
     application_name: "millrace",
-    max: 10,
-    connectionTimeoutMillis: 5_000,
+    max,
+    connectionTimeoutMillis: waitMs,
     idle_in_transaction_session_timeout: 30_000,
-    statement_timeout: 30_000,
+    statement_timeout: statementMs,
     // A little more than the server's own limit: this one is for a server that says nothing any more.
-    query_timeout: 35_000,
+    query_timeout: statementMs + 5_000,
     keepAlive: true,
     types: {
       // Our bigints are milliseconds and counts, far below 2^53.

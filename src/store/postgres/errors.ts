@@ -47,6 +47,11 @@ function isCutOff(error: Error): boolean {
   return CUT_OFF_MESSAGE.test(error.message) || CUT_OFF_CODE.test(codeOf(error));
 }
 
+/** Whether the server gave a statement up because it took too long. */
+export function isTimeout(error: unknown): boolean {
+  return error instanceof Error && codeOf(error) === "57014";
+}
+
 /** Whether an error speaks of the server or the way to it, not of the statement. */
 export function isOfStorage(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;

@@ -2,13 +2,18 @@ import { sql } from "kysely";
 import type { Kysely } from "kysely";
 import { migrate } from "../migrate.ts";
 import { POSTGRES_TYPES } from "../migrations/column-types.ts";
+import { AppError } from "../../model/errors.ts";
+import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend, Session } from "../operation.ts";
 import { operationNamed } from "../operations.ts";
 import type { Schema } from "../schema.ts";
 import { createPool } from "./connection.ts";
+import type { PoolLimits } from "./connection.ts";
 import { createKysely } from "./dialect.ts";
-import { isOfStorage, translateError } from "./errors.ts";
+import { isOfStorage, isTimeout, translateError } from "./errors.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
+
+const RETRY = { headers: { "retry-after": "5" } };
 
 /** Postgres could not be used at the start; the message names the server, never the password. */
 export class UnreachableError extends Error {
@@ -22,9 +27,13 @@ export class UnreachableError extends Error {
   }
 }
 
+/** Reads that take long have connections of their own: those for all else are never taken up by them. */
+const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_READ_MS };
+
 /** Opens a database on a Postgres server; each write is a transaction of its own. */
 export async function openPostgres(databaseUrl: string): Promise<Backend> {
   const db = createKysely(createPool(databaseUrl));
+  let heavy: Kysely<Schema> | null = null;
   try {
     await migrate(db, { types: POSTGRES_TYPES });
   } catch (error) {
@@ -34,7 +43,9 @@ export async function openPostgres(databaseUrl: string): Promise<Backend> {
   const running = new Set<Promise<unknown>>();
   return {
     run: (name, packed) => {
-      const call = run(db, name, packed);
+      const isHeavy = operationNamed(name).isHeavy(packed as never);
+      if (isHeavy) heavy ??= createKysely(createPool(databaseUrl, HEAVY));
+      const call = run(isHeavy && heavy ? heavy : db, name, packed);
       running.add(call);
       const forget = () => running.delete(call);
       call.then(forget, forget);
@@ -43,17 +54,18 @@ export async function openPostgres(databaseUrl: string): Promise<Backend> {
     close: async () => {
       // A call that still waits for a connection would wait for ever once the pool ends.
       await Promise.allSettled(running);
-      await db.destroy();
+      await Promise.all([db.destroy(), heavy?.destroy()]);
     },
   };
 }
 
 async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<unknown> {
-  const { mode, run } = operationNamed(name);
+  const { mode, isHeavy, run } = operationNamed(name);
   try {
     if (mode !== "write") return await run(sessionOn(db), packed as never);
     return await db.transaction().execute((transaction) => run(sessionOn(transaction), packed as never));
   } catch (error) {
+    if (isHeavy(packed as never) && isTimeout(error)) throw new AppError("query_timeout", RETRY, error);
     throw translateError(error, mode);
   }
 }

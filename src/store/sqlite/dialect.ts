@@ -1,19 +1,25 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { CamelCasePlugin, Kysely, SqliteDialect } from "kysely";
 import type { SqliteStatement } from "kysely";
+import { AppError } from "../../model/errors.ts";
 import type { Schema } from "../schema.ts";
+
+const RETRY = { headers: { "retry-after": "5" } };
 
 // More than all operations have; a bound, in case one makes its statement from its input.
 const CACHED_STATEMENTS = 256;
 
-/** Kysely over `node:sqlite`, each statement prepared once. */
-export function createKysely(database: DatabaseSync): Kysely<Schema> {
+/** Epoch milliseconds after which no statement begins; null where time does not matter. */
+export type Deadline = { atMs: number | null };
+
+/** Kysely over `node:sqlite`, each statement prepared once. Throws `query_timeout` past the deadline. */
+export function createKysely(database: DatabaseSync, deadline: Deadline = { atMs: null }): Kysely<Schema> {
   const statements = new Map<string, SqliteStatement>();
   const prepare = (sql: string): SqliteStatement => {
     let statement = statements.get(sql);
     if (!statement) {
       if (statements.size === CACHED_STATEMENTS) statements.clear();
-      statement = adapt(database.prepare(sql));
+      statement = adapt(database.prepare(sql), deadline);
       statements.set(sql, statement);
     }
     return statement;
@@ -25,10 +31,13 @@ export function createKysely(database: DatabaseSync): Kysely<Schema> {
 }
 
 /** Gives a statement of `node:sqlite` the form that Kysely's dialect knows. */
-function adapt(statement: StatementSync): SqliteStatement {
+function adapt(statement: StatementSync, deadline: Deadline): SqliteStatement {
   return {
     reader: statement.columns().length > 0,
-    all: (parameters) => statement.all(...(parameters as SQLInputValue[])),
+    all: (parameters) => {
+      if (deadline.atMs !== null && Date.now() > deadline.atMs) throw new AppError("query_timeout", RETRY);
+      return statement.all(...(parameters as SQLInputValue[]));
+    },
     run: (parameters) => statement.run(...(parameters as SQLInputValue[])),
     iterate: (parameters) => statement.iterate(...(parameters as SQLInputValue[])),
   };

@@ -5,7 +5,13 @@ import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
 export type ThreadData = { readonly mode: "read" | "write"; readonly path: string };
 
 /** One operation asked of a thread. */
-export type Request = { readonly id: number; readonly name: string; readonly packed: unknown };
+export type Request = {
+  readonly id: number;
+  readonly name: string;
+  readonly packed: unknown;
+  /** Epoch milliseconds after which nobody waits for it any more. */
+  readonly deadlineMs?: number | undefined;
+};
 
 /** To a thread: the word to open its database, an operation, or the word to finish and end. */
 export type ToThread = "open" | Request | "close";

@@ -1,11 +1,15 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { threadScript } from "../../config/package-files.ts";
+import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend } from "../operation.ts";
 import { operationNamed } from "../operations.ts";
 import { ThreadClient } from "./thread-client.ts";
 
-/** Opens `millrace.db` in the data directory, with a thread that writes and a thread that reads. */
+/**
+ * Opens `millrace.db` in the data directory, with a thread that writes and one that reads; a second one that reads
+ * what takes long starts when it is first needed, which on many a service is never.
+ */
 export async function openSqlite(dataDir: string): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "millrace.db");
@@ -20,13 +24,17 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
     await Promise.all([reader.terminate(), writer.terminate()]);
     throw error;
   }
+  let heavyReader: ThreadClient | null = null;
   return {
     run: (name, packed) => {
-      const { mode, movedWith } = operationNamed(name);
-      return (mode === "read" ? reader : writer).call(name, packed, movedWith(packed as never));
+      const { mode, isHeavy, movedWith } = operationNamed(name);
+      if (mode !== "read") return writer.call(name, packed, { moved: movedWith(packed as never) });
+      if (!isHeavy(packed as never)) return reader.call(name, packed);
+      heavyReader ??= new ThreadClient(script, { mode: "read", path });
+      return heavyReader.call(name, packed, { deadlineMs: Date.now() + HEAVY_READ_MS });
     },
     close: async () => {
-      await reader.close();
+      await Promise.all([reader.close(), heavyReader?.close()]);
       // The last connection to close folds the log into the database, and only the writer may.
       await writer.close();
     },

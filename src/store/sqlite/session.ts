@@ -6,15 +6,21 @@ import type { Session } from "../operation.ts";
 import { openForReading, openForWriting } from "./connection.ts";
 import { freeBytes, giveBack } from "./vacuum.ts";
 import { createKysely } from "./dialect.ts";
+import type { Deadline } from "./dialect.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
 /** A session with the connection it works on. */
-export type SqliteSession = Session & { readonly database: DatabaseSync };
+export type SqliteSession = Session & {
+  readonly database: DatabaseSync;
+  /** Past it no further statement is begun: each one looks at a bounded number of rows. */
+  readonly deadline: Deadline;
+};
 
 /** Opens the database; the writer brings it to this release's schema first. */
 export async function openSession(mode: "read" | "write", path: string): Promise<SqliteSession> {
   const database = mode === "write" ? openForWriting(path) : openForReading(path);
-  const db = createKysely(database);
+  const deadline: Deadline = { atMs: null };
+  const db = createKysely(database, deadline);
   if (mode === "write") {
     // One transaction by hand: Kysely's own begins as a reader, and may lose the race to become the writer.
     database.exec("begin immediate");
@@ -23,6 +29,7 @@ export async function openSession(mode: "read" | "write", path: string): Promise
   }
   return {
     database,
+    deadline,
     db,
     sql,
     databaseNow: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,

@@ -6,6 +6,13 @@ import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
 
 type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (error: unknown) => void };
 
+type CallOptions = {
+  /** Is part of the argument, and is gone from this thread afterwards. */
+  readonly moved?: readonly ArrayBuffer[];
+  /** Epoch milliseconds after which it is given up. */
+  readonly deadlineMs?: number;
+};
+
 /**
  * The near end of a database thread. Every call is answered: if the thread dies, all that wait are rejected
  * with `storage_unavailable`, or `in_doubt` where they wrote, and the next call starts a new one.
@@ -31,10 +38,9 @@ export class ThreadClient {
     await this.#opening.promise;
   }
 
-  /** What is `moved` is part of the argument, and is gone from this thread afterwards. */
-  async call(name: string, packed: unknown, moved: readonly ArrayBuffer[] = []): Promise<unknown> {
+  async call(name: string, packed: unknown, { moved = [], deadlineMs }: CallOptions = {}): Promise<unknown> {
     const id = ++this.#lastId;
-    this.#post({ id, name, packed }, moved);
+    this.#post({ id, name, packed, deadlineMs }, moved);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#pending.set(id, { resolve, reject });
     return await promise;

@@ -37,7 +37,8 @@ async function work(): Promise<void> {
   }
 }
 
-async function answer(session: SqliteSession, { id, name, packed }: Request): Promise<Reply> {
+async function answer(session: SqliteSession, { id, name, packed, deadlineMs }: Request): Promise<Reply> {
+  session.deadline.atMs = deadlineMs ?? null;
   try {
     return { id, result: await operationNamed(name).run(session, packed as never) };
   } catch (error) {

@@ -5,13 +5,13 @@ import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { checkJson } from "../../../src/gateway/json/check-json.ts";
 import {
   checkJsonOffThread,
   closeJsonChecker,
   OFF_THREAD_BYTES,
 } from "../../../src/gateway/json/off-thread.ts";
 import type { BodyPiece } from "../../../src/gateway/json/thread.ts";
+import { checkJson } from "../../../src/kit/json/check-json.ts";
 
 const MIB = 1024 * 1024;
 const NAMED_A = { fault: null, names: ["a"] };

@@ -97,17 +97,12 @@ describe("Expect: 100-continue", () => {
   }
 });
 
-describe("limits", () => {
+describe("a request that arrives slowly", () => {
   // What is not slow here arrives in one piece, and all of it within a second.
-  const arrival = { headersMs: 1_000, requestMs: 1_500 };
-  const maxConnections = 3;
-  const limited = sharedService(
-    { app: { main: ECHO, toml: "[scaling]\nmax_replicas = 1\n" } },
-    { maxConnections },
-    { arrival },
-  );
+  const times = { headerTimeout: "1s", bodyTimeout: "1500ms" };
+  const limited = sharedService({ app: { main: ECHO, toml: "[scaling]\nmax_replicas = 1\n" } }, times);
 
-  verifies("limits.slow-request", "headers that keep coming too slowly are 408 and a close", async () => {
+  verifies("limits.slow-request", "is 408 and closed while its headers are still coming", async () => {
     await using connection = await RawConnection.open(limited().service.apiUrl);
     const drip = setInterval(() => connection.send("X"), 50);
     connection.send("POST / HTTP/1.1\r\nX-Slow: ");
@@ -145,41 +140,6 @@ describe("limits", () => {
       letGo(limited(), "app", "slow");
       expect(await running.answer()).toMatchObject({ status: 200 });
       expect(await countRuns(limited())).toBe(before + 1);
-    },
-  );
-
-  verifies(
-    "limits.connections",
-    "connections past the limit are refused, the others are served, and room is used again",
-    async () => {
-      const { apiUrl } = limited().service;
-      const before = await countRuns(limited());
-      const served: RawConnection[] = [];
-      // The service learns of a closed connection a moment later.
-      const serve = async (n: number): Promise<void> =>
-        await until("there is room", async () => {
-          const connection = await RawConnection.open(apiUrl);
-          connection.send(call(limited(), { n }));
-          await until("it is served or refused", () => connection.isClosed || connection.answers.length > 0);
-          if (connection.isClosed) return false;
-          served.push(connection);
-          return true;
-        });
-      for (let n = 0; n < maxConnections; n++) await serve(n);
-      await using refused = await RawConnection.open(apiUrl);
-      refused.send(call(limited(), { n: 9 }));
-      await refused.closed();
-      expect(refused.answers).toEqual([]);
-      const [first, ...others] = served as [RawConnection, ...RawConnection[]];
-      first.send(call(limited(), { n: 1 }));
-      expect(await first.answer(1)).toMatchObject({ status: 200 });
-      for (const connection of others) await connection[Symbol.asyncDispose]();
-      await serve(4);
-      for (const connection of served) {
-        expect(connection.answers[0]).toMatchObject({ status: 200 });
-        await connection[Symbol.asyncDispose]();
-      }
-      expect(await countRuns(limited())).toBe(before + maxConnections + 2);
     },
   );
 });

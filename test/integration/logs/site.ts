@@ -170,6 +170,7 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
     const routes = { "/ws-logs": logSocket({ store, logBook: book }) };
     const sockets = attachSockets(listener.server, routes, {
       authenticate,
+      connections: listener.connections,
       log,
       clock: made.clock,
       ...(options.maxOfProject !== undefined && { maxOfProject: options.maxOfProject }),

@@ -102,9 +102,9 @@ test("who asks is looked at before what is asked", async () => {
   }
 });
 
-test("a body with a thousand faults is told of a few", async () => {
+test("a body with hundreds of faults is told of a few", async () => {
   const body = Object.fromEntries(
-    Array.from({ length: 1000 }, (_, place) => [`${"k".repeat(400)}${place}`, 1]),
+    Array.from({ length: 400 }, (_, place) => [`${"k".repeat(400)}${place}`, 1]),
   );
   const { status, json, text } = await site.ask("PATCH", "secrets", { body });
   expect([status, json.details.length]).toEqual([400, 20]);

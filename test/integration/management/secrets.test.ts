@@ -60,11 +60,15 @@ verifies("secrets.encrypted", "no file of the data directory holds a secret as i
   }
 });
 
-test("one map may hold much, and no more than a body", async () => {
-  const large = Object.fromEntries(
-    Array.from({ length: 30 }, (_, place) => [`K${place}`, "x".repeat(64 * 1024)]),
-  );
-  await site.call("replaceProjectSecrets", {}, { body: large });
-  expect((await site.call("getProjectSecrets")).json).toEqual(large);
-  expect((await site.ask("PATCH", "secrets", { body: { K: "x".repeat(64 * 1024 + 1) } })).status).toBe(400);
+test("one map may hold much, and no more than a body or 500 names", async () => {
+  const map = (count: number, chars: number): Record<string, string> =>
+    Object.fromEntries(Array.from({ length: count }, (_, place) => [`K${place}`, "x".repeat(chars)]));
+  for (const large of [map(7, 64 * 1024), map(500, 1_000)]) {
+    await site.call("replaceProjectSecrets", {}, { body: large });
+    expect((await site.call("getProjectSecrets")).json).toEqual(large);
+  }
+  const refused = [map(1, 64 * 1024 + 1), map(8, 64 * 1024), map(501, 1)];
+  const statuses: number[] = [];
+  for (const body of refused) statuses.push((await site.ask("PATCH", "secrets", { body })).status);
+  expect(statuses).toEqual([400, 413, 400]);
 });

@@ -46,6 +46,11 @@ verifies(
         python: "python3",
         corsOrigins: ["*"],
         maxConnections: 10_000,
+        maxConnectionsPerAddress: 2_000,
+        trustedProxies: [],
+        headerTimeoutMs: 10_000,
+        bodyTimeoutMs: 60_000,
+        idleTimeoutMs: 65_000,
       },
       warnings: [],
     });
@@ -102,6 +107,11 @@ test("each setting is read from its flag, its variable and its key", () => {
     python: "/usr/bin/python3.12",
     cors_origins: "https://a.example,http://localhost:3000",
     max_connections: "7",
+    max_connections_per_address: "3",
+    trusted_proxies: "10.0.0.0/8,::1",
+    header_timeout: "500ms",
+    body_timeout: "2m",
+    idle_timeout: "5s",
   };
   const names = Object.values(SETTING_KEYS).map(({ name }) => name);
   expect(Object.keys(values)).toEqual(names);
@@ -126,11 +136,16 @@ test("each setting is read from its flag, its variable and its key", () => {
     python: "/usr/bin/python3.12",
     corsOrigins: ["https://a.example", "http://localhost:3000"],
     maxConnections: 7,
+    maxConnectionsPerAddress: 3,
+    trustedProxies: ["10.0.0.0/8", "::1/128"],
+    headerTimeoutMs: 500,
+    bodyTimeoutMs: 120_000,
+    idleTimeoutMs: 5_000,
   };
   const flags = Object.fromEntries(names.map((name) => [flagMemberOf(name), values[name]]));
   const env = Object.fromEntries(names.map((name) => [`MILLRACE_${name.toUpperCase()}`, values[name]]));
   const lines = names.map((name) => {
-    const list = ["webhook_allow", "cors_origins"].includes(name);
+    const list = ["webhook_allow", "cors_origins", "trusted_proxies"].includes(name);
     const raw = /^\d+$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
     return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
   });

@@ -15,6 +15,7 @@ const NONE: RequestHead = {
   lastEventId: null,
   idempotencyKey: null,
   webhookSecret: null,
+  forwardedFor: null,
   isChunked: false,
   isHeldBack: false,
 };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { SignInThrottle, addressKey } from "../../../src/identity/throttle.ts";
+import { addressKey } from "../../../src/kit/listener/client-address.ts";
+import { SignInThrottle } from "../../../src/identity/throttle.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { HandClock } from "../../support/clocks.ts";
 

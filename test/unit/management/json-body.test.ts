@@ -7,7 +7,7 @@ const JSON_TYPE = { "content-type": "application/json" };
 
 function codeOf(body: string | Buffer, headers: Record<string, string> = JSON_TYPE): string | null {
   try {
-    readJson(Buffer.from(body), headers);
+    readJson(Buffer.from(body), headers, 1_000);
     return null;
   } catch (error) {
     if (error instanceof AppError) return error.code;
@@ -16,14 +16,14 @@ function codeOf(body: string | Buffer, headers: Record<string, string> = JSON_TY
 }
 
 test("JSON comes back as it was sent, and an empty body is none", () => {
-  expect(readJson(Buffer.alloc(0), JSON_TYPE)).toBeUndefined();
+  expect(readJson(Buffer.alloc(0), JSON_TYPE, 1)).toBeUndefined();
   const text = fc
-    .jsonValue({ maxDepth: 5 })
+    .dictionary(fc.string(), fc.jsonValue({ maxDepth: 5 }), { noNullPrototype: true })
     .filter((value) => !/\\u0000|\\ud[89a-f]/.test(JSON.stringify(value)));
   fc.assert(
     fc.property(text, (value) => {
       const sent = JSON.stringify(value);
-      expect(JSON.stringify(readJson(Buffer.from(sent), JSON_TYPE))).toBe(sent);
+      expect(JSON.stringify(readJson(Buffer.from(sent), JSON_TYPE, 1_000))).toBe(sent);
     }),
   );
 });
@@ -31,17 +31,22 @@ test("JSON comes back as it was sent, and an empty body is none", () => {
 test.each([
   ["text that is not JSON", "{"],
   ["bytes that are not UTF-8", Buffer.from([0x22, 0xff, 0x22])],
-  ["a lone surrogate", '"\\ud800"'],
+  ["a lone surrogate", '{"a":"\\ud800"}'],
+  ["an array", "[]"],
+  ["a single value", "null"],
+  ["a name that stands twice", '{"a":1,"a":2}'],
+  ["more values than its route takes", `{"a":[${"0,".repeat(1_000)}0]}`],
   ["a NUL in a value", '{"a":["\\u0000"]}'],
   ["a NUL in a name", '{"a\\u0000":1}'],
-  ["a nesting that is too deep", "[".repeat(65) + "]".repeat(65)],
-  ["a nesting of a million", "[".repeat(1_000_000)],
+  ["a nesting that is too deep", `{"a":${"[".repeat(32)}${"]".repeat(32)}}`],
+  ["a nesting of a million", `{"a":${"[".repeat(1_000_000)}`],
 ])("%s is not JSON here", (_, body) => {
   expect(codeOf(body)).toBe("invalid_json");
 });
 
-test("64 levels are not too deep", () => {
-  expect(codeOf("[".repeat(64) + "]".repeat(64))).toBeNull();
+test("32 levels are not too deep, and as many values as may be are not too many", () => {
+  expect(codeOf(`{"a":${"[".repeat(31)}${"]".repeat(31)}}`)).toBeNull();
+  expect(codeOf(`{"a":[${"0,".repeat(997)}0]}`)).toBeNull();
 });
 
 test.each([

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test, vi } from "vitest";
-import { checkJson } from "../../../src/gateway/json/check-json.ts";
+import { checkJson } from "../../../src/kit/json/check-json.ts";
 
 // Thousands of random bodies, on a machine that may be busy with other suites.
 vi.setConfig({ testTimeout: 30_000 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { checkJson } from "../../../src/gateway/json/check-json.ts";
+import { checkJson } from "../../../src/kit/json/check-json.ts";
 
 /** The words of a text, each one case; pictures of control characters and of the space stand for these. */
 function cases(text: string): string[] {

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { checkJson, MAX_DEPTH } from "../../../src/gateway/json/check-json.ts";
-import { FEW_KEYS } from "../../../src/gateway/json/keys.ts";
-import { MAX_INTEGER_DIGITS } from "../../../src/gateway/json/number.ts";
+import { checkJson, MAX_DEPTH } from "../../../src/kit/json/check-json.ts";
+import { FEW_KEYS } from "../../../src/kit/json/keys.ts";
+import { MAX_INTEGER_DIGITS } from "../../../src/kit/json/number.ts";
 
 const check = (body: string | Uint8Array) => checkJson(Buffer.from(body as string));
 const messageOf = (body: string | Uint8Array) => check(body)?.message;
@@ -53,6 +53,13 @@ describe("depth", () => {
   test("64 levels pass, 65 do not", () => {
     expect(check(nested(MAX_DEPTH))).toBeNull();
     expect(messageOf(nested(MAX_DEPTH + 1))).toBe(says("more than 64 levels of objects and arrays", 68));
+  });
+
+  test("a caller may allow fewer levels, for that check alone", () => {
+    const allowed = (levels: number) => checkJson(Buffer.from(nested(levels)), 32);
+    expect(allowed(32)).toBeNull();
+    expect(allowed(33)?.message).toBe(says("more than 32 levels of objects and arrays", 36));
+    expect(check(nested(MAX_DEPTH))).toBeNull();
   });
 
   test("objects count like arrays", () => {

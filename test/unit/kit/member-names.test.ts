@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { checkJson } from "../../../src/gateway/json/check-json.ts";
-import { memberNames } from "../../../src/gateway/json/member-names.ts";
+import { checkJson } from "../../../src/kit/json/check-json.ts";
+import { memberNames } from "../../../src/kit/json/member-names.ts";
 
 /**
  * Any member name but two kinds: digits alone, which an object of JavaScript would put first, and backslashes,

@@ -1,0 +1,106 @@
+import type { Clock, Timer } from "./clock.ts";
+
+export type LaneLimits = {
+  /** How much may be under way at once, of all. */
+  readonly total: number;
+  /** How much of one key. */
+  readonly perKey: number;
+  /** How many of one key may wait beyond that. */
+  readonly waiting: number;
+  /** How long one waits at most. */
+  readonly waitMs: number;
+};
+
+/** Gives the place back; often is as good as once. */
+export type Leave = () => void;
+
+type Waiter = {
+  readonly resolve: (leave: Leave | null) => void;
+  readonly timer: Timer;
+};
+
+/** Lets work in, so much at a time. Whoever waits gets a turn by key: one with much to do takes no other's turn. */
+export class FairLane {
+  readonly #limits: LaneLimits;
+  readonly #clock: Clock;
+  readonly #running = new Map<string, number>();
+  /** In the order in which keys have their turn. */
+  readonly #queues = new Map<string, Set<Waiter>>();
+  #total = 0;
+
+  constructor(limits: LaneLimits, clock: Clock) {
+    this.#limits = limits;
+    this.#clock = clock;
+  }
+
+  /** How much is under way, and how much waits. */
+  get load(): { readonly running: number; readonly waiting: number } {
+    const waiting = [...this.#queues.values()].reduce((sum, { size }) => sum + size, 0);
+    return { running: this.#total, waiting };
+  }
+
+  /** Resolves when there is a place, or with null when there are too many before it, or it would take too long. */
+  async enter(key: string, signal?: AbortSignal): Promise<Leave | null> {
+    const queue = this.#queues.get(key);
+    if (!queue && this.#hasRoom(key)) return this.#admit(key);
+    if ((queue?.size ?? 0) >= this.#limits.waiting || signal?.aborted) return null;
+    return await this.#wait(key, signal);
+  }
+
+  #hasRoom(key: string): boolean {
+    const { total, perKey } = this.#limits;
+    return this.#total < total && (this.#running.get(key) ?? 0) < perKey;
+  }
+
+  #admit(key: string): Leave {
+    this.#total += 1;
+    this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
+    let isIn = true;
+    return () => {
+      if (!isIn) return;
+      isIn = false;
+      this.#total -= 1;
+      const left = (this.#running.get(key) ?? 1) - 1;
+      if (left > 0) this.#running.set(key, left);
+      else this.#running.delete(key);
+      this.#next();
+    };
+  }
+
+  async #wait(key: string, signal: AbortSignal | undefined): Promise<Leave | null> {
+    const { promise, resolve } = Promise.withResolvers<Leave | null>();
+    const giveUp = (): void => {
+      this.#remove(key, waiter);
+      resolve(null);
+    };
+    const waiter: Waiter = { resolve, timer: this.#clock.after(this.#limits.waitMs, giveUp) };
+    const queue = this.#queues.get(key);
+    if (queue) queue.add(waiter);
+    else this.#queues.set(key, new Set([waiter]));
+    signal?.addEventListener("abort", giveUp, { once: true });
+    try {
+      return await promise;
+    } finally {
+      waiter.timer.cancel();
+      signal?.removeEventListener("abort", giveUp);
+    }
+  }
+
+  /** Lets in who is first of the first key that has room; that key's next turn is the last. */
+  #next(): void {
+    for (const [key, queue] of this.#queues) {
+      if (this.#total >= this.#limits.total) return;
+      const [waiter] = queue;
+      if (!waiter || !this.#hasRoom(key)) continue;
+      this.#remove(key, waiter);
+      if (this.#queues.delete(key)) this.#queues.set(key, queue);
+      waiter.resolve(this.#admit(key));
+      return;
+    }
+  }
+
+  #remove(key: string, waiter: Waiter): void {
+    const queue = this.#queues.get(key);
+    if (queue?.delete(waiter) && queue.size === 0) this.#queues.delete(key);
+  }
+}

@@ -1,0 +1,123 @@
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Writable } from "node:stream";
+import type { ListenerLimits } from "../../config/listener-limits.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { clientAddress } from "../../kit/listener/client-address.ts";
+import { ConnectionGate } from "../../kit/listener/connection-gate.ts";
+import type { Doing, Visitor } from "../../kit/listener/connection-gate.ts";
+import { AppError } from "../../model/errors.ts";
+import { noPlace } from "../../model/raw-refusal.ts";
+
+/** A connection and the latest request on it. */
+type Visit = {
+  readonly visitor: Visitor;
+  latest: { readonly request: IncomingMessage; readonly response: ServerResponse } | null;
+  isUpgraded: boolean;
+};
+
+/** Who sends a request, as far as the connection tells; `onKnown` is called once a token has told more. */
+export type Sender = { readonly ip: string; readonly onKnown: (owner: string) => void };
+
+/** What is left of a body after its request was answered is read, so that the answer is; but not all of it. */
+const REST_BYTES = 4 * 1024 * 1024;
+const REST_MS = 5_000;
+const LOOK_MS = 200;
+
+/** The connections of the management listener, within their limits. */
+export class ManagementConnections {
+  readonly #limits: ListenerLimits;
+  readonly #clock: Clock;
+  readonly #gate: ConnectionGate;
+  readonly #visits = new WeakMap<Socket, Visit>();
+
+  constructor(limits: ListenerLimits, clock: Clock, end: (socket: Socket, error: Error) => void) {
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#gate = new ConnectionGate({
+      ...limits,
+      maxPerAddress: limits.maxConnectionsPerAddress,
+      clock,
+      turnAway: (socket, why) => end(socket, noPlace(why)),
+    });
+  }
+
+  /** Looks after a server's connections from now on. */
+  watch(server: Server): void {
+    server.on("connection", (socket: Socket) => {
+      const visit: Visit = {
+        visitor: this.#gate.arrive(socket, () => doing(visit)),
+        latest: null,
+        isUpgraded: false,
+      };
+      this.#visits.set(socket, visit);
+    });
+    // Before the framework has it, which may answer at once.
+    server.prependListener("request", (request, response) => {
+      const visit = this.#visits.get(request.socket);
+      if (visit) visit.latest = { request, response };
+    });
+    server.prependListener("upgrade", ({ socket }: IncomingMessage) => {
+      const visit = this.#visits.get(socket);
+      if (visit) visit.isUpgraded = true;
+    });
+    server.setTimeout(this.#limits.idleTimeoutMs, (socket) => {
+      // While it waits for an answer it is our turn, and its body has a time of its own. Not while it does not read.
+      const { latest = null, isUpgraded = false } = this.#visits.get(socket) ?? {};
+      const isWaiting = isUpgraded || (latest !== null && !latest.response.writableFinished);
+      if (!isWaiting || socket.writableLength > 0) socket.destroy();
+    });
+  }
+
+  /**
+   * Who sends a request, which is over when `answer` closes; throws `too_many_connections` and `overloaded` where
+   * there is no place for it.
+   */
+  receive(request: IncomingMessage, answer: Writable): Sender {
+    const visitor = this.#visits.get(request.socket)?.visitor;
+    const remote = request.socket.remoteAddress ?? "";
+    if (!visitor) return { ip: remote, onKnown: () => {} };
+    if (visitor.refusal !== null) throw closing(noPlace(visitor.refusal));
+    const onKnown = (owner: string): void => {
+      if (!visitor.know(owner)) throw closing(noPlace("owner"));
+    };
+    if (visitor.address !== null) return { ip: remote, onKnown };
+    const header = request.headers["x-forwarded-for"];
+    const forwarded = Array.isArray(header) ? header.join(",") : (header ?? null);
+    const ip = clientAddress(remote, forwarded, this.#limits.trusted);
+    const leave = this.#gate.enter(ip);
+    // The connection is the proxy's, and others come on it.
+    if (!leave) throw noPlace("address");
+    answer.once("close", leave);
+    return {
+      ip,
+      onKnown: (owner) => {
+        leave();
+        onKnown(owner);
+      },
+    };
+  }
+
+  /** A request is answered, and some of it is still to come: the connection ends unless that comes soon. */
+  readRest(request: IncomingMessage): void {
+    const { socket } = request;
+    const limit = socket.bytesRead + REST_BYTES;
+    const deadline = this.#clock.monotonic() + REST_MS;
+    // Node reads and drops it without telling anybody.
+    const timer = this.#clock.every(LOOK_MS, () => {
+      if (socket.bytesRead > limit || this.#clock.monotonic() >= deadline) socket.destroy();
+    });
+    request.once("close", () => timer.cancel());
+  }
+}
+
+/** The same, and the connection ends with it. */
+function closing({ code, detail }: AppError): AppError {
+  return new AppError(code, { ...detail, headers: { ...detail.headers, connection: "close" } });
+}
+
+function doing({ latest, isUpgraded }: Visit): Doing {
+  if (isUpgraded) return "busy";
+  if (!latest || !latest.request.complete) return "silent";
+  return latest.response.writableFinished ? "idle" : "busy";
+}

@@ -1,0 +1,84 @@
+import type { FastifyReply } from "fastify";
+import { systemClock } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { FairLane } from "../../kit/fair-lane.ts";
+import type { LaneLimits } from "../../kit/fair-lane.ts";
+import { AppError } from "../../model/errors.ts";
+
+/** What a request costs: a moment, a long look into the database, or a connection for as long as bytes go over it. */
+export type Lane = "quick" | "heavy" | "transfer";
+
+/** Whom a request counts for; a stranger is known by address alone. */
+export type Payers =
+  | { readonly token: string; readonly project: string | null }
+  | { readonly address: string };
+
+const WITHOUT_END = Number.POSITIVE_INFINITY;
+const LONG_MS = 10_000;
+
+/**
+ * So much is under way at once, by token or address. A quick request takes a database thread for a fraction of a
+ * millisecond: 32 of them delay nobody. Their bodies are read after that, so the bytes are bounded with them.
+ */
+const ONE_PAYER: Readonly<Record<Lane, LaneLimits>> = {
+  quick: { total: WITHOUT_END, perKey: 32, waiting: 256, waitMs: LONG_MS },
+  heavy: { total: WITHOUT_END, perKey: 4, waiting: 128, waitMs: LONG_MS },
+  transfer: { total: WITHOUT_END, perKey: 64, waiting: 128, waitMs: LONG_MS },
+};
+
+/** The same by project. Heavy reads of all projects share a thread, and go one after the other in each. */
+const ONE_PROJECT: Readonly<Record<Lane, LaneLimits>> = {
+  ...ONE_PAYER,
+  heavy: { total: 2, perKey: 1, waiting: 128, waitMs: LONG_MS },
+};
+
+/** When it is worth asking again, in seconds. */
+const RETRY_AFTER: Readonly<Record<Lane, string>> = { quick: "1", heavy: "5", transfer: "5" };
+
+/** What each project, token and address may have under way, so that none takes the service from the others. */
+export class Shares {
+  readonly #byPayer: Readonly<Record<Lane, FairLane>>;
+  readonly #byProject: Readonly<Record<Lane, FairLane>>;
+
+  constructor(clock: Clock = systemClock) {
+    this.#byPayer = lanesOf(ONE_PAYER, clock);
+    this.#byProject = lanesOf(ONE_PROJECT, clock);
+  }
+
+  /** Waits for a request's turn; it lasts until the answer has left. Throws `too_many_in_flight`. */
+  async take({ raw }: FastifyReply, lane: Lane, payers: Payers): Promise<void> {
+    const gone = new AbortController();
+    const onClose = (): void => gone.abort();
+    raw.once("close", onClose);
+    // Always in this order: two who wait for each other would wait for ever.
+    await this.#enter(this.#byPayer[lane], lane, "token" in payers ? payers.token : payers.address, {
+      raw,
+      gone,
+    });
+    if ("token" in payers && payers.project !== null) {
+      await this.#enter(this.#byProject[lane], lane, payers.project, { raw, gone });
+    }
+    raw.off("close", onClose);
+  }
+
+  async #enter(
+    places: FairLane,
+    lane: Lane,
+    key: string,
+    { raw, gone }: { readonly raw: FastifyReply["raw"]; readonly gone: AbortController },
+  ): Promise<void> {
+    const leave = await places.enter(key, gone.signal);
+    if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": RETRY_AFTER[lane] } });
+    raw.once("close", leave);
+    // It may have closed in the very moment of the turn.
+    if (raw.destroyed) leave();
+  }
+}
+
+function lanesOf(limits: Readonly<Record<Lane, LaneLimits>>, clock: Clock): Readonly<Record<Lane, FairLane>> {
+  return {
+    quick: new FairLane(limits.quick, clock),
+    heavy: new FairLane(limits.heavy, clock),
+    transfer: new FairLane(limits.transfer, clock),
+  };
+}
