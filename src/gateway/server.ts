@@ -8,6 +8,8 @@ import { UuidSource } from "../kit/ids.ts";
 import { clientAddress } from "../kit/listener/client-address.ts";
 import { ConnectionGate } from "../kit/listener/connection-gate.ts";
 import type { Refusal } from "../kit/listener/connection-gate.ts";
+import { FewAtATime } from "../kit/listener/few-at-a-time.ts";
+import { BACKLOG, checkingInterval } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
@@ -61,6 +63,8 @@ export class Gateway {
   readonly #closing = new AbortController();
   readonly #connections: Connections;
   readonly #gate: ConnectionGate;
+  /** The time of a whole crowd is over at once. */
+  readonly #late = new FewAtATime();
   readonly #calls: CallHandler;
   readonly #runs: RunHandler;
   readonly #documents: DocumentHandler;
@@ -91,7 +95,7 @@ export class Gateway {
       headersTimeout: headerTimeoutMs,
       requestTimeout: bodyTimeoutMs,
       keepAliveTimeout: idleTimeoutMs,
-      connectionsCheckingInterval: Math.min(headerTimeoutMs, bodyTimeoutMs) / 5,
+      connectionsCheckingInterval: checkingInterval(Math.min(headerTimeoutMs, bodyTimeoutMs)),
       // Looked at in readHead: Node's own answer would be no JSON and carry no request id.
       requireHostHeader: false,
       noDelay: true,
@@ -116,7 +120,7 @@ export class Gateway {
     const gateway = new Gateway(options);
     await new Promise<void>((resolve, reject) => {
       gateway.#server.once("error", reject);
-      gateway.#server.listen({ host: options.host, port: options.port, backlog: 4096 }, resolve);
+      gateway.#server.listen({ host: options.host, port: options.port, backlog: BACKLOG }, resolve);
     });
     return gateway;
   }
@@ -223,8 +227,10 @@ export class Gateway {
   }
 
   #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+    const code = PARSER_ERRORS[error.code ?? ""] ?? "bad_request";
     if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
-    else this.#end(socket, new AppError(PARSER_ERRORS[error.code ?? ""] ?? "bad_request"));
+    else if (code === "request_timeout") this.#late.add(() => this.#end(socket, new AppError(code)));
+    else this.#end(socket, new AppError(code));
   }
 
   /** Refuses what is no whole request. Answers leave in the order of the requests, the refusal as the last. */

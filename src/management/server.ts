@@ -5,6 +5,7 @@ import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
 import type { ListenerLimits } from "../config/listener-limits.ts";
 import type { Clock } from "../kit/clock.ts";
+import { BACKLOG } from "../kit/listener/listening.ts";
 import { createListener } from "./api/listener.ts";
 import { mount, refuseOthers } from "./api/mount.ts";
 import type { Authenticate } from "./api/mount.ts";
@@ -58,13 +59,17 @@ export class Management {
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
     metricsRoutes(app, { ...options, authorizeOperator });
     this.#app = app;
-    this.#sockets = attachLogSockets(app.server, { ...options, authenticate });
+    this.#sockets = attachLogSockets(app.server, {
+      ...options,
+      authenticate,
+      connections: app.connections,
+    });
   }
 
   static async listen(options: ManagementOptions): Promise<Management> {
     const { host, port } = options;
     const management = new Management(options);
-    await management.#app.listen({ host, port });
+    await management.#app.listen({ host, port, backlog: BACKLOG });
     return management;
   }
 

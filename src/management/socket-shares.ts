@@ -21,10 +21,15 @@ export class SocketShares {
     this.#maxOfOwner = maxOfOwner;
   }
 
+  /** Whether an owner has less than its share. */
+  hasRoom(owner: string): boolean {
+    return (this.#places.get(owner)?.size ?? 0) < this.#maxOfOwner;
+  }
+
   /** A place, or null where the owner has its share. */
   enter(owner: string): Place | null {
     const own = this.#places.get(owner) ?? new Set();
-    if (own.size >= this.#maxOfOwner) return null;
+    if (!this.hasRoom(owner)) return null;
     if (this.#count >= this.#max && !this.#makeRoom(own.size)) return null;
     const place = { owner, onTaken: () => {} };
     own.add(place);

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { STATUS_CODES } from "node:http";
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
@@ -9,7 +8,9 @@ import type { Role } from "../identity/principal.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
-import { AppError, errorBody } from "../model/errors.ts";
+import { AppError } from "../model/errors.ts";
+import { rawRefusal } from "../model/raw-refusal.ts";
+import type { ManagementConnections } from "./api/connections.ts";
 import type { Authenticate } from "./api/mount.ts";
 import { requireClearHead } from "./api/request-head.ts";
 import { SocketShares } from "./socket-shares.ts";
@@ -27,6 +28,8 @@ export type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
 
 export type SocketParts = {
   readonly authenticate: Authenticate;
+  /** Those of the listener. */
+  readonly connections: Pick<ManagementConnections, "receive">;
   readonly log: Log;
   readonly clock: Clock;
   /** How many of one project may be open. */
@@ -83,6 +86,7 @@ export function attachSockets(
     socket.on("error", () => socket.destroy());
     try {
       requireClearHead(request);
+      const { onKnown } = parts.connections.receive(request, socket);
       const route = routeOf(request);
       if (!route) throw new AppError("not_found");
       const { searchParams: query } = addressOf(request.url);
@@ -94,10 +98,14 @@ export function attachSockets(
         requireRole(principal, query.get("projectID") ?? "", route.access);
       };
       await isAllowed();
+      const projectId = query.get("projectID") ?? "";
+      onKnown(projectId);
+      // Before anything is read: who is refused comes again, and again.
+      if (!shares.hasRoom(projectId)) throw new AppError("too_many_requests", TOO_MANY);
       const frames = await route.open(query);
       // It has left while we looked: no end of it would be told.
       if (socket.destroyed) return;
-      const place = shares.enter(query.get("projectID") ?? "");
+      const place = shares.enter(projectId);
       if (!place) throw new AppError("too_many_requests", TOO_MANY);
       // Whatever becomes of it.
       socket.once("close", () => shares.leave(place));
@@ -192,18 +200,7 @@ async function end(webSocket: WebSocket, clock: Clock): Promise<void> {
 }
 
 function refuse(socket: Duplex, error: AppError): void {
-  const requestId = randomUUID();
-  const body = errorBody(error, requestId);
-  const headers = {
-    ...error.detail.headers,
-    "content-type": "application/json",
-    "content-length": String(Buffer.byteLength(body)),
-    "x-request-id": requestId,
-    connection: "close",
-  };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}`;
-  socket.end(`${[status, ...lines].join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
+  socket.end(rawRefusal(error, randomUUID()), () => socket.destroy());
 }
 
 function addressOf(url = "/"): URL {

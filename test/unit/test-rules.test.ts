@@ -44,6 +44,21 @@ const ALLOWED: readonly Allowance[] = [
   },
   { file: "test/support/webhook-target.ts", rule: "stopwatch", why: "tells when a request came" },
   {
+    file: "test/support/crowd.ts",
+    rule: "sleep",
+    why: "a crowd that comes back at its own pace: no test waits for that",
+  },
+  {
+    file: "test/support/greedy-project.ts",
+    rule: "sleep",
+    why: "asks again a while after a refusal, as clients do: no test waits for that",
+  },
+  {
+    file: "test/support/neighbor.ts",
+    rule: "stopwatch",
+    why: "how much slower one service is than another in the same breath; only the full form has a bound",
+  },
+  {
     file: "test/integration/bench/load.test.ts",
     rule: "sleep",
     why: "a server that takes its time: the load generator is to measure it",

@@ -9,9 +9,10 @@ const BRACKETED = /^\[([^\]]+)\](?::\d+)?$/;
  * the chain of trusted proxies begins with. What stands further left in the header anybody may have written there.
  */
 export function clientAddress(remote: string, forwardedFor: string | null, trusted: AddressRanges): string {
+  if (forwardedFor === null) return remote;
   let address = remote;
-  let end = forwardedFor?.length ?? 0;
-  while (forwardedFor !== null && end > 0 && trusted.includes(address)) {
+  let end = forwardedFor.length;
+  while (end > 0 && trusted.includes(address)) {
     const comma = forwardedFor.lastIndexOf(",", end - 1);
     const named = plain(forwardedFor.slice(comma + 1, end).trim());
     // A proxy that names no address ("unknown") has forwarded for itself.

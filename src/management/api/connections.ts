@@ -1,10 +1,12 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Writable } from "node:stream";
 import type { ListenerLimits } from "../../config/listener-limits.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { clientAddress } from "../../kit/listener/client-address.ts";
 import { ConnectionGate } from "../../kit/listener/connection-gate.ts";
-import type { Doing, Refusal, Visitor } from "../../kit/listener/connection-gate.ts";
+import type { Doing, Visitor } from "../../kit/listener/connection-gate.ts";
+import { AppError } from "../../model/errors.ts";
 import { noPlace } from "../../model/raw-refusal.ts";
 
 /** A connection and the latest request on it. */
@@ -67,18 +69,17 @@ export class ManagementConnections {
     });
   }
 
-  /** Who sends a request; throws `too_many_connections` and `overloaded` where there is no place for it. */
-  receive(request: IncomingMessage, response: ServerResponse): Sender {
+  /**
+   * Who sends a request, which is over when `answer` closes; throws `too_many_connections` and `overloaded` where
+   * there is no place for it.
+   */
+  receive(request: IncomingMessage, answer: Writable): Sender {
     const visitor = this.#visits.get(request.socket)?.visitor;
     const remote = request.socket.remoteAddress ?? "";
     if (!visitor) return { ip: remote, onKnown: () => {} };
-    const refuse = (why: Refusal | "owner"): never => {
-      response.setHeader("connection", "close");
-      throw noPlace(why);
-    };
-    if (visitor.refusal !== null) refuse(visitor.refusal);
+    if (visitor.refusal !== null) throw closing(noPlace(visitor.refusal));
     const onKnown = (owner: string): void => {
-      if (!visitor.know(owner)) refuse("owner");
+      if (!visitor.know(owner)) throw closing(noPlace("owner"));
     };
     if (visitor.address !== null) return { ip: remote, onKnown };
     const header = request.headers["x-forwarded-for"];
@@ -87,7 +88,7 @@ export class ManagementConnections {
     const leave = this.#gate.enter(ip);
     // The connection is the proxy's, and others come on it.
     if (!leave) throw noPlace("address");
-    response.once("close", leave);
+    answer.once("close", leave);
     return {
       ip,
       onKnown: (owner) => {
@@ -100,6 +101,7 @@ export class ManagementConnections {
   /** A request is answered, and some of it is still to come: the connection ends unless that comes soon. */
   readRest(request: IncomingMessage): void {
     const { socket } = request;
+    if (!this.#visits.has(socket)) return; // No connection of a listener.
     const limit = socket.bytesRead + REST_BYTES;
     const deadline = this.#clock.monotonic() + REST_MS;
     // Node reads and drops it without telling anybody.
@@ -108,6 +110,11 @@ export class ManagementConnections {
     });
     request.once("close", () => timer.cancel());
   }
+}
+
+/** The same, and the connection ends with it. */
+function closing({ code, detail }: AppError): AppError {
+  return new AppError(code, { ...detail, headers: { ...detail.headers, connection: "close" } });
 }
 
 function doing({ latest, isUpgraded }: Visit): Doing {

@@ -8,6 +8,8 @@ import { USUAL_LIMITS } from "../../config/listener-limits.ts";
 import type { ListenerLimits } from "../../config/listener-limits.ts";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
+import { FewAtATime } from "../../kit/listener/few-at-a-time.ts";
+import { checkingInterval } from "../../kit/listener/listening.ts";
 import type { Log } from "../../kit/log.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
@@ -24,6 +26,10 @@ declare module "fastify" {
     takesForm?: boolean;
     maxBodyBytes?: number | undefined;
     maxValues?: number | undefined;
+  }
+  interface FastifyInstance {
+    /** Those of this listener, within their limits. */
+    connections: ManagementConnections;
   }
   interface FastifyRequest {
     sender: Sender | null;
@@ -43,11 +49,13 @@ const FASTIFY_ERRORS: Record<string, ErrorCode> = {
   FST_ERR_MAX_PARAM_LENGTH: "not_found",
 };
 
+const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
+
 /** Node's, about what came before there was a request. */
 const CONNECTION_ERRORS: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",
   HPE_CHUNK_EXTENSIONS_OVERFLOW: "body_too_large",
-  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+  [TIMED_OUT]: "request_timeout",
 };
 
 /** A listener whose answers are ours in every case: request id, one form of error, no body where there is none. */
@@ -57,6 +65,8 @@ export function createListener(
   clock: Clock = systemClock,
 ): FastifyInstance {
   const pipelines = new Pipelines();
+  // The time of a whole crowd is over at once.
+  const late = new FewAtATime();
   const connections = new ManagementConnections(limits, clock, (socket, error) =>
     pipelines.afterOthers(socket, () => {
       refuseConnection(error, socket);
@@ -72,9 +82,13 @@ export function createListener(
       addHeaders(reply, request.id);
       sendError(reply, request.id, ourError(error) ?? new AppError("internal"));
     },
-    clientErrorHandler: (error, socket) =>
-      pipelines.afterOthers(socket, () => refuseConnection(error, socket)),
+    clientErrorHandler: (error, socket) => {
+      const refuse = (): void => pipelines.afterOthers(socket, () => refuseConnection(error, socket));
+      if (error.code === TIMED_OUT) late.add(refuse);
+      else refuse();
+    },
   });
+  app.decorate("connections", connections);
   app.decorateRequest("sender", null);
   app.decorateRequest("arrival", null);
   app.addHook("onRequest", async (request, reply) => {
@@ -135,7 +149,7 @@ function createHttpServer(
     headersTimeout: headerTimeoutMs,
     requestTimeout: 0,
     keepAliveTimeout: idleTimeoutMs,
-    connectionsCheckingInterval: headerTimeoutMs / 5,
+    connectionsCheckingInterval: checkingInterval(headerTimeoutMs),
     requireHostHeader: false,
   };
   const server = createServer(options, handler);

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
-import { describe, expect } from "vitest";
+import { describe, expect, onTestFinished } from "vitest";
+import { WebSocket } from "ws";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
@@ -249,5 +250,33 @@ verifies(
     expect((await fetch(secrets, sent)).status).toBe(200);
     const audit = await (await fetch(`${baseUrl}/v2/projects/${owner.projectId}/audit`, { headers })).json();
     expect(audit).toMatchObject({ items: [{ ip: "192.0.2.9" }] });
+  },
+);
+
+/** Asks for a log socket; resolves with 101, or what it was refused with. */
+async function logSocket({ service }: TestService, from: string): Promise<number> {
+  const { projectId, token } = service.owner;
+  const address = `${service.baseUrl}/ws-logs?projectID=${projectId}&appID=${projectId}-app`;
+  const headers = { authorization: `Bearer ${token}` };
+  const socket = new WebSocket(address, { localAddress: from, headers });
+  onTestFinished(() => socket.terminate());
+  return await new Promise((resolve, reject) => {
+    socket.once("open", () => resolve(101));
+    socket.once("unexpected-response", (_, response) => resolve(response.statusCode ?? 0));
+    socket.once("error", reject);
+  });
+}
+
+verifies(
+  ["listener.per-address", "listener.told"],
+  "a log socket needs a place too, and has shown a token by the time it is open",
+  async () => {
+    const site = await Site.open({ maxConnections: 100 });
+    for (let count = 0; count < 5; count++) expect(await logSocket(site.test, HERE)).toBe(101);
+    const management = LISTENERS.find(({ name }) => name === "the management API")!;
+    await site.hold(management, 3, HERE);
+    expect(await logSocket(site.test, HERE)).toBe(429);
+    expect(await logSocket(site.test, THERE)).toBe(101);
+    site.release();
   },
 );

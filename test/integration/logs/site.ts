@@ -168,7 +168,13 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
     };
     mount(listener, logOperations({ store, logBook: book }), authenticate);
     const routes = { "/ws-logs": logSocket({ store, logBook: book }) };
-    const sockets = attachSockets(listener.server, routes, { authenticate, log, clock: made.clock });
+    const sockets = attachSockets(listener.server, routes, {
+      authenticate,
+      connections: listener.connections,
+      log,
+      clock: made.clock,
+      ...(options.maxOfProject !== undefined && { maxOfProject: options.maxOfProject }),
+    });
     listener.server.on("connection", (socket: Socket) => made.connections.add(socket));
     made.baseUrl = await listener.listen({ host: "127.0.0.1", port: 0 });
     made.book = book;
