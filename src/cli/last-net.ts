@@ -26,9 +26,9 @@ export function spreadLastNet(log: Log): LastNet {
   const end = (): never => process.exit(EXIT.fault);
   // Nobody reads the log any more, and another process would have the same readers.
   process.stderr.on("error", () => process.exit(EXIT.failure));
-  process.on("uncaughtException", (error) => {
+  process.on("uncaughtException", (thrown) => {
     count += 1;
-    if (count <= MAX_LOGGED) log.fatal({ err: error }, "an error that nothing caught: the service ends");
+    if (count <= MAX_LOGGED) log.fatal({ err: thrown }, "an error that nothing caught: the service ends");
     if (count > 1) return;
     if (!held) end();
     else {
