@@ -101,6 +101,7 @@ export class ManagementConnections {
   /** A request is answered, and some of it is still to come: the connection ends unless that comes soon. */
   readRest(request: IncomingMessage): void {
     const { socket } = request;
+    if (!this.#visits.has(socket)) return; // No connection of a listener.
     const limit = socket.bytesRead + REST_BYTES;
     const deadline = this.#clock.monotonic() + REST_MS;
     // Node reads and drops it without telling anybody.
