@@ -9,6 +9,7 @@ import { auditAndSecrets } from "./migrations/0005-audit-and-secrets.ts";
 import { runFilters } from "./migrations/0006-run-filters.ts";
 import { builds } from "./migrations/0007-builds.ts";
 import { deliveryAge } from "./migrations/0009-delivery-age.ts";
+import { places } from "./migrations/0011-places.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -22,6 +23,7 @@ export const MIGRATIONS = {
   "0006-run-filters": runFilters,
   "0007-builds": builds,
   "0009-delivery-age": deliveryAge,
+  "0011-places": places,
 } as const;
 
 /** The names of all migrations of this release, in order. */

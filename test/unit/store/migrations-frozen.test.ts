@@ -18,6 +18,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0006-run-filters": "4b7b6b438f09ec2a",
   "0007-builds": "7d3ee661fda8507d",
   "0009-delivery-age": "216579804c56c5ca",
+  "0011-places": "0ab63ef9c04c7ff7",
 };
 
 verifies("upgrade.frozen", "a committed migration never changes", () => {
