@@ -7,6 +7,7 @@ import { Deployer } from "./apps/deploys/deployer.ts";
 import { BaseImages } from "./apps/once/base-images.ts";
 import { FileRuns } from "./apps/once/file-runs.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
+import { Repairs } from "./apps/repairs.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
@@ -35,6 +36,7 @@ import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
+import type { Version } from "./model/app.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
@@ -182,6 +184,12 @@ async function start(
       }),
     (opened) => opened.close({ kind: "refused", code: "draining" }),
   );
+  const onRebuilt = (version: Version) => catalog.rebuilt(version);
+  const repairs = await life.start(
+    "repairs",
+    () => new Repairs({ ...settings, store, python, log, onRebuilt }),
+    (started) => started.stop(),
+  );
   const webhookAllow = new AddressRanges(settings.webhookAllow);
   const target = (appNumber: number) => catalog.target(appNumber);
   const versionTarget = (appNumber: number, id: string) => catalog.versionTarget(appNumber, id);
@@ -315,6 +323,7 @@ async function start(
         }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: () => inspectDatabase(settings, false),
+        repairEnvironments: () => repairs.repair(),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );

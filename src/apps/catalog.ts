@@ -2,6 +2,7 @@ import { AppError } from "../model/errors.ts";
 import type { App, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { newFleetCounts } from "../replicas/fleet-counts.ts";
+import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
 import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
@@ -45,6 +46,8 @@ export class Catalog {
   /** Opens the catalogue with what the store holds. No process is started but for `min_replicas`. */
   static async open(parts: CatalogParts): Promise<Catalog> {
     const catalog = new Catalog(parts);
+    const moved = await settleMovedEnvironments(parts.dataDir);
+    if (moved > 0) parts.log.info({ count: moved }, "the data directory was moved, apps go with it");
     const versions = await parts.store.versions.listAll();
     const byId = new Map(versions.map((version) => [version.id, version]));
     for (const app of await parts.store.apps.listAll()) {
@@ -175,6 +178,11 @@ export class Catalog {
       if (app.projectId !== projectId || (appNumber !== null && app.number !== appNumber)) continue;
       for (const open of traffic.all()) open.renew();
     }
+  }
+
+  /** A version was made anew in another folder: later replicas are started there. */
+  rebuilt(version: Version): void {
+    this.#registry.byNumber(version.appNumber)?.find(version.id)?.rebuild(version);
   }
 
   /** No new calls; resolves when those taken have ended. */

@@ -1,3 +1,4 @@
+import path from "node:path";
 import type { App, Version } from "../model/app.ts";
 import type { LaunchSpec } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
@@ -21,7 +22,8 @@ export function launchSpec(app: App, version: Version, around: Surroundings): La
     versionId: version.id,
     owner: app.projectId,
     bundleDir: version.bundleDir,
-    python: version.python,
+    python: environment && path.join(environment, "bin", "python"),
+    pythonVersion: deployment.pythonVersion,
     environment: appVariables(app, { storageDir, secrets, environment, own: { BUILD_ID: version.id } }),
     concurrency: scaling.replicaConcurrency,
     ignoreExtra: deployment.extraParams === "ignore",

@@ -7,6 +7,7 @@ import type { DirectoryLock } from "../store/directory-lock.ts";
 import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 import { askService } from "./ask-service.ts";
+import { checkApps } from "./check-apps.ts";
 import {
   checkAudit,
   checkClock,
@@ -20,12 +21,17 @@ import {
 import type { Holder } from "./checks.ts";
 import type { Finding } from "./finding.ts";
 import { checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
+import { printable } from "./output/paint.ts";
+import { repair } from "./repair.ts";
 import type { ServeFlags } from "./serve.ts";
 
 /** `millrace doctor`: looks at everything a start depends on, and says what to do; exit code 1 if something fails. */
 export async function doctor(flags: ServeFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
-  const findings = await examine(settings);
+  const say = flags["json"] ? () => {} : (text: string) => void process.stderr.write(`${printable(text)}\n`);
+  // First: what is looked at afterwards is what came of it.
+  const repaired = flags["repair"] ? await repair(settings, say) : [];
+  const findings = [...repaired, ...(await examine(settings))];
   if (flags["json"]) process.stdout.write(`${JSON.stringify(findings)}\n`);
   else for (const finding of findings) process.stdout.write(line(finding));
   if (findings.some(({ status }) => status === "fail")) process.exitCode = 1;
@@ -43,6 +49,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkLock(holder, lockedBy),
     ...checkDatabase(report),
     ...checkAudit(report),
+    ...(await checkApps(report, settings)),
     checkDisk(settings),
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),

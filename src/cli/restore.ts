@@ -119,7 +119,7 @@ async function readManifest(name: string, { content, sizeBytes }: TarEntry): Pro
   return manifest;
 }
 
-/** Checks the database and brings it to this release's schema; bundles are found in their new place. */
+/** Checks the database and brings it to this release's schema. */
 async function settle(manifest: Manifest, staging: string, settings: Settings): Promise<void> {
   const databaseUrl = manifest.store === "postgres" ? settings.databaseUrl : null;
   if (manifest.store === "postgres" && databaseUrl === null) {
@@ -127,12 +127,7 @@ async function settle(manifest: Manifest, staging: string, settings: Settings): 
       "the archive belongs to a Postgres database: restore that first, and set MILLRACE_DATABASE_URL",
     );
   }
-  const store = await openStore({ databaseUrl, dataDir: staging });
-  try {
-    await store.versions.moveBundles({ from: manifest.data_dir, to: settings.dataDir });
-  } finally {
-    await store.close();
-  }
+  await (await openStore({ databaseUrl, dataDir: staging })).close();
   const { problems } = await inspectDatabase({ databaseUrl, dataDir: staging }, true);
   if (problems.length > 0) throw new Error(`the database in the archive is damaged: ${problems[0]}`);
 }

@@ -10,6 +10,8 @@ export type ControlRequests = OperatorRequests & {
   readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
   /** What a look at the whole database gave. */
   readonly inspectDatabase: () => Promise<unknown>;
+  /** Installs the packages of apps again that are missing. */
+  readonly repairEnvironments: () => Promise<unknown>;
 };
 
 const MAX_INPUT_BYTES = 64 * 1024;

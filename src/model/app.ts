@@ -71,8 +71,6 @@ export type Version = {
   readonly bundleHash: string | null;
   /** The folder of its installed packages; null when it has none. */
   readonly environment: string | null;
-  /** The interpreter that runs it; null for the service's own. */
-  readonly python: string | null;
   /** Known once a replica has said hello. */
   readonly functions: readonly FunctionSignature[] | null;
   readonly createdAt: number;

@@ -7,8 +7,10 @@ export type LaunchSpec = {
   /** The project. */
   readonly owner: string;
   readonly bundleDir: string;
-  /** The interpreter; null for the engine's own. */
+  /** The interpreter of its packages; null when it has none. */
   readonly python: string | null;
+  /** The version of the interpreter it asks for, such as "3.12"; null where any will do. */
+  readonly pythonVersion: string | null;
   /** What the app finds in its environment, beyond the engine's own allow-list. */
   readonly environment: Readonly<Record<string, string>>;
   readonly concurrency: number;

@@ -6,6 +6,15 @@ export type DatabaseReport = {
   readonly migrations: readonly string[];
   /** Its tables, each with its columns, and its indexes, in the form of `SCHEMA_OBJECTS`. */
   readonly objects: readonly string[];
+  /** What each version was made into, folders named from the data directory on; none of an earlier schema. */
+  readonly versions: readonly {
+    readonly app: string;
+    readonly number: number;
+    readonly isCurrent: boolean;
+    readonly bundleDir: string;
+    readonly environment: string | null;
+    readonly pythonVersion: string | null;
+  }[];
   /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
   readonly newestAt: number | null;
   /** How many entries of the audit log fit, and the number of the first that does not; null when all do. */

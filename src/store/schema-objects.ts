@@ -29,8 +29,7 @@ const TABLES: Readonly<Record<string, string>> = {
   tokens: "account_id created_at expires_at jti_hash revoked_at",
   transcripts: "app_number bytes event_count first_event id",
   usage: "bytes log_bytes runs slot",
-  versions:
-    "app_number bundle_dir bundle_hash config created_at environment functions id number overrides python",
+  versions: "app_number bundle_dir bundle_hash config created_at environment functions id number overrides",
   webhook_secrets: "created_at id project_id retired_at sealed_secret",
 };
 

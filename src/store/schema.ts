@@ -65,12 +65,12 @@ export type VersionsTable = {
   number: number;
   /** An `AppConfig` as JSON. */
   config: string;
+  /** Named from the data directory on, as is the environment. */
   bundleDir: string;
   /** A list of `FunctionSignature` as JSON. */
   functions: string | null;
   createdAt: number;
   environment: string | null;
-  python: string | null;
   bundleHash: string | null;
   /** `ScalingOverrides` as JSON. */
   overrides: string | null;

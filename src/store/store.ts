@@ -3,6 +3,7 @@ import { AppError } from "../model/errors.ts";
 import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
 import type { Backend } from "./operation.ts";
+import { versionPlaces } from "./version-places.ts";
 
 /**
  * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
@@ -29,15 +30,17 @@ export async function openStore({ databaseUrl, dataDir }: StoreOptions): Promise
   const backend = await openBackend({ databaseUrl, dataDir });
   const commits = new SpanCounts(COMMIT_BOUNDS_MS);
   let isClosed = false;
+  const calls = callsThrough(async (name, packed) => {
+    if (isClosed) throw new Error(`${name} was called on a store that is closed`);
+    if (operationNamed(name).mode === "read") return await backend.run(name, packed).catch(cannotRead);
+    const askedAt = performance.now();
+    const result = await backend.run(name, packed);
+    commits.add(performance.now() - askedAt);
+    return result;
+  });
   return {
-    ...callsThrough(async (name, packed) => {
-      if (isClosed) throw new Error(`${name} was called on a store that is closed`);
-      if (operationNamed(name).mode === "read") return await backend.run(name, packed).catch(cannotRead);
-      const askedAt = performance.now();
-      const result = await backend.run(name, packed);
-      commits.add(performance.now() - askedAt);
-      return result;
-    }),
+    ...calls,
+    versions: versionPlaces(calls.versions, dataDir),
     kind: databaseUrl === null ? "sqlite" : "postgres",
     commits,
     close: async () => {

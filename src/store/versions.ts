@@ -7,7 +7,7 @@ import { UNFINISHED, stateCode } from "./run-columns.ts";
 import type { VersionsTable } from "./schema.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundleDir" | "createdAt"> &
-  Partial<Pick<Version, "environment" | "python" | "bundleHash" | "functions">>;
+  Partial<Pick<Version, "environment" | "bundleHash" | "functions">>;
 
 /** Versions: the immutable deploys of apps. */
 export const versions = {
@@ -26,14 +26,13 @@ export const versions = {
       .select((eb) => eb.fn.max("number").as("last"))
       .where("appNumber", "=", version.appNumber)
       .executeTakeFirstOrThrow();
-    const { environment = null, python = null, bundleHash = null, functions = null } = version;
+    const { environment = null, bundleHash = null, functions = null } = version;
     const row = {
       ...version,
       id: uuidBytes(version.id),
       number: (last ?? 0) + 1,
       config: JSON.stringify(version.config),
       environment,
-      python,
       bundleHash,
       functions: functions && JSON.stringify(functions),
       overrides: null,
@@ -136,17 +135,13 @@ export const versions = {
       .execute();
   }),
 
-  /** Bundles and environments that lay below one directory lie below another one now. */
-  moveBundles: write(
-    async ({ db, sql }, { from, to }: { readonly from: string; readonly to: string }): Promise<void> => {
-      const prefix = sql<string>`cast(${`${from}/`} as text)`;
-      for (const name of ["bundleDir", "environment", "python"]) {
-        const column = sql.ref(name);
-        await sql`
-          update versions set ${column} = ${`${to}/`} || substr(${column}, length(${prefix}) + 1)
-          where substr(${column}, 1, length(${prefix})) = ${prefix}
-        `.execute(db);
-      }
+  /** Its packages are in another folder now. */
+  setEnvironment: write(
+    async (
+      { db },
+      { id, environment }: { readonly id: string; readonly environment: string | null },
+    ): Promise<void> => {
+      await db.updateTable("versions").set({ environment }).where("id", "=", uuidBytes(id)).execute();
     },
   ),
 

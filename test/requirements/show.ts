@@ -57,6 +57,15 @@ export const SHOW = {
     "async.predecessor":
       "A service that starts on a data directory takes over what its dead predecessor there had, at once.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, 6", {
+    "moved.no-paths": "Nothing in the database names an absolute path of the service.",
+    "moved.starts":
+      "A data directory that was moved works at the next start, with its apps' packages and scripts.",
+    "moved.backup": "A backup of a data directory that was moved is restored to one that works.",
+    "moved.upgrade": "A database of an earlier release that names absolute paths is moved over.",
+    "moved.says-what": "A missing bundle, environment or interpreter is named, with what to do about it.",
+    "doctor.repair": "doctor finds versions without what they start with; --repair installs packages again.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",

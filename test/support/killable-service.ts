@@ -1,4 +1,4 @@
-import { copyFile, rm } from "node:fs/promises";
+import { copyFile, rm, symlink } from "node:fs/promises";
 import path from "node:path";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
@@ -105,6 +105,8 @@ export class KillableService {
   async sibling(dataDir: string): Promise<KillableService> {
     // Secrets in the database are sealed with it.
     await copyFile(path.join(this.database.dataDir, "master.key"), path.join(dataDir, "master.key"));
+    // What apps are made of is theirs in common.
+    await symlink(path.join(this.database.dataDir, "bundles"), path.join(dataDir, "bundles"));
     onTestFinished(() => assertNothingLeft(dataDir));
     return new KillableService({ ...this.database, dataDir }, this, this.#env);
   }

@@ -6,6 +6,7 @@ import { fromFailure } from "../../src/store/sqlite/messages.ts";
 import { openSession } from "../../src/store/sqlite/session.ts";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { versionPlaces } from "../../src/store/version-places.ts";
 import type { TestDatabase } from "./databases.ts";
 
 /**
@@ -31,8 +32,10 @@ export async function openOneThreadStore(database: TestDatabase): Promise<Store>
     if ("failure" in reply) throw fromFailure(reply.failure);
     return reply.result;
   };
+  const calls = callsThrough((name, packed) => inTurn(() => run(name, packed)));
   return {
-    ...callsThrough((name, packed) => inTurn(() => run(name, packed))),
+    ...calls,
+    versions: versionPlaces(calls.versions, database.dataDir),
     kind: "sqlite",
     commits: new SpanCounts([]),
     close: async () => {

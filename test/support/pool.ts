@@ -133,6 +133,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     owner: "p-test",
     bundleDir,
     python: null,
+    pythonVersion: null,
     environment: {},
     concurrency: config.scaling.replicaConcurrency,
     ignoreExtra: false,

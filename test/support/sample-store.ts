@@ -9,9 +9,12 @@ export const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
 /** A store of its own for the tests of a group, and projects and apps to fill it with. */
 export function sampleStore(databases: ReturnType<typeof testDatabases>, kind: DatabaseKind) {
   let opened: Store | undefined;
+  let directory = "";
   let projects = 0;
   beforeAll(async () => {
-    opened = await openStore(await databases.fresh(kind));
+    const database = await databases.fresh(kind);
+    directory = database.dataDir;
+    opened = await openStore(database);
   });
   afterAll(async () => {
     await opened?.close();
@@ -27,5 +30,5 @@ export function sampleStore(databases: ReturnType<typeof testDatabases>, kind: D
   };
   const newApp = async (name = "hello"): Promise<App> =>
     await store().apps.insertOrFind({ projectId: await newProject(), name, createdAt: NOW });
-  return { store, newProject, newApp };
+  return { store, dataDir: () => directory, newProject, newApp };
 }

@@ -9,9 +9,10 @@ import type { BuildSite } from "./site.ts";
 
 /**
  * An environment is made where it stays, because scripts in it name its path. It counts only with this file in
- * it, which is written last; the file's time is that of the last build that wanted the environment.
+ * it, which is written last and holds that path; the file's time is that of the last build that wanted the
+ * environment.
  */
-const READY = "ready";
+export const READY = "ready";
 /** Before the name of one that a single build has to itself. */
 const OWN = "own-";
 /** What no version uses may be just what the next deploy wants. */
@@ -86,7 +87,8 @@ export async function removeEnvironment(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
 }
 
-function environmentsDir(dataDir: string): string {
+/** Where environments lie. */
+export function environmentsDir(dataDir: string): string {
   return path.join(dataDir, "environments");
 }
 
@@ -105,7 +107,7 @@ function isReady(folder: string): boolean {
 
 async function markReady(folder: string): Promise<void> {
   const marker = path.join(folder, READY);
-  await writeFile(marker, "");
+  await writeFile(marker, folder);
   for (const place of [marker, folder, path.dirname(folder)]) {
     const handle = await open(place);
     await handle.sync();

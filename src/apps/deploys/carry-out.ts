@@ -130,9 +130,9 @@ async function build(
   { dataDir, python }: CarryOutParts,
   bundleDir: string,
   config: AppConfig,
-): Promise<Pick<Version, "environment" | "python">> {
-  if (source.kind === "folder" && !hasToBeBuilt(config)) return { environment: null, python: null };
-  return await prepareBuild({
+): Promise<Pick<Version, "environment">> {
+  if (source.kind === "folder" && !hasToBeBuilt(config)) return { environment: null };
+  const { environment } = await prepareBuild({
     buildId,
     bundleDir,
     config,
@@ -141,6 +141,7 @@ async function build(
     say: (text, stream) => log.say("build", text, stream),
     signal,
   });
+  return { environment };
 }
 
 /** Whether more is asked for than the files and the service's own Python. */
@@ -160,7 +161,7 @@ function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): b
 async function keep(
   { buildId, app, source }: Deploy,
   { store, places, clock }: CarryOutParts,
-  made: { readonly bundleDir: string; readonly config: AppConfig } & Pick<Version, "environment" | "python">,
+  made: { readonly bundleDir: string; readonly config: AppConfig } & Pick<Version, "environment">,
 ): Promise<Version> {
   const bundleDir = places.bundleOf(app, buildId);
   await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });

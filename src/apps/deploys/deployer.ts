@@ -14,6 +14,7 @@ import { BuildLogs } from "./build-log.ts";
 import type { CarryOutParts, ZipSource } from "./carry-out.ts";
 import { readDeployRequest, thisHost } from "./deploy-request.ts";
 import type { DeployRequest } from "./deploy-request.ts";
+import { directoryId } from "./directory-id.ts";
 import { settleLeftover } from "./leftovers.ts";
 import { DeployPlaces } from "./places.ts";
 import { BuildsUnderWay } from "./under-way.ts";
@@ -30,7 +31,11 @@ export type DeployerParts = Omit<CarryOutParts, "places"> & {
 export type Begun = { readonly build: Build; readonly app: App };
 
 /** What is stored of a build beside its status. */
-type Kept = { readonly dataDir: string; readonly request: DeployRequest["payload"] };
+type Kept = {
+  /** The data directory whose service has it; builds of earlier releases do not say. */
+  readonly directory?: string;
+  readonly request: DeployRequest["payload"];
+};
 
 const SWEEP_MS = 60_000;
 const STOPPED = "the service stopped during this deploy; deploy again";
@@ -42,6 +47,7 @@ export class Deployer {
   readonly #parts: DeployerParts;
   readonly #ids = new UuidSource();
   readonly #places: DeployPlaces;
+  readonly #directory: string;
   readonly #uploads: BundleUploads;
   readonly #underWay: BuildsUnderWay;
   /** Builds whose upload is arriving just now, with how many times. */
@@ -52,6 +58,7 @@ export class Deployer {
   constructor(parts: DeployerParts) {
     this.#parts = parts;
     this.#places = new DeployPlaces(parts.dataDir);
+    this.#directory = directoryId(parts.dataDir);
     this.logs = new BuildLogs(parts);
     this.#uploads = new BundleUploads({
       ...parts,
@@ -185,10 +192,10 @@ export class Deployer {
   }
 
   async #insert(projectId: string, { name, payload }: DeployRequest, id: string): Promise<Begun> {
-    const { store, clock, dataDir } = this.#parts;
+    const { store, clock } = this.#parts;
     const createdAt = clock.now();
     const app = await store.apps.insertOrFind({ projectId, name, createdAt });
-    const kept: Kept = { dataDir, request: payload };
+    const kept: Kept = { directory: this.#directory, request: payload };
     // Before it is stored: a sweep takes what is stored and not under way for left behind.
     await this.#underWay.add(id, app, payload);
     try {
@@ -222,12 +229,12 @@ export class Deployer {
 
   /** Every build that is not ended is under way here, or waits for its upload, or is ended now. */
   async #sweep(arrived: ReadonlySet<string> = new Set()): Promise<void> {
-    const { store, clock, dataDir } = this.#parts;
+    const { store, clock } = this.#parts;
     const apps = new Map((await store.apps.listAll()).map((app) => [app.number, app]));
     for (const build of await store.builds.unfinished()) {
       const kept = JSON.parse(build.payload) as Kept;
       // With Postgres it may be another service's.
-      if (store.kind === "postgres" && kept.dataDir !== dataDir) continue;
+      if (store.kind === "postgres" && (kept.directory ?? this.#directory) !== this.#directory) continue;
       const app = apps.get(build.appNumber);
       const isUntouched = build.status === "pending" && !arrived.has(build.id);
       const isHopeful = isUntouched && clock.now() < build.createdAt + UPLOAD_LIFE_MS;

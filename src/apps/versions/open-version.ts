@@ -106,6 +106,12 @@ export class OpenVersion {
     this.#launcher.update(this.#spec(this.live.app, this.version));
   }
 
+  /** Its packages are in another folder now. */
+  rebuild({ environment }: Pick<Version, "environment">): void {
+    this.live = this.#live(this.live.app, { ...this.version, environment });
+    this.renew();
+  }
+
   #scale(atLeast: number): void {
     const { scaling } = this.version.config;
     const minReplicas = Math.max(atLeast, scaling.minReplicas);

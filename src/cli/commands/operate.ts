@@ -86,10 +86,13 @@ export function defineRestore(command: Command): void {
 /** `millrace doctor` */
 export function defineDoctor(command: Command): void {
   withSettings(command)
+    .option("--repair", "install the packages of apps again that are missing or for another Python")
     .option("--chaos", "kill a replica and a service under load, in a scratch folder; count what was lost")
     .option(...JSON_OPTION);
-  examples(command, "millrace doctor", "millrace doctor --chaos").action(async (flags: ServeFlags) => {
-    if (flags["chaos"]) await (await import("../chaos/chaos.ts")).chaos(flags);
-    else await (await import("../doctor.ts")).doctor(flags);
-  });
+  examples(command, "millrace doctor", "millrace doctor --repair", "millrace doctor --chaos").action(
+    async (flags: ServeFlags) => {
+      if (flags["chaos"]) await (await import("../chaos/chaos.ts")).chaos(flags);
+      else await (await import("../doctor.ts")).doctor(flags);
+    },
+  );
 }

@@ -20,6 +20,18 @@ export async function hostPython(minor: number, searchPath: string): Promise<Int
   return null;
 }
 
+/** The Python of a version such as "3.12": the one that `own` starts if it is that, else the host's; null for none. */
+export async function pythonOfVersion(
+  version: string,
+  own: string,
+  searchPath: string,
+): Promise<Interpreter | null> {
+  const [, minor = ""] = version.split(".");
+  const python = await askOnce(own);
+  if (python?.version.startsWith(`3.${minor}.`)) return python;
+  return await hostPython(Number(minor), searchPath);
+}
+
 /** Every Python of the host, one of each minor version, the oldest first. */
 export async function hostPythons(searchPath: string): Promise<Interpreter[]> {
   const pythons = await Promise.all(MINORS.map((minor) => hostPython(minor, searchPath)));

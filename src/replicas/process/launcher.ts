@@ -1,12 +1,15 @@
 import type { Socket } from "node:net";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../kit/clock.ts";
-import type { LaunchSpec, Launcher, LauncherEvents, Started } from "../engine.ts";
+import type { InitFailure, LaunchSpec, Launcher, LauncherEvents, Started } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import { pythonOfVersion } from "./host-pythons.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
 import type { Spawn, Tickets } from "./spawn.ts";
+import { startLater } from "./start-later.ts";
 import { TemplateLine } from "./template-line.ts";
+import { missingVersion } from "./what-is-missing.ts";
 
 /** What the launchers of a machine share. */
 export type LauncherParts = {
@@ -96,9 +99,20 @@ export class ProcessLauncher implements Launcher {
 
   #spawn(tickets: Tickets, spec = this.#spec): Started {
     const { python, spawn, clock } = this.#parts;
-    const process = spawn(spec.python ?? python, spec, this.#home.address, tickets, clock, this.#events);
+    const { address } = this.#home;
+    const { pythonVersion } = spec;
+    const start = (path: string) => spawn(path, spec, address, tickets, clock, this.#events);
+    const process =
+      spec.python !== null || pythonVersion === null
+        ? start(spec.python ?? python)
+        : startLater(findVersion(pythonVersion, python), start);
     this.#processes.add(process);
     void process.exited.then(() => this.#processes.delete(process));
     return process;
   }
+}
+
+async function findVersion(version: string, own: string): Promise<string | InitFailure> {
+  const found = await pythonOfVersion(version, own, process.env["PATH"] ?? "");
+  return found?.path ?? missingVersion(version);
 }

@@ -10,6 +10,7 @@ import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import { keeperEnd } from "./end-keeper.ts";
 import { appEnvironment } from "./environment.ts";
 import { processVitals } from "./vitals.ts";
+import { whatIsMissing } from "./what-is-missing.ts";
 
 /** The folder that holds the package `millrace_worker`. */
 const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
@@ -48,7 +49,9 @@ export const spawnPython: Spawn = (python, spec, address, tickets, clock, { onLo
   const exited = new Promise<Exit>((resolve) => {
     // `exit`, not `close`: something the app started may hold the pipes open.
     child.once("exit", (code, signal) => resolve({ detail: describeExit(code, signal), initFailure: null }));
-    child.once("error", (error) => resolve({ detail: error.message, initFailure: null }));
+    child.once("error", (error) =>
+      resolve({ detail: error.message, initFailure: whatIsMissing(python, spec) }),
+    );
   });
   void exited.then(() =>
     clock.after(LAST_LINES_MS, () => [child.stdout, child.stderr].forEach((pipe) => pipe.destroy())),

@@ -173,6 +173,6 @@ export class Template {
     for (const resolve of this.#children.values())
       resolve({ detail: "its template ended", initFailure: null });
     this.#children.clear();
-    this.#events.onGone({ ...exit, initFailure: this.#initFailure });
+    this.#events.onGone({ ...exit, initFailure: exit.initFailure ?? this.#initFailure });
   }
 }

@@ -2,6 +2,7 @@ import { Client } from "pg";
 import { AuditChain } from "../audit-chain.ts";
 import type { AuditEntry } from "../audit-chain.ts";
 import type { DatabaseReport } from "../database-report.ts";
+import { storedVersions } from "../stored-versions.ts";
 import { UnreachableError } from "./open.ts";
 
 /** So many at a time: the log may be long. */
@@ -29,9 +30,11 @@ export async function inspectPostgres(databaseUrl: string): Promise<DatabaseRepo
     const clock = await client.query<{ now: string }>(
       "select extract(epoch from clock_timestamp()) * 1000 as now",
     );
+    const migrations = names.rows.map(({ name }) => name);
     return {
       problems: [],
-      migrations: names.rows.map(({ name }) => name),
+      migrations,
+      versions: await storedVersions(migrations, async (query) => (await client.query(query)).rows),
       objects: await objects(client),
       newestAt: Number(clock.rows[0]?.now),
       audit: await auditState(client),

@@ -5,6 +5,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { AuditChain } from "../audit-chain.ts";
 import type { AuditEntry } from "../audit-chain.ts";
 import type { DatabaseReport } from "../database-report.ts";
+import { storedVersions } from "../stored-versions.ts";
 import type { UpkeepTask } from "./upkeep-task.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.
@@ -15,7 +16,7 @@ const AUDIT_ENTRIES =
 const task = workerData as UpkeepTask;
 const database = new DatabaseSync(task.path, { readOnly: !task.isAlone });
 database.exec("pragma busy_timeout = 5000");
-const result = task.kind === "copy" ? copy(task.to) : inspect();
+const result = task.kind === "copy" ? copy(task.to) : await inspect();
 // First: whoever hears the answer may do with the files what they like.
 database.close();
 parentPort!.postMessage(result);
@@ -28,14 +29,16 @@ function copy(to: string): void {
   closeSync(copied);
 }
 
-function inspect(): DatabaseReport {
+async function inspect(): Promise<DatabaseReport> {
   const problems = column("pragma quick_check").filter((line) => line !== "ok");
   const newest = column(`
     select max((select created_at from runs where app_number = apps.number order by id desc limit 1)) from apps
   `);
+  const migrations = column("select name from migrations order by name").map(String);
   return {
     problems: problems.map(String),
-    migrations: column("select name from migrations order by name").map(String),
+    migrations,
+    versions: await storedVersions(migrations, (query) => database.prepare(query).all()),
     objects: objects(),
     newestAt: typeof newest[0] === "number" ? newest[0] : null,
     audit: auditState(),

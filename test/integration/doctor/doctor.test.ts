@@ -46,6 +46,7 @@ for (const kind of DATABASE_KINDS) {
         "database ok",
         "schema ok",
         "audit log ok",
+        "apps ok",
         "disk ok",
         "node ok",
         "python ok",

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -20,7 +20,6 @@ import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
-import { testDatabases } from "../../support/databases.ts";
 import { assertNothingLeft, processesIn } from "../../support/leak-check.ts";
 import { CPUS, writeApp } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
@@ -47,8 +46,8 @@ def env(name):
 
 /** What all tests of a file have in common: a store, a directory, a catalogue that can be opened again. */
 class Ground {
-  readonly directory = mkdtempSync(path.join(tmpdir(), "millrace-versions-"));
-  readonly dataDir = path.join(this.directory, "data");
+  readonly directory: string;
+  readonly dataDir: string;
   readonly clock = new SkippingClock();
   readonly store: Store;
   readonly secrets: Secrets;
@@ -56,7 +55,9 @@ class Ground {
   #home: Home | null = null;
   catalog: Catalog | null = null;
 
-  constructor(store: Store, python: string) {
+  constructor(directory: string, store: Store, python: string) {
+    this.directory = directory;
+    this.dataDir = dataDirIn(directory);
     this.store = store;
     this.#python = python;
     this.secrets = new Secrets(store, new Seal(Buffer.alloc(32, 7)), this.clock);
@@ -203,13 +204,14 @@ export class CatalogSite {
 
 /** One catalogue for the tests of a file; each is given a project of its own in it. */
 export function catalogSites(): () => Promise<CatalogSite> {
-  const databases = testDatabases();
   let ground: Ground | undefined;
   let projects = 0;
   beforeAll(async () => {
-    const store = await openStore(await databases.fresh("sqlite"));
+    const directory = mkdtempSync(path.join(tmpdir(), "millrace-versions-"));
+    mkdirSync(dataDirIn(directory));
+    const store = await openStore({ databaseUrl: null, dataDir: dataDirIn(directory) });
     const { path: python } = await findInterpreter(process.env["MILLRACE_PYTHON"] ?? "python3");
-    ground = new Ground(store, python);
+    ground = new Ground(directory, store, python);
   });
   afterAll(async () => {
     if (!ground) return;
@@ -225,6 +227,10 @@ export function catalogSites(): () => Promise<CatalogSite> {
     await ground.store.projects.insert({ id, name: "versions", createdAt: 0 });
     return new CatalogSite(ground, id);
   };
+}
+
+function dataDirIn(directory: string): string {
+  return path.join(directory, "data");
 }
 
 export const NEVER = new AbortController().signal;

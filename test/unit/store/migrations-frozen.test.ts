@@ -19,6 +19,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0007-builds": "7d3ee661fda8507d",
   "0009-delivery-age": "216579804c56c5ca",
   "0010-invitations": "d2f15853e2224c07",
+  "0011-places": "0ab63ef9c04c7ff7",
 };
 
 verifies("upgrade.frozen", "a committed migration never changes", () => {

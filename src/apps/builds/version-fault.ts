@@ -1,0 +1,49 @@
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { pythonOfVersion } from "../../replicas/process/host-pythons.ts";
+import { findInterpreter } from "../../replicas/process/interpreter.ts";
+import { READY } from "./environments.ts";
+
+/** What a version was made into: whole paths, and the Python it asks for. */
+export type BuiltVersion = {
+  readonly bundleDir: string;
+  readonly environment: string | null;
+  readonly pythonVersion: string | null;
+};
+
+/** What a version cannot start without and has not; an environment can be made again. */
+export type VersionFault = {
+  readonly what: "bundle" | "environment" | "interpreter";
+  /** For people. */
+  readonly message: string;
+};
+
+/** Looks whether a version has its bundle, its packages and its Python; `python` is the service's own. */
+export async function versionFault(
+  { bundleDir, environment, pythonVersion }: BuiltVersion,
+  python: string,
+): Promise<VersionFault | null> {
+  if (!existsSync(path.join(bundleDir, "main.py"))) {
+    return { what: "bundle", message: `its bundle ${bundleDir} is missing` };
+  }
+  if (environment !== null) {
+    const message = await environmentFault(environment);
+    return message === null ? null : { what: "environment", message };
+  }
+  if (pythonVersion === null) return null;
+  const found = await pythonOfVersion(pythonVersion, python, process.env["PATH"] ?? "");
+  return found ? null : { what: "interpreter", message: `the host has no Python ${pythonVersion}` };
+}
+
+async function environmentFault(folder: string): Promise<string | null> {
+  if (!existsSync(path.join(folder, READY))) return `its environment ${folder} is missing`;
+  const inside = path.join(folder, "bin", "python");
+  const python = await findInterpreter(inside).catch(() => null);
+  if (!python) return `the interpreter of its environment, ${inside}, is missing`;
+  const settings = await readFile(path.join(folder, "pyvenv.cfg"), "utf8").catch(() => "");
+  // Packages lie in a folder that is named after the version: another one does not find them.
+  const made = /^version\S* *= *(\d+\.\d+)/m.exec(settings)?.[1];
+  if (made === undefined || python.version.startsWith(`${made}.`)) return null;
+  return `its environment ${folder} was made for Python ${made}, and its interpreter is ${python.version} now`;
+}

@@ -1,0 +1,73 @@
+import { cp, mkdir, rm } from "node:fs/promises";
+import path from "node:path";
+import type { Version } from "../model/app.ts";
+import type { Interpreter } from "../replicas/process/interpreter.ts";
+import type { Store } from "../store/store.ts";
+import { prepareBuild } from "./builds/build.ts";
+import { settleMovedEnvironments } from "./builds/moved-environments.ts";
+import { versionFault } from "./builds/version-fault.ts";
+
+export type RepairParts = {
+  readonly store: Pick<Store, "apps" | "versions">;
+  readonly dataDir: string;
+  /** The service's own. */
+  readonly python: Interpreter;
+  /** Takes the lines of installers. */
+  readonly say: (text: string) => void;
+  readonly signal: AbortSignal;
+  /** Its packages are in that folder now. */
+  readonly onRebuilt?: (version: Version) => void;
+};
+
+/** A version whose packages were not as they should be. */
+export type Repaired = {
+  /** As `p-1a2b3c4d-name`. */
+  readonly app: string;
+  readonly version: number;
+  /** Why they could not be installed again; null when they were. */
+  readonly problem: string | null;
+};
+
+/** Installs the packages of every version again that has them no longer, or not for the Python there is. */
+export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]> {
+  const { store, dataDir, python, signal } = parts;
+  await settleMovedEnvironments(dataDir);
+  const apps = new Map((await store.apps.listAll()).map((app) => [app.number, app]));
+  const repaired: Repaired[] = [];
+  for (const version of await store.versions.listAll()) {
+    const app = apps.get(version.appNumber);
+    const built = { ...version, pythonVersion: version.config.deployment.pythonVersion };
+    if (!app || (await versionFault(built, python.path))?.what !== "environment") continue;
+    const problem = await rebuild(version, parts).catch((error: unknown) => {
+      signal.throwIfAborted();
+      return error instanceof Error ? error.message : String(error);
+    });
+    repaired.push({ app: `${app.projectId}-${app.name}`, version: version.number, problem });
+  }
+  return repaired;
+}
+
+/** Its build commands run in a copy: what they made of the bundle is there already. */
+async function rebuild(version: Version, parts: RepairParts): Promise<null> {
+  const { store, dataDir, python, say, signal, onRebuilt } = parts;
+  const work = path.join(dataDir, "work", `repair-${version.id}`);
+  const bundleDir = path.join(work, "bundle");
+  try {
+    await mkdir(work, { recursive: true, mode: 0o700 });
+    await cp(version.bundleDir, bundleDir, { recursive: true, verbatimSymlinks: true });
+    const { environment } = await prepareBuild({
+      buildId: version.id,
+      bundleDir,
+      config: version.config,
+      dataDir,
+      python,
+      say,
+      signal,
+    });
+    await store.versions.setEnvironment({ id: version.id, environment });
+    onRebuilt?.({ ...version, environment });
+    return null;
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,45 @@
+import path from "node:path";
+import { versionFault } from "../apps/builds/version-fault.ts";
+import type { VersionFault } from "../apps/builds/version-fault.ts";
+import type { Settings } from "../config/setting-keys.ts";
+import type { DatabaseReport } from "../store/database-report.ts";
+import { fail, ok, warn } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+
+const REMEDIES: Readonly<Record<VersionFault["what"], string>> = {
+  bundle: "deploy the app again, or restore the last backup",
+  environment: "millrace doctor --repair installs its packages again",
+  interpreter: "install that Python, or deploy the app for another one",
+};
+
+/** Every version that may serve has its bundle, its packages and its Python. */
+export async function checkApps(
+  report: DatabaseReport | Error | null,
+  { dataDir, python }: Pick<Settings, "dataDir" | "python">,
+): Promise<Finding[]> {
+  if (report === null || report instanceof Error) return [];
+  const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
+  for (const { app, number, isCurrent, bundleDir, environment, pythonVersion } of report.versions) {
+    const built = {
+      bundleDir: path.resolve(dataDir, bundleDir),
+      environment: environment && path.resolve(dataDir, environment),
+      pythonVersion,
+    };
+    const fault = await versionFault(built, python);
+    if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
+  }
+  // What serves comes first.
+  const [first] = faults.toSorted((a, b) => Number(b.isCurrent) - Number(a.isCurrent));
+  if (!first) {
+    const { length } = report.versions;
+    return [
+      ok(
+        "apps",
+        length === 1 ? "1 version has all it starts with" : `${length} versions have all they start with`,
+      ),
+    ];
+  }
+  const more = faults.length === 1 ? "" : `; ${faults.length - 1} more`;
+  const message = `${first.name}: ${first.fault.message}${more}`;
+  return [(first.isCurrent ? fail : warn)("apps", message, REMEDIES[first.fault.what])];
+}

@@ -1,0 +1,42 @@
+import { repairEnvironments } from "../apps/repair-environments.ts";
+import type { Repaired } from "../apps/repair-environments.ts";
+import type { Settings } from "../config/setting-keys.ts";
+import { findInterpreter } from "../replicas/process/interpreter.ts";
+import { lockDirectory } from "../store/directory-lock.ts";
+import { openStore } from "../store/store.ts";
+import { askService } from "./ask-service.ts";
+import { fail, ok } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+
+/** `millrace doctor --repair`: the service does it if one runs, else we do, with the directory locked. */
+export async function repair(settings: Settings, say: (text: string) => void): Promise<Finding[]> {
+  const asked = await askService(settings.dataDir, "repairEnvironments");
+  const repaired = asked ? (asked.result as Repaired[]) : await repairAlone(settings, say);
+  if (repaired.length === 0) return [ok("repair", "no environment was in need of it")];
+  return repaired.map(({ app, version, problem }) => {
+    const name = `${app}, version ${version}`;
+    if (problem === null) return ok("repair", `${name}: its packages were installed again`);
+    return fail(
+      "repair",
+      `${name}: ${problem}`,
+      "mend what it says and repair again, or deploy the app again",
+    );
+  });
+}
+
+async function repairAlone(settings: Settings, say: (text: string) => void): Promise<Repaired[]> {
+  const { dataDir } = settings;
+  const python = await findInterpreter(settings.python);
+  const lock = lockDirectory(dataDir);
+  try {
+    const store = await openStore(settings);
+    const { signal } = new AbortController();
+    try {
+      return await repairEnvironments({ store, dataDir, python, say, signal });
+    } finally {
+      await store.close();
+    }
+  } finally {
+    lock.release();
+  }
+}

@@ -1,0 +1,23 @@
+import type { Exit, InitFailure, Started } from "../engine.ts";
+
+/** A process that is started as soon as its interpreter is found; one that is not found is why it never was. */
+export function startLater(
+  found: Promise<string | InitFailure>,
+  start: (python: string) => Started,
+): Started {
+  let begun: Started | null = null;
+  let isKilled = false;
+  const exited = found.then(async (python): Promise<Exit> => {
+    if (isKilled) return { detail: "stopped before it started", initFailure: null };
+    if (typeof python !== "string") return { detail: python.message, initFailure: python };
+    begun = start(python);
+    return await begun.exited;
+  });
+  return {
+    exited,
+    kill: () => {
+      isKilled = true;
+      begun?.kill();
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import { existsSync, readlinkSync } from "node:fs";
+import path from "node:path";
+import type { InitFailure, LaunchSpec } from "../engine.ts";
+
+const REPAIR = "run `millrace doctor --repair`, or deploy the app again";
+
+/**
+ * Why a version's processes cannot be started: its bundle, its packages or its Python is not there. Null when all
+ * are. It is told to callers: folders are named from the data directory on.
+ */
+export function whatIsMissing(
+  python: string,
+  { bundleDir, python: inside }: Pick<LaunchSpec, "bundleDir" | "python">,
+): InitFailure | null {
+  if (!existsSync(bundleDir)) {
+    const name = bundleDir.split(path.sep).slice(-4).join("/");
+    return failure(`its bundle ${name} is missing: deploy the app again, or restore a backup`);
+  }
+  if (existsSync(python)) return null;
+  if (inside === null)
+    return failure(`the interpreter ${python} is missing: install it, or set MILLRACE_PYTHON`);
+  const environment = path.dirname(path.dirname(inside));
+  const name = `environments/${path.basename(environment)}`;
+  if (!existsSync(environment)) return failure(`its environment ${name} is missing: ${REPAIR}`);
+  return failure(`the interpreter of its environment ${name} is missing${leadsTo(python)}: ${REPAIR}`);
+}
+
+/** The app asks for a Python that the host has not, or no longer. */
+export function missingVersion(version: string): InitFailure {
+  return failure(
+    `the host has no Python ${version}, which its python_version names: install it, or deploy the app for another`,
+  );
+}
+
+function failure(reason: string): InitFailure {
+  const message = `The app cannot start: ${reason}.`;
+  return { message, traceback: message };
+}
+
+function leadsTo(link: string): string {
+  try {
+    return ` (${readlinkSync(link)})`;
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,37 @@
+import type { DatabaseReport } from "./database-report.ts";
+import type { AppConfig } from "../model/app-config.ts";
+
+/** The first schema that names folders from the data directory on. */
+const SINCE = "0011-places";
+const QUERY = `
+  select apps.project_id || '-' || apps.name as app, versions.number as number,
+    case when apps.current_version_id = versions.id then 1 else 0 end as current,
+    versions.bundle_dir as bundle, versions.environment as environment, versions.config as config
+  from versions join apps on apps.number = versions.app_number
+  where apps.deleted_at is null order by 1, 2`;
+
+/** Reads what a database of this release says of its versions; of an earlier one, nothing. */
+export async function storedVersions(
+  migrations: readonly string[],
+  ask: (query: string) => Promise<readonly unknown[]> | readonly unknown[],
+): Promise<DatabaseReport["versions"]> {
+  if (!migrations.includes(SINCE)) return [];
+  const rows = (await ask(QUERY)) as readonly Row[];
+  return rows.map(({ app, number, current, bundle, environment, config }) => ({
+    app,
+    number: Number(number),
+    isCurrent: Number(current) === 1,
+    bundleDir: bundle,
+    environment,
+    pythonVersion: (JSON.parse(config) as AppConfig).deployment.pythonVersion,
+  }));
+}
+
+type Row = {
+  readonly app: string;
+  readonly number: number | string;
+  readonly current: number | string;
+  readonly bundle: string;
+  readonly environment: string | null;
+  readonly config: string;
+};

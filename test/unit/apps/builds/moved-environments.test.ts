@@ -1,0 +1,75 @@
+import { linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { settleMovedEnvironments } from "../../../../src/apps/builds/moved-environments.ts";
+
+const OLD = "/srv/old/environments/abc";
+
+/** A data directory with one environment, as it lies after a move. */
+function moved(files: Record<string, string | Buffer>) {
+  const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-moved-"));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const folder = path.join(dataDir, "environments", "abc");
+  mkdirSync(path.join(folder, "bin"), { recursive: true });
+  for (const [name, content] of Object.entries(files)) {
+    writeFileSync(path.join(folder, name), content, { mode: name.startsWith("bin/") ? 0o755 : 0o644 });
+  }
+  return { dataDir, folder, read: (name: string) => readFileSync(path.join(folder, name), "utf8") };
+}
+
+test("scripts name the new place, and stay what they were", async () => {
+  const { dataDir, folder, read } = moved({
+    ready: OLD,
+    "pyvenv.cfg": `home = /usr/bin\ncommand = /usr/bin/python3 -m venv ${OLD}\n`,
+    "bin/tool": `#!${OLD}/bin/python\nprint("${OLD}-other ${OLD}", "/x${OLD}")\n`,
+  });
+  expect(await settleMovedEnvironments(dataDir)).toBe(1);
+  expect(read("pyvenv.cfg")).toBe(`home = /usr/bin\ncommand = /usr/bin/python3 -m venv ${folder}\n`);
+  // What only begins or ends like it is another path.
+  expect(read("bin/tool")).toBe(`#!${folder}/bin/python\nprint("${OLD}-other ${folder}", "/x${OLD}")\n`);
+  expect(statSync(path.join(folder, "bin", "tool")).mode & 0o777).toBe(0o755);
+  expect(read("ready")).toBe(folder);
+  expect(await settleMovedEnvironments(dataDir)).toBe(0);
+});
+
+test("one of an earlier release says where it was by its own script", async () => {
+  const { dataDir, folder, read } = moved({
+    ready: "",
+    "bin/activate": `VIRTUAL_ENV="${OLD}"\nexport VIRTUAL_ENV\n`,
+    "bin/tool": `#!${OLD}/bin/python\n`,
+  });
+  expect(await settleMovedEnvironments(dataDir)).toBe(1);
+  expect(read("bin/tool")).toBe(`#!${folder}/bin/python\n`);
+});
+
+test("programs, files that a copy shares, and what was never finished are left alone", async () => {
+  const program = Buffer.from(`\x7fELF\0${OLD}/bin/python`);
+  const { dataDir, folder, read } = moved({
+    ready: OLD,
+    "bin/program": program,
+    "bin/tool": `#!${OLD}/bin/python\n`,
+  });
+  const shared = path.join(dataDir, "shared");
+  linkSync(path.join(folder, "bin", "tool"), shared);
+  await settleMovedEnvironments(dataDir);
+  expect(readFileSync(path.join(folder, "bin", "program")).equals(program)).toBe(true);
+  expect(readFileSync(shared, "utf8")).toBe(`#!${OLD}/bin/python\n`);
+  const unfinished = moved({ "bin/tool": `#!${OLD}/bin/python\n` });
+  expect(await settleMovedEnvironments(unfinished.dataDir)).toBe(0);
+  expect(read("bin/tool")).toContain(folder);
+});
+
+test("a path that is too long for a script's first line is given to the shell", async () => {
+  const { dataDir, folder, read } = moved({ ready: OLD });
+  const long = path.join(dataDir, "d".repeat(120));
+  const there = path.join(long, "environments", "abc");
+  mkdirSync(path.join(there, "bin"), { recursive: true });
+  writeFileSync(path.join(there, "ready"), OLD);
+  writeFileSync(path.join(there, "bin", "tool"), `#!${OLD}/bin/python\nprint(1)\n`);
+  await settleMovedEnvironments(long);
+  expect(readFileSync(path.join(there, "bin", "tool"), "utf8")).toBe(
+    `#!/bin/sh\n'''exec' "${there}/bin/python" "$0" "$@"\n' '''\nprint(1)\n`,
+  );
+  expect([read("ready"), folder.length < 127]).toEqual([OLD, true]);
+});
