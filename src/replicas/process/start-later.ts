@@ -19,5 +19,6 @@ export function startLater(
       isKilled = true;
       begun?.kill();
     },
+    vitals: (pid) => begun?.vitals(pid) ?? null,
   };
 }
