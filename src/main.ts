@@ -1,6 +1,4 @@
-import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
-import path from "node:path";
 import { Catalog } from "./apps/catalog.ts";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { Deployer } from "./apps/deploys/deployer.ts";
@@ -16,22 +14,18 @@ import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
 import { identityParts } from "./identity/identity-parts.ts";
+import { openInstallation } from "./identity/installation.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
 import type { OperatorRequests } from "./identity/operator-requests.ts";
 import { openMailer } from "./identity/mailer.ts";
-import { takeOverPasswords } from "./identity/old-passwords.ts";
-import { ensureOwner } from "./identity/owner.ts";
 import type { Owner } from "./identity/owner.ts";
-import { KeyRing } from "./identity/key-ring.ts";
-import { Tokens } from "./identity/tokens.ts";
+import type { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/address-ranges.ts";
 import { systemClock } from "./kit/clock.ts";
 import type { Clock } from "./kit/clock.ts";
-import { steady } from "./kit/steady-clock.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
-import { Seal, loadMasterKey } from "./kit/seal.ts";
 import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
@@ -42,8 +36,6 @@ import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import { findInterpreter } from "./replicas/process/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
-import { lockDirectory } from "./store/directory-lock.ts";
-import { openStore } from "./store/store.ts";
 import type { Store } from "./store/store.ts";
 import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
 
@@ -79,33 +71,6 @@ export type ServiceOptions = {
   /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
-
-/** What stands in the data directory apart from the apps: database, keys, owner. */
-async function openInstallation(
-  settings: Settings,
-  clock: Clock,
-  life: Lifecycle,
-  aroundStore: (store: Store) => Store = (store) => store,
-): Promise<{ store: Store; seal: Seal; keys: KeyRing; tokens: Tokens; owner: Owner }> {
-  await life.start(
-    "directory lock",
-    () => lockDirectory(settings.dataDir),
-    (lock) => lock.release(),
-  );
-  const store = await life.start(
-    "store",
-    async () => aroundStore(await openStore(settings)),
-    (opened) => opened.close(),
-  );
-  const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
-  await takeOverPasswords(store, seal);
-  const keys = await KeyRing.open(store, seal, clock);
-  const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
-  // By a clock that cannot be set: a wrong date must not void every token, nor bring an old one back.
-  const tokens = new Tokens(store, keys, instanceId, steady(clock));
-  const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
-  return { store, seal, keys, tokens, owner };
-}
 
 /** Answers the operator while no service runs on the directory: it is opened for one request, and let go. */
 export async function askInstallation<T>(

@@ -1,0 +1,42 @@
+import { randomUUID } from "node:crypto";
+import path from "node:path";
+import type { Settings } from "../config/setting-keys.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { Lifecycle } from "../kit/lifecycle.ts";
+import { Seal, loadMasterKey } from "../kit/seal.ts";
+import { steady } from "../kit/steady-clock.ts";
+import { lockDirectory } from "../store/directory-lock.ts";
+import { openStore } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
+import { KeyRing } from "./key-ring.ts";
+import { takeOverPasswords } from "./old-passwords.ts";
+import { ensureOwner } from "./owner.ts";
+import type { Owner } from "./owner.ts";
+import { Tokens } from "./tokens.ts";
+
+/** What stands in the data directory apart from the apps: database, keys, owner. */
+export async function openInstallation(
+  settings: Settings,
+  clock: Clock,
+  life: Lifecycle,
+  aroundStore: (store: Store) => Store = (store) => store,
+): Promise<{ store: Store; seal: Seal; keys: KeyRing; tokens: Tokens; owner: Owner }> {
+  await life.start(
+    "directory lock",
+    () => lockDirectory(settings.dataDir),
+    (lock) => lock.release(),
+  );
+  const store = await life.start(
+    "store",
+    async () => aroundStore(await openStore(settings)),
+    (opened) => opened.close(),
+  );
+  const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
+  await takeOverPasswords(store, seal);
+  const keys = await KeyRing.open(store, seal, clock);
+  const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
+  // By a clock that cannot be set: a wrong date must not void every token, nor bring an old one back.
+  const tokens = new Tokens(store, keys, instanceId, steady(clock));
+  const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
+  return { store, seal, keys, tokens, owner };
+}
