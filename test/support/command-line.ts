@@ -24,6 +24,12 @@ export const MILLRACE_OF_CLONE = path.join(REPOSITORY, "bin", "millrace");
 /** The command line of a package built from the sources as they are: it starts in a quarter of the time. */
 export const MILLRACE = path.join(BUILT_PACKAGE, "bin", "millrace");
 
+/** The same without the shell above a service: what is killed is the service itself. */
+export const BARE_MILLRACE: readonly string[] = [
+  process.execPath,
+  path.join(BUILT_PACKAGE, "dist", "cli", "cli.js"),
+];
+
 /** A service that a test has bent to its purpose, built too: a file of `test/support/`, for Node to run. */
 export function testProgram(name: "kill-point" | "clocked-service"): string {
   return path.join(BUILT_PACKAGE, "dist", "test", `${name}.js`);

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { uuidText } from "../../src/kit/ids.ts";
-import { MILLRACE } from "./command-line.ts";
+import { BARE_MILLRACE } from "./command-line.ts";
 import type { KillableService } from "./killable-service.ts";
 import type { PromisedRuns } from "./promised-runs.ts";
 import { REPOSITORY } from "./source-files.ts";
@@ -45,7 +45,7 @@ export async function cutPower(
   const { dataDir } = service.database;
   const options = ["--seed", String(seed), "--after", String(after)];
   if (share !== undefined) options.push("--share", String(share));
-  const isUp = await service.start(["python3", SCRIPT, ...options, dataDir, MILLRACE, "serve"], env);
+  const isUp = await service.start(["python3", SCRIPT, ...options, dataDir, ...BARE_MILLRACE, "serve"], env);
   if (isUp) await promised.post(Number.POSITIVE_INFINITY, { clients: 4, ms: 5, padBytes: 50_000 });
   const code = await service.command.exited;
   const { stdout, stderr } = service.command;
