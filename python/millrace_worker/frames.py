@@ -28,9 +28,11 @@ CANCEL = 32  # stop this call, begun or not
 WITHDRAW = 33  # give this call back unless it has begun
 CREDIT = 34  # u32: so many more bytes of CHUNK frames may be sent
 STOP = 35  # finish what has begun, then exit
+PING = 38  # say that you live
 # The control connection, from the replica.
 WITHDRAWN = 36  # the call will never begin here
 BEGUN = 37  # too late to withdraw
+PONG = 39  # the interpreter runs
 
 CHUNK_HEAD = struct.Struct("<IIBB")
 RESULT_HEAD = struct.Struct("<dH")

@@ -15,6 +15,8 @@ from . import frames, keeper, logs, sigterm
 from .order import Order
 from .replica import Replica
 
+_PONG = frames.pack(frames.PONG, 0)
+
 
 def start(order: Order) -> None:
     """An ordinary replica: imports the app, then serves."""
@@ -78,6 +80,8 @@ def _read_control(replica: Replica) -> None:
             if kind == frames.STOP:
                 replica.is_stopping = True
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            elif kind == frames.PING:
+                replica.control.sendall(_PONG)
             elif kind == frames.CREDIT:
                 replica.grant(call_id, frames.COUNT.unpack(payload)[0])
             elif kind in (frames.CANCEL, frames.WITHDRAW):

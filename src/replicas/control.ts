@@ -3,7 +3,8 @@ import type { Call } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
 import { BadFrame, FrameReader } from "./frame-reader.ts";
 import { FRAME, packFrame } from "./frames.ts";
-import { callMove, frameName } from "./wire-order.ts";
+import { callMove, controlMove, frameName } from "./wire-order.ts";
+import type { ControlPhase } from "./wire-order.ts";
 
 /** What may wait for a replica to read it, and to answer: many times what any load brings about. */
 const MAX_UNREAD_BYTES = 256 * 1024;
@@ -23,6 +24,7 @@ export class Control {
   });
   /** Calls that were asked back and how often, by their ids; a call may be over before its answer comes. */
   readonly #asked = new Map<number, number>();
+  #phase: ControlPhase = "quiet";
 
   constructor(socket: Socket, calls: CallTable, onWithdrawn: (call: Call) => void) {
     this.#socket = socket;
@@ -50,6 +52,13 @@ export class Control {
     this.#write(packFrame(FRAME.CREDIT, call.wireId, bytes));
   }
 
+  /** Asks for a sign of life, unless it owes one. */
+  ping(): void {
+    if (this.#phase === "asked") return;
+    this.#phase = "asked";
+    this.#write(packFrame(FRAME.PING, 0));
+  }
+
   /** Nothing new will come. */
   stop(): void {
     this.#write(packFrame(FRAME.STOP, 0));
@@ -73,11 +82,23 @@ export class Control {
 
   #admit(type: number, callId: number, length: number): void {
     const isAnswer = type === FRAME.WITHDRAWN || type === FRAME.BEGUN;
-    if (!isAnswer || length > 0) throw new BadFrame(`${frameName(type)} of ${length} bytes on control`);
-    if (!this.#asked.has(callId)) throw new BadFrame(`${frameName(type)} for a call that nobody asked back`);
+    if (type === FRAME.PONG && callId === 0 && length === 0) this.#move(type);
+    else if (!isAnswer || length > 0) throw new BadFrame(`${frameName(type)} of ${length} bytes on control`);
+    else if (!this.#asked.has(callId))
+      throw new BadFrame(`${frameName(type)} for a call that nobody asked back`);
+  }
+
+  #move(type: number): ControlPhase {
+    const next = controlMove(this.#phase, type);
+    if (!next) throw new BadFrame(`${frameName(type)} out of turn`);
+    return next;
   }
 
   #receive(type: number, callId: number): void {
+    if (type === FRAME.PONG) {
+      this.#phase = this.#move(type);
+      return;
+    }
     const left = (this.#asked.get(callId) ?? 0) - 1;
     if (left > 0) this.#asked.set(callId, left);
     else this.#asked.delete(callId);

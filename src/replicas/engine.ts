@@ -27,6 +27,8 @@ export type Exit = {
   readonly initFailure: InitFailure | null;
   /** How it broke the protocol, if that is why it was ended; for people, in our own words. */
   readonly fault?: string;
+  /** Why it was taken for dead, if that is why it was ended; for people, in our own words. */
+  readonly silence?: string;
 };
 
 export type InitFailure = {
@@ -37,11 +39,30 @@ export type InitFailure = {
   readonly isTimeout?: true;
 };
 
+/** How a process looks from outside. */
+export type Vitals = {
+  /** When that was, in milliseconds by the machine's own clock. */
+  readonly atMs: number;
+  /** It cannot run: it was stopped, or is dead and not yet buried. */
+  readonly isStopped: boolean;
+  /** By thread. */
+  readonly threads: ReadonlyMap<number, ThreadVitals>;
+};
+
+export type ThreadVitals = {
+  /** Processor time used since it began. */
+  readonly usedMs: number;
+  /** It runs, or would if a processor were free. */
+  readonly isRunnable: boolean;
+};
+
 /** A replica that was asked for; it calls home by itself when it is up. */
 export type Started = {
   readonly exited: Promise<Exit>;
   /** Ends the process and everything it started, at once. */
   kill(): void;
+  /** Looks at the process, which said that this is its id; null where there is nothing to see. */
+  vitals(pid: number): Vitals | null;
 };
 
 /** Starts the replicas of one version. */

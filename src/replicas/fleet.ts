@@ -11,7 +11,8 @@ import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
 import { ReadyClock } from "./ready-clock.ts";
 import { Replica } from "./replica.ts";
-import type { ReplicaEvents } from "./replica.ts";
+import type { ReplicaEvents } from "./replica-events.ts";
+import { Rounds } from "./rounds.ts";
 import { desiredReplicas } from "./scale.ts";
 import type { Load } from "./scale.ts";
 import type { PayloadLimits } from "./wire-limits.ts";
@@ -26,6 +27,8 @@ export type FleetEvents = {
   onReturned(calls: readonly Call[]): void;
   /** The app cannot start, and no replica is left to serve. */
   onInitFailure(failure: InitFailure): void;
+  /** One that did not answer takes calls again. */
+  onAwake(): void;
   onReplicaGone(replicaId: string, exit: Exit): void;
   onLog(replica: Replica, line: LogLine): void;
   onError(error: unknown): void;
@@ -41,6 +44,9 @@ export type FleetParts = {
   readonly owner: string;
 };
 
+/** What a replica that is gone had in its hands. */
+type Divided = { readonly begun: readonly Call[]; readonly waiting: readonly Call[] };
+
 /** The replicas of one version: starts as many as the load asks for, stops those idle for the cooldown. */
 export class Fleet {
   /** Counts the time in which at least one replica was ready. */
@@ -48,6 +54,8 @@ export class Fleet {
   readonly replicas = new Set<Replica>();
   /** The ready ones, oldest first. */
   ready: readonly Replica[] = [];
+  /** Of those, the ones that answer: only they are given calls. */
+  awake: readonly Replica[] = [];
   #scaling: ScalingConfig;
   readonly #initSeconds: number;
   readonly #limits: PayloadLimits;
@@ -58,6 +66,7 @@ export class Fleet {
   readonly #clock: Clock;
   readonly #counts: FleetCounts;
   readonly #crashes = new CrashLoop();
+  readonly #rounds: Rounds;
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
@@ -73,6 +82,9 @@ export class Fleet {
     this.#events = events;
     this.#clock = clock;
     this.#counts = counts;
+    this.#rounds = new Rounds(clock, () => {
+      for (const replica of this.replicas) replica.feel();
+    });
   }
 
   /** For how long no replica is ready and none may be started, because the last ones failed. */
@@ -97,7 +109,8 @@ export class Fleet {
   scale(): void {
     if (this.#isStopping) return;
     const now = this.#clock.monotonic();
-    const desired = desiredReplicas(this.#scaling, this.#events.load(now));
+    const { calls, callsPerSecond } = this.#events.load(now);
+    const desired = desiredReplicas(this.#scaling, { calls: calls + this.#deafSlots(), callsPerSecond });
     let living = 0;
     for (const { state } of this.replicas) if (state === "starting" || state === "ready") living += 1;
     const waitMs = this.#crashes.waitMs(now);
@@ -153,9 +166,13 @@ export class Fleet {
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
       onEnding: () => this.#withdraw(replica),
-      onGone: (exit, lost) => {
+      onSilence: (isSilent) => this.#onSilence(isSilent),
+      onGone: (exit, lost, unread) => {
         this.#home.forget(ticket);
-        this.#onGone(replica, startedAt, exit, lost);
+        // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
+        const begun = lost.slice(0, this.#scaling.replicaConcurrency).filter((call) => call !== unread);
+        const waiting = lost.filter((call) => !begun.includes(call));
+        this.#onGone(replica, startedAt, exit, { begun, waiting });
       },
       onLog: (line) => this.#events.onLog(replica, line),
       onError: (error) => this.#events.onError(error),
@@ -170,26 +187,47 @@ export class Fleet {
   #onReady(replica: Replica, functions: readonly FunctionSignature[]): void {
     this.#crashes.initFailure = null;
     if (this.ready.length === 0) this.#counts.coldStarts += 1;
-    this.ready = [...this.ready, replica];
+    this.#setReady([...this.ready, replica]);
+    this.#rounds.start();
     this.readyClock.set(true, this.#clock.monotonic());
     this.#events.onReady(functions);
     this.noteIdle();
   }
 
-  #onGone(replica: Replica, startedAt: number, exit: Exit, lost: readonly Call[]): void {
+  /** Its free slots are of no use meanwhile. */
+  #onSilence(isSilent: boolean): void {
+    this.#setReady(this.ready);
+    if (isSilent) this.scale();
+    else this.#events.onAwake();
+  }
+
+  #setReady(ready: readonly Replica[]): void {
+    this.ready = ready;
+    this.awake = ready.filter(({ isSilent }) => !isSilent);
+  }
+
+  /** Places that look free and take no call. */
+  #deafSlots(): number {
+    const slots = this.#scaling.replicaConcurrency;
+    return this.ready.reduce(
+      (sum, { isSilent, calls }) => sum + (isSilent ? Math.max(0, slots - calls.size) : 0),
+      0,
+    );
+  }
+
+  #onGone(replica: Replica, startedAt: number, exit: Exit, { begun, waiting }: Divided): void {
     this.replicas.delete(replica);
+    if (this.replicas.size === 0) this.#rounds.stop();
     this.#withdraw(replica);
     const isFault = !replica.isCondemned && !this.#isStopping;
     if (isFault) this.#counts.deaths += 1;
     if (isFault)
       this.#crashes.record(startedAt, this.#clock.monotonic(), this.#failureToStart(replica, exit));
     this.#events.onReplicaGone(replica.id, exit);
-    // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
-    const begun = lost.slice(0, this.#scaling.replicaConcurrency);
     for (const call of begun) this.#events.onOutcome(call, { kind: "died", detail: exit.detail });
     const { initFailure } = this.#crashes;
     if (isFault && initFailure && this.ready.length === 0) this.#events.onInitFailure(initFailure);
-    this.#events.onReturned(lost.slice(begun.length));
+    this.#events.onReturned(waiting);
     this.scale();
     if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
   }
@@ -208,7 +246,7 @@ export class Fleet {
 
   #withdraw(replica: Replica): void {
     if (!this.ready.includes(replica)) return;
-    this.ready = this.ready.filter((other) => other !== replica);
+    this.#setReady(this.ready.filter((other) => other !== replica));
     if (this.ready.length === 0) this.readyClock.set(false, this.#clock.monotonic());
   }
 

@@ -20,6 +20,8 @@ export const FRAME = {
   STOP: 35,
   WITHDRAWN: 36,
   BEGUN: 37,
+  PING: 38,
+  PONG: 39,
 } as const;
 
 export const HEAD_BYTES = 9;

@@ -72,6 +72,7 @@ export class Pool {
       onOutcome: (call, outcome) => this.#onOutcome(call, outcome),
       onReturned: (calls) => this.#takeBack(calls),
       onInitFailure: (failure) => this.#refuseWaiting(failure),
+      onAwake: () => this.#handOver(),
       onReplicaGone: (replicaId, exit) => events.onReplicaGone(replicaId, exit),
       onLog: (replica, line) => this.#onLog(replica, line),
       onError: (error) => events.onError(error),
@@ -216,10 +217,10 @@ export class Pool {
   /** A replica with a free slot; while the app is fast and all are busy, a place ahead in one's hands. */
   #free(): Replica | null {
     const slots = this.#scaling.replicaConcurrency;
-    const free = this.#balancer.choose(this.#fleet.ready, slots);
+    const free = this.#balancer.choose(this.#fleet.awake, slots);
     if (free) return free;
     const ahead = this.#pace.ahead;
-    return ahead > 0 ? this.#balancer.choose(this.#fleet.ready, slots + ahead) : null;
+    return ahead > 0 ? this.#balancer.choose(this.#fleet.awake, slots + ahead) : null;
   }
 
   #hand(replica: Replica, call: Call, now: number): void {

@@ -2,7 +2,6 @@ import type { Socket } from "node:net";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
 import type { FunctionSignature } from "../model/app.ts";
-import type { Outcome } from "../model/outcome.ts";
 import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started } from "./engine.ts";
 import { CallTable } from "./call-table.ts";
@@ -12,38 +11,15 @@ import { packCalls } from "./frames.ts";
 import type { PackedCall } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
 import { LAST_LINES_MS, readLogLines } from "./log-lines.ts";
-import type { LogLine } from "./log-lines.ts";
+import { Pulse } from "./pulse.ts";
+import type { ReplicaEvents, ReplicaParts } from "./replica-events.ts";
 import { WireInbox } from "./wire-inbox.ts";
-import type { PayloadLimits } from "./wire-limits.ts";
-
-/** What a replica's owner learns from it. */
-export type ReplicaEvents = {
-  onReady(functions: readonly FunctionSignature[]): void;
-  /** A call is over and its slot free. */
-  onOutcome(call: Call, outcome: Outcome): void;
-  /** A call handed ahead was given back before it began. */
-  onWithdrawn(call: Call): void;
-  /** The process is ending of its own accord; how, and what it held, `onGone` tells a moment later. */
-  onEnding(): void;
-  /** The process is gone; `lost` are the calls it held, oldest first. */
-  onGone(exit: Exit, lost: readonly Call[]): void;
-  onLog(line: LogLine): void;
-  /** An error of our own met while it was listened to; it is being ended. */
-  onError(error: unknown): void;
-};
-
-/** What a replica is made of. */
-export type ReplicaParts = {
-  readonly clock: Clock;
-  readonly events: ReplicaEvents;
-  readonly limits: PayloadLimits;
-  /** Whose it is: what is read of all that is one owner's has one turn among those of others. */
-  readonly owner?: string;
-};
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
 /** How long the word on how a process ended may lag behind the end of its wire, or the other way round. */
 const LAST_WORDS_MS = 500;
+/** How long a dead one is waited for: longer than it takes to kill one whose keepers are stopped too. */
+const BURIAL_SECONDS = 20;
 
 /**
  * One Python process, as the service sees it.
@@ -68,6 +44,7 @@ export class Replica implements CallHolder {
   readonly #events: ReplicaEvents;
   readonly #owner: string;
   readonly #inbox: WireInbox;
+  readonly #pulse: Pulse;
   #started: Started | null = null;
   #wire: Socket | null = null;
   #control: Control | null = null;
@@ -80,6 +57,10 @@ export class Replica implements CallHolder {
   #deadline: Timer | null = null;
   /** How it broke the protocol: from then on it is not listened to. */
   #fault: string | null = null;
+  /** Why it was found dead. */
+  #silence: string | null = null;
+  /** It ended, and had not read all that was sent on its wire. */
+  #hasUnread = false;
   readonly #wireClosed = Promise.withResolvers<void>();
 
   constructor(id: string, { clock, events, limits, owner = "" }: ReplicaParts) {
@@ -103,6 +84,22 @@ export class Replica implements CallHolder {
         events.onOutcome(call, outcome);
       },
     });
+    this.#pulse = new Pulse({
+      ask: () => this.#tell((control) => control.ping()),
+      look: () => this.#started?.vitals(this.pid) ?? null,
+      onSilence: (isSilent) => events.onSilence(isSilent),
+      onDead: (why) => this.#giveUp(why),
+    });
+  }
+
+  /** It does not answer: a call given to it now would wait. */
+  get isSilent(): boolean {
+    return this.#pulse.isSilent;
+  }
+
+  /** Looks whether it lives; to be called every `ROUND_MS`. */
+  feel(): void {
+    if (this.state === "ready" || this.state === "draining") this.#pulse.feel();
   }
 
   /**
@@ -191,6 +188,8 @@ export class Replica implements CallHolder {
     switch (kind) {
       case "wire":
         this.#wire = socket;
+        // Who closes a connection, or dies, with something unread on it resets it.
+        socket.once("error", ({ code }: NodeJS.ErrnoException) => (this.#hasUnread = code === "ECONNRESET"));
         socket.once("close", () => this.#wireClosed.resolve());
         this.#listen(socket, (data) => this.#inbox.push(data));
         break;
@@ -231,15 +230,14 @@ export class Replica implements CallHolder {
   #listen(socket: Socket, read: (data: Buffer) => void): void {
     socket.on("data", (data: Buffer) => {
       if (this.#fault !== null) return;
+      this.#pulse.hear();
       try {
         read(data);
       } catch (error) {
         this.#accuse(error);
       }
     });
-    socket.on("close", () => {
-      this.#lose().catch((error: unknown) => this.#events.onError(error));
-    });
+    socket.on("close", () => void this.#lose());
     socket.resume();
   }
 
@@ -261,15 +259,7 @@ export class Replica implements CallHolder {
     this.#wire?.destroy();
     this.#control?.destroy();
     // It may have no connection whose end would be noticed.
-    void this.#leaveSoon();
-  }
-
-  async #leaveSoon(): Promise<void> {
-    try {
-      await this.#lose();
-    } catch (error) {
-      this.#events.onError(error);
-    }
+    void this.#lose();
   }
 
   #release(call: Call): void {
@@ -305,11 +295,24 @@ export class Replica implements CallHolder {
   /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */
   async #lose(): Promise<void> {
     if (this.state === "gone") return;
+    try {
+      this.#retreat();
+      const exited = this.#started?.exited;
+      // If that comes, `#outlive` goes on from there.
+      if (exited && (await within(LAST_WORDS_MS, exited, this.#clock))) return;
+      this.kill();
+      this.#leave({ detail: "it closed its connection", initFailure: null });
+    } catch (error) {
+      this.#events.onError(error);
+    }
+  }
+
+  /** It is dead. What it held is told of when it is gone: until then, it might wake up and do it. */
+  #giveUp(why: string): void {
+    this.#silence = why;
     this.#retreat();
-    const exited = this.#started?.exited;
-    const exit = exited ? await within(LAST_WORDS_MS, exited, this.#clock) : null;
-    if (!exit) this.kill();
-    this.#leave(exit ?? { detail: "it closed its connection", initFailure: null });
+    this.kill();
+    this.#setDeadline(BURIAL_SECONDS, () => this.#leave({ detail: why, initFailure: null }));
   }
 
   /** A call given to it now would be lost. */
@@ -325,12 +328,19 @@ export class Replica implements CallHolder {
     this.#deadline?.cancel();
     this.#wire?.destroy();
     this.#control?.destroy();
-    this.#clock.after(LAST_LINES_MS, () => this.#logs.forEach((socket) => socket.destroy()));
+    const logs = this.#logs;
+    if (logs.length > 0) this.#clock.after(LAST_LINES_MS, () => logs.forEach((socket) => socket.destroy()));
     const lost = [...this.calls.values()];
+    // What it had not read is the end of what was sent. If nothing else, that is the latest call.
+    const unread = (this.#hasUnread && this.calls.get(this.#nextWireId - 1)) || null;
     this.calls.clear();
     const initFailure = exit.initFailure ?? this.#initFailure;
-    const fault = this.#fault;
-    const told = fault === null ? exit : { detail: `it broke the protocol: ${fault}`, fault };
-    this.#events.onGone({ ...told, initFailure }, lost);
+    this.#events.onGone({ ...this.#told(exit), initFailure }, lost, unread);
+  }
+
+  /** Why it ended, if that was our doing; else how. */
+  #told(exit: Exit): Omit<Exit, "initFailure"> {
+    if (this.#fault !== null) return { detail: `it broke the protocol: ${this.#fault}`, fault: this.#fault };
+    return this.#silence === null ? exit : { detail: this.#silence, silence: this.#silence };
   }
 }

@@ -3,6 +3,9 @@ import { FRAME } from "./frames.ts";
 /** A replica's connections: before its hello, after it, and after it has said that the app cannot start. */
 export type WirePhase = "opening" | "serving" | "failed";
 
+/** A replica's control connection: whether it owes the answer to a PING. */
+export type ControlPhase = "quiet" | "asked";
+
 /**
  * A call in a replica's hands. `begun` is only known when somebody asked for the call back. A call that is over is
  * in nobody's hands.
@@ -22,6 +25,12 @@ export const WIRE_MOVES: Moves<WirePhase, FrameName> = {
   opening: { HELLO: "serving", INIT_FAILED: "failed" },
   serving: {},
   failed: {},
+};
+
+/** What it may say of itself, on the control connection. */
+export const CONTROL_MOVES: Moves<ControlPhase, FrameName> = {
+  quiet: {},
+  asked: { PONG: "quiet" },
 };
 
 /** What it may say of a call: the last two on the control connection, and only if it was asked. */
@@ -57,6 +66,7 @@ export function frameName(type: number): string {
 /** The same tables by a frame's number: they are looked at for each frame. */
 const BY_TYPE = {
   wire: byType(WIRE_MOVES),
+  control: byType(CONTROL_MOVES),
   call: byType(CALL_MOVES),
 };
 
@@ -74,6 +84,11 @@ function byType<Phase extends string>(
 /** The phase after a frame about the replica itself; undefined where it may not come. */
 export function wireMove(phase: WirePhase, type: number): WirePhase | undefined {
   return BY_TYPE.wire[phase][type];
+}
+
+/** The phase of a control connection after a frame about the replica itself; undefined where it may not come. */
+export function controlMove(phase: ControlPhase, type: number): ControlPhase | undefined {
+  return BY_TYPE.control[phase][type];
 }
 
 /** The phase of a call after a frame about it; undefined where it may not come. */

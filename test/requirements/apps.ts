@@ -55,6 +55,14 @@ export const APPS = {
     "store.pragmas": "SQLite runs with WAL and synchronous=FULL, read back at open.",
     "store.group-commit": "A write is answered only after its group is committed.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, 5", {
+    "replica.pulse.dead":
+      "A replica that is silent for 5 s and stopped, a zombie or without work done by any thread is ended.",
+    "replica.pulse.computing": "A silent replica that computes gets no new call, and is not killed.",
+    "replica.pulse.calls":
+      "What a dead replica had not begun goes to another; what had begun is 502, and async is tried again.",
+    "replica.pulse.awake": "A service that slept, or was busy itself, takes no replica for dead.",
+  }),
   ...section("design: Starting fast", {
     "fork.template": "The first replica of a version is a template, and further ones are forks of it.",
     "fork.thread": "A template whose import left a thread does not fork.",

@@ -10,6 +10,7 @@ export const WIRE = {
     "wire.order": "Frames come in a legal order, checked as they arrive; one out of turn ends its replica.",
     "wire.order.withdrawn":
       "WITHDRAWN and BEGUN are taken on control alone, and only for a call that was asked back.",
+    "wire.order.pong": "PONG is taken on control alone, and once for each PING.",
     "wire.order.credit": "The service keeps the credit; a chunk beyond it ends its replica.",
     "wire.limits": "A frame's limit follows from its type and the app's limits, and is checked at its head.",
     "wire.limits.memory":

@@ -139,6 +139,7 @@ export class OpenVersion {
       onReplicaGone: (replicaId, exit) => {
         log.debug({ ...where, replicaId, detail: exit.detail }, "replica ended");
         if (exit.fault !== undefined) this.#tellFault({ ...where, replicaId }, exit.fault);
+        if (exit.silence !== undefined) this.#tellSilence({ ...where, replicaId }, exit.silence);
         if (!exit.initFailure) return;
         const { traceback } = exit.initFailure;
         log.warn({ ...where, traceback }, "app failed to start");
@@ -155,6 +156,13 @@ export class OpenVersion {
     const { log, onLog } = this.#parts;
     log.warn({ ...where, detail: fault }, "a process of an app broke the protocol and was ended");
     const text = `[millrace] this process was ended, it broke the protocol: ${fault}`;
+    onLog({ ...where, runId: null, stream: "stderr", text });
+  }
+
+  #tellSilence(where: Omit<AppLogLine, keyof LogLine>, silence: string): void {
+    const { log, onLog } = this.#parts;
+    log.warn({ ...where, detail: silence }, "a process of an app was found dead and was ended");
+    const text = `[millrace] this process was ended: ${silence}`;
     onLog({ ...where, runId: null, stream: "stderr", text });
   }
 

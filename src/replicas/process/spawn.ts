@@ -9,6 +9,7 @@ import type { Exit, LaunchSpec, LauncherEvents, Started } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import { keeperEnd } from "./end-keeper.ts";
 import { appEnvironment } from "./environment.ts";
+import { processVitals } from "./vitals.ts";
 
 /** The folder that holds the package `millrace_worker`. */
 const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
@@ -52,7 +53,7 @@ export const spawnPython: Spawn = (python, spec, address, tickets, clock, { onLo
   void exited.then(() =>
     clock.after(LAST_LINES_MS, () => [child.stdout, child.stderr].forEach((pipe) => pipe.destroy())),
   );
-  return { exited, kill: keeperEnd(child, exited, clock) };
+  return { exited, kill: keeperEnd(child, exited, clock), vitals: processVitals };
 };
 
 function begin(python: string, spec: LaunchSpec): ChildProcessWithoutNullStreams | Error {
@@ -76,7 +77,8 @@ function begin(python: string, spec: LaunchSpec): ChildProcessWithoutNullStreams
 
 /** A process that could not be started. */
 function stillborn({ message }: Error): Started {
-  return { exited: Promise.resolve({ detail: message, initFailure: null }), kill: () => {} };
+  const exited = Promise.resolve({ detail: message, initFailure: null });
+  return { exited, kill: () => {}, vitals: () => null };
 }
 
 /** For people. A keeper tells its ward's signal as 128 + its number. */

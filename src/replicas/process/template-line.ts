@@ -109,7 +109,11 @@ export class TemplateLine {
       // Nobody waits for the import any more.
       if (this.#waiting.length === 0) this.#end();
     };
-    return { exited, kill: () => (begun ? begun.kill() : giveUp()) };
+    return {
+      exited,
+      kill: () => (begun ? begun.kill() : giveUp()),
+      vitals: (pid) => begun?.vitals(pid) ?? null,
+    };
   }
 
   #startForking(): void {
@@ -129,7 +133,8 @@ export class TemplateLine {
   #lose(exit: Exit): void {
     this.#idle.remove(this.template.pid);
     this.#finish();
-    for (const { begin } of this.#take()) begin({ exited: Promise.resolve(exit), kill: () => {} });
+    const gone = { exited: Promise.resolve(exit), kill: () => {}, vitals: () => null };
+    for (const { begin } of this.#take()) begin(gone);
   }
 
   #keep(): void {

@@ -89,7 +89,7 @@ export class Template {
       isAsked = true;
       this.#end(replicaId, exited);
     };
-    return { exited, kill };
+    return { exited, kill, vitals: (pid) => this.#process.vitals(pid) };
   }
 
   /** Ends it and everything below it. */

@@ -9,6 +9,7 @@ import time
 
 CALL, HELLO, INIT_FAILED, RESULT, FAILED, STREAM, CHUNK, END, CANCELLED = range(1, 10)
 WITHDRAWN, BEGUN = 36, 37
+PONG = 39
 
 
 def frame(kind, call_id, payload=b"", length=None):

@@ -230,7 +230,7 @@ function answers(random: Random, callId: number): Buffer[] {
       [1, () => frame(FRAME.FAILED, callId, JSON.stringify({ ...RAISED, message: "x".repeat(2 ** 21) }))],
       [1, () => frame(FRAME.HELLO, 0, JSON.stringify(HELLO))],
       [1, () => frame(FRAME.INIT_FAILED, 0, JSON.stringify({ message: "m", traceback: "t" }))],
-      [1, () => frame(random.pick([0, 1, 10, 32, 33, 34, 35, 36, 37, 200]), callId)],
+      [1, () => frame(random.pick([0, 1, 10, 32, 33, 34, 35, 36, 37, 38, 39, 200]), callId)],
       [1, () => frame(FRAME.RESULT, callId, random.bytes(20), 2 ** 30)],
     ])(),
   );
@@ -243,10 +243,25 @@ export function askedBack(random: Random, callId: number): Plan {
   return { isHostile, steps: sends(random, "control", frames) };
 }
 
+/** What a process answers when it is asked for a sign of life. */
+export function pinged(random: Random): Plan {
+  const isHostile = random.chance(0.1);
+  const pong = frame(FRAME.PONG, 0);
+  const bad = [
+    [pong, pong],
+    [frame(FRAME.PONG, 1)],
+    [frame(FRAME.PONG, 0, "x")],
+    [frame(FRAME.PING, 0)],
+    control(random, 1),
+    [],
+  ];
+  return { isHostile, steps: sends(random, "control", isHostile ? random.pick(bad) : [pong]) };
+}
+
 function control(random: Random, callId: number): Buffer[] {
   const frames = Array.from({ length: 1 + random.below(3) }, () =>
     frame(
-      random.pick([FRAME.WITHDRAWN, FRAME.BEGUN, FRAME.CANCEL, FRAME.RESULT]),
+      random.pick([FRAME.WITHDRAWN, FRAME.BEGUN, FRAME.CANCEL, FRAME.RESULT, FRAME.PONG]),
       random.pick([callId, callId, callId + 1, 0]),
       random.chance(0.1) ? "x" : "",
     ),

@@ -51,7 +51,8 @@ export class HostilePeer {
     const exited = new Promise<Exit>((resolve) => this.#exits.set(id, resolve));
     void exited.then(() => this.#exits.delete(id));
     this.#tell({ start: { id, address, tickets } });
-    return { exited, kill: () => this.#tell({ kill: id }) };
+    // Nothing is known of who is only played.
+    return { exited, kill: () => this.#tell({ kill: id }), vitals: () => null };
   }
 
   #tell(order: ToPeer): void {

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { FRAME } from "../../../src/replicas/frames.ts";
 import type { ConnectionKind } from "../../../src/replicas/home.ts";
 import { anyFrames } from "../any-frames.ts";
-import { answer, askedBack, opening } from "./cases.ts";
+import { answer, askedBack, opening, pinged } from "./cases.ts";
 import type { HostileTickets, Plan, Step } from "./cases.ts";
 import { frame } from "./mutate.ts";
 import type { FromPeer, ToPeer } from "./orders.ts";
@@ -115,6 +115,7 @@ class HostileProcess {
 
   #onControl(type: number, callId: number): void {
     if (type === FRAME.STOP) this.exit();
+    if (type === FRAME.PING) void this.#play(begin(pinged).steps);
     if (type !== FRAME.CANCEL && type !== FRAME.WITHDRAW) return;
     void this.#play(begin((random) => askedBack(random, callId)).steps);
     if (type === FRAME.CANCEL) this.#sockets.get("wire")?.write(frame(FRAME.CANCELLED, callId));

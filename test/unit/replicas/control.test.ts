@@ -42,6 +42,36 @@ verifies("wire.order.withdrawn", "a call is given back once it was asked for, an
   expect([calls.size, withdrawn]).toEqual([3, []]);
 });
 
+verifies("wire.order.pong", "a sign of life is given once for each time it was asked for", () => {
+  const { control } = controlWithCalls();
+  expect(() => control.push(answer(FRAME.PONG, 0))).toThrow("PONG out of turn");
+  const asked = controlWithCalls();
+  for (let round = 0; round < 3; round++) {
+    asked.control.ping();
+    asked.control.ping();
+    asked.control.push(answer(FRAME.PONG, 0));
+  }
+  expect(() => asked.control.push(answer(FRAME.PONG, 0))).toThrow("PONG out of turn");
+  for (const bad of [answer(FRAME.PONG, 1), frame(FRAME.PONG, 0, "x"), answer(FRAME.PING, 0)]) {
+    const other = controlWithCalls();
+    other.control.ping();
+    expect(() => other.control.push(bad)).toThrow(BadFrame);
+  }
+});
+
+test("a sign of life that is owed is asked for once", async () => {
+  const { socket, control } = controlWithCalls();
+  const told: number[] = [];
+  const reader = anyFrames((type) => told.push(type));
+  socket.on("data", (data: Buffer) => reader.push(data));
+  for (let i = 0; i < 5; i++) control.ping();
+  control.push(answer(FRAME.PONG, 0));
+  control.ping();
+  control.stop();
+  await until("it was told", () => told.includes(FRAME.STOP));
+  expect(told).toEqual([FRAME.PING, FRAME.PING, FRAME.STOP]);
+});
+
 test("one asked for twice may answer twice, also after it is over", () => {
   const { control, calls, withdrawn } = controlWithCalls();
   const call = calls.get(1)!;

@@ -32,6 +32,7 @@ class FleetByHand {
       onReady: () => {},
       onOutcome: () => {},
       onReturned: () => {},
+      onAwake: () => {},
       onInitFailure: (failure: InitFailure) => void this.failures.push(failure),
       onReplicaGone: (_: string, { detail }: { detail: string }) => void this.exits.push(detail),
       onLog: () => {},

@@ -7,7 +7,7 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
 import type { Call } from "../../../src/replicas/call.ts";
-import type { Exit, Launcher, Started } from "../../../src/replicas/engine.ts";
+import type { Exit, Launcher, Started, Vitals } from "../../../src/replicas/engine.ts";
 import { FrameReader } from "../../../src/replicas/frame-reader.ts";
 import { FRAME, HEAD_BYTES } from "../../../src/replicas/frames.ts";
 import { Home } from "../../../src/replicas/home.ts";
@@ -32,6 +32,10 @@ export class HandReplica implements Started {
   readonly exited: Promise<Exit>;
   /** How often it was to be ended at once. */
   kills = 0;
+  /** It answers no PING. */
+  isDumb = false;
+  /** How it looks from outside. */
+  look: Vitals | null = null;
   /** What it was told: the frame's name and the call's id on the wire. */
   readonly told: `${FrameName} ${number}`[] = [];
   readonly #address: string;
@@ -97,6 +101,15 @@ export class HandReplica implements Started {
     this.exit("killed by SIGKILL");
   }
 
+  vitals(): Vitals | null {
+    return this.look;
+  }
+
+  /** Says that it lives. */
+  pong(): void {
+    this.#say("PONG", 0);
+  }
+
   /** Waits until it was told that, of a call that it holds by then. */
   async hears(frame: FrameName, call?: Call): Promise<void> {
     const isTold = (): boolean => {
@@ -115,6 +128,7 @@ export class HandReplica implements Started {
       admit: () => {},
       onFrame: (type, callId) => {
         this.told.push(`${NAMES.get(type) ?? "CALL"} ${callId}`);
+        if (type === FRAME.PING && !this.isDumb) this.pong();
         this.#news.ring();
       },
     });
@@ -129,7 +143,7 @@ export class HandReplica implements Started {
     head.writeUInt32LE(body.length, 0);
     head.writeUInt32LE(callId, 4);
     head[8] = FRAME[frame];
-    const socket = this.#sockets.get(frame === "WITHDRAWN" ? "control" : "wire");
+    const socket = this.#sockets.get(frame === "WITHDRAWN" || frame === "PONG" ? "control" : "wire");
     if (!socket) throw new Error("it has not called home");
     socket.write(Buffer.concat([head, body]));
   }

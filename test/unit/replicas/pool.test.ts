@@ -18,6 +18,7 @@ describe("max_queue_seconds", () => {
       site.clock.advance(300_000); // Five minutes of import.
       const replica = await site.ready(0);
       expect([first!.call.holder !== null, second!.outcome, third!.outcome]).toEqual([true, null, null]);
+      await replica.hears("CALL", first!.call);
       site.clock.advance(9_000);
       replica.exit("exit code 3");
       expect(await site.ended(first!)).toEqual({ kind: "died", detail: "exit code 3" });

@@ -32,6 +32,7 @@ const NOTHING = {
   onOutcome: () => {},
   onWithdrawn: () => {},
   onEnding: () => {},
+  onSilence: () => {},
   onGone: () => {},
   onLog: () => {},
   onError: () => {},

@@ -24,6 +24,7 @@ function playedTemplate() {
       told.push("killed");
       exit({ detail: "killed by SIGTERM", initFailure: null });
     },
+    vitals: () => null,
   };
   const template = new Template(started, clock, {
     onReady: (forks) => told.push(`ready ${forks}`),
