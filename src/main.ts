@@ -320,7 +320,7 @@ async function start(
     tokens,
     install: (folder) => deployer.deployFolder(owner.projectId, folder),
     settle: async () => {
-      await runs.lightKeeper.settle();
+      await Promise.all([runs.lightKeeper.settle(), runs.keeper.settle()]);
       await runs.journal.settle();
     },
     stop: () => life.stop(),
