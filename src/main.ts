@@ -306,7 +306,7 @@ async function start(
     tokens,
     install: (folder) => deployer.deployFolder(owner.projectId, folder),
     settle: async () => {
-      await runs.lightKeeper.settle();
+      await Promise.all([runs.lightKeeper.settle(), runs.keeper.settle()]);
       await runs.journal.settle();
     },
     stop: async (atMostMs = graceMs) => {

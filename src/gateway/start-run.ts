@@ -69,6 +69,8 @@ export class RunStarter {
     const key = head.idempotencyKey !== null && hasToken ? keyMark(head.idempotencyKey, call, body) : null;
     if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
     if (key) return this.#executeKeyed(call, run, key);
+    // Its caller means to come back, or somebody else hears of it: it has to outlive a crash.
+    if (webhook || head.xDisconnect === "continue") return this.#executeKept(call, run);
     const answer = this.#answer(call);
     answer.follow(this.#parts.executor.execute(run, answer));
     return undefined;
@@ -108,6 +110,11 @@ export class RunStarter {
     const { live, ...keyed } = await this.#parts.submitter.executeKeyed(run, key, answer);
     if (live) answer.follow(live);
     else await this.#isReplayed(call, keyed);
+  }
+
+  async #executeKept(call: CheckedCall, run: RunRequest): Promise<void> {
+    const answer = this.#answer(call);
+    answer.follow(await this.#parts.submitter.executeKept(run, answer));
   }
 
   /** Arguments that do not fit are refused before anything is promised. */

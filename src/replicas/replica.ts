@@ -237,9 +237,7 @@ export class Replica implements CallHolder {
         this.#accuse(error);
       }
     });
-    socket.on("close", () => {
-      this.#lose().catch((error: unknown) => this.#events.onError(error));
-    });
+    socket.on("close", () => void this.#lose());
     socket.resume();
   }
 
@@ -261,7 +259,7 @@ export class Replica implements CallHolder {
     this.#wire?.destroy();
     this.#control?.destroy();
     // It may have no connection whose end would be noticed.
-    this.#lose().catch((reason: unknown) => this.#events.onError(reason));
+    void this.#lose();
   }
 
   #release(call: Call): void {
@@ -297,12 +295,16 @@ export class Replica implements CallHolder {
   /** A connection closed: the process is ending. How it ended is told by the engine, a moment later. */
   async #lose(): Promise<void> {
     if (this.state === "gone") return;
-    this.#retreat();
-    const exited = this.#started?.exited;
-    // If that comes, `#outlive` goes on from there.
-    if (exited && (await within(LAST_WORDS_MS, exited, this.#clock))) return;
-    this.kill();
-    this.#leave({ detail: "it closed its connection", initFailure: null });
+    try {
+      this.#retreat();
+      const exited = this.#started?.exited;
+      // If that comes, `#outlive` goes on from there.
+      if (exited && (await within(LAST_WORDS_MS, exited, this.#clock))) return;
+      this.kill();
+      this.#leave({ detail: "it closed its connection", initFailure: null });
+    } catch (error) {
+      this.#events.onError(error);
+    }
   }
 
   /** It is dead. What it held is told of when it is gone: until then, it might wake up and do it. */

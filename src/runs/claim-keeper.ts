@@ -54,10 +54,15 @@ export class ClaimKeeper implements RunKeeper {
     this.#keeping.add(kept);
   }
 
+  /** Resolves when the end of every run that has ended is written down. */
+  async settle(): Promise<void> {
+    await Promise.all(this.#keeping);
+  }
+
   /** Resolves when every end is written down; storage that does not answer is not waited for any more. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await Promise.all(this.#keeping);
+    await this.settle();
   }
 
   async #keep(run: LiveRun, end: RunEnd, claim: Claim): Promise<void> {

@@ -64,6 +64,8 @@ export class Dispatcher {
   readonly #backlogs = new Map<number, Backlog>();
   #timers: Timer[] = [];
   #beats: Timer | null = null;
+  /** Stored runs that a caller here waits for. */
+  #attended = 0;
   #isStopping = false;
   /** By how much the database's clock differs from our monotonic one. */
   #offsetMs = 0;
@@ -135,6 +137,13 @@ export class Dispatcher {
   runReserved(request: RunRequest, claim: Claim): void {
     this.#backlog(request.target.appNumber).reserved -= 1;
     this.#run(request, claim);
+  }
+
+  /** Keeps a stored run that a caller waits for ours, until its end is written down. */
+  async attend(run: LiveRun): Promise<void> {
+    this.#attended += 1;
+    await run.settled();
+    this.#attended -= 1;
   }
 
   #run(request: RunRequest, claim: Claim): void {
@@ -234,7 +243,11 @@ export class Dispatcher {
   }
 
   /** Executes a claimed run, or ends it without. */
-  #begin({ run, fence, payload }: ClaimedRun, target: RunTarget, end: Refused | null = null): void {
+  #begin(
+    { run, fence, payload, storedEvents }: ClaimedRun,
+    target: RunTarget,
+    end: Refused | null = null,
+  ): void {
     const { executor, keeper, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
     const { attempt, interruptions, createdAt, isAsync } = run;
@@ -242,7 +255,17 @@ export class Dispatcher {
     const body = Buffer.from(input ?? []);
     const webhook = endpoint === null ? null : { endpoint, sealedSecret };
     const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook };
-    const claim: Claim = { owner, fence, isAsync, attempt, interruptions, createdAt, keyHash: null };
+    const keyHash = null;
+    const claim: Claim = {
+      owner,
+      fence,
+      isAsync,
+      attempt,
+      interruptions,
+      createdAt,
+      keyHash,
+      storedEvents,
+    };
     // A caller who waited has gone with the service that took the call.
     const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;
     const outcome: Refused | null = isOver ? { kind: "refused", code: "interrupted" } : end;
@@ -253,7 +276,7 @@ export class Dispatcher {
   /** Says that we live, and looks for services that do not. */
   async #beat(): Promise<void> {
     const { store, owner, clock } = this.#parts;
-    const holdsAny = [...this.#backlogs.values()].some(({ held }) => held > 0);
+    const holdsAny = this.#attended > 0 || [...this.#backlogs.values()].some(({ held }) => held > 0);
     if (this.#isStopping && !holdsAny) {
       this.#beats?.cancel();
       return;

@@ -48,6 +48,8 @@ export type Claim = {
   readonly createdAt: number;
   /** Of the caller's `Idempotency-Key`. */
   readonly keyHash: Uint8Array | null;
+  /** Chunks of it that were stored before the service ended under it. */
+  readonly storedEvents: number;
 };
 
 /** Spans of a run, in milliseconds; null where it did not get so far. */
@@ -129,6 +131,7 @@ export class LiveRun implements CallReader {
     const now = parts.clock.now();
     this.createdAt = claim ? claim.createdAt : now;
     this.#storedMs = Math.max(0, now - this.createdAt);
+    this.isStream = claim !== null && claim.storedEvents > 0;
     const lane = claim?.isAsync ? "backlog" : "caller";
     this.call = new Call(request.id, request.functionName, request.body, this, lane);
   }
@@ -186,10 +189,14 @@ export class LiveRun implements CallReader {
     const { limits, deployment } = target.config;
     const { recordPayloads } = deployment;
     if (this.#transcript) return this.#transcript;
+    const { store, partWriter: writer, clock } = this.#parts;
     this.#transcript = new LiveTranscript({
       key: { appNumber: target.appNumber, id },
-      store: this.#parts.store,
-      writer: this.#parts.partWriter,
+      firstEvent: 1 + (this.claim?.storedEvents ?? 0),
+      store,
+      writer,
+      // An async run begins again after a crash, and with it its transcript; of a light one nothing is known then.
+      clock: this.claim && !this.isAsync ? clock : null,
       maxBytes: limits.maxTranscriptBytes,
       // What is forwarded is read back whole first.
       isKept: this.isAsync || this.request.webhook !== null || recordPayloads === "all",

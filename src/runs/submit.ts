@@ -88,18 +88,22 @@ export class Submitter {
     key: RunKeyMark,
     reader: RunReader,
   ): Promise<Keyed & { readonly live?: LiveRun }> {
-    const { executor, keeper, owner } = this.#parts;
+    const { owner } = this.#parts;
     const claim = this.#claim(false, key.keyHash);
     const run = acceptedRecord(request, false, true, claim.createdAt);
     const accepted = { run, payload: inputOf(request), owner };
-    const keyed = await this.#acceptKeyed(accepted, key).catch((error: unknown) => {
-      // If it turns out to be stored it has to end: its caller was told to look for it.
-      const end = () => executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
-      if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
-      throw error;
-    });
+    const keyed = await this.#orEnd(request, claim, this.#acceptKeyed(accepted, key));
     if (keyed.kind !== "accepted") return keyed;
-    return { ...keyed, live: executor.executeClaimed(request, claim, reader, keeper) };
+    return { ...keyed, live: this.#begin(request, claim, reader) };
+  }
+
+  /** Executes a run for its caller that is asked for, or forwarded, later: it is in the store before it starts. */
+  async executeKept(request: RunRequest, reader: RunReader): Promise<LiveRun> {
+    const claim = this.#claim(false);
+    const run = acceptedRecord(request, false, true, claim.createdAt);
+    const accepted = { run, payload: inputOf(request), owner: this.#parts.owner };
+    await this.#orEnd(request, claim, this.#acceptor.accept(accepted));
+    return this.#begin(request, claim, reader);
   }
 
   /**
@@ -129,6 +133,23 @@ export class Submitter {
     background.follow(run);
     held.passOn(run, background, keeper);
     return true;
+  }
+
+  #begin(request: RunRequest, claim: Claim, reader: RunReader): LiveRun {
+    const { executor, keeper, dispatcher } = this.#parts;
+    const live = executor.executeClaimed(request, claim, reader, keeper);
+    void dispatcher.attend(live);
+    return live;
+  }
+
+  /** If a run whose storing is in doubt turns out to be stored it has to end: its caller was told to look for it. */
+  async #orEnd<Result>(request: RunRequest, claim: Claim, accepting: Promise<Result>): Promise<Result> {
+    const { executor, keeper } = this.#parts;
+    const end = () => executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
+    return await accepting.catch((error: unknown) => {
+      if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
+      throw error;
+    });
   }
 
   /** Nothing that is accepted after it is dispatched before it. */
@@ -164,7 +185,8 @@ export class Submitter {
 
   #claim(isAsync: boolean, keyHash: Uint8Array | null = null): Claim {
     const { owner, clock } = this.#parts;
-    return { owner, fence: 1, isAsync, attempt: 1, interruptions: 0, createdAt: clock.now(), keyHash };
+    const createdAt = clock.now();
+    return { owner, fence: 1, isAsync, attempt: 1, interruptions: 0, createdAt, keyHash, storedEvents: 0 };
   }
 }
 

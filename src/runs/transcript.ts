@@ -1,4 +1,5 @@
 import { Bell } from "../kit/bell.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import type { Chunk } from "../replicas/call.ts";
@@ -29,7 +30,11 @@ export async function* allChunks(transcript: Transcript): AsyncGenerator<readonl
 
 export type TranscriptOptions = {
   readonly key: RunKey;
+  /** The number of the next chunk; those before are stored already. */
+  readonly firstEvent: number;
   readonly store: Store;
+  /** Of a run whose chunks are to outlive a crash: they are stored within `SEAL_MS`, however few they are. */
+  readonly clock: Clock | null;
   readonly writer: PartWriter;
   readonly maxBytes: number;
   /** False: only the last parts are there to be read, and nothing is stored. */
@@ -38,6 +43,8 @@ export type TranscriptOptions = {
 
 /** What one stream holds in memory, at most: ten thousand streams hold 160 MB. */
 const PART_BYTES = 16 * 1024;
+/** Twice a second: a row for each of a slow stream's chunks would cost more than they tell. */
+const SEAL_MS = 500;
 /** Of a transcript that is not kept, for who follows it: twice what a socket gives in one tick. */
 const FOLLOWED_PARTS = 8;
 /** Past its limit a transcript loses this much of its beginning at once, not a part at a time. */
@@ -55,10 +62,12 @@ export class LiveTranscript implements Transcript {
   #writes: Promise<unknown> = Promise.resolve();
   #isOver = false;
   #isFollowed = false;
+  #sealing: Timer | null = null;
   readonly #changed = new Bell();
 
   constructor(options: TranscriptOptions) {
     this.#options = options;
+    this.#open.firstEvent = options.firstEvent;
   }
 
   /** Chunks so far. */
@@ -74,12 +83,14 @@ export class LiveTranscript implements Transcript {
   add(chunk: Pick<Chunk, "isText" | "bytes">): void {
     this.#open.add(chunk);
     if (this.#open.bytes >= PART_BYTES) this.#seal();
+    else if (this.#options.clock) this.#sealing ??= this.#sealLater(this.#options.clock);
     if (this.#changed.isAwaited) this.#changed.ring();
   }
 
   /** No more chunks will come; what is left to be stored with the run's record. */
   end(): TranscriptPart | null {
     this.#isOver = true;
+    this.#sealing?.cancel();
     this.#changed.ring();
     return this.#options.isKept && this.#open.eventCount > 0 ? this.#open.view() : null;
   }
@@ -117,6 +128,13 @@ export class LiveTranscript implements Transcript {
   async #fromStore(after: number): Promise<TranscriptPart | null> {
     const { isKept, key, store } = this.#options;
     return isKept ? await store.transcripts.next({ ...key, after }) : null;
+  }
+
+  #sealLater(clock: Clock): Timer {
+    return clock.after(SEAL_MS, () => {
+      this.#sealing = null;
+      if (this.#open.eventCount > 0) this.#seal();
+    });
   }
 
   #seal(): void {

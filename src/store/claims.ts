@@ -1,4 +1,4 @@
-import { uuidBytes } from "../kit/ids.ts";
+import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
@@ -15,7 +15,13 @@ import { addUsage } from "./usage.ts";
 export type { FinishedClaim } from "./final-runs.ts";
 
 /** A run that its claimer executes. Later writes of the claimer carry the fence. */
-export type ClaimedRun = { readonly run: Run; readonly fence: number; readonly payload: Payload };
+export type ClaimedRun = {
+  readonly run: Run;
+  readonly fence: number;
+  readonly payload: Payload;
+  /** Chunks that are kept of it: of one that a caller waited for, which is not executed again. */
+  readonly storedEvents: number;
+};
 
 /** What a claim got, and whether it saw more than it took. */
 export type Claimed = { readonly runs: readonly ClaimedRun[]; readonly hasMore: boolean };
@@ -76,13 +82,17 @@ export const claims = {
       .where("runs.id", "in", ids)
       .orderBy("runs.id")
       .execute();
-    // Numbers of events begin again with the attempt: what an earlier one left would stand in their way.
     const again = rows.filter(({ fence }) => fence > 1);
-    await addUsage(session, { runs: 0, bytes: -(await removeTranscripts(session, again)) });
+    // Numbers of events begin again with the attempt: what an earlier one left would stand in their way.
+    const executed = again.filter(({ isAsync }) => isAsync === 1);
+    await addUsage(session, { runs: 0, bytes: -(await removeTranscripts(session, executed)) });
+    const interrupted = again.filter(({ isAsync }) => isAsync === 0).map(({ id }) => id);
+    const events = await lastEvents(session, appNumber, interrupted);
     const runs = rows.map((row) => ({
       run: runFromRow(row),
       fence: row.fence,
       payload: payloadFromRow(row),
+      storedEvents: events.get(uuidText(row.id)) ?? 0,
     }));
     return { runs, hasMore };
   }),
@@ -189,6 +199,23 @@ export const claims = {
   /** Ends a run that nobody holds. False when it is not queued any more. */
   endQueued: packedWrite(packQueuedEnd, endQueued),
 };
+
+/** The number of the last chunk that is stored of each run. */
+async function lastEvents(
+  { db }: Session,
+  appNumber: number,
+  ids: readonly Uint8Array[],
+): Promise<Map<string, number>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom("transcripts")
+    .select((eb) => ["id", eb.fn.max(eb(eb("firstEvent", "+", eb.ref("eventCount")), "-", 1)).as("last")])
+    .where("appNumber", "=", appNumber)
+    .where("id", "in", ids)
+    .groupBy("id")
+    .execute();
+  return new Map(rows.map(({ id, last }) => [uuidText(id), last]));
+}
 
 /** The ids of the oldest queued runs, as many as fit; on Postgres they are locked. */
 async function pickQueued(

@@ -49,6 +49,13 @@ export const ASYNC = {
     "idempotency.different": "The same key with a different call is 422.",
     "idempotency.sync-committed": "A keyed sync run is committed before it starts.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, 4", {
+    "run.remembered":
+      "A call with X-Disconnect: continue or a webhook is stored before it starts, and after a crash interrupted.",
+    "run.remembered.transcript": "What such a stream had yielded before the crash can be read.",
+    "run.remembered.plain": "Of a plain sync call or stream nothing is stored before it ends.",
+    "webhook.sync-remembered": "The webhook of a sync call is sent although the service was killed under it.",
+  }),
   ...section("contract 1: What is kept", {
     "kept.records": "Run records are kept 30 days.",
     "kept.results": "Results, inputs and transcripts are kept for result_retention.",

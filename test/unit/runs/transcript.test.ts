@@ -9,8 +9,9 @@ import {
   StoredTranscript,
   allChunks,
 } from "../../../src/runs/transcript.ts";
-import type { Transcript } from "../../../src/runs/transcript.ts";
+import type { Transcript, TranscriptOptions } from "../../../src/runs/transcript.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { HandClock } from "../../support/clocks.ts";
 
 const KEY = { appNumber: 1, id: "0197c3a0-7e1b-7abc-8def-0123456789ab" };
 const KIB = 1024;
@@ -45,10 +46,12 @@ class Shelf {
     this.#gate = new Promise((resolve) => (this.open = resolve));
   }
 
-  transcript(options: { readonly maxBytes?: number; readonly isKept?: boolean } = {}): LiveTranscript {
+  transcript(options: Partial<TranscriptOptions> = {}): LiveTranscript {
     const { store, writer } = this;
     return new LiveTranscript({
       key: KEY,
+      firstEvent: 1,
+      clock: null,
       store,
       writer,
       maxBytes: 64 * KIB * KIB,
@@ -217,4 +220,32 @@ test("the transcript of a stored plain value is that value, once", async () => {
   expect(await readAll(transcript)).toEqual([1]);
   expect(await transcript.read(1)).toBeNull();
   expect(await new PlainTranscript(null).read(0)).toBeNull();
+});
+
+test("one that is to outlive a crash is stored twice a second, however little there is", async () => {
+  const clock = new HandClock();
+  const shelf = new Shelf();
+  const transcript = shelf.transcript({ clock });
+  transcript.add(text("1"));
+  clock.advance(400);
+  transcript.add(text("2"));
+  expect(shelf.parts).toEqual([]);
+  clock.advance(100);
+  await transcript.settle();
+  expect(shelf.parts.map(({ firstEvent, eventCount }) => [firstEvent, eventCount])).toEqual([[1, 2]]);
+  clock.advance(10_000);
+  transcript.add(text("3"));
+  expect([clock.pending, transcript.end()?.firstEvent, clock.pending]).toEqual([1, 3, 0]);
+  expect(await readAll(transcript)).toEqual([1, 2, 3]);
+});
+
+test("one that was begun by a service that is gone goes on from what is stored", async () => {
+  const shelf = new Shelf();
+  const before = shelf.transcript({ clock: new HandClock() });
+  for (let event = 1; event <= 40; event++) before.add(kib(event));
+  await before.settle();
+  const stored = before.count - 8;
+  const after = shelf.transcript({ firstEvent: stored + 1 });
+  expect([after.count, after.end()]).toEqual([stored, null]);
+  expect(await readAll(after)).toEqual(Array.from({ length: stored }, (_, i) => i + 1));
 });
