@@ -10,6 +10,7 @@ import { runFilters } from "./migrations/0006-run-filters.ts";
 import { builds } from "./migrations/0007-builds.ts";
 import { deliveryAge } from "./migrations/0009-delivery-age.ts";
 import { places } from "./migrations/0011-places.ts";
+import { logShares } from "./migrations/0012-log-shares.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -24,6 +25,7 @@ export const MIGRATIONS = {
   "0007-builds": builds,
   "0009-delivery-age": deliveryAge,
   "0011-places": places,
+  "0012-log-shares": logShares,
 } as const;
 
 /** The names of all migrations of this release, in order. */

@@ -19,6 +19,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0007-builds": "7d3ee661fda8507d",
   "0009-delivery-age": "216579804c56c5ca",
   "0011-places": "0ab63ef9c04c7ff7",
+  "0012-log-shares": "83587e885a487ea0",
 };
 
 verifies("upgrade.frozen", "a committed migration never changes", () => {
