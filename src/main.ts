@@ -5,6 +5,7 @@ import { Deployer } from "./apps/deploys/deployer.ts";
 import { BaseImages } from "./apps/once/base-images.ts";
 import { FileRuns } from "./apps/once/file-runs.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
+import { LogShare } from "./apps/logs/log-share.ts";
 import { Repairs } from "./apps/repairs.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
@@ -36,6 +37,7 @@ import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import { findInterpreter } from "./replicas/process/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
+import { startReserve } from "./store/start-reserve.ts";
 import type { Store } from "./store/store.ts";
 import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
 
@@ -123,10 +125,12 @@ async function start(
     () => Home.open(sockets, clock),
     (opened) => opened.close(),
   );
+  const reserve = await startReserve(settings, store, clock, life);
   const engine = (engineOf ?? processEngine)(python.path, clock);
+  const share = new LogShare({ store, maxBytes: settings.maxLogBytes, reserve });
   const logBook = await life.start(
     "apps' logs",
-    () => LogBook.open({ store, clock, log }),
+    () => LogBook.open({ store, clock, log, share }),
     (opened) => opened.stop(),
   );
   const onLog = (line: AppLogLine): void => {
@@ -146,9 +150,11 @@ async function start(
         clock,
         log,
         onLog,
+        onRemoved: (appNumber) => runs.sweeper.purge(appNumber),
       }),
     (opened) => opened.close({ kind: "refused", code: "draining" }),
   );
+  share.limitApps((appNumber) => catalog.maxLogBytes(appNumber));
   const onRebuilt = (version: Version) => catalog.rebuilt(version);
   const repairs = await life.start(
     "repairs",
@@ -160,11 +166,11 @@ async function start(
   const versionTarget = (appNumber: number, id: string) => catalog.versionTarget(appNumber, id);
   const retentions = () => catalog.retentions();
   const cancelFile = (runId: string) => fileRuns.cancel(runId);
-  const wiring = { webhookAllow, target, versionTarget, retentions, cancelFile };
+  const wiring = { reserve, webhookAllow, target, versionTarget, retentions, cancelFile };
   const runs = await startRuns({ ...settings, ...wiring, store, seal, log, clock }, life);
   const volumes = await life.start(
     "volumes",
-    () => new Volumes({ dataDir: settings.dataDir, seal, clock, log, shortage: () => runs.reserve.shortage }),
+    () => new Volumes({ dataDir: settings.dataDir, seal, clock, log, shortage: () => reserve.shortage }),
     (started) => started.stop(),
   );
   volumes.start();
@@ -176,7 +182,7 @@ async function start(
     seal,
     clock,
     log,
-    shortage: () => runs.reserve.shortage,
+    shortage: () => reserve.shortage,
   });
   await deployer.start();
   const baseImages = await life.start(
@@ -223,6 +229,7 @@ async function start(
         publicBaseUrl: settings.publicBaseUrl,
         projectId: owner.projectId,
         ...runs,
+        reserve,
         tallies: [runs.keeper.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         catalog,

@@ -1,4 +1,6 @@
 import { AppError } from "../model/errors.ts";
+import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
+import type { LimitsConfig } from "../model/app-config.ts";
 import type { App, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { newFleetCounts } from "../replicas/fleet-counts.ts";
@@ -20,8 +22,16 @@ import { Turns } from "./versions/turns.ts";
 export type { Candidate, Check } from "./versions/candidate.ts";
 export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
 
+type AppRetention = {
+  readonly appNumber: number;
+  readonly retentionMs: number;
+  readonly maxLogBytes: number;
+};
+
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
+  /** An app was deleted: what is stored of it can go. */
+  readonly onRemoved?: (appNumber: number) => void;
 };
 
 /** Every app that takes calls, found by project and name without touching the database. */
@@ -99,12 +109,20 @@ export class Catalog {
     return pool.functions?.get(name);
   }
 
-  /** How long each app wants its results kept. */
-  retentions(): { readonly appNumber: number; readonly retentionMs: number }[] {
+  /** How long each app wants its results kept, and how much of its lines. */
+  retentions(): AppRetention[] {
     return this.all().map(({ app, version }) => ({
       appNumber: app.number,
       retentionMs: version.config.limits.resultRetentionSeconds * 1000,
+      maxLogBytes: this.maxLogBytes(app.number),
     }));
+  }
+
+  /** How much of an app's lines is kept. */
+  maxLogBytes(appNumber: number): number {
+    const limits: Partial<LimitsConfig> = this.byNumber(appNumber)?.version.config.limits ?? {};
+    // Versions of earlier releases do not say.
+    return limits.maxLogBytes ?? DEFAULT_LOG_BYTES;
   }
 
   /** Where runs of an app go now; null for an app that takes none. */
@@ -159,12 +177,13 @@ export class Catalog {
 
   /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
   async remove(app: App): Promise<void> {
-    const { store, clock, secrets, appSecrets } = this.#parts;
+    const { store, clock, secrets, appSecrets, onRemoved } = this.#parts;
     const place = { projectId: app.projectId, appNumber: app.number };
     await this.#turns.take(app.number, async () => {
       const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now() });
       if (!isDeleted) throw new AppError("app_not_found");
       this.#housekeeper.bury(app, this.#registry.remove(app));
+      onRemoved?.(app.number);
       appSecrets.forget(place);
       await secrets.replace(place, {});
     });

@@ -28,6 +28,7 @@ export type Settings = {
   readonly shutdownGraceMs: number;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
+  readonly maxLogBytes: number;
   readonly diskReserveBytes: number;
   readonly maxUploadBytes: number;
   readonly logLevel: LogLevel;
@@ -185,11 +186,18 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     default: "10GB",
     meaning: "Inputs, results and transcripts kept; past it those of the oldest finished runs go first.",
   },
+  maxLogBytes: {
+    name: "max_logs",
+    reader: size("1MB", "1000TB"),
+    default: "2GB",
+    meaning: "Lines that apps print, of all apps together; past it the oldest go first.",
+  },
   diskReserveBytes: {
     name: "disk_reserve",
     reader: size("0B", "1000TB"),
     default: "256MB",
-    meaning: "Room left on the data directory's disk below which no async run is accepted.",
+    meaning:
+      "Room left on the data directory's disk below which no async run, deploy, upload or log line is taken.",
   },
   maxUploadBytes: {
     name: "max_upload",

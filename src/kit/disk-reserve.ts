@@ -43,6 +43,11 @@ export class DiskReserve {
     return isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
   }
 
+  /** Less is left than twice the reserve: what can be spared is to go before the reserve is needed. */
+  get isNear(): boolean {
+    return this.#reserveBytes > 0 && this.#freeBytes + this.#insideBytes < 2 * this.#reserveBytes;
+  }
+
   /** Why there is no room, for whoever is refused; null while there is. */
   get shortage(): string | null {
     if (!this.isLow) return null;

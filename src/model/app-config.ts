@@ -76,12 +76,16 @@ export type ScalingConfig = {
   readonly templateKeepSeconds: number;
 };
 
+/** How much of an app's lines is kept unless it says otherwise. */
+export const DEFAULT_LOG_BYTES = 500_000_000;
+
 export type LimitsConfig = {
   readonly maxBodyBytes: number;
   readonly maxResultBytes: number;
   readonly maxChunkBytes: number;
   readonly maxTranscriptBytes: number;
   readonly resultRetentionSeconds: number;
+  readonly maxLogBytes: number;
   readonly streamStallTimeoutSeconds: number;
 };
 

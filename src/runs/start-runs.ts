@@ -1,6 +1,6 @@
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
-import { DiskReserve } from "../kit/disk-reserve.ts";
+import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
@@ -18,6 +18,7 @@ import { Ownership } from "./ownership.ts";
 import { PartWriter } from "./part-writer.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper } from "./sweeper.ts";
+import type { AppRetention } from "./sweeper.ts";
 import { Deliverer } from "./webhooks/deliverer.ts";
 import { SigningSecrets } from "./webhooks/signing-secrets.ts";
 
@@ -34,19 +35,20 @@ export type RunsParts = {
   readonly target: (appNumber: number) => RunTarget | null;
   /** Where a run goes that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
-  /** How long each app wants its results kept. */
-  readonly retentions: () => readonly { readonly appNumber: number; readonly retentionMs: number }[];
+  /** What each app wants kept. */
+  readonly retentions: () => readonly AppRetention[];
+  readonly reserve: DiskReserve;
   /** Ends the run of a file that is under way here; false when there is none. */
   readonly cancelFile: (runId: string) => boolean;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
+  readonly maxLogBytes: number;
   readonly dataDir: string;
-  readonly diskReserveBytes: number;
 };
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, seal, log, clock, webhookAllow, target, versionTarget, cancelFile } = parts;
+  const { store, seal, log, clock, webhookAllow, target, versionTarget, cancelFile, reserve } = parts;
   // Among services that share a database, this one until it ends.
   const ownership = new Ownership(parts.dataDir);
   const { owner, predecessors } = ownership;
@@ -124,17 +126,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     (started) => started.stop(),
   );
   sweeper.start();
-  const reserve = await life.start(
-    "disk reserve",
-    () =>
-      new DiskReserve(parts.dataDir, store.kind === "sqlite" ? parts.diskReserveBytes : 0, {
-        insideBytes: () => store.space.freeBytes(),
-        setting: "MILLRACE_DISK_RESERVE",
-        clock,
-      }),
-    (started) => started.stop(),
-  );
-  await reserve.start();
   const submitter = await life.start(
     "submitter",
     () =>

@@ -3,6 +3,7 @@ import type { Log } from "../kit/log.ts";
 import { pause } from "../kit/pause.ts";
 import { steady } from "../kit/steady-clock.ts";
 import type { Store } from "../store/store.ts";
+import { LeftBehind } from "./left-behind.ts";
 
 export type SweeperParts = {
   readonly store: Store;
@@ -10,9 +11,17 @@ export type SweeperParts = {
   readonly log: Log;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
-  /** How long each app wants its results kept. */
-  readonly apps: () => readonly { readonly appNumber: number; readonly retentionMs: number }[];
+  readonly maxLogBytes: number;
+  /** What each app wants kept. */
+  readonly apps: () => readonly AppRetention[];
   readonly everyMs?: number;
+};
+
+/** How long an app wants its results kept, and how much of its lines. */
+export type AppRetention = {
+  readonly appNumber: number;
+  readonly retentionMs: number;
+  readonly maxLogBytes: number;
 };
 
 const EVERY_MS = 10_000;
@@ -26,8 +35,6 @@ const GIVE_BACK_BYTES = 512 * 1024;
 const DAY_MS = 24 * 3600 * 1000;
 const RECORD_MS = 30 * DAY_MS;
 const KEY_MS = DAY_MS;
-/** Of all lines that apps printed. */
-const MAX_LOG_BYTES = 2_000_000_000;
 
 /**
  * Removes what is kept no longer, in small steps: by age, and by the installation's caps the oldest first. By a
@@ -37,11 +44,15 @@ export class Sweeper {
   readonly #parts: SweeperParts;
   readonly #clock: Clock;
   readonly #stopping = new AbortController();
+  readonly #leftBehind: LeftBehind;
+  /** Ends the rest before the next round. */
+  #waking = new AbortController();
   #running: Promise<void> = Promise.resolve();
 
   constructor(parts: SweeperParts) {
     this.#parts = parts;
     this.#clock = steady(parts.clock);
+    this.#leftBehind = new LeftBehind(parts.store);
   }
 
   start(): void {
@@ -53,10 +64,17 @@ export class Sweeper {
     await this.#running;
   }
 
+  /** What is stored of an app that was deleted goes now. */
+  purge(appNumber: number): void {
+    this.#leftBehind.add(appNumber);
+    this.#waking.abort();
+  }
+
   /** One round over everything. */
   async sweep(): Promise<void> {
     const { store, apps } = this.#parts;
     const now = this.#clock.now();
+    await this.#leftBehind.sweep((remove) => this.#step(remove));
     for (const { appNumber, retentionMs } of apps()) {
       await this.#step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
     }
@@ -69,7 +87,7 @@ export class Sweeper {
   }
 
   async #keepCaps(): Promise<void> {
-    const { store, maxRuns, maxStorageBytes } = this.#parts;
+    const { store, maxRuns, maxStorageBytes, maxLogBytes, apps } = this.#parts;
     await this.#step(async (limit) => {
       const { runs } = await store.retention.usage();
       const tooMany = Math.min(limit, runs - maxRuns);
@@ -79,9 +97,20 @@ export class Sweeper {
       const { bytes } = await store.retention.usage();
       return bytes > maxStorageBytes ? await store.retention.removeOldest({ limit, keep: "record" }) : 0;
     });
+    const shares = new Map(apps().map((app) => [app.appNumber, app.maxLogBytes]));
+    for (const { appNumber, bytes } of await store.logs.usedByApp()) {
+      let tooMuch = bytes - (shares.get(appNumber) ?? maxLogBytes);
+      await this.#step(async (limit) => {
+        if (tooMuch <= 0) return 0;
+        const { lineCount, freedBytes } = await store.logs.trim({ appNumber, bytes: tooMuch, limit });
+        tooMuch -= freedBytes;
+        return lineCount;
+      });
+    }
     await this.#step(async (limit) => {
-      const bytes = await store.logs.usedBytes();
-      return bytes > MAX_LOG_BYTES ? await store.logs.removeOldest({ limit }) : 0;
+      const tooMuch = (await store.logs.usedBytes()) - maxLogBytes;
+      if (tooMuch <= 0) return 0;
+      return (await store.logs.trim({ appNumber: null, bytes: tooMuch, limit })).lineCount;
     });
   }
 
@@ -106,8 +135,10 @@ export class Sweeper {
   async #run(): Promise<void> {
     const { log, everyMs = EVERY_MS } = this.#parts;
     for (;;) {
-      await this.#rest(everyMs);
-      if (this.#stopping.signal.aborted) return;
+      const { signal } = this.#stopping;
+      await pause(this.#clock, everyMs, AbortSignal.any([signal, this.#waking.signal]));
+      this.#waking = new AbortController();
+      if (signal.aborted) return;
       try {
         await this.sweep();
       } catch (error) {

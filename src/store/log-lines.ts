@@ -1,8 +1,10 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
-import { FIRST_TAG, LOG_STREAMS, logIdAt } from "../model/log-line.ts";
+import { LOG_STREAMS } from "../model/log-line.ts";
 import type { LogLine, LogStream } from "../model/log-line.ts";
 import { packColumns } from "./column-batch.ts";
-import { heavyRead, packedWrite, read, write } from "./operation.ts";
+import { countLogs, logRemoval } from "./log-removal.ts";
+import type { LogUse } from "./log-removal.ts";
+import { heavyRead, packedWrite, read } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import type { LogLinesTable } from "./schema.ts";
 
@@ -28,9 +30,6 @@ export type LogScan = {
 /** What a scan found, in its direction; it goes on at `reached`, which is null when there is no more. */
 export type LogPage = { readonly lines: LogLine[]; readonly reached: string | null };
 
-/** What a row takes up beside its text: its other columns, three times the key, and the trees they are in. */
-const ROW_BYTES = 150;
-
 const SOURCES = {
   numbers: {
     appNumber: (line: LogLine) => line.appNumber,
@@ -53,15 +52,15 @@ const SOURCES = {
 
 /** Lines that apps printed. */
 export const logs = {
-  /** Stores lines; all of them or, if they are stored already, none. */
+  /** Stores lines; all of them or, if they are stored already, none. Returns what their apps use then. */
   insert: packedWrite(
     (lines: readonly LogLine[]) => ({
       batch: packColumns(lines, SOURCES),
-      bytes: lines.reduce((sum, { text }) => sum + Buffer.byteLength(text) + ROW_BYTES, 0),
+      sizes: lines.map(({ appNumber, text }) => ({ appNumber, size: Buffer.byteLength(text) })),
     }),
-    async (session, { batch, bytes }): Promise<void> => {
+    async (session, { batch, sizes }): Promise<LogUse[]> => {
       const { rows } = await session.insertColumns("logLines", batch);
-      if (rows > 0) await addLogBytes(session, bytes);
+      return rows > 0 ? await countLogs(session, sizes, 1) : [];
     },
   ),
 
@@ -79,26 +78,7 @@ export const logs = {
     return row ? uuidText(row.id) : null;
   }),
 
-  /** What all lines take up, about; it costs the same however many there are. */
-  usedBytes: read(async ({ db }): Promise<number> => {
-    const row = await db
-      .selectFrom("usage")
-      .select((eb) => eb.fn.sum<number | string>("logBytes").as("bytes"))
-      .executeTakeFirstOrThrow();
-    // Postgres gives a sum of bigints as text.
-    return Number(row.bytes);
-  }),
-
-  /** Removes lines printed before that time, in milliseconds, oldest first; returns how many. */
-  expire: write(
-    async (session, { before, limit }: { readonly before: number; readonly limit: number }) =>
-      await removeOldest(session, limit, logIdAt(BigInt(Math.floor(before)) * 1_000_000n, FIRST_TAG)),
-  ),
-
-  /** Removes the oldest lines over all apps; returns how many. */
-  removeOldest: write(
-    async (session, { limit }: { readonly limit: number }) => await removeOldest(session, limit),
-  ),
+  ...logRemoval,
 };
 
 /** Whether lines are looked at one by one, for something that no key finds. */
@@ -177,26 +157,4 @@ function choices({ sql }: Session, { replicaId, stream, search }: LogScan) {
 /** As lines are stored: no sign of it has a meaning, and a NUL was replaced. */
 function pattern(search: string): string {
   return `%${search.replaceAll("\0", "\uFFFD").replaceAll(/[!%_]/g, (sign) => `!${sign}`)}%`;
-}
-
-async function removeOldest(session: Session, limit: number, before?: string): Promise<number> {
-  const { sql, db } = session;
-  const isOld = before ? sql`where id < ${uuidBytes(before)}` : sql``;
-  const { rows } = await sql<{ size: number }>`
-    delete from log_lines where (app_number, id) in (
-      select app_number, id from log_lines ${isOld} order by id limit ${limit}
-    )
-    returning octet_length(text) as size
-  `.execute(db);
-  await addLogBytes(session, -rows.reduce((sum, { size }) => sum + size + ROW_BYTES, 0));
-  return rows.length;
-}
-
-async function addLogBytes({ db, usageSlot }: Session, bytes: number): Promise<void> {
-  if (bytes === 0) return;
-  await db
-    .updateTable("usage")
-    .set((eb) => ({ logBytes: eb("logBytes", "+", bytes) }))
-    .where("slot", "=", usageSlot)
-    .execute();
 }

@@ -11,6 +11,7 @@ import { builds } from "./migrations/0007-builds.ts";
 import { deliveryAge } from "./migrations/0009-delivery-age.ts";
 import { invitations } from "./migrations/0010-invitations.ts";
 import { places } from "./migrations/0011-places.ts";
+import { logShares } from "./migrations/0012-log-shares.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -26,6 +27,7 @@ export const MIGRATIONS = {
   "0009-delivery-age": deliveryAge,
   "0010-invitations": invitations,
   "0011-places": places,
+  "0012-log-shares": logShares,
 } as const;
 
 /** The names of all migrations of this release, in order. */

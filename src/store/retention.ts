@@ -1,5 +1,5 @@
 import { oldestRuns } from "./oldest-runs.ts";
-import { write } from "./operation.ts";
+import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import { removeContents, removeDeliveries, removeRecords } from "./removal.ts";
 import type { StoredKey } from "./removal.ts";
@@ -82,6 +82,20 @@ export const retention = {
       rows.map(({ id }) => id),
     );
     return rows.length;
+  }),
+
+  /** The deleted apps that something is still stored of. */
+  leftBehind: read(async ({ sql, db }): Promise<number[]> => {
+    const { rows } = await sql<{ number: number }>`
+      select number from apps as a where a.deleted_at is not null and (
+        exists (select 1 from log_lines as t where t.app_number = a.number)
+        or exists (select 1 from payloads as t where t.app_number = a.number)
+        or exists (select 1 from transcripts as t where t.app_number = a.number)
+        or exists (select 1 from builds as t where t.app_number = a.number)
+        or exists (select 1 from versions as t where t.app_number = a.number)
+      )
+    `.execute(db);
+    return rows.map(({ number }) => number);
   }),
 
   /** How much is stored; it costs the same however much that is. */

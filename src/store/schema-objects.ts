@@ -12,6 +12,7 @@ const TABLES: Readonly<Record<string, string>> = {
   invitations:
     "created_at email expires_at id inviter_id is_mailed mailed_at project_id role secret_hash used_at used_by",
   log_lines: "app_number id line_number replica_id run_id stream text",
+  log_usage: "app_number bytes",
   memberships: "created_at person_id project_id role",
   meta: "key value",
   migrations: "name timestamp",
@@ -28,7 +29,7 @@ const TABLES: Readonly<Record<string, string>> = {
   signing_keys: "created_at id public_jwk retired_at sealed_private",
   tokens: "account_id created_at expires_at jti_hash revoked_at",
   transcripts: "app_number bytes event_count first_event id",
-  usage: "bytes log_bytes runs slot",
+  usage: "bytes runs slot",
   versions: "app_number bundle_dir bundle_hash config created_at environment functions id number overrides",
   webhook_secrets: "created_at id project_id retired_at sealed_secret",
 };

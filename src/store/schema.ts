@@ -29,6 +29,7 @@ export type Schema = {
   owners: OwnersTable;
   usage: UsageTable;
   logLines: LogLinesTable;
+  logUsage: LogUsageTable;
   serviceAccounts: ServiceAccountsTable;
   tokens: TokensTable;
   signingKeys: SigningKeysTable;
@@ -203,7 +204,12 @@ export type UsageTable = {
   runs: number;
   /** Of inputs, results and transcripts. */
   bytes: number;
-  logBytes: Generated<number>;
+};
+
+/** What the lines of each app take up. */
+export type LogUsageTable = {
+  appNumber: number;
+  bytes: number;
 };
 
 export type LogLinesTable = {

@@ -66,6 +66,14 @@ export const SHOW = {
     "moved.says-what": "A missing bundle, environment or interpreter is named, with what to do about it.",
     "doctor.repair": "doctor finds versions without what they start with; --repair installs packages again.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, 2", {
+    "logs.share":
+      "Lines that apps print have a share, max_logs, of the installation and per app; the oldest go first.",
+    "logs.reserve":
+      "Lines never take the disk's reserve: near it an app's own older lines go, within it none is stored.",
+    "deploy.delete.frees":
+      "A deleted app takes lines, payloads, builds, bundles and environments with it, at once, in bytes on disk.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",

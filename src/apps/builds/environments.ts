@@ -82,6 +82,16 @@ export async function sweepEnvironments(
   }
 }
 
+/** Removes one that no version uses any more, unless a build has wanted it after that time, in milliseconds. */
+export async function dropEnvironment(folder: string, usedAt: number): Promise<void> {
+  const marker = path.join(folder, READY);
+  const wantedAt = statSync(marker, { throwIfNoEntry: false })?.mtimeMs;
+  if (wantedAt === undefined || wantedAt > usedAt || busy.has(folder)) return;
+  // In the same turn as the look: from here on no build takes it for one that counts.
+  unlinkSync(marker);
+  await alone(folder, async () => await removeEnvironment(folder));
+}
+
 /** Removes one environment; one that is gone is fine. */
 export async function removeEnvironment(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });

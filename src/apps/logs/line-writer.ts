@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../kit/log.ts";
+import type { LogLine } from "../../model/log-line.ts";
+import { ROW_BYTES } from "../../store/log-removal.ts";
 import type { Store } from "../../store/store.ts";
 import type { LineBuffer } from "./line-buffer.ts";
+import type { Added, LogShare } from "./log-share.ts";
 
 /** A line is on its way to the disk at most this long after it was printed. */
 const FLUSH_MS = 100;
@@ -14,6 +17,7 @@ export type LineWriterParts = {
   readonly store: Store;
   readonly log: Log;
   readonly buffer: LineBuffer;
+  readonly share: Pick<LogShare, "keep">;
   /** Some lines have been stored. */
   readonly onStored: () => void;
 };
@@ -68,11 +72,12 @@ export class LineWriter {
 
   /** All that waits at the beginning. */
   async #writeAll(): Promise<void> {
-    const { store, log, buffer, onStored } = this.#parts;
+    const { store, log, buffer, share, onStored } = this.#parts;
     for (let left = buffer.waitingCount; left > 0;) {
       const batch = buffer.waiting(Math.min(left, BATCH_LINES), BATCH_BYTES);
       try {
-        await store.logs.insert(batch);
+        const used = await store.logs.insert(batch);
+        await share.keep(bytesByApp(batch), used);
       } catch (error) {
         const waiting = buffer.waitingCount;
         log.error({ err: error, waiting }, "lines of apps could not be stored; trying again");
@@ -85,4 +90,14 @@ export class LineWriter {
       onStored();
     }
   }
+}
+
+function bytesByApp(lines: readonly LogLine[]): Added[] {
+  return Array.from(
+    Map.groupBy(lines, ({ appNumber }) => appNumber),
+    ([appNumber, group]) => ({
+      appNumber,
+      bytes: group.reduce((sum, { text }) => sum + Buffer.byteLength(text) + ROW_BYTES, 0),
+    }),
+  );
 }

@@ -13,6 +13,7 @@ import type { Flood, FloodLimits } from "./flood-gate.ts";
 import { LineBuffer } from "./line-buffer.ts";
 import { LineNumbers } from "./line-numbers.ts";
 import { LineWriter } from "./line-writer.ts";
+import { LogShare } from "./log-share.ts";
 import { readPage } from "./read-page.ts";
 import type { LogQuery, LogQueryPage } from "./read-page.ts";
 import { fitText } from "./fit-text.ts";
@@ -21,6 +22,8 @@ export type LogBookParts = {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
+  /** What lines may take up; without it, whatever they do. */
+  readonly share?: LogShare;
   /** For each run, in place of the usual ones. */
   readonly runLimits?: FloodLimits;
 };
@@ -28,6 +31,7 @@ export type LogBookParts = {
 /** Which lines of an app a tail wants, and after which one; without that, those that are yet to come. */
 export type TailQuery = Pick<LogScan, "appNumber" | "runId" | "replicaId" | "after">;
 
+const NO_LIMITS = { maxBytes: Number.POSITIVE_INFINITY, reserve: { isNear: false, shortage: null } };
 const SETTLE_MS = 1_000;
 const STOP_PATIENCE_MS = 5_000;
 const NS_PER_MS = 1_000_000n;
@@ -59,8 +63,9 @@ export class LogBook {
   readonly #buffer: LineBuffer;
   readonly #writer: LineWriter;
   readonly #numbers = new LineNumbers();
-  /** Lines of each app for which there was no room. */
-  readonly #missing = new Map<number, { first: AppLogLine; lineCount: number }>();
+  readonly #share: LogShare;
+  /** Lines of each app for which there was no room, and why. */
+  readonly #missing = new Map<number, { first: AppLogLine; lineCount: number; why: string }>();
   readonly #bell = new Bell();
   readonly #stopping = new AbortController();
   readonly #tag = randomBytes(7).toString("hex");
@@ -75,7 +80,14 @@ export class LogBook {
       gateOf("an app", () => "", APP_LIMITS),
     ];
     this.#buffer = new LineBuffer(logIdAt(startNs, LAST_TAG));
-    this.#writer = new LineWriter({ ...parts, buffer: this.#buffer, onStored: () => this.#tellMissing() });
+    this.#share = parts.share ?? new LogShare({ ...parts, ...NO_LIMITS });
+    const share = this.#share;
+    this.#writer = new LineWriter({
+      ...parts,
+      share,
+      buffer: this.#buffer,
+      onStored: () => this.#tellMissing(),
+    });
     this.#settling = setInterval(() => this.#settle(), SETTLE_MS).unref();
   }
 
@@ -120,8 +132,10 @@ export class LogBook {
   }
 
   #append(line: AppLogLine, text: string): void {
-    if (this.#buffer.isFull) {
-      const missing = this.#missing.get(line.appNumber) ?? { first: line, lineCount: 0 };
+    const isShort = this.#share.shortage !== null;
+    if (isShort || this.#buffer.isFull) {
+      const why = isShort ? "the disk was nearly full" : "they could not be stored";
+      const missing = this.#missing.get(line.appNumber) ?? { first: line, lineCount: 0, why };
       missing.lineCount += 1;
       this.#missing.set(line.appNumber, missing);
       return;
@@ -183,6 +197,7 @@ export class LogBook {
 
   #settle(): void {
     const now = this.#parts.clock.monotonic();
+    this.#tellMissing();
     for (const gate of this.#gates) {
       for (const flood of gate.floods.settle(now)) this.#tellFlood(flood, gate);
     }
@@ -195,13 +210,14 @@ export class LogBook {
   }
 
   #tellMissing(): void {
-    if (this.#missing.size === 0 || this.#buffer.isFull) return;
+    if (this.#missing.size === 0 || this.#buffer.isFull || this.#share.shortage !== null) return;
     const missing = [...this.#missing.values()];
     this.#missing.clear();
-    for (const { first, lineCount } of missing) {
+    for (const { first, lineCount, why } of missing) {
       const { projectId, appName } = first;
       this.#parts.log.error({ projectId, appName, lineCount }, "lines of an app were dropped");
-      const text = `[millrace] ${lineCount} lines are missing here: they could not be stored`;
+      const lines = lineCount === 1 ? "1 line is" : `${lineCount} lines are`;
+      const text = `[millrace] ${lines} missing here: ${why}`;
       this.#append({ ...first, runId: null }, text);
     }
   }

@@ -4,7 +4,7 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
-import { sweepEnvironments } from "../builds/environments.ts";
+import { dropEnvironment, sweepEnvironments } from "../builds/environments.ts";
 import type { OpenVersion } from "./open-version.ts";
 import type { Registry } from "./registry.ts";
 import { KEPT_VERSIONS, outdated, removeUnnamedBundles, removeVersions } from "./retention.ts";
@@ -18,6 +18,8 @@ export type HousekeeperParts = {
   readonly log: Log;
   readonly registry: Registry;
   readonly turns: Turns<number>;
+  /** Nothing of a deleted app runs any more, and its files are gone. */
+  readonly onRemoved?: (appNumber: number) => void;
 };
 
 const LOOK_MS = 60_000;
@@ -110,18 +112,35 @@ export class Housekeeper {
       this.#leaving.delete(traffic);
     }
     if (this.#isStopping) return;
-    await removeVersions(store, await store.versions.list(number));
+    const versions = await store.versions.list(number);
+    await removeVersions(store, versions);
+    await this.#removeEnvironments(versions);
+    this.#parts.onRemoved?.(number);
     // It stays where another app of that name has come meanwhile.
     await rmdir(path.join(dataDir, "bundles", projectId, name)).catch(() => undefined);
   }
 
+  /** Those that only these versions used, unless a build has wanted one since. */
+  async #removeEnvironments(versions: readonly Version[]): Promise<void> {
+    const left = await this.#environmentsInUse();
+    const gone = Map.groupBy(versions, ({ environment }) => environment);
+    for (const [environment, users] of gone) {
+      if (environment === null || left.has(environment)) continue;
+      await dropEnvironment(environment, Math.max(...users.map(({ createdAt }) => createdAt)));
+    }
+  }
+
   async #sweepEnvironments(): Promise<void> {
-    const { store, registry, dataDir } = this.#parts;
+    const inUse = await this.#environmentsInUse();
+    if (!this.#isStopping) await sweepEnvironments(this.#parts.dataDir, inUse);
+  }
+
+  async #environmentsInUse(): Promise<ReadonlySet<string>> {
+    const { store, registry } = this.#parts;
     const stored = await store.versions.listAll();
     const open = [...registry.all()].flatMap((traffic) => traffic.all());
     const versions = [...stored, ...[...open, ...this.leaving()].map(({ version }) => version)];
-    const inUse = versions.flatMap(({ environment }) => environment ?? []);
-    if (!this.#isStopping) await sweepEnvironments(dataDir, new Set(inUse));
+    return new Set(versions.flatMap(({ environment }) => environment ?? []));
   }
 
   #do(work: () => Promise<void>): void {

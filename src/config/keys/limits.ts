@@ -1,3 +1,4 @@
+import { DEFAULT_LOG_BYTES } from "../../model/app-config.ts";
 import type { LimitsConfig } from "../../model/app-config.ts";
 import { duration, size } from "../readers.ts";
 import type { AppKeys } from "./key.ts";
@@ -39,6 +40,14 @@ export const LIMITS_KEYS: AppKeys<LimitsConfig> = {
     reader: duration("1m", "30d"),
     default: "24h",
     meaning: "How long inputs, results and transcripts are kept.",
+  },
+  maxLogBytes: {
+    path: "limits.max_logs",
+    payload: null,
+    reader: size("1MB", "1000TB"),
+    default: `${DEFAULT_LOG_BYTES / 1e6}MB`,
+    meaning:
+      "Lines that the app prints; past it its oldest go first. MILLRACE_MAX_LOGS is for all apps together.",
   },
   streamStallTimeoutSeconds: {
     path: "limits.stream_stall_timeout",

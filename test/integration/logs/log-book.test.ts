@@ -9,6 +9,7 @@ import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { nanosecondsOf } from "../../../src/model/log-line.ts";
 import type { LogLine } from "../../../src/model/log-line.ts";
+import type { LogUse } from "../../../src/store/log-removal.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
@@ -301,10 +302,10 @@ const triesOf = (fault: object): number => tries.get(fault) ?? 0;
 
 /** The store, but no line can be written while it is away: a disk that fails cannot be had on demand. */
 function withFaults(store: Store, fault: { isAway: boolean }): Store {
-  const insert = async (lines: readonly LogLine[]): Promise<void> => {
+  const insert = async (lines: readonly LogLine[]): Promise<LogUse[]> => {
     tries.set(fault, triesOf(fault) + 1);
     if (fault.isAway) throw new Error("the disk is full");
-    await store.logs.insert(lines);
+    return await store.logs.insert(lines);
   };
   return { ...store, logs: { ...store.logs, insert } };
 }

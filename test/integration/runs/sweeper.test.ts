@@ -49,6 +49,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       log: createLog("silent"),
       maxRuns: 1_000_000,
       maxStorageBytes: 1_000_000_000,
+      maxLogBytes: 1_000_000_000,
       apps: () => [],
       ...parts,
     }).sweep();
@@ -70,8 +71,8 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       const elsewhere = await ended(other, 2 * HOUR_MS);
       await sweep({
         apps: () => [
-          { appNumber, retentionMs: HOUR_MS },
-          { appNumber: other, retentionMs: DAY_MS },
+          { appNumber, retentionMs: HOUR_MS, maxLogBytes: 1_000_000 },
+          { appNumber: other, retentionMs: DAY_MS, maxLogBytes: 1_000_000 },
         ],
       });
       expect([await hasPayload(old), await hasTranscript(old), await hasRecord(old)]).toEqual([

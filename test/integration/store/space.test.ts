@@ -41,7 +41,8 @@ async function fillAndEmpty(store: Store): Promise<void> {
 
 async function sweep(store: Store): Promise<void> {
   const parts = { store, clock: new SkippingClock(), log: createLog("silent"), apps: () => [] };
-  await new Sweeper({ ...parts, maxRuns: 1_000_000, maxStorageBytes: 1_000_000_000 }).sweep();
+  const caps = { maxRuns: 1_000_000, maxStorageBytes: 1_000_000_000, maxLogBytes: 1_000_000_000 };
+  await new Sweeper({ ...parts, ...caps }).sweep();
 }
 
 function autoVacuum(file: string): unknown {

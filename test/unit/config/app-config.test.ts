@@ -62,6 +62,7 @@ verifies(
           maxChunkBytes: 4 * 2 ** 20,
           maxTranscriptBytes: 64 * 2 ** 20,
           resultRetentionSeconds: 86_400,
+          maxLogBytes: 500_000_000,
           streamStallTimeoutSeconds: 60,
         },
         dependencies: { pip: {}, apt: {}, conda: {}, paths: { pip: null, apt: null, conda: null } },
@@ -121,6 +122,7 @@ max_result = "1GiB"
 max_chunk = "4 MB"
 max_transcript = "2KiB"
 result_retention = "30d"
+max_logs = "7MB"
 stream_stall_timeout = 1
 [dependencies.pip]
 torch = ">=2.4"
@@ -202,6 +204,7 @@ verifies(
         maxChunkBytes: 4_000_000,
         maxTranscriptBytes: 2048,
         resultRetentionSeconds: 2_592_000,
+        maxLogBytes: 7_000_000,
         streamStallTimeoutSeconds: 1,
       },
       dependencies: {

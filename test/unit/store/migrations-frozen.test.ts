@@ -20,6 +20,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0009-delivery-age": "216579804c56c5ca",
   "0010-invitations": "d2f15853e2224c07",
   "0011-places": "0ab63ef9c04c7ff7",
+  "0012-log-shares": "83587e885a487ea0",
 };
 
 verifies("upgrade.frozen", "a committed migration never changes", () => {

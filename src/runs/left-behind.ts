@@ -1,0 +1,62 @@
+import type { Store } from "../store/store.ts";
+
+/** After every run there is. */
+const FAR_MS = 2 ** 47;
+
+/**
+ * What deleted apps have left in the database: lines, inputs, results, transcripts, builds. It goes at once and
+ * whole, but for what runs that have not ended yet still need.
+ */
+export class LeftBehind {
+  readonly #store: Store;
+  readonly #apps = new Set<number>();
+  #hasLooked = false;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** An app was deleted, or the last of its processes is gone. */
+  add(appNumber: number): void {
+    this.#apps.add(appNumber);
+  }
+
+  /** One round; `step` repeats what it is given until that removes less than it may. */
+  async sweep(step: (remove: (limit: number) => Promise<number>) => Promise<void>): Promise<void> {
+    if (!this.#hasLooked) await this.#look();
+    for (const appNumber of this.#apps) {
+      const removed = await this.#purge(appNumber, step);
+      // A run that is cancelled in a moment will leave something too.
+      const isOver = removed === 0 && (await this.#store.versions.inUse(appNumber)).length === 0;
+      if (isOver) this.#apps.delete(appNumber);
+    }
+  }
+
+  async #purge(
+    appNumber: number,
+    step: (remove: (limit: number) => Promise<number>) => Promise<void>,
+  ): Promise<number> {
+    const { logs, retention, builds } = this.#store;
+    let removed = 0;
+    const trimAll = async (limit: number): Promise<number> =>
+      (await logs.trim({ appNumber, bytes: Number.POSITIVE_INFINITY, limit })).lineCount;
+    const counting = async (count: Promise<number>): Promise<number> => {
+      removed += await count;
+      return await count;
+    };
+    await step((limit) => counting(trimAll(limit)));
+    await step((limit) => counting(retention.expire({ appNumber, cutoff: FAR_MS, limit })));
+    await step(() => counting(builds.prune({ appNumber, keep: 0 })));
+    return removed;
+  }
+
+  /** What a service that ended in between has left. */
+  async #look(): Promise<void> {
+    const { retention, versions } = this.#store;
+    for (const appNumber of await retention.leftBehind()) {
+      await versions.remove((await versions.list(appNumber)).map(({ id }) => id));
+      this.#apps.add(appNumber);
+    }
+    this.#hasLooked = true;
+  }
+}
