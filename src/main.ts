@@ -9,6 +9,7 @@ import { FileRuns } from "./apps/once/file-runs.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
 import { LogShare } from "./apps/logs/log-share.ts";
 import { Repairs } from "./apps/repairs.ts";
+import { storageReport } from "./apps/storage-report.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
 import { VERSION } from "./config/release.ts";
@@ -178,7 +179,7 @@ async function start(
         engine,
         home,
         secrets,
-        dataDir: settings.dataDir,
+        ...settings,
         clock,
         log,
         onLog,
@@ -319,6 +320,7 @@ async function start(
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: () => inspectDatabase(settings, false),
         repairEnvironments: () => repairs.repair(),
+        storage: () => storageReport(store, settings.dataDir),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );

@@ -25,6 +25,10 @@ export type Settings = {
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
+  readonly recordRetentionMs: number;
+  readonly logRetentionMs: number;
+  readonly auditRetentionMs: number;
+  readonly environmentRetentionMs: number;
   readonly diskReserveBytes: number;
   readonly maxUploadBytes: number;
   readonly logLevel: LogLevel;
@@ -52,6 +56,10 @@ export type SettingKey<T> = {
   readonly default: string | null;
   readonly meaning: string;
 };
+
+/** In milliseconds. */
+const age = (least: string): Reader<number> =>
+  mapped(duration(least, "3650d"), (seconds) => Math.round(seconds * 1000));
 
 const port = (): Reader<number> => integer(0, 65_535);
 
@@ -153,6 +161,30 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: size("1MB", "1000TB"),
     default: "2GB",
     meaning: "Lines that apps print, of all apps together; past it the oldest go first.",
+  },
+  recordRetentionMs: {
+    name: "record_retention",
+    reader: age("1h"),
+    default: "30d",
+    meaning: "How long records of runs, and of deliveries that have ended, are kept.",
+  },
+  logRetentionMs: {
+    name: "log_retention",
+    reader: age("1h"),
+    default: "30d",
+    meaning: "How long lines that apps print are kept.",
+  },
+  auditRetentionMs: {
+    name: "audit_retention",
+    reader: age("1d"),
+    default: "365d",
+    meaning: "How long entries of the audit log are kept.",
+  },
+  environmentRetentionMs: {
+    name: "environment_retention",
+    reader: age("0s"),
+    default: "24h",
+    meaning: "How long an environment is kept that no version uses: the next deploy may want it.",
   },
   diskReserveBytes: {
     name: "disk_reserve",
