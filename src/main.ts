@@ -7,6 +7,7 @@ import { FileRuns } from "./apps/once/file-runs.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
 import { LogShare } from "./apps/logs/log-share.ts";
 import { Repairs } from "./apps/repairs.ts";
+import { storageReport } from "./apps/storage-report.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
@@ -146,7 +147,7 @@ async function start(
         engine,
         home,
         secrets,
-        dataDir: settings.dataDir,
+        ...settings,
         clock,
         log,
         onLog,
@@ -296,6 +297,7 @@ async function start(
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: () => inspectDatabase(settings, false),
         repairEnvironments: () => repairs.repair(),
+        storage: () => storageReport(store, settings.dataDir),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );

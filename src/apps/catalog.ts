@@ -30,6 +30,8 @@ type AppRetention = {
 
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
+  /** How long an environment is kept that no version uses. */
+  readonly environmentRetentionMs?: number;
   /** An app was deleted: what is stored of it can go. */
   readonly onRemoved?: (appNumber: number) => void;
 };

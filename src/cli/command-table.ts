@@ -81,6 +81,9 @@ export const COMMANDS: readonly CommandRow[] = [
   row(SERVER, "restore", "make a data directory of a backup", async (to) => {
     (await import("./commands/operate.ts")).defineRestore(to);
   }),
+  row(SERVER, "storage", "who uses how much of the disk, and how much there may be", async (to) => {
+    (await import("./commands/operate.ts")).defineStorage(to);
+  }),
   row(SERVER, "doctor", "look at everything the service depends on, and say what to do", async (to) => {
     (await import("./commands/operate.ts")).defineDoctor(to);
   }),

@@ -8,6 +8,7 @@ import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 import { askService } from "./ask-service.ts";
 import { checkApps } from "./check-apps.ts";
+import { checkStorage } from "./check-storage.ts";
 import {
   checkAudit,
   checkClock,
@@ -51,6 +52,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     ...checkAudit(report),
     ...(await checkApps(report, settings)),
     checkDisk(settings),
+    ...(await checkStorage(report, settings)),
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),
     checkSandbox(settings),

@@ -29,6 +29,10 @@ export type Settings = {
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
+  readonly recordRetentionMs: number;
+  readonly logRetentionMs: number;
+  readonly auditRetentionMs: number;
+  readonly environmentRetentionMs: number;
   readonly diskReserveBytes: number;
   readonly maxUploadBytes: number;
   readonly logLevel: LogLevel;
@@ -65,6 +69,8 @@ export type SettingKey<T> = {
 
 const milliseconds = (min: string, max: string): Reader<number> =>
   mapped(duration(min, max), (seconds) => Math.round(seconds * 1000));
+
+const age = (least: string): Reader<number> => milliseconds(least, "3650d");
 
 const port = (): Reader<number> => integer(0, 65_535);
 
@@ -191,6 +197,30 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: size("1MB", "1000TB"),
     default: "2GB",
     meaning: "Lines that apps print, of all apps together; past it the oldest go first.",
+  },
+  recordRetentionMs: {
+    name: "record_retention",
+    reader: age("1h"),
+    default: "30d",
+    meaning: "How long records of runs, and of deliveries that have ended, are kept.",
+  },
+  logRetentionMs: {
+    name: "log_retention",
+    reader: age("1h"),
+    default: "30d",
+    meaning: "How long lines that apps print are kept.",
+  },
+  auditRetentionMs: {
+    name: "audit_retention",
+    reader: age("1d"),
+    default: "365d",
+    meaning: "How long entries of the audit log are kept.",
+  },
+  environmentRetentionMs: {
+    name: "environment_retention",
+    reader: age("0s"),
+    default: "24h",
+    meaning: "How long an environment is kept that no version uses: the next deploy may want it.",
   },
   diskReserveBytes: {
     name: "disk_reserve",

@@ -10,6 +10,8 @@ export type ControlRequests = OperatorRequests & {
   readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
   /** What a look at the whole database gave. */
   readonly inspectDatabase: () => Promise<unknown>;
+  /** Who uses what of the disk. */
+  readonly storage: () => Promise<unknown>;
   /** Installs the packages of apps again that are missing. */
   readonly repairEnvironments: () => Promise<unknown>;
 };

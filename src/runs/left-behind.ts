@@ -2,6 +2,8 @@ import type { Store } from "../store/store.ts";
 
 /** After every run there is. */
 const FAR_MS = 2 ** 47;
+/** So many rounds in which nothing was left: the last records of an app are written a moment behind its end. */
+const QUIET_ROUNDS = 2;
 
 /**
  * What deleted apps have left in the database: lines, inputs, results, transcripts, builds. It goes at once and
@@ -9,7 +11,7 @@ const FAR_MS = 2 ** 47;
  */
 export class LeftBehind {
   readonly #store: Store;
-  readonly #apps = new Set<number>();
+  readonly #apps = new Map<number, { quietRounds: number }>();
   #hasLooked = false;
 
   constructor(store: Store) {
@@ -18,16 +20,19 @@ export class LeftBehind {
 
   /** An app was deleted, or the last of its processes is gone. */
   add(appNumber: number): void {
-    this.#apps.add(appNumber);
+    this.#apps.set(appNumber, { quietRounds: 0 });
   }
 
   /** One round; `step` repeats what it is given until that removes less than it may. */
   async sweep(step: (remove: (limit: number) => Promise<number>) => Promise<void>): Promise<void> {
     if (!this.#hasLooked) await this.#look();
-    for (const appNumber of this.#apps) {
+    for (const [appNumber, watch] of this.#apps) {
       const removed = await this.#purge(appNumber, step);
       // A run that is cancelled in a moment will leave something too.
-      const isOver = removed === 0 && (await this.#store.versions.inUse(appNumber)).length === 0;
+      const isQuiet = removed === 0 && (await this.#store.versions.inUse(appNumber)).length === 0;
+      watch.quietRounds = isQuiet ? watch.quietRounds + 1 : 0;
+      // One that was added again meanwhile is watched anew.
+      const isOver = watch.quietRounds >= QUIET_ROUNDS && this.#apps.get(appNumber) === watch;
       if (isOver) this.#apps.delete(appNumber);
     }
   }
@@ -55,7 +60,7 @@ export class LeftBehind {
     const { retention, versions } = this.#store;
     for (const appNumber of await retention.leftBehind()) {
       await versions.remove((await versions.list(appNumber)).map(({ id }) => id));
-      this.#apps.add(appNumber);
+      this.add(appNumber);
     }
     this.#hasLooked = true;
   }

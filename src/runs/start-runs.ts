@@ -43,6 +43,9 @@ export type RunsParts = {
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
+  readonly recordRetentionMs: number;
+  readonly logRetentionMs: number;
+  readonly auditRetentionMs: number;
   readonly dataDir: string;
 };
 

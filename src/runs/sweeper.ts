@@ -12,6 +12,9 @@ export type SweeperParts = {
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
+  readonly recordRetentionMs: number;
+  readonly logRetentionMs: number;
+  readonly auditRetentionMs: number;
   /** What each app wants kept. */
   readonly apps: () => readonly AppRetention[];
   readonly everyMs?: number;
@@ -33,7 +36,6 @@ const KEPT_FREE_BYTES = 8 * 1024 * 1024;
 /** Pages moved at once take the writer some 5 ms. */
 const GIVE_BACK_BYTES = 512 * 1024;
 const DAY_MS = 24 * 3600 * 1000;
-const RECORD_MS = 30 * DAY_MS;
 const KEY_MS = DAY_MS;
 
 /**
@@ -72,16 +74,17 @@ export class Sweeper {
 
   /** One round over everything. */
   async sweep(): Promise<void> {
-    const { store, apps } = this.#parts;
+    const { store, apps, recordRetentionMs, logRetentionMs, auditRetentionMs } = this.#parts;
     const now = this.#clock.now();
     await this.#leftBehind.sweep((remove) => this.#step(remove));
     for (const { appNumber, retentionMs } of apps()) {
       await this.#step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
     }
-    await this.#step((limit) => store.retention.removeRuns({ cutoff: now - RECORD_MS, limit }));
+    await this.#step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
     await this.#step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
-    await this.#step((limit) => store.retention.removeDeliveries({ before: now - RECORD_MS, limit }));
-    await this.#step((limit) => store.logs.expire({ before: now - RECORD_MS, limit }));
+    await this.#step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
+    await this.#step((limit) => store.logs.expire({ before: now - logRetentionMs, limit }));
+    await this.#step((limit) => store.auditEntries.expire({ before: now - auditRetentionMs, limit }));
     await this.#keepCaps();
     await this.#giveBack();
   }

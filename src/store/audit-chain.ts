@@ -16,11 +16,31 @@ export function auditHash(
   return createHash("sha256").update(previous).update(text).digest();
 }
 
+/** The last entry that was removed for its age: the log goes on after it. */
+export type AuditAnchor = { readonly number: number; readonly hash: string };
+
+/** The key of the anchor among the facts about the installation. */
+export const ANCHOR_KEY = "audit_anchor";
+/** Reads the anchor. */
+export const AUDIT_ANCHOR = `select value from meta where key = '${ANCHOR_KEY}'`;
+
+/** The anchor as it is stored; none before anything was removed. */
+export function anchorOf(value: unknown): AuditAnchor | null {
+  return typeof value === "string" ? (JSON.parse(value) as AuditAnchor) : null;
+}
+
 /** Follows the log from its first entry on: one that was changed, moved or taken out breaks the chain there. */
 export class AuditChain {
-  #previous: Buffer = NO_HASH;
-  #count = 0;
+  readonly #start: number;
+  #previous: Buffer;
+  #count: number;
   #brokenAt: number | null = null;
+
+  constructor(anchor: AuditAnchor | null = null) {
+    this.#start = anchor?.number ?? 0;
+    this.#count = this.#start;
+    this.#previous = anchor ? Buffer.from(anchor.hash, "hex") : NO_HASH;
+  }
 
   add(entry: AuditEntry): void {
     if (this.#brokenAt !== null) return;
@@ -36,6 +56,6 @@ export class AuditChain {
 
   /** How many entries fit, and the number of the first one that does not; null when all do. */
   get state(): { readonly count: number; readonly brokenAt: number | null } {
-    return { count: this.#count, brokenAt: this.#brokenAt };
+    return { count: this.#count - this.#start, brokenAt: this.#brokenAt };
   }
 }

@@ -1,3 +1,4 @@
+import { ANCHOR_KEY } from "./audit-chain.ts";
 import type { AuditEntry } from "./audit-chain.ts";
 import { read, write } from "./operation.ts";
 
@@ -30,6 +31,34 @@ export const auditEntries = {
       .executeTakeFirst();
     return result.numInsertedOrUpdatedRows === 1n;
   }),
+
+  /** Removes the oldest entries that were made before that time, but never the newest of all; returns how many. */
+  expire: write(
+    async (
+      { db },
+      { before, limit }: { readonly before: number; readonly limit: number },
+    ): Promise<number> => {
+      const oldest = await db
+        .selectFrom("auditEntries")
+        .select(["number", "createdAt", "hash"])
+        .orderBy("number")
+        .limit(limit + 1)
+        .execute();
+      // One that is young ends it, whatever a clock that was wrong made of those after it.
+      const end = oldest.findIndex(({ createdAt }) => createdAt >= before);
+      const old = oldest.slice(0, Math.min(end < 0 ? limit : end, oldest.length - 1));
+      const last = old.at(-1);
+      if (!last) return 0;
+      const value = JSON.stringify({ number: last.number, hash: Buffer.from(last.hash).toString("hex") });
+      await db
+        .insertInto("meta")
+        .values({ key: ANCHOR_KEY, value })
+        .onConflict((conflict) => conflict.column("key").doUpdateSet({ value }))
+        .execute();
+      await db.deleteFrom("auditEntries").where("number", "<=", last.number).execute();
+      return old.length;
+    },
+  ),
 
   /** A project's entries, newest first. */
   list: read(async ({ db }, { projectId, limit, before }: AuditPage): Promise<AuditEntry[]> => {

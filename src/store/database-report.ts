@@ -1,3 +1,5 @@
+import type { StoredAmounts } from "./stored-amounts.ts";
+
 /** What a look at the whole database gave. */
 export type DatabaseReport = {
   /** Faults of the file, in SQLite's words. */
@@ -15,6 +17,8 @@ export type DatabaseReport = {
     readonly environment: string | null;
     readonly pythonVersion: string | null;
   }[];
+  /** How much there is; null for an earlier schema. */
+  readonly amounts: StoredAmounts | null;
   /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
   readonly newestAt: number | null;
   /** How many entries of the audit log fit, and the number of the first that does not; null when all do. */

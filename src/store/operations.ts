@@ -1,4 +1,5 @@
 import { accounts } from "./accounts.ts";
+import { appStorage } from "./app-storage.ts";
 import { apps } from "./apps.ts";
 import { auditEntries } from "./audit-entries.ts";
 import { buildLines } from "./build-lines.ts";
@@ -30,6 +31,7 @@ import { webhookSecrets } from "./webhook-secrets.ts";
 
 const OPERATIONS = {
   accounts,
+  appStorage,
   apps,
   auditEntries,
   buildLines,

@@ -74,6 +74,13 @@ export const SHOW = {
     "deploy.delete.frees":
       "A deleted app takes lines, payloads, builds, bundles and environments with it, at once, in bytes on disk.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, as operators expect", {
+    "retention.table":
+      "docs/operations.md lists all that grows, with the settings that bound it, their defaults and the check of doctor.",
+    "retention.audit": "Old entries of the audit log go; what is left can still be proved.",
+    "cli.storage": "millrace storage prints who uses what of the disk.",
+    "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",

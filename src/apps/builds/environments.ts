@@ -15,8 +15,6 @@ import type { BuildSite } from "./site.ts";
 export const READY = "ready";
 /** Before the name of one that a single build has to itself. */
 const OWN = "own-";
-/** What no version uses may be just what the next deploy wants. */
-const KEEP_SHARED_MS = 24 * 60 * 60 * 1000;
 /** Longer than a first replica may take to become ready. */
 const KEEP_OWN_MS = 3 * 60 * 60 * 1000;
 
@@ -60,11 +58,12 @@ export async function ownEnvironment(python: Interpreter, site: BuildSite): Prom
 
 /**
  * Removes environments that were never finished, and those that nobody names in `inUse` (their folders) and no
- * build has wanted for a while.
+ * build has wanted for so long: it may be just what the next deploy wants.
  */
 export async function sweepEnvironments(
   dataDir: string,
   inUse: ReadonlySet<string>,
+  keepMs: number,
   now = Date.now(),
 ): Promise<void> {
   const root = environmentsDir(dataDir);
@@ -74,7 +73,7 @@ export async function sweepEnvironments(
     const marker = path.join(folder, READY);
     const wantedAt = statSync(marker, { throwIfNoEntry: false })?.mtimeMs;
     if (wantedAt !== undefined) {
-      if (now - wantedAt < (name.startsWith(OWN) ? KEEP_OWN_MS : KEEP_SHARED_MS)) continue;
+      if (now - wantedAt < (name.startsWith(OWN) ? KEEP_OWN_MS : keepMs)) continue;
       // In the same turn as the look: from here on no build takes it for one that counts.
       unlinkSync(marker);
     }

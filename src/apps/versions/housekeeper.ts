@@ -18,10 +18,13 @@ export type HousekeeperParts = {
   readonly log: Log;
   readonly registry: Registry;
   readonly turns: Turns<number>;
+  /** How long an environment is kept that no version uses; a day unless told. */
+  readonly environmentRetentionMs?: number;
   /** Nothing of a deleted app runs any more, and its files are gone. */
   readonly onRemoved?: (appNumber: number) => void;
 };
 
+const DAY_MS = 24 * 60 * 60 * 1000;
 const LOOK_MS = 60_000;
 const LOOKS_PER_HOUR = 60;
 /** Longer than a request may take to arrive: until then somebody may come with the version he was given. */
@@ -131,8 +134,9 @@ export class Housekeeper {
   }
 
   async #sweepEnvironments(): Promise<void> {
+    const { dataDir, environmentRetentionMs = DAY_MS } = this.#parts;
     const inUse = await this.#environmentsInUse();
-    if (!this.#isStopping) await sweepEnvironments(this.#parts.dataDir, inUse);
+    if (!this.#isStopping) await sweepEnvironments(dataDir, inUse, environmentRetentionMs);
   }
 
   async #environmentsInUse(): Promise<ReadonlySet<string>> {

@@ -83,6 +83,13 @@ export function defineRestore(command: Command): void {
   );
 }
 
+/** `millrace storage` */
+export function defineStorage(command: Command): void {
+  examples(withSettings(command).option(...JSON_OPTION), "millrace storage").action(
+    async (flags: ServeFlags) => (await import("../storage.ts")).storage(flags),
+  );
+}
+
 /** `millrace doctor` */
 export function defineDoctor(command: Command): void {
   withSettings(command)

@@ -1,7 +1,8 @@
 import { Client } from "pg";
-import { AuditChain } from "../audit-chain.ts";
+import { AUDIT_ANCHOR, AuditChain, anchorOf } from "../audit-chain.ts";
 import type { AuditEntry } from "../audit-chain.ts";
 import type { DatabaseReport } from "../database-report.ts";
+import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
 import { UnreachableError } from "./open.ts";
 
@@ -31,10 +32,12 @@ export async function inspectPostgres(databaseUrl: string): Promise<DatabaseRepo
       "select extract(epoch from clock_timestamp()) * 1000 as now",
     );
     const migrations = names.rows.map(({ name }) => name);
+    const ask = async (query: string) => (await client.query(query)).rows as unknown[];
     return {
       problems: [],
       migrations,
-      versions: await storedVersions(migrations, async (query) => (await client.query(query)).rows),
+      versions: await storedVersions(migrations, ask),
+      amounts: await storedAmounts(migrations, ask),
       objects: await objects(client),
       newestAt: Number(clock.rows[0]?.now),
       audit: await auditState(client),
@@ -58,7 +61,8 @@ async function objects(client: Client): Promise<string[]> {
 }
 
 async function auditState(client: Client): Promise<DatabaseReport["audit"]> {
-  const chain = new AuditChain();
+  const anchor = await client.query<{ value: string }>(AUDIT_ANCHOR);
+  const chain = new AuditChain(anchorOf(anchor.rows[0]?.value));
   // A database of an early release has no such table.
   const place = await client.query<{ at: string | null }>("select to_regclass('audit_entries')::text as at");
   if (!place.rows[0]?.at) return chain.state;

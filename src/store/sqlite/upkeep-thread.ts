@@ -2,9 +2,10 @@
 import { closeSync, fsyncSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
-import { AuditChain } from "../audit-chain.ts";
+import { AUDIT_ANCHOR, AuditChain, anchorOf } from "../audit-chain.ts";
 import type { AuditEntry } from "../audit-chain.ts";
 import type { DatabaseReport } from "../database-report.ts";
+import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
 import type { UpkeepTask } from "./upkeep-task.ts";
 
@@ -35,10 +36,12 @@ async function inspect(): Promise<DatabaseReport> {
     select max((select created_at from runs where app_number = apps.number order by id desc limit 1)) from apps
   `);
   const migrations = column("select name from migrations order by name").map(String);
+  const ask = (query: string) => database.prepare(query).all();
   return {
     problems: problems.map(String),
     migrations,
-    versions: await storedVersions(migrations, (query) => database.prepare(query).all()),
+    versions: await storedVersions(migrations, ask),
+    amounts: await storedAmounts(migrations, ask),
     objects: objects(),
     newestAt: typeof newest[0] === "number" ? newest[0] : null,
     audit: auditState(),
@@ -57,7 +60,7 @@ function objects(): string[] {
 }
 
 function auditState(): DatabaseReport["audit"] {
-  const chain = new AuditChain();
+  const chain = new AuditChain(anchorOf(column(AUDIT_ANCHOR)[0]));
   // A database of an early release has no such table.
   const isThere = column("select 1 from sqlite_schema where name = 'audit_entries'").length > 0;
   const entries = isThere ? database.prepare(AUDIT_ENTRIES).iterate() : [];

@@ -7,6 +7,7 @@ import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate } from "./site.ts";
 import { testIndex, writeWheels } from "./wheels.ts";
 
+const DAY_MS = 24 * 60 * 60 * 1000;
 const WHEELS = [
   { name: "one", version: "1.0" },
   { name: "two", version: "1.0" },
@@ -118,9 +119,9 @@ describe("environments", () => {
     await make("dddd", null);
     await make("own-eeee", 4);
     await make("own-ffff", 2);
-    await sweepEnvironments(place.dataDir, new Set([used]), now);
+    await sweepEnvironments(place.dataDir, new Set([used]), DAY_MS, now);
     expect((await place.environments()).toSorted()).toEqual(["aaaa", "cccc", "own-ffff"]);
-    await sweepEnvironments(path.join(place.directory, "nowhere"), new Set());
+    await sweepEnvironments(path.join(place.directory, "nowhere"), new Set(), DAY_MS);
   });
 
   test("what is being made is not swept", async () => {
@@ -131,7 +132,7 @@ describe("environments", () => {
     const host = place.withIndex(index.url);
     const build = await place.begin({ "requirements.txt": "one\n" }, { host, signal: cancelling.signal });
     await until("the index was asked", () => index.asked.length > 0);
-    await sweepEnvironments(place.dataDir, new Set());
+    await sweepEnvironments(place.dataDir, new Set(), DAY_MS);
     const [name = ""] = await place.environments();
     expect(await readFile(path.join(place.dataDir, "environments", name, "pyvenv.cfg"), "utf8")).toMatch(
       /home/,

@@ -48,6 +48,7 @@ for (const kind of DATABASE_KINDS) {
         "audit log ok",
         "apps ok",
         "disk ok",
+        "storage ok",
         "node ok",
         "python ok",
         "python versions ok",

@@ -10,6 +10,7 @@ import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { ManagementSite } from "../../support/management-site.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -151,4 +152,39 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
       expect([what, await found()]).toEqual([what, { count: number - 1, brokenAt: number }]);
     }
   });
+
+  verifies(
+    "retention.audit",
+    "old entries go, the newest stays, and a change of the rest is still found",
+    async () => {
+      const database = await databases.fresh(kind);
+      const store = await openStore(database);
+      onTestFinished(() => store.close());
+      const clock = new HandClock();
+      const audit = new Audit(store, clock);
+      const change = { projectId: "p-one", action: "x.change", before: null, after: null, principal: null };
+      const record = async (target: string) =>
+        await audit.record({ ...change, target, ip: "::1", requestId: "r" });
+      for (let place = 1; place <= 10; place++) {
+        await record(String(place));
+        clock.advance(1_000);
+      }
+      const before = clock.now() - 4_500;
+      const found = async () => (await inspectDatabase(database, false)).audit;
+      expect(await store.auditEntries.expire({ before, limit: 4 })).toBe(4);
+      expect(await found()).toEqual({ count: 6, brokenAt: null });
+      expect(await store.auditEntries.expire({ before, limit: 4 })).toBe(2);
+      expect(await store.auditEntries.expire({ before, limit: 4 })).toBe(0);
+      const left = await audit.list({ projectId: "p-one", limit: 100 });
+      expect(left.map(({ target }) => target)).toEqual(["10", "9", "8", "7"]);
+      // The next one goes on from the last, which is never removed.
+      expect(await store.auditEntries.expire({ before: clock.now(), limit: 100 })).toBe(3);
+      await record("11");
+      expect(await found()).toEqual({ count: 2, brokenAt: null });
+      await tamper(database, "update audit_entries set entry = '{}' where number = 11");
+      expect(await found()).toEqual({ count: 1, brokenAt: 11 });
+      await tamper(database, "delete from audit_entries where number = 10");
+      expect((await found()).brokenAt).toBe(10);
+    },
+  );
 });

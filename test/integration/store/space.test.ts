@@ -41,7 +41,14 @@ async function fillAndEmpty(store: Store): Promise<void> {
 
 async function sweep(store: Store): Promise<void> {
   const parts = { store, clock: new SkippingClock(), log: createLog("silent"), apps: () => [] };
-  const caps = { maxRuns: 1_000_000, maxStorageBytes: 1_000_000_000, maxLogBytes: 1_000_000_000 };
+  const caps = {
+    maxRuns: 1_000_000,
+    maxStorageBytes: 1_000_000_000,
+    maxLogBytes: 1_000_000_000,
+    recordRetentionMs: 30 * 86_400_000,
+    logRetentionMs: 30 * 86_400_000,
+    auditRetentionMs: 365 * 86_400_000,
+  };
   await new Sweeper({ ...parts, ...caps }).sweep();
 }
 

@@ -1,0 +1,62 @@
+import path from "node:path";
+import { expect } from "vitest";
+import type { StorageReport } from "../../../src/apps/storage-report.ts";
+import { checkStorage } from "../../../src/cli/check-storage.ts";
+import { readSettings } from "../../../src/config/settings.ts";
+import { inspectDatabase } from "../../../src/store/upkeep.ts";
+import { MILLRACE, run } from "../../support/command-line.ts";
+import { writeApp } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+import { answer, during, scratch } from "../moved/site.ts";
+
+const MAIN = 'def run():\n    print("hello " * 100)\n    return "x" * 5000\n';
+
+verifies(
+  ["cli.storage", "doctor.storage"],
+  "storage prints who uses what, with the service up and down; doctor says how much of each bound",
+  async () => {
+    const folder = await scratch();
+    const database = { databaseUrl: null, dataDir: path.join(folder, "data") };
+    const env = { MILLRACE_DATA_DIR: database.dataDir };
+    const asked = async (): Promise<StorageReport> => {
+      const { stdout, stderr } = await run(MILLRACE, ["storage", "--json"], { env });
+      if (stdout === "") throw new Error(stderr);
+      return JSON.parse(stdout) as StorageReport;
+    };
+    const up = await during(database, async (service) => {
+      for (const name of ["talker", "quiet"]) {
+        await service.install(await writeApp(path.join(folder, "sources", name), name, { main: MAIN }));
+      }
+      await answer(service, "talker");
+      await service.settle();
+      return await asked();
+    });
+    const of = (report: StorageReport, app: string) => report.apps.find(({ name }) => name === app);
+    expect(of(up, "talker")).toMatchObject({ runs: 1, builds: 1 });
+    const down = await asked();
+    const talker = of(down, "talker");
+    expect(talker?.payloadBytes).toBeGreaterThan(5_000);
+    expect(talker?.logBytes).toBeGreaterThan(600);
+    expect(talker?.bundleBytes).toBeGreaterThan(0);
+    expect(of(down, "quiet")).toMatchObject({ runs: 0, payloadBytes: 0, transcriptBytes: 0, logBytes: 0 });
+    expect(down.databaseBytes).toBeGreaterThan(10_000);
+
+    const { stdout } = await run(MILLRACE, ["storage"], { env });
+    expect(stdout).toMatch(/^APP +RUNS +PAYLOADS +TRANSCRIPTS +LOGS +BUILDS +BUNDLES\n/);
+    expect(stdout).toMatch(/\np-\w+-talker +1 +5\.\d KB +0 B +\d+ B +1 +\d/);
+    expect(stdout).toMatch(/\nlogs +\d+ B of 2\.0 GB\n/);
+
+    const report = await inspectDatabase(database, true);
+    const findings = async (flags: object) =>
+      await checkStorage(
+        report,
+        readSettings({ flags: { ...env, dataDir: database.dataDir, ...flags }, env: {} }).settings,
+      );
+    expect(await findings({})).toMatchObject([
+      { check: "storage", status: "ok", message: expect.stringMatching(/^runs 1 of 10000000, payloads and/) },
+    ]);
+    expect(await findings({ maxRuns: 1 })).toMatchObject([
+      { status: "warn", remedy: expect.stringContaining("raise MILLRACE_MAX_RUNS") },
+    ]);
+  },
+);

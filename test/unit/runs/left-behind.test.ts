@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { LeftBehind } from "../../../src/runs/left-behind.ts";
+import type { Store } from "../../../src/store/store.ts";
+
+/** A store with so many builds, and what happens while it is asked for unfinished runs. */
+function storeWith(state: { builds: number; onAsked?: () => void; asked: number }): Store {
+  const parts = {
+    logs: { trim: () => Promise.resolve({ lineCount: 0, freedBytes: 0 }) },
+    retention: { expire: () => Promise.resolve(0), leftBehind: () => Promise.resolve([]) },
+    builds: { prune: () => Promise.resolve(state.builds).finally(() => (state.builds = 0)) },
+    versions: {
+      inUse: () => {
+        state.asked += 1;
+        state.onAsked?.();
+        return Promise.resolve([]);
+      },
+    },
+  };
+  return parts as unknown as Store;
+}
+
+const once = async (remove: (limit: number) => Promise<number>): Promise<void> => void (await remove(200));
+
+test("an app whose end comes while it is looked at is looked at again", async () => {
+  const state: Parameters<typeof storeWith>[0] = { builds: 0, asked: 0 };
+  const left = new LeftBehind(storeWith(state));
+  left.add(7);
+  await left.sweep(once);
+  // The last of its versions goes at this moment, and its builds can.
+  state.onAsked = () => {
+    state.builds = 3;
+    left.add(7);
+    delete state.onAsked;
+  };
+  await left.sweep(once);
+  await left.sweep(once);
+  expect(state.builds).toBe(0);
+});
+
+test("an app of which nothing is left is looked at twice more, and then no longer", async () => {
+  const state: Parameters<typeof storeWith>[0] = { builds: 5, asked: 0 };
+  const left = new LeftBehind(storeWith(state));
+  left.add(7);
+  for (let round = 0; round < 6; round++) await left.sweep(once);
+  expect(state).toEqual({ builds: 0, asked: 2 });
+});
