@@ -37,9 +37,15 @@ const POINTS: readonly Point[] = [
     after: { state: "queued", attempt: 2, interruptions: 0 },
   },
   {
-    name: "runs.insertFinished",
+    name: "claims.finish",
     isSync: true,
     hasWebhook: true,
+    before: { state: "running", isAsync: false, webhookState: "pending" },
+    after: { state: "success", isAsync: false, webhookState: "pending" },
+  },
+  {
+    name: "runs.insertFinished",
+    isSync: true,
     before: null,
     after: { state: "success", isAsync: false },
   },
