@@ -59,6 +59,8 @@ export class LeftBehind {
   async #look(): Promise<void> {
     const { retention, versions } = this.#store;
     for (const appNumber of await retention.leftBehind()) {
+      // Deleted just now: its versions are still needed to find its files.
+      if (this.#apps.has(appNumber)) continue;
       await versions.remove((await versions.list(appNumber)).map(({ id }) => id));
       this.add(appNumber);
     }

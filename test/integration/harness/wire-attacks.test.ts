@@ -75,8 +75,10 @@ def twice():
       headers: { authorization: `Bearer ${served.token}`, "content-type": "application/json" },
       body: "{}",
     });
+    // Both frames may have come before the head of the answer was sent.
     const text = await response.text().catch(() => "broken off");
-    expect([response.status, text]).toEqual([200, "broken off"]);
+    expect([200, 502]).toContain(response.status);
+    expect(text).toContain(response.status === 200 ? "broken off" : "STREAM out of turn");
     expect((await served.call("app", "twice", {})).json.code).toBe("app_crashed");
     await expectUnharmed(served);
   },

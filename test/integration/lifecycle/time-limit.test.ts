@@ -30,7 +30,7 @@ def endless():
         raise
 `;
 const LIMIT_MS = 600_000;
-const toml = `[scaling]\nmax_replicas = 1\nresponse_grace_period = ${LIMIT_MS / 1000}`;
+const toml = `[scaling]\nmax_replicas = 1\nresponse_grace_period = ${LIMIT_MS / 1000}\nmax_queue_seconds = 43200`;
 
 const clock = new SkippingClock();
 const service = sharedService({ limited: { main: MAIN, toml } }, {}, { clock });

@@ -71,7 +71,12 @@ export const LISTENERS: readonly Listener[] = [
     },
     refused: (_, headers) => rawRequest("POST /v2/projects HTTP/1.1", ["Host: x", JSON_TYPE, ...headers]),
     begun: (test, headers) =>
-      rawRequest("POST /v2/projects HTTP/1.1", ["Host: x", tokenOf(test), JSON_TYPE, ...headers]),
+      rawRequest(`POST /v2/projects/${test.service.owner.projectId}/service-accounts HTTP/1.1`, [
+        "Host: x",
+        tokenOf(test),
+        JSON_TYPE,
+        ...headers,
+      ]),
   },
 ];
 
