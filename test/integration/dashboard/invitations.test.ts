@@ -112,6 +112,7 @@ verifies(
     // And has a new password sent there.
     await stranger.goto(`${baseUrl}/sign-in`);
     await stranger.getByRole("link", { name: "Forgot your password?" }).click();
+    await stranger.getByRole("heading", { name: "Forgot your password?" }).waitFor();
     await field(stranger, "E-mail").fill(OWNER.email);
     await button(stranger, "Mail me a link").click();
     await stranger.getByText("Look into your mail").waitFor();
