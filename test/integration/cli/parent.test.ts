@@ -79,9 +79,9 @@ test("a command that is no service has no parent", async () => {
   expect(command.stdout).toBe(`${process.pid} none\n`);
 });
 
-/** Does nothing until it is told to end. */
+/** Does nothing until it is told to end. A shell that has just forked may miss any signal but KILL. */
 const waits = (atEnd: string): string =>
-  `trap 'kill $!; ${atEnd}' TERM; /bin/sleep 1000 & echo ready; wait; exit 8\n`;
+  `trap 'kill -9 $!; ${atEnd}' TERM; /bin/sleep 1000 & echo ready; wait; exit 8\n`;
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   verifies("net.signals", `${signal} to the parent is told the service, once, and waited for`, async () => {
