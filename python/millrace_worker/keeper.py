@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any, Callable, NoReturn
 
 from . import linux
@@ -15,6 +16,8 @@ from . import linux
 
 #: Above a replica: its keeper, the template, the template's keeper.
 _LEVELS = 3
+#: What is killed takes a moment to be gone.
+_PAUSE_SECONDS = 0.002
 
 
 class _Ended(BaseException):
@@ -29,16 +32,20 @@ def keep(ward: Callable[[], None], owner: int) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     status = signal.SIGKILL
     try:
-        linux.die_with_parent(owner, signal.SIGTERM)
-        keeper = os.getpid()
-        child = os.fork()
-        if child == 0:
-            _be_ward(ward, keeper, handler)
-        _leave_shared_descriptors()
-        status = _wait_for(child)
+        try:
+            linux.die_with_parent(owner, signal.SIGTERM)
+            keeper = os.getpid()
+            child = os.fork()
+            if child == 0:
+                _be_ward(ward, keeper, handler)
+            _leave_shared_descriptors()
+            status = _wait_for(child)
+        except _Ended:
+            pass
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except _Ended:
-        pass
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # It came once more, or just as the ward ended: the sweep is not left out for that.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sweep()
     os._exit(exit_code(status))
 
@@ -59,9 +66,12 @@ def sweep() -> None:
         if found and found == stubborn:
             return  # Only processes of another user are left: not ours to kill.
         try:
-            os.waitpid(-1, 0)
+            buried, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return
+        if buried == 0:
+            # Not a wait for the end of one: the kernel's list may leave out a child while others come and go.
+            time.sleep(_PAUSE_SECONDS)
 
 
 def tell(pid: int, number: int) -> None:
