@@ -36,7 +36,16 @@ function openByTheBook(sealed: Buffer, passphrase: string): Buffer {
   return Buffer.concat(parts);
 }
 
-async function installation(): Promise<{ dataDir: string; key: string; token: string }> {
+type Installation = { readonly dataDir: string; readonly key: string; readonly token: string };
+
+let shared: Promise<Installation> | undefined;
+
+/** One for all tests: they only read it. */
+async function installation(): Promise<Installation> {
+  return await (shared ??= newInstallation());
+}
+
+async function newInstallation(): Promise<Installation> {
   const { dataDir } = await databases.fresh("sqlite");
   const { fields } = await bootstrap(dataDir);
   return { dataDir, key: readFileSync(path.join(dataDir, "master.key"), "utf8").trim(), token: fields.token };
