@@ -68,27 +68,29 @@ def _way_of_running(replica: Replica) -> Callable[[], None]:
 
 def _read_control(replica: Replica) -> None:
     reader = frames.FrameReader(replica.control)
-    while True:
-        try:
-            received = reader.receive()
-        except OSError:
-            received = None
-        if received is None:
-            keeper.wake()
-            os._exit(1)  # The service is gone; nobody is left to work for.
-        for call_id, kind, payload in received:
-            if kind == frames.STOP:
-                replica.is_stopping = True
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-            elif kind == frames.PING:
-                replica.control.sendall(_PONG)
-            elif kind == frames.CREDIT:
-                replica.grant(call_id, frames.COUNT.unpack(payload)[0])
-            elif kind in (frames.CANCEL, frames.WITHDRAW):
-                taken_back = replica.withdraw(call_id)
-                replica.control.sendall(frames.pack(frames.WITHDRAWN if taken_back else frames.BEGUN, call_id))
-                if kind == frames.CANCEL and not taken_back:
-                    replica.cancel(call_id)
+    try:
+        while (received := reader.receive()) is not None:
+            for call_id, kind, payload in received:
+                _obey(replica, call_id, kind, payload)
+    except OSError:
+        pass  # While it was read, or answered.
+    keeper.wake()
+    os._exit(1)  # The service is gone; nobody is left to work for.
+
+
+def _obey(replica: Replica, call_id: int, kind: int, payload: bytes) -> None:
+    if kind == frames.STOP:
+        replica.is_stopping = True
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+    elif kind == frames.PING:
+        replica.control.sendall(_PONG)
+    elif kind == frames.CREDIT:
+        replica.grant(call_id, frames.COUNT.unpack(payload)[0])
+    elif kind in (frames.CANCEL, frames.WITHDRAW):
+        taken_back = replica.withdraw(call_id)
+        replica.control.sendall(frames.pack(frames.WITHDRAWN if taken_back else frames.BEGUN, call_id))
+        if kind == frames.CANCEL and not taken_back:
+            replica.cancel(call_id)
 
 
 def _leave() -> NoReturn:

@@ -36,6 +36,7 @@ export class Exchange {
   readonly #parts: ExchangeParts;
   /** Among the open ones. */
   place = 0;
+  isAwaited = false;
   #isOpen = true;
   /** Called when the connection closes before the whole answer has left. */
   onGone: (() => void) | null = null;

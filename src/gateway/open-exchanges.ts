@@ -7,6 +7,8 @@ export type OpenExchange = {
   readonly request: { readonly complete: boolean };
   /** Among the open ones. */
   place: number;
+  /** It is one of those that a gateway which closes waits for. */
+  isAwaited: boolean;
 };
 
 /** The requests of a gateway that have no answer yet. */
@@ -14,6 +16,8 @@ export class OpenExchanges {
   /** In no order, each with its place: a map or a set costs the garbage collector more (`call-table.ts`). */
   readonly #open: OpenExchange[] = [];
   readonly #settled = new Bell();
+  /** How many are waited for and still open: an answer must not cost a look at all the others. */
+  #awaited = 0;
 
   add(exchange: OpenExchange): void {
     exchange.place = this.#open.push(exchange) - 1;
@@ -26,7 +30,10 @@ export class OpenExchanges {
       this.#open[exchange.place] = last;
       last.place = exchange.place;
     }
-    if (this.#settled.isAwaited) this.#settled.ring();
+    if (!exchange.isAwaited) return;
+    exchange.isAwaited = false;
+    this.#awaited -= 1;
+    if (this.#awaited === 0) this.#settled.ring();
   }
 
   /** Those that have arrived whole: their callers have nothing left to do but wait. */
@@ -37,9 +44,20 @@ export class OpenExchanges {
   /** Resolves with how many are left without an answer when all have one, or the time is over. */
   async settle(patienceMs: number, clock: Clock): Promise<number> {
     const none = async (): Promise<void> => {
-      while (this.waiting > 0) await this.#settled.wait();
+      // Again when those have their answers: other requests may have arrived whole meanwhile.
+      while (this.#awaitAll() > 0) await this.#settled.wait();
     };
     await within(patienceMs, none(), clock);
     return this.waiting;
+  }
+
+  /** How many have arrived whole; each of them is waited for from now on. */
+  #awaitAll(): number {
+    for (const exchange of this.#open) {
+      if (exchange.isAwaited || !exchange.request.complete) continue;
+      exchange.isAwaited = true;
+      this.#awaited += 1;
+    }
+    return this.#awaited;
   }
 }

@@ -197,8 +197,9 @@ export class Fleet {
   /** Its free slots are of no use meanwhile. */
   #onSilence(isSilent: boolean): void {
     this.#setReady(this.ready);
-    if (isSilent) this.scale();
-    else this.#events.onAwake();
+    if (!isSilent) this.#events.onAwake();
+    // One that wakes may be one too many by now, and its cooldown may be over.
+    this.scale();
   }
 
   #setReady(ready: readonly Replica[]): void {

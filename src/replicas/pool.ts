@@ -243,7 +243,9 @@ export class Pool {
 
   #onReady(functions: readonly FunctionSignature[]): void {
     if (!this.functions) this.#events.onFunctions(functions);
-    this.functions = new Map(functions.map((signature) => [signature.name, signature]));
+    // Those of before may be in use elsewhere: equal ones are not kept twice.
+    if (JSON.stringify(functions) !== JSON.stringify([...(this.functions?.values() ?? [])]))
+      this.functions = new Map(functions.map((signature) => [signature.name, signature]));
     this.#starts.ring();
     this.#handOver();
   }

@@ -277,6 +277,8 @@ export class Replica implements CallHolder {
     this.readyAt = this.#clock.now();
     this.idleSince = this.#clock.monotonic();
     this.#events.onReady(this.#hello);
+    // Whoever needs them has them; each replica of an app would keep its own.
+    this.#hello = null;
   }
 
   #setDeadline(seconds: number, act: () => void): void {

@@ -3,7 +3,7 @@ import { OpenExchanges } from "../../../src/gateway/open-exchanges.ts";
 import { HandClock } from "../../support/clocks.ts";
 
 function exchange(complete = true) {
-  return { request: { complete }, place: 0 };
+  return { request: { complete }, place: 0, isAwaited: false };
 }
 
 test("those without an answer are counted, whichever of them get theirs first", () => {
@@ -40,4 +40,42 @@ test("the last answers are waited for, and what never comes is told", async () =
   const unsettled = open.settle(1_000, clock);
   clock.advance(1_000);
   expect(await unsettled).toBe(1);
+});
+
+test("one that arrives whole while others are waited for is waited for too", async () => {
+  const open = new OpenExchanges();
+  const request = { complete: false };
+  const [first, slow] = [exchange(), { request, place: 0, isAwaited: false }];
+  open.add(first);
+  open.add(slow);
+  const clock = new HandClock();
+  const settled = open.settle(1_000, clock);
+  request.complete = true;
+  open.remove(first);
+  clock.advance(1_000);
+  expect(await settled).toBe(1);
+});
+
+test("answers that come one by one are not each paid for with a look at all that are open", async () => {
+  let looks = 0;
+  const open = new OpenExchanges();
+  const all = Array.from({ length: 500 }, () => ({
+    request: {
+      get complete() {
+        looks += 1;
+        return true;
+      },
+    },
+    place: 0,
+    isAwaited: false,
+  }));
+  for (const each of all) open.add(each);
+  const settled = open.settle(1_000, new HandClock());
+  for (const each of all) {
+    open.remove(each);
+    await Promise.resolve();
+    await Promise.resolve();
+  }
+  expect(await settled).toBe(0);
+  expect(looks).toBeLessThanOrEqual(2 * all.length);
 });

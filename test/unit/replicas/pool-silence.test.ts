@@ -76,3 +76,17 @@ test("one that is to leave and cannot is ended without waiting for its time", as
   await rounds(site, "it is ended", () => replica.kills > 0);
   expect(site.clock.elapsedMs).toBeLessThan(3600_000);
 });
+
+test("one whose cooldown ended while it was silent is stopped when it speaks again", async () => {
+  const site = await PoolByHand.open({ maxReplicas: 2, cooldownSeconds: 10 });
+  const made = site.submit();
+  const replica = await site.ready(0);
+  await site.answer(replica, made);
+  await fallsSilent(site, replica, 0);
+  await rounds(site, "its cooldown is over", () => site.clock.elapsedMs > 15_000);
+  expect(replica.told).not.toContain("STOP 0");
+  replica.pong();
+  await replica.hears("STOP");
+  replica.exit();
+  await until("it is gone", () => site.pool.replicas.size === 0);
+});

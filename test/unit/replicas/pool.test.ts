@@ -263,3 +263,12 @@ describe("a drain", () => {
     await drained;
   });
 });
+
+test("the functions that a second replica offers are kept once if they are the same", async () => {
+  const site = await PoolByHand.open({ maxReplicas: 2, minReplicas: 2 });
+  await site.ready(0);
+  const { functions } = site.pool;
+  expect([...(functions?.keys() ?? [])]).toEqual(["run"]);
+  await site.ready(1, 2);
+  expect(site.pool.functions).toBe(functions);
+});

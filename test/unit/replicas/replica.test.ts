@@ -8,6 +8,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { Call } from "../../../src/replicas/call.ts";
 import { anyFrames } from "../../support/any-frames.ts";
 import { HandClock } from "../../support/clocks.ts";
+import { liveBytes } from "../../support/live-memory.ts";
+import { until } from "../../support/until.ts";
 import { FRAME } from "../../../src/replicas/frames.ts";
 import { Replica } from "../../../src/replicas/replica.ts";
 
@@ -57,4 +59,21 @@ test("a call leaves with the id it was handed over with, even if it is in other 
   // Withdrawn, and handed to another replica in the same tick.
   calls[0]!.wireId = 77;
   await expect.poll(() => seen).toEqual([1, 2]);
+});
+
+test("one that is ready keeps nothing of what it said in its HELLO", async () => {
+  const [wire, control] = [await connection(), await connection()];
+  const told: WeakRef<object>[] = [];
+  const events = { ...NOTHING, onReady: (functions: object) => void told.push(new WeakRef(functions)) };
+  const replica = new Replica("r-ready", { clock: new HandClock(), events, limits: LIMITS });
+  replica.attach("wire", wire.here);
+  replica.attach("control", control.here);
+  const payload = Buffer.from(JSON.stringify({ pid: 1, python: "3.12.0", functions: [] }));
+  const head = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, FRAME.HELLO]);
+  head.writeUInt32LE(payload.length, 0);
+  wire.there.write(Buffer.concat([head, payload]));
+  await until("it is ready", () => replica.state === "ready");
+  await liveBytes();
+  expect(told.map((functions) => functions.deref())).toEqual([undefined]);
+  expect(replica.state).toBe("ready");
 });
