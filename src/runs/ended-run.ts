@@ -44,7 +44,7 @@ export function plainValue({ state, statusCode, errorCode }: Run, payload: Paylo
   return unwrapResult(payload.result, payload.isBare);
 }
 
-/** The run's response on its way to its webhook. */
+/** The run's response on its way to its webhook; throws when what is stored of it cannot be read now. */
 export async function deliveryOf(run: LiveRun, { response }: RunEnd, now: number): Promise<NewDelivery> {
   const { id, target, webhook } = run.request;
   const whole = hasStreamed(run) ? await wholeStream(run, response) : response;
@@ -86,8 +86,9 @@ async function wholeStream(run: LiveRun, { status, error }: RunResponse): Promis
     for await (const piece of text) pieces.push(piece);
     return { status, contentType: STREAM_TYPE, body: Buffer.concat(pieces), headers: {}, error };
   } catch (cause) {
-    // Half a text would be taken for a whole one.
-    return respondError(id, new AppError("payload_not_kept", {}, cause));
+    // Half a text would be taken for a whole one. What could not be read just now may be read later.
+    if (!(cause instanceof AppError) || cause.code !== "payload_not_kept") throw cause;
+    return respondError(id, cause);
   }
 }
 
