@@ -140,3 +140,24 @@ test("a webhook gets the whole stream, though its first part could not be read a
   const { delivery } = finished[0]!;
   expect([delivery?.runStatus, String(delivery?.body)]).toEqual([200, `data: ${long}\n\ndata: last\n\n`]);
 });
+
+test("of a slow stream that is not kept as much can be followed as of one that nobody comes back for", async () => {
+  const parts = byHand();
+  const { target, submitter } = parts;
+  const deployment = { ...target.config.deployment, recordPayloads: "none" as const };
+  const request = { ...parts.request("{}"), target: { ...target, config: { ...target.config, deployment } } };
+  const run = await submitter.executeKept(request, NOBODY);
+  run.onStream();
+  for (const text of ["a", "b", "c", "d"]) {
+    run.onChunk(chunk(text));
+    CLOCK.skip(500);
+  }
+  const chunks = await run.transcript().read(0);
+  expect(chunks?.map(({ event, bytes }) => [event, String(bytes)])).toEqual([
+    [1, "a"],
+    [2, "b"],
+    [3, "c"],
+    [4, "d"],
+  ]);
+  parts.pool.finish({ kind: "streamed", runMs: 1 });
+});
