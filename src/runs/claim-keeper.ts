@@ -102,7 +102,9 @@ export class ClaimKeeper implements RunKeeper {
     const payload = payloadOf(run, end);
     const delivery = run.request.webhook ? await deliveryOf(run, end, this.#parts.clock.now()) : null;
     const result = payload && { bytes: payload.result, contentType: payload.contentType };
-    return { run: run.record(), fence, owner, result, part: payload && run.lastPart, delivery };
+    // That of an async run is stored already.
+    const input = run.isAsync ? null : (payload?.input ?? null);
+    return { run: run.record(), fence, owner, result, input, part: payload && run.lastPart, delivery };
   }
 
   /** Until it works: what has happened must not be lost because the storage is away for a while. */

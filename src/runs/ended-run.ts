@@ -11,24 +11,33 @@ import type { SseMode } from "./sse.ts";
 import { allChunks } from "./transcript.ts";
 import type { Transcript } from "./transcript.ts";
 
-/** What is kept of the arguments and of the answer of a run that somebody waited for, and will not ask for again. */
+/** What is kept of the arguments, and of the answer, of a run that somebody waited for. */
 const SYNC_BYTES = 64 * 1024;
 
 /** What is kept of a run that has ended; null where the app wants nothing kept. */
 export function payloadOf(run: LiveRun, { response }: RunEnd): Payload | null {
-  const { body, isBare, target } = run.request;
+  const { isBare, target } = run.request;
   const { recordPayloads } = target.config.deployment;
   if (recordPayloads !== "all" && !(run.isAsync && recordPayloads === "async")) return null;
-  const limit = run.claim ? Number.POSITIVE_INFINITY : SYNC_BYTES;
+  const inputLimit = run.isAsync ? Number.POSITIVE_INFINITY : SYNC_BYTES;
+  // A key stands for the whole answer.
+  const resultLimit = run.claim?.keyHash ? Number.POSITIVE_INFINITY : inputLimit;
+  const input = inputOf(run);
   const isStream = hasStreamed(run);
   const result = isStream && !response.error ? null : response.body;
   return {
-    input: body.length <= limit ? body : null,
-    result: result && result.length <= limit ? result : null,
+    input: input && input.length <= inputLimit ? input : null,
+    result: result && result.length <= resultLimit ? result : null,
     contentType: isStream ? STREAM_TYPE : response.contentType,
     isBare,
     sealedSecret: null,
   };
+}
+
+/** A run's arguments; null for one that a service which is gone was executing for its caller: they went with it. */
+export function inputOf({ request, isAsync, end }: LiveRun): Buffer | null {
+  const isInterrupted = end?.outcome.kind === "refused" && end.outcome.code === "interrupted";
+  return isInterrupted && !isAsync ? null : request.body;
 }
 
 /** Whether what an ended run answered is still there. */
