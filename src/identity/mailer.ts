@@ -7,7 +7,10 @@ import { readSender } from "../kit/smtp/message.ts";
 import type { Mail } from "../kit/smtp/message.ts";
 import { sendMail } from "../kit/smtp/send-mail.ts";
 
-/** What waits to be sent, and what waits to be tried again; past it a mail is dropped, and the log says so. */
+/**
+ * What waits to be sent, and as much again that waits to be tried once more: mails that fail take no place from
+ * others. Past it a new mail is dropped, or the retry that waits longest, and the log says so.
+ */
 const MAX_WAITING = 200;
 /** A mail begins at a moment within this span: what an answer took, or the next one takes, tells nothing of it. */
 const LATEST_START_MS = 2_000;
@@ -50,40 +53,55 @@ export function openMailer(
 /** Sends mail by one server, one at a time. */
 export class SmtpMailer implements Mailer {
   readonly #options: MailerOptions;
-  readonly #timers = new Set<Timer>();
+  /** Mails that were not tried yet, and those that failed, oldest first; each until its turn has come. */
+  readonly #fresh = new Map<Waiting, Timer>();
+  readonly #retries = new Map<Waiting, Timer>();
   readonly #stopped = new AbortController();
   #last: Promise<void> = Promise.resolve();
-  #waiting = 0;
 
   constructor(options: MailerOptions) {
     this.#options = options;
   }
 
   order({ make, onSent }: MailOrder): void {
+    if (this.#fresh.size >= MAX_WAITING) {
+      const waiting = this.#fresh.size;
+      this.#options.log.warn({ waiting }, "too many mails wait to be sent; this one is dropped");
+      return;
+    }
     const order = { make, ...(onSent && { onSent }), mail: null, attempt: 0 };
-    this.#later(randomInt(LATEST_START_MS), order);
+    this.#later(randomInt(LATEST_START_MS), order, this.#fresh);
   }
 
   async stop(): Promise<void> {
     this.#stopped.abort();
-    for (const timer of this.#timers) timer.cancel();
-    this.#timers.clear();
+    for (const queue of [this.#fresh, this.#retries]) {
+      for (const timer of queue.values()) timer.cancel();
+      queue.clear();
+    }
     await this.#last;
   }
 
-  #later(ms: number, waiting: Waiting): void {
-    const { clock, log } = this.#options;
-    if (this.#stopped.signal.aborted) return;
-    if (this.#waiting >= MAX_WAITING) {
-      log.warn({ waiting: this.#waiting }, "too many mails wait to be sent; this one is dropped");
-      return;
+  #again(ms: number, waiting: Waiting): void {
+    const [oldest] = this.#retries;
+    if (oldest && this.#retries.size >= MAX_WAITING) {
+      const [dropped, timer] = oldest;
+      timer.cancel();
+      this.#retries.delete(dropped);
+      const { attempt } = dropped;
+      this.#options.log.warn({ attempt }, "too many mails wait to be tried again; the oldest is dropped");
     }
-    this.#waiting += 1;
-    const timer = clock.after(ms, () => {
-      this.#timers.delete(timer);
-      this.#last = this.#last.then(() => this.#send(waiting)).finally(() => (this.#waiting -= 1));
-    });
-    this.#timers.add(timer);
+    this.#later(ms, waiting, this.#retries);
+  }
+
+  #later(ms: number, waiting: Waiting, queue: Map<Waiting, Timer>): void {
+    if (this.#stopped.signal.aborted) return;
+    const send = async (): Promise<void> => {
+      // It may have been dropped while one before it was sent.
+      if (queue.delete(waiting)) await this.#send(waiting);
+    };
+    const timer = this.#options.clock.after(ms, () => (this.#last = this.#last.then(send)));
+    queue.set(waiting, timer);
   }
 
   /** Never throws: nobody waits for it. */
@@ -104,7 +122,7 @@ export class SmtpMailer implements Mailer {
         { ...what, attempt },
         isTried ? "a mail was not sent; it is tried again" : "a mail was not sent",
       );
-      if (isTried) this.#later(retryMs, { make, ...(onSent && { onSent }), mail, attempt });
+      if (isTried) this.#again(retryMs, { make, ...(onSent && { onSent }), mail, attempt });
       return;
     }
     await onSent?.().catch((error: unknown) => log.warn({ err: error }, "a mail was sent, and not noted"));

@@ -80,7 +80,9 @@ export class ClaimKeeper implements RunKeeper {
     }
     // Before the end is seen: a key that is free never answers with a refusal that was another call's.
     await this.#forgetKey(run, claim);
-    const finished = await this.#finishedClaim(run, end, claim);
+    // A stream is read back for its webhook: that may fail for a while too.
+    const finished = await this.#insist(() => this.#finishedClaim(run, end, claim));
+    if (!finished) return;
     const passed = await this.#insist(() => this.#finished.add(finished));
     if (passed && !passed.has(id)) log.warn({ runId: id, fence }, "a late end of a run was refused");
     if (passed?.has(id)) this.ended.add(target.appNumber, finished.run.state);
@@ -100,7 +102,9 @@ export class ClaimKeeper implements RunKeeper {
     const payload = payloadOf(run, end);
     const delivery = run.request.webhook ? await deliveryOf(run, end, this.#parts.clock.now()) : null;
     const result = payload && { bytes: payload.result, contentType: payload.contentType };
-    return { run: run.record(), fence, owner, result, part: payload && run.lastPart, delivery };
+    // That of an async run is stored already.
+    const input = run.isAsync ? null : (payload?.input ?? null);
+    return { run: run.record(), fence, owner, result, input, part: payload && run.lastPart, delivery };
   }
 
   /** Until it works: what has happened must not be lost because the storage is away for a while. */

@@ -11,24 +11,33 @@ import type { SseMode } from "./sse.ts";
 import { allChunks } from "./transcript.ts";
 import type { Transcript } from "./transcript.ts";
 
-/** What is kept of the arguments and of the answer of a run that somebody waited for, and will not ask for again. */
+/** What is kept of the arguments, and of the answer, of a run that somebody waited for. */
 const SYNC_BYTES = 64 * 1024;
 
 /** What is kept of a run that has ended; null where the app wants nothing kept. */
 export function payloadOf(run: LiveRun, { response }: RunEnd): Payload | null {
-  const { body, isBare, target } = run.request;
+  const { isBare, target } = run.request;
   const { recordPayloads } = target.config.deployment;
   if (recordPayloads !== "all" && !(run.isAsync && recordPayloads === "async")) return null;
-  const limit = run.claim ? Number.POSITIVE_INFINITY : SYNC_BYTES;
+  const inputLimit = run.isAsync ? Number.POSITIVE_INFINITY : SYNC_BYTES;
+  // A key stands for the whole answer.
+  const resultLimit = run.claim?.keyHash ? Number.POSITIVE_INFINITY : inputLimit;
+  const input = inputOf(run);
   const isStream = hasStreamed(run);
   const result = isStream && !response.error ? null : response.body;
   return {
-    input: body.length <= limit ? body : null,
-    result: result && result.length <= limit ? result : null,
+    input: input && input.length <= inputLimit ? input : null,
+    result: result && result.length <= resultLimit ? result : null,
     contentType: isStream ? STREAM_TYPE : response.contentType,
     isBare,
     sealedSecret: null,
   };
+}
+
+/** A run's arguments; null for one that a service which is gone was executing for its caller: they went with it. */
+export function inputOf({ request, isAsync, end }: LiveRun): Buffer | null {
+  const isInterrupted = end?.outcome.kind === "refused" && end.outcome.code === "interrupted";
+  return isInterrupted && !isAsync ? null : request.body;
 }
 
 /** Whether what an ended run answered is still there. */
@@ -44,7 +53,7 @@ export function plainValue({ state, statusCode, errorCode }: Run, payload: Paylo
   return unwrapResult(payload.result, payload.isBare);
 }
 
-/** The run's response on its way to its webhook. */
+/** The run's response on its way to its webhook; throws when what is stored of it cannot be read now. */
 export async function deliveryOf(run: LiveRun, { response }: RunEnd, now: number): Promise<NewDelivery> {
   const { id, target, webhook } = run.request;
   const whole = hasStreamed(run) ? await wholeStream(run, response) : response;
@@ -86,8 +95,9 @@ async function wholeStream(run: LiveRun, { status, error }: RunResponse): Promis
     for await (const piece of text) pieces.push(piece);
     return { status, contentType: STREAM_TYPE, body: Buffer.concat(pieces), headers: {}, error };
   } catch (cause) {
-    // Half a text would be taken for a whole one.
-    return respondError(id, new AppError("payload_not_kept", {}, cause));
+    // Half a text would be taken for a whole one. What could not be read just now may be read later.
+    if (!(cause instanceof AppError) || cause.code !== "payload_not_kept") throw cause;
+    return respondError(id, cause);
   }
 }
 

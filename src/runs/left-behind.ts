@@ -1,9 +1,12 @@
+import type { Clock } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 
 /** After every run there is. */
 const FAR_MS = 2 ** 47;
 /** So many rounds in which nothing was left: the last records of an app are written a moment behind its end. */
 const QUIET_ROUNDS = 2;
+/** Whoever deleted an app, here or in another service, has found its files by then; so often is looked again. */
+const LOOK_MS = 3600 * 1000;
 
 /**
  * What deleted apps have left in the database: lines, inputs, results, transcripts, builds. It goes at once and
@@ -11,11 +14,13 @@ const QUIET_ROUNDS = 2;
  */
 export class LeftBehind {
   readonly #store: Store;
+  readonly #clock: Pick<Clock, "now">;
   readonly #apps = new Map<number, { quietRounds: number }>();
-  #hasLooked = false;
+  #lookAt = 0;
 
-  constructor(store: Store) {
+  constructor(store: Store, clock: Pick<Clock, "now">) {
     this.#store = store;
+    this.#clock = clock;
   }
 
   /** An app was deleted, or the last of its processes is gone. */
@@ -25,7 +30,11 @@ export class LeftBehind {
 
   /** One round; `step` repeats what it is given until that removes less than it may. */
   async sweep(step: (remove: (limit: number) => Promise<number>) => Promise<void>): Promise<void> {
-    if (!this.#hasLooked) await this.#look();
+    const now = this.#clock.now();
+    if (now >= this.#lookAt) {
+      await this.#look(now - LOOK_MS);
+      this.#lookAt = now + LOOK_MS;
+    }
     for (const [appNumber, watch] of this.#apps) {
       const removed = await this.#purge(appNumber, step);
       // A run that is cancelled in a moment will leave something too.
@@ -55,15 +64,14 @@ export class LeftBehind {
     return removed;
   }
 
-  /** What a service that ended in between has left. */
-  async #look(): Promise<void> {
+  /** What a service that ended in between has left, of apps deleted before that time. */
+  async #look(before: number): Promise<void> {
     const { retention, versions } = this.#store;
-    for (const appNumber of await retention.leftBehind()) {
-      // Deleted just now: its versions are still needed to find its files.
-      if (this.#apps.has(appNumber)) continue;
+    for (const appNumber of await retention.leftBehind({ before })) {
+      // Its versions are still needed: to find its files, or by a run that has not ended.
+      if (this.#apps.has(appNumber) || (await versions.inUse(appNumber)).length > 0) continue;
       await versions.remove((await versions.list(appNumber)).map(({ id }) => id));
       this.add(appNumber);
     }
-    this.#hasLooked = true;
   }
 }

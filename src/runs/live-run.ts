@@ -187,8 +187,9 @@ export class LiveRun implements CallReader {
   transcript(): LiveTranscript {
     const { id, target } = this.request;
     const { limits, deployment } = target.config;
-    const { recordPayloads } = deployment;
     if (this.#transcript) return this.#transcript;
+    // What is forwarded is read back whole first.
+    const isKept = this.isAsync || this.request.webhook !== null || deployment.recordPayloads === "all";
     const { store, partWriter: writer, clock } = this.#parts;
     this.#transcript = new LiveTranscript({
       key: { appNumber: target.appNumber, id },
@@ -196,10 +197,9 @@ export class LiveRun implements CallReader {
       store,
       writer,
       // An async run begins again after a crash, and with it its transcript; of a light one nothing is known then.
-      clock: this.claim && !this.isAsync ? clock : null,
+      clock: isKept && this.claim && !this.isAsync ? clock : null,
       maxBytes: limits.maxTranscriptBytes,
-      // What is forwarded is read back whole first.
-      isKept: this.isAsync || this.request.webhook !== null || recordPayloads === "all",
+      isKept,
     });
     // Whoever comes while the end is written down is to see it too.
     if (this.end) this.#endTranscript(this.#transcript, this.end.outcome);

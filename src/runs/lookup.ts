@@ -3,7 +3,7 @@ import type { Payload } from "../model/payload.ts";
 import { isFinal } from "../model/run.ts";
 import type { Run } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
-import { isKept, payloadOf, plainValue } from "./ended-run.ts";
+import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
 import type { Executor } from "./execute.ts";
 import type { Journal } from "./journal.ts";
 import type { LiveRun } from "./live-run.ts";
@@ -85,11 +85,16 @@ function fromLive(live: LiveRun): KnownRun {
   const transcript = live.transcript();
   const run = live.record();
   if (end && !claim) return { ...fromRecord(run, payloadOf(live, end), () => transcript), live: null };
-  const { body, isBare } = request;
   return {
     // An end of which the store does not know yet may still not count.
     run: end ? { ...run, ...NOT_ENDED, updatedAt: run.startedAt ?? run.createdAt } : run,
-    payload: { input: body, result: null, contentType: null, isBare, sealedSecret: null },
+    payload: {
+      input: inputOf(live),
+      result: null,
+      contentType: null,
+      isBare: request.isBare,
+      sealedSecret: null,
+    },
     live,
     transcript,
     isKept: true,

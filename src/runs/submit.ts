@@ -24,7 +24,7 @@ export type SubmitterParts = {
   readonly partWriter: PartWriter;
   readonly clock: Clock;
   readonly owner: string;
-  readonly reserve: DiskReserve;
+  readonly reserve: Pick<DiskReserve, "shortage">;
   readonly log: Log;
 };
 
@@ -89,9 +89,10 @@ export class Submitter {
     reader: RunReader,
   ): Promise<Keyed & { readonly live?: LiveRun }> {
     const { owner } = this.#parts;
+    this.#checkReserve();
     const claim = this.#claim(false, key.keyHash);
     const run = acceptedRecord(request, false, true, claim.createdAt);
-    const accepted = { run, payload: inputOf(request), owner };
+    const accepted = { run, payload: withoutInput(request), owner };
     const keyed = await this.#orEnd(request, claim, this.#acceptKeyed(accepted, key));
     if (keyed.kind !== "accepted") return keyed;
     return { ...keyed, live: this.#begin(request, claim, reader) };
@@ -99,9 +100,10 @@ export class Submitter {
 
   /** Executes a run for its caller that is asked for, or forwarded, later: it is in the store before it starts. */
   async executeKept(request: RunRequest, reader: RunReader): Promise<LiveRun> {
+    this.#checkReserve();
     const claim = this.#claim(false);
     const run = acceptedRecord(request, false, true, claim.createdAt);
-    const accepted = { run, payload: inputOf(request), owner: this.#parts.owner };
+    const accepted = { run, payload: withoutInput(request), owner: this.#parts.owner };
     await this.#orEnd(request, claim, this.#acceptor.accept(accepted));
     return this.#begin(request, claim, reader);
   }
@@ -111,7 +113,8 @@ export class Submitter {
    * stored: then everything stays as it was.
    */
   async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
-    const { store, keeper, lightKeeper, partWriter, owner } = this.#parts;
+    const { store, keeper, lightKeeper, partWriter, owner, reserve } = this.#parts;
+    if (reserve.shortage !== null) return false;
     const keptBy = run.claim ? keeper : lightKeeper;
     // What comes while the store is busy waits until it is known who is to learn it.
     const held = new HeldRun();
@@ -119,7 +122,8 @@ export class Submitter {
     const claim = { ...(run.claim ?? this.#claim(false)), isAsync: true, createdAt: run.createdAt };
     try {
       const record = acceptedRecord(run.request, true, true, claim.createdAt);
-      if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner });
+      const { body: input } = run.request;
+      if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner, input });
       else await this.#acceptor.accept({ run: record, payload: inputOf(run.request), owner });
     } catch (error) {
       // The caller waits all the same: long enough to know.
@@ -226,6 +230,11 @@ function inputOf({ body, isBare, webhook }: RunRequest): AcceptedRun["payload"] 
     isBare,
     sealedSecret: webhook?.sealedSecret ?? null,
   };
+}
+
+/** Of a run that is not executed again whatever happens: its arguments are written at its end, if they are kept. */
+function withoutInput(request: RunRequest): AcceptedRun["payload"] {
+  return { ...inputOf(request), input: null };
 }
 
 function acceptedRecord(request: RunRequest, isAsync: boolean, isClaimed: boolean, createdAt: number): Run {

@@ -54,7 +54,7 @@ export class Sweeper {
   constructor(parts: SweeperParts) {
     this.#parts = parts;
     this.#clock = steady(parts.clock);
-    this.#leftBehind = new LeftBehind(parts.store);
+    this.#leftBehind = new LeftBehind(parts.store, this.#clock);
   }
 
   start(): void {

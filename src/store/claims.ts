@@ -54,6 +54,12 @@ export type ReleasedClaim = RunKey & {
   readonly attempt: number;
 };
 
+type AsyncClaim = RunKey & {
+  readonly fence: number;
+  readonly owner: string;
+  readonly input: Uint8Array;
+};
+
 /**
  * Async runs that are waiting or being executed. A run that is running belongs to an owner, and each claim of
  * it has a number, the fence: who writes with an old one has lost the run, and changes nothing.
@@ -178,23 +184,30 @@ export const claims = {
     return Number(numUpdatedRows);
   }),
 
-  /** From now on nobody waits for the run, which its claimer holds. */
-  setAsync: write(
-    async (
-      { db },
-      { appNumber, id, fence, owner }: RunKey & { readonly fence: number; readonly owner: string },
-    ): Promise<void> => {
-      await db
-        .updateTable("runs")
-        .set({ isAsync: 1 })
-        .where("appNumber", "=", appNumber)
-        .where("id", "=", uuidBytes(id))
-        .where("state", "=", 1)
-        .where("fence", "=", fence)
-        .where("owner", "=", owner)
-        .execute();
-    },
-  ),
+  /**
+   * From now on nobody waits for the run, which its claimer holds and accepted without its input: that is stored, as
+   * it may be executed again.
+   */
+  setAsync: write(async (session, { appNumber, id, fence, owner, input }: AsyncClaim): Promise<void> => {
+    const { db } = session;
+    const { numUpdatedRows } = await db
+      .updateTable("runs")
+      .set({ isAsync: 1 })
+      .where("appNumber", "=", appNumber)
+      .where("id", "=", uuidBytes(id))
+      .where("state", "=", 1)
+      .where("fence", "=", fence)
+      .where("owner", "=", owner)
+      .executeTakeFirst();
+    if (numUpdatedRows === 0n) return;
+    await db
+      .updateTable("payloads")
+      .set({ input })
+      .where("appNumber", "=", appNumber)
+      .where("id", "=", uuidBytes(id))
+      .execute();
+    await addUsage(session, { runs: 0, bytes: input.length });
+  }),
 
   /** Ends a run that nobody holds. False when it is not queued any more. */
   endQueued: packedWrite(packQueuedEnd, endQueued),

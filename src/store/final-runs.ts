@@ -19,6 +19,8 @@ type FinalRun = {
   readonly run: Run;
   /** Null: nothing is kept, neither the input nor what there is of its transcript. */
   readonly result: Result | null;
+  /** Of a run that was accepted without it; else what is stored stays. */
+  readonly input?: Uint8Array | null;
   /** The last part of its transcript. */
   readonly part: TranscriptPart | null;
   readonly delivery: NewDelivery | null;
@@ -35,6 +37,7 @@ type Sparse = { readonly batch: ColumnBatch; readonly places: readonly number[] 
 type PackedFinals = {
   readonly runs: ColumnBatch;
   readonly results: Sparse | null;
+  readonly inputs: Sparse | null;
   /** Those of which no payload is kept. */
   readonly bare: readonly { readonly place: number; readonly key: RunKey }[];
   readonly parts: Sparse | null;
@@ -52,6 +55,12 @@ const RESULT = {
   texts: { contentType: ({ result }: FinalRun) => result?.contentType ?? null },
   uuids: { id: ({ run }: FinalRun) => run.id },
   blobs: { result: ({ result }: FinalRun) => result?.bytes ?? null },
+};
+const INPUT = {
+  numbers: RESULT.numbers,
+  texts: {},
+  uuids: RESULT.uuids,
+  blobs: { input: ({ input }: FinalRun) => input ?? null },
 };
 
 const KEY = ["appNumber", "id"] as const;
@@ -93,6 +102,11 @@ function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
       finals,
       (final) => final.result && final,
       (rows) => packColumns(rows, RESULT),
+    ),
+    inputs: packSparse(
+      finals,
+      (final) => (final.result && final.input ? final : null),
+      (rows) => packColumns(rows, INPUT),
     ),
     bare: finals.flatMap(({ run, result }, place) =>
       result ? [] : { place, key: { appNumber: run.appNumber, id: run.id } },
@@ -141,6 +155,11 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
       set: { sealedSecret: null },
     });
     for (const row of stored) bytes += Math.max(0, results.blobs.lengths[row]!);
+  }
+  if (packed.inputs) {
+    const inputs = passedOf(packed.inputs);
+    const stored = await session.updateColumns("payloads", inputs, { match: KEY });
+    for (const row of stored) bytes += Math.max(0, inputs.blobs.lengths[row]!);
   }
   const bare = packed.bare.filter(({ place }) => !isPassed || isPassed.has(place));
   const removed = await removeContents(

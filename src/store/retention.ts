@@ -84,10 +84,10 @@ export const retention = {
     return rows.length;
   }),
 
-  /** The deleted apps that something is still stored of. */
-  leftBehind: read(async ({ sql, db }): Promise<number[]> => {
+  /** The apps deleted before that time that something is still stored of. */
+  leftBehind: read(async ({ sql, db }, { before }: { readonly before: number }): Promise<number[]> => {
     const { rows } = await sql<{ number: number }>`
-      select number from apps as a where a.deleted_at is not null and (
+      select number from apps as a where a.deleted_at < ${before} and (
         exists (select 1 from log_lines as t where t.app_number = a.number)
         or exists (select 1 from payloads as t where t.app_number = a.number)
         or exists (select 1 from transcripts as t where t.app_number = a.number)

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../kit/log.ts";
 import type { LogLine } from "../../model/log-line.ts";
 import { ROW_BYTES } from "../../store/log-removal.ts";
+import type { LogUse } from "../../store/log-removal.ts";
 import type { Store } from "../../store/store.ts";
 import type { LineBuffer } from "./line-buffer.ts";
 import type { Added, LogShare } from "./log-share.ts";
@@ -75,9 +76,9 @@ export class LineWriter {
     const { store, log, buffer, share, onStored } = this.#parts;
     for (let left = buffer.waitingCount; left > 0;) {
       const batch = buffer.waiting(Math.min(left, BATCH_LINES), BATCH_BYTES);
+      let used: readonly LogUse[];
       try {
-        const used = await store.logs.insert(batch);
-        await share.keep(bytesByApp(batch), used);
+        used = await store.logs.insert(batch);
       } catch (error) {
         const waiting = buffer.waitingCount;
         log.error({ err: error, waiting }, "lines of apps could not be stored; trying again");
@@ -88,6 +89,12 @@ export class LineWriter {
       left -= batch.length;
       buffer.markStored(batch.length);
       onStored();
+      // Lines that are stored are stored, even if no room could be made after them: the next write makes it.
+      await share
+        .keep(bytesByApp(batch), used)
+        .catch((error: unknown) =>
+          log.error({ err: error }, "lines of apps could not be kept to their share"),
+        );
     }
   }
 }

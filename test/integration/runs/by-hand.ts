@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
-import { DiskReserve } from "../../../src/kit/disk-reserve.ts";
 import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
@@ -66,6 +65,8 @@ export class ByHand {
   /** How often one of them was looked for; a test may have that fail. */
   looks = 0;
   lookFor: (() => Promise<null>) | null = null;
+  /** Why the disk has no room; null while it has. */
+  readonly reserve: { shortage: string | null } = { shortage: null };
   /** The app is deleted. */
   isGone = false;
   /** Numbers of apps whose queued runs were to be ended. */
@@ -102,7 +103,7 @@ export class ByHand {
       },
       endOrphans: async (number) => void this.orphaned.push(number),
     });
-    const reserve = new DiskReserve("/", 0, { setting: "" });
+    const { reserve } = this;
     this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightKeeper, reserve });
   }
 

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
+import type { Chunk } from "../../../src/replicas/call.ts";
+import type { FinishedClaim } from "../../../src/store/claims.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/until.ts";
 import { CLOCK, partsByHand } from "./by-hand.ts";
@@ -8,6 +10,7 @@ import type { ByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();
 const DIED: Outcome = { kind: "died", detail: "exit code 1" };
+const NOBODY = { onStream: () => undefined, onChunk: () => undefined, onEnd: () => undefined };
 const DRAINING: Outcome = { kind: "refused", code: "draining" };
 
 async function submitted(parts: ByHand): Promise<string> {
@@ -86,16 +89,75 @@ test("a key is free before the refusal of its run can be seen", async () => {
     },
   }));
   const mark = { keyHash: Buffer.alloc(32, 1), fingerprint: Buffer.alloc(32, 2) };
-  const nobody = { onStream: () => undefined, onChunk: () => undefined, onEnd: () => undefined };
-  const keyed = await parts.submitter.executeKeyed(parts.request("{}"), mark, nobody);
+  const keyed = await parts.submitter.executeKeyed(parts.request("{}"), mark, NOBODY);
   expect(keyed.kind).toBe("accepted");
   parts.pool.calls[0]!.handedAt = 0;
   parts.pool.finish({ kind: "refused", code: "queue_full" });
   await parts.keeper.stop();
   expect(order).toEqual(["forget", "finish"]);
-  expect((await parts.submitter.executeKeyed(parts.request("{}"), mark, nobody)).kind).toBe("accepted");
+  expect((await parts.submitter.executeKeyed(parts.request("{}"), mark, NOBODY)).kind).toBe("accepted");
   parts.pool.finish();
   await parts.keeper.stop();
-  const third = await parts.submitter.executeKeyed(parts.request("{}"), mark, nobody);
+  const third = await parts.submitter.executeKeyed(parts.request("{}"), mark, NOBODY);
   expect([third.kind, order.length]).toEqual(["same", 3]);
+});
+
+const chunk = (text: string): Chunk => ({ isText: true, bytes: Buffer.from(text), wireBytes: text.length });
+
+test("a webhook gets the whole stream, though its first part could not be read at once", async () => {
+  let reads = 0;
+  let finished: readonly FinishedClaim[] = [];
+  const parts = byHand((store: Store) => ({
+    ...store,
+    transcripts: {
+      ...store.transcripts,
+      next: async (query) => {
+        reads += 1;
+        if (reads === 1) throw new AppError("storage_unavailable");
+        return await store.transcripts.next(query);
+      },
+    },
+    claims: {
+      ...store.claims,
+      finish: async (batch) => {
+        finished = batch;
+        return await store.claims.finish(batch);
+      },
+    },
+  }));
+  const webhook = { endpoint: "https://example.test/hook", sealedSecret: null };
+  const run = await parts.submitter.executeKept({ ...parts.request("{}"), webhook }, NOBODY);
+  const long = "x".repeat(20_000);
+  run.onStream();
+  run.onChunk(chunk(long));
+  run.onChunk(chunk("last"));
+  await run.transcript().settle();
+  parts.pool.finish({ kind: "streamed", runMs: 1 });
+  await until("it is stored", async () => {
+    CLOCK.skip(1_000);
+    return (await parts.find(run.request.id))?.state === "success";
+  });
+  const { delivery } = finished[0]!;
+  expect([delivery?.runStatus, String(delivery?.body)]).toEqual([200, `data: ${long}\n\ndata: last\n\n`]);
+});
+
+test("of a slow stream that is not kept as much can be followed as of one that nobody comes back for", async () => {
+  const parts = byHand();
+  const { target, submitter } = parts;
+  const deployment = { ...target.config.deployment, recordPayloads: "none" as const };
+  const request = { ...parts.request("{}"), target: { ...target, config: { ...target.config, deployment } } };
+  const run = await submitter.executeKept(request, NOBODY);
+  run.onStream();
+  for (const text of ["a", "b", "c", "d"]) {
+    run.onChunk(chunk(text));
+    CLOCK.skip(500);
+  }
+  const chunks = await run.transcript().read(0);
+  expect(chunks?.map(({ event, bytes }) => [event, String(bytes)])).toEqual([
+    [1, "a"],
+    [2, "b"],
+    [3, "c"],
+    [4, "d"],
+  ]);
+  parts.pool.finish({ kind: "streamed", runMs: 1 });
 });

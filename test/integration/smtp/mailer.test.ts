@@ -88,6 +88,31 @@ describe("mail", () => {
     expect([clock.pending, server.connections, sent]).toEqual([0, 4, []]);
   });
 
+  test("that failed and waits takes no place from mail that others order", async () => {
+    const { clock, tail, mailer, order, sent } = await open();
+    const tried: number[] = [];
+    const fail = (place: number): void =>
+      mailer.order({
+        make: async () => {
+          tried.push(place);
+          throw new Error("the database is away");
+        },
+      });
+    for (let place = 0; place < 200; place++) fail(place);
+    clock.advance(2_000);
+    await until("all wait to be tried again", () => tried.length === 200 && clock.pending === 200);
+    order("ada@example.com");
+    fail(200);
+    expect([clock.pending, tail.text.includes("dropped")]).toEqual([202, false]);
+    clock.advance(2_000);
+    await until("the new ones were tried", () => sent.length === 1 && tried.length === 201);
+    await until("the oldest has made room", () => tail.text.includes("again; the oldest is dropped"));
+    expect(clock.pending).toBe(200);
+    clock.advance(5_000);
+    await until("the others are tried again", () => tried.length === 401);
+    expect(tried.slice(201)).not.toContain(tried[0]);
+  });
+
   test("that nobody is to get is none, and a failure to make it is no end", async () => {
     const { server, clock, mailer, order, sent, logged } = await open();
     mailer.order({ make: async () => null });

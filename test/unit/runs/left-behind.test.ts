@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { LeftBehind } from "../../../src/runs/left-behind.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { HandClock } from "../../support/clocks.ts";
 
 /** A store with so many builds, and what happens while it is asked for unfinished runs. */
 function storeWith(state: { builds: number; onAsked?: () => void; asked: number }): Store {
@@ -23,7 +24,7 @@ const once = async (remove: (limit: number) => Promise<number>): Promise<void> =
 
 test("an app whose end comes while it is looked at is looked at again", async () => {
   const state: Parameters<typeof storeWith>[0] = { builds: 0, asked: 0 };
-  const left = new LeftBehind(storeWith(state));
+  const left = new LeftBehind(storeWith(state), new HandClock());
   left.add(7);
   await left.sweep(once);
   // The last of its versions goes at this moment, and its builds can.
@@ -39,8 +40,38 @@ test("an app whose end comes while it is looked at is looked at again", async ()
 
 test("an app of which nothing is left is looked at twice more, and then no longer", async () => {
   const state: Parameters<typeof storeWith>[0] = { builds: 5, asked: 0 };
-  const left = new LeftBehind(storeWith(state));
+  const left = new LeftBehind(storeWith(state), new HandClock());
   left.add(7);
   for (let round = 0; round < 6; round++) await left.sweep(once);
   expect(state).toEqual({ builds: 0, asked: 2 });
+});
+
+test("versions of an app are forgotten an hour after another service deleted it, not while runs name them", async () => {
+  const clock = new HandClock();
+  const deletedAt = clock.now();
+  const removed: string[] = [];
+  const state = { builds: 0, asked: 0 };
+  let inUse = ["v-one"];
+  const store = storeWith(state);
+  const retention = {
+    ...store.retention,
+    leftBehind: async ({ before }: { before: number }) =>
+      deletedAt < before && removed.length === 0 ? [7] : [],
+  };
+  const versions = {
+    inUse: async () => inUse,
+    list: async () => [{ id: "v-one" }],
+    remove: async (ids: readonly string[]) => void removed.push(...ids),
+  };
+  const left = new LeftBehind({ ...store, retention, versions } as unknown as Store, clock);
+  await left.sweep(once);
+  clock.advance(3_600_000);
+  await left.sweep(once);
+  clock.advance(3_600_000);
+  await left.sweep(once);
+  expect(removed).toEqual([]);
+  inUse = [];
+  clock.advance(3_600_000);
+  await left.sweep(once);
+  expect(removed).toEqual(["v-one"]);
 });
