@@ -138,7 +138,7 @@ verifies("wire.fields", "schemas have so many values inside them, of a function 
   );
   const hello = (functions: object[]) =>
     parseHello(Buffer.from(JSON.stringify({ pid: 1, python: "3.11.7", functions })));
-  const all = Array<object>(appSchemaValues / schemaValues).fill(full);
+  const all = Array.from({ length: appSchemaValues / schemaValues }, () => full);
   expect(hello(all).functions).toHaveLength(all.length);
   expect(() => hello([...all, { ...RUN, returns: schema(1) }])).toThrow(
     'HELLO that cannot be read: schemas of more than 20000 values in all at "functions"',
