@@ -9,6 +9,10 @@ HELLO_BYTES = 2 * 1024 * 1024
 FUNCTIONS = 1_000
 #: Of all functions together.
 PARAMETERS = 10_000
+#: JSON values inside the schemas of one function.
+SCHEMA_VALUES = 5_000
+#: Of all functions together.
+APP_SCHEMA_VALUES = 20_000
 #: Of a function, a parameter, an argument.
 NAME_CHARS = 256
 #: Each of a docstring, an annotation, a default as text.

@@ -6,9 +6,10 @@ import json
 import typing
 from time import thread_time
 from types import FunctionType
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from .bind import Entry
+from .limits import APP_SCHEMA_VALUES, SCHEMA_VALUES
 from .schema import Schema, SchemaWriter, class_name
 
 MAX_FUNCTION_BYTES = 64 * 1024
@@ -27,18 +28,25 @@ class SignatureReader:
 
     def __init__(self) -> None:
         self._bytes_left = _MAX_APP_BYTES
+        self._values_left = APP_SCHEMA_VALUES
         self._ends_at = thread_time() + _MAX_APP_SECONDS
         self._function_bytes = 0
+        self._function_values = 0
 
     def read(self, entry: Entry) -> Dict[str, Any]:
         """The function as HELLO tells it; `{}` for each hint that cannot be described."""
         signature = entry.describe()
         hints = _hints_of(entry.plain)
-        self._function_bytes = 0
+        self._function_bytes = self._function_values = 0
         result, streams = self._result(entry, hints.get("return", Any))
         schemas = [self._parameter(entry, parameter["name"], hints) for parameter in signature["parameters"]]
-        is_fit = self._function_bytes <= min(MAX_FUNCTION_BYTES, self._bytes_left)
-        self._bytes_left -= self._function_bytes if is_fit else 0
+        is_fit = (
+            self._function_bytes <= min(MAX_FUNCTION_BYTES, self._bytes_left)
+            and self._function_values <= min(SCHEMA_VALUES, self._values_left)
+        )
+        if is_fit:
+            self._bytes_left -= self._function_bytes
+            self._values_left -= self._function_values
         for parameter, schema in zip(signature["parameters"], schemas):
             parameter["schema"] = schema if is_fit else {}
         return {**signature, "returns": result if is_fit else {}, "streams": streams}
@@ -73,9 +81,22 @@ class SignatureReader:
         try:
             schema = make()
             self._function_bytes += len(json.dumps(schema, allow_nan=False))
+            self._function_values += _values_in(schema)
             return schema
         except BaseException:  # noqa: BLE001 - hints are the user's code, and may raise anything
             return {}
+
+
+def _values_in(schema: Schema) -> int:
+    """How many JSON values are inside a schema, at any depth."""
+    count = 0
+    rest: List[Any] = [schema]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, (dict, list, tuple)):
+            count += len(each)
+            rest.extend(each.values() if isinstance(each, dict) else each)
+    return count
 
 
 def _hints_of(function: FunctionType) -> Dict[str, Any]:

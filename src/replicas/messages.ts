@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { countValues } from "../kit/json/count-values.ts";
 import { JsonScan } from "../kit/json/scan.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome, Returned } from "../model/outcome.ts";
@@ -7,6 +8,7 @@ import { BadFrame } from "./frame-reader.ts";
 import { WIRE_LIMITS, cutMessage, cutTraceback } from "./wire-limits.ts";
 
 const { functions: MAX_FUNCTIONS, parameters: MAX_PARAMETERS, noteChars, nameChars, runMs } = WIRE_LIMITS;
+const { schemaValues: MAX_SCHEMA_VALUES, appSchemaValues: MAX_APP_SCHEMA_VALUES } = WIRE_LIMITS;
 /** What Linux gives at most. */
 const MAX_PID = 2 ** 22;
 const MAX_EXIT_CODE = 255;
@@ -43,6 +45,9 @@ const functionSignature = z
     streams: z.boolean().optional(),
     returns: jsonSchema,
   })
+  .refine((signature) => schemaValues(signature) <= MAX_SCHEMA_VALUES, {
+    message: `schemas of more than ${MAX_SCHEMA_VALUES} values`,
+  })
   .transform((f): FunctionSignature => ({
     name: f.name,
     parameters: f.parameters,
@@ -57,7 +62,12 @@ const functionSignature = z
 const functions = z
   .array(functionSignature)
   .max(MAX_FUNCTIONS)
-  .refine((all) => all.reduce((sum, { parameters }) => sum + parameters.length, 0) <= MAX_PARAMETERS);
+  .refine((all) => sumOf(all, ({ parameters }) => parameters.length) <= MAX_PARAMETERS, {
+    message: `more than ${MAX_PARAMETERS} parameters`,
+  })
+  .refine((all) => sumOf(all, schemaValues) <= MAX_APP_SCHEMA_VALUES, {
+    message: `schemas of more than ${MAX_APP_SCHEMA_VALUES} values in all`,
+  });
 
 const hello = z.object({ pid, python: z.string().max(VERSION_CHARS), functions });
 const initFailure = z.object({ message, traceback });
@@ -165,8 +175,21 @@ function parse<Schema extends z.ZodType>(what: string, schema: Schema, payload: 
   throw new BadFrame(`${what} that cannot be read: ${describe(parsed.error)}`);
 }
 
-/** Where the first fault is: names of the protocol's own and numbers, never a piece of what was sent. */
+/** How many JSON values the schemas of a function have inside them; one more than may be if there are more. */
+function schemaValues({ parameters, returns }: Pick<FunctionSignature, "parameters" | "returns">): number {
+  let left = MAX_SCHEMA_VALUES + 1;
+  for (const schema of [returns, ...parameters.map((parameter) => parameter.schema)])
+    left -= countValues(schema, left);
+  return MAX_SCHEMA_VALUES + 1 - left;
+}
+
+function sumOf<Each>(all: readonly Each[], count: (each: Each) => number): number {
+  return all.reduce((sum, each) => sum + count(each), 0);
+}
+
+/** Where the first fault is: words of the protocol's own and numbers, never a piece of what was sent. */
 function describe({ issues }: z.ZodError): string {
   const [issue] = issues;
-  return issue ? `${issue.code} at "${issue.path.join(".")}"` : "";
+  if (!issue) return "";
+  return `${issue.code === "custom" ? issue.message : issue.code} at "${issue.path.join(".")}"`;
 }

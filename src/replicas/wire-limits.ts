@@ -16,6 +16,10 @@ export const WIRE_LIMITS = {
   functions: 1_000,
   /** Of all functions together. */
   parameters: 10_000,
+  /** JSON values inside the schemas of one function; each takes far more memory than it has bytes. */
+  schemaValues: 5_000,
+  /** Of all functions together. */
+  appSchemaValues: 20_000,
   /** Of a function, a parameter, an argument. */
   nameChars: 256,
   /** Each of a docstring, an annotation, a default as text. */

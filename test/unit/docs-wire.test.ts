@@ -129,6 +129,8 @@ test("the limits are as documented, and Python keeps within them", () => {
     HELLO_BYTES: WIRE_LIMITS.helloBytes,
     FUNCTIONS: WIRE_LIMITS.functions,
     PARAMETERS: WIRE_LIMITS.parameters,
+    SCHEMA_VALUES: WIRE_LIMITS.schemaValues,
+    APP_SCHEMA_VALUES: WIRE_LIMITS.appSchemaValues,
     NAME_CHARS: WIRE_LIMITS.nameChars,
     NOTE_CHARS: WIRE_LIMITS.noteChars,
     MESSAGE_CHARS: WIRE_LIMITS.messageChars,

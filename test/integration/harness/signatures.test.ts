@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { parseHello } from "../../../src/replicas/messages.ts";
 import { read, schemaOf } from "../../support/harness-signatures.ts";
 import { findPythons } from "../../support/pythons.ts";
 import { testService } from "../../support/service.ts";
@@ -98,6 +99,19 @@ test("schemas are bounded, for a function and for all of them", () => {
   expect(sizes.filter((bytes) => bytes > 30_000).length).toBeGreaterThan(5);
   expect(sizes.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(1.1 * 1024 * 1024);
   expect(schemaOf(told, "last")).toEqual(INTEGER);
+});
+
+test("schemas have no more values inside them than the service takes", () => {
+  const literal = (count: number): string => `Literal[tuple(range(${count}))]`;
+  // Short ones: it is not their bytes that are too many.
+  const many = Array.from({ length: 10 }, (_, i) => `def f${i}(x: ${literal(3_000)}): pass\n`).join("");
+  const large = `def large(x: ${literal(6_000)}) -> int: pass\n`;
+  const told = read(PYTHON, `from typing import *\n${large}${many}def last(x: int): pass\n`);
+  expect(told.get("large")).toMatchObject({ returns: {}, parameters: [{ schema: {} }] });
+  expect([...told.values()].filter((each) => JSON.stringify(each).length > 10_000)).toHaveLength(6);
+  expect(schemaOf(told, "last")).toEqual(INTEGER);
+  const hello = { pid: 1, python: "3.12.0", functions: [...told.values()] };
+  expect(parseHello(Buffer.from(JSON.stringify(hello))).functions).toHaveLength(12);
 });
 
 test("the time they take is bounded", () => {

@@ -126,6 +126,27 @@ verifies("wire.fields", "what is no field of its kind, or beyond its bound, is n
   expect(parseHello(Buffer.from(JSON.stringify(most))).functions).toHaveLength(WIRE_LIMITS.functions);
 });
 
+verifies("wire.fields", "schemas have so many values inside them, of a function and of all", () => {
+  const { schemaValues, appSchemaValues } = WIRE_LIMITS;
+  // The list itself is a value too.
+  const schema = (values: number) => ({ enum: Array(values - 1).fill("x") });
+  const half = { ...RUN, parameters: [{ ...PARAMETER, schema: schema(schemaValues / 2) }] };
+  const full = { ...half, returns: schema(schemaValues / 2) };
+  expect(functionsOf(full)).toMatchObject([{ returns: full.returns }]);
+  expect(() => functionsOf({ ...half, returns: schema(schemaValues / 2 + 1) })).toThrow(
+    'HELLO that cannot be read: schemas of more than 5000 values at "functions.0"',
+  );
+  const hello = (functions: object[]) =>
+    parseHello(Buffer.from(JSON.stringify({ pid: 1, python: "3.11.7", functions })));
+  const all = Array.from({ length: appSchemaValues / schemaValues }, () => full);
+  expect(hello(all).functions).toHaveLength(all.length);
+  expect(() => hello([...all, { ...RUN, returns: schema(1) }])).toThrow(
+    'HELLO that cannot be read: schemas of more than 20000 values in all at "functions"',
+  );
+  const deep = JSON.parse(`${'{"a":'.repeat(1_900)}1${"}".repeat(1_900)}`) as object;
+  expect(functionsOf({ ...RUN, returns: deep })).toHaveLength(1);
+});
+
 test("what is nested too deep is not even parsed, and what a fault says holds nothing of what was sent", () => {
   const deep = (levels: number) => Buffer.from(`${"[".repeat(levels)}${"]".repeat(levels)}`);
   expect(() => parseHello(deep(WIRE_LIMITS.depth + 1))).toThrow("HELLO that is no JSON");
