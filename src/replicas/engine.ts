@@ -47,9 +47,12 @@ export type Vitals = {
   readonly atMs: number;
   /** It cannot run: it was stopped, or is dead and not yet buried. */
   readonly isStopped: boolean;
-  /** By thread. */
+  /** By thread; of a process that has many, `ALL_THREADS` alone. */
   readonly threads: ReadonlyMap<number, ThreadVitals>;
 };
+
+/** In place of a thread's id, which is never 0: all of them together. */
+export const ALL_THREADS = 0;
 
 export type ThreadVitals = {
   /** Processor time used since it began. */
@@ -63,7 +66,7 @@ export type Started = {
   readonly exited: Promise<Exit>;
   /** Ends the process and everything it started, at once. */
   kill(): void;
-  /** Looks at the process, which said that this is its id; null where there is nothing to see. */
+  /** Looks at the process, which said that this is its id; null where there is nothing to see, or not now. */
   vitals(pid: number): Vitals | null;
 };
 

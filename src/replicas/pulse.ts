@@ -1,3 +1,4 @@
+import { ALL_THREADS } from "./engine.ts";
 import type { ThreadVitals, Vitals } from "./engine.ts";
 
 /** What a pulse asks of its replica, and tells it. */
@@ -111,8 +112,11 @@ export class Pulse {
 }
 
 function hasWorked(before: Vitals, now: Vitals): boolean {
-  for (const [id, { usedMs }] of now.threads)
-    if (usedMs - (before.threads.get(id)?.usedMs ?? 0) >= WORK_MS) return true;
+  for (const [id, { usedMs }] of now.threads) {
+    const newMs = usedMs - (before.threads.get(id)?.usedMs ?? 0);
+    // Of all together nobody knows which one it was, nor which of them want a processor: the least is work.
+    if (newMs >= WORK_MS || (id === ALL_THREADS && newMs > 0)) return true;
+  }
   return false;
 }
 

@@ -9,12 +9,15 @@ import type { Exit, LaunchSpec, LauncherEvents, Started } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import { keeperEnd } from "./end-keeper.ts";
 import { appEnvironment } from "./environment.ts";
-import { processVitals } from "./vitals.ts";
+import { ProcessLook } from "./vitals.ts";
 import { whatIsMissing } from "./what-is-missing.ts";
 
 /** The folder that holds the package `millrace_worker`. */
 const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
+
+/** One for all: what looks may take is a matter of the whole service. */
+const look = new ProcessLook();
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
@@ -56,7 +59,8 @@ export const spawnPython: Spawn = (python, spec, address, tickets, clock, { onLo
   void exited.then(() =>
     clock.after(LAST_LINES_MS, () => [child.stdout, child.stderr].forEach((pipe) => pipe.destroy())),
   );
-  return { exited, kill: keeperEnd(child, exited, clock), vitals: processVitals };
+  const { pid: keeper = 0 } = child;
+  return { exited, kill: keeperEnd(child, exited, clock), vitals: (pid) => look.at(pid, keeper) };
 };
 
 function begin(python: string, spec: LaunchSpec): ChildProcessWithoutNullStreams | Error {

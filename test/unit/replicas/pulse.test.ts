@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { ALL_THREADS } from "../../../src/replicas/engine.ts";
 import type { ThreadVitals, Vitals } from "../../../src/replicas/engine.ts";
 import { Pulse, ROUND_MS } from "../../../src/replicas/pulse.ts";
 import { Rounds } from "../../../src/replicas/rounds.ts";
@@ -105,6 +106,16 @@ verifies("replica.pulse.computing", "silent while one of its threads computes is
     hand.threads = [THREAD, { id: 2, usedMs: 11 * round, isRunnable: false }];
   };
   expect(hand.pass(1_000, computes)).toEqual(["silent"]);
+  // Then it hangs.
+  expect(hand.pass(6)).toEqual(["silent", HUNG]);
+});
+
+verifies("replica.pulse.computing", "of many threads together the least that they do is work", () => {
+  const hand = asked();
+  const stirs = (round: number): void => {
+    hand.threads = [{ id: ALL_THREADS, usedMs: 10 * Math.floor(round / 4), isRunnable: false }];
+  };
+  expect(hand.pass(100, stirs)).toEqual(["silent"]);
   // Then it hangs.
   expect(hand.pass(6)).toEqual(["silent", HUNG]);
 });
