@@ -7,7 +7,7 @@ import { addressKey } from "../../kit/listener/client-address.ts";
 import { isPlainText } from "./json-body.ts";
 import type { AnyOperation } from "./operation.ts";
 import { Shares } from "./shares.ts";
-import type { Lane, Payers } from "./shares.ts";
+import type { Lane, Payers, Turn } from "./shares.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_VALUES = 2_000;
@@ -72,16 +72,17 @@ export function refuseOthers(app: FastifyInstance, path: string, methods: readon
 }
 
 function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter): void {
-  const principals = new WeakMap<FastifyRequest, Principal | null>();
+  const admitted = new WeakMap<FastifyRequest, { readonly principal: Principal; readonly turn: Turn }>();
   app.route({
     method: operation.method,
     url: urlOf(operation.path),
     config: configOf(operation),
     onRequest: async (request, reply) => {
       const principal = await admit(operation, request, porter);
-      principals.set(request, principal);
-      if (principal)
-        await porter.shares.take(reply, laneOf(operation, request), payersOf(principal, request));
+      if (!principal) return;
+      const lane = laneOf(operation, request);
+      const turn = await porter.shares.take(reply, lane, payersOf(principal, request));
+      admitted.set(request, { principal, turn });
     },
     handler: async (request, reply) => {
       const params = read(operation.params, request.params, "path");
@@ -89,12 +90,13 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
       const body = read(operation.body, request.body, "body");
       const { id: requestId } = request;
       const { ip } = request.sender ?? request;
-      const principal = principals.get(request) ?? null;
+      const known = admitted.get(request) ?? null;
       // After the body: who sends it slowly keeps nobody at the same address waiting.
-      if (!principal)
-        await porter.shares.take(reply, laneOf(operation, request), { address: addressKey(ip) });
-      const call = { params, query, body, principal, requestId, ip, reply };
-      return await operation.handle(call as never);
+      const turn =
+        known?.turn ??
+        (await porter.shares.take(reply, laneOf(operation, request), { address: addressKey(ip) }));
+      const call = { params, query, body, principal: known?.principal ?? null, requestId, ip, reply };
+      return await turn(() => operation.handle(call as never));
     },
   });
 }

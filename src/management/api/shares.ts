@@ -2,7 +2,7 @@ import type { FastifyReply } from "fastify";
 import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { FairLane } from "../../kit/fair-lane.ts";
-import type { LaneLimits } from "../../kit/fair-lane.ts";
+import type { LaneLimits, Leave } from "../../kit/fair-lane.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** What a request costs: a moment, a long look into the database, or a connection for as long as bytes go over it. */
@@ -12,6 +12,9 @@ export type Lane = "quick" | "heavy" | "transfer";
 export type Payers =
   | { readonly token: string; readonly project: string | null }
   | { readonly address: string };
+
+/** Does the work of a request whose turn it is. */
+export type Turn = <Result>(work: () => Result | Promise<Result>) => Promise<Result>;
 
 const WITHOUT_END = Number.POSITIVE_INFINITY;
 const LONG_MS = 10_000;
@@ -26,7 +29,11 @@ const ONE_PAYER: Readonly<Record<Lane, LaneLimits>> = {
   transfer: { total: WITHOUT_END, perKey: 64, waiting: 128, waitMs: LONG_MS },
 };
 
-/** The same by project. Heavy reads of all projects share a thread, and go one after the other in each. */
+/**
+ * The same by project. Heavy reads of all projects share a thread, and go one after the other in each. Their places
+ * are those of the thread, so they last as long as the read: neither does who takes an answer slowly keep others from
+ * it, nor does who leaves without an answer make room on it.
+ */
 const ONE_PROJECT: Readonly<Record<Lane, LaneLimits>> = {
   ...ONE_PAYER,
   heavy: { total: 2, perKey: 1, waiting: 128, waitMs: LONG_MS },
@@ -45,8 +52,11 @@ export class Shares {
     this.#byProject = lanesOf(ONE_PROJECT, clock);
   }
 
-  /** Waits for a request's turn; it lasts until the answer has left. Throws `too_many_in_flight`. */
-  async take({ raw }: FastifyReply, lane: Lane, payers: Payers): Promise<void> {
+  /**
+   * Waits for a request's turn, in which its work is to be done; throws `too_many_in_flight`. The turn lasts until the
+   * answer has left. A heavy read keeps only its payer's place so long: nobody piles up large answers unread.
+   */
+  async take({ raw }: FastifyReply, lane: Lane, payers: Payers): Promise<Turn> {
     const gone = new AbortController();
     const onClose = (): void => gone.abort();
     raw.once("close", onClose);
@@ -55,10 +65,20 @@ export class Shares {
       raw,
       gone,
     });
-    if ("token" in payers && payers.project !== null) {
-      await this.#enter(this.#byProject[lane], lane, payers.project, { raw, gone });
-    }
+    const leaveProject =
+      "token" in payers && payers.project !== null
+        ? await this.#enter(this.#byProject[lane], lane, payers.project, { raw, gone })
+        : null;
     raw.off("close", onClose);
+    if (lane !== "heavy" || !leaveProject) return async (work) => await work();
+    return async (work) => {
+      raw.off("close", leaveProject);
+      try {
+        return await work();
+      } finally {
+        leaveProject();
+      }
+    };
   }
 
   async #enter(
@@ -66,12 +86,13 @@ export class Shares {
     lane: Lane,
     key: string,
     { raw, gone }: { readonly raw: FastifyReply["raw"]; readonly gone: AbortController },
-  ): Promise<void> {
+  ): Promise<Leave> {
     const leave = await places.enter(key, gone.signal);
     if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": RETRY_AFTER[lane] } });
     raw.once("close", leave);
     // It may have closed in the very moment of the turn.
     if (raw.destroyed) leave();
+    return leave;
   }
 }
 
