@@ -55,7 +55,6 @@ export class Journal {
   readonly #store: Store;
   readonly #log: Log;
   readonly #clock: Clock;
-  readonly #onDeliveries: () => void;
   /** The latest, not packed yet. */
   #fresh: JournalEntry[] = [];
   #freshBytes = 0;
@@ -69,12 +68,10 @@ export class Journal {
   /** The latest write did. */
   #hasFailed = false;
 
-  /** `onDeliveries` is called when runs with deliveries have been stored. */
-  constructor(store: Store, log: Log, clock: Clock, onDeliveries: () => void) {
+  constructor(store: Store, log: Log, clock: Clock) {
     this.#store = store;
     this.#log = log;
     this.#clock = clock;
-    this.#onDeliveries = onDeliveries;
   }
 
   add(entry: JournalEntry): void {
@@ -196,7 +193,6 @@ export class Journal {
         this.#payloadBytes -= bytes;
         if (bytes >= LARGE_BYTES) discardEnded(ended);
       }
-      if (blocks.some(({ ended }) => ended.deliveries !== null)) this.#onDeliveries();
       if (this.#dropped > 0) this.#log.error({ dropped: this.#dropped }, "run records were dropped");
       this.#dropped = 0;
     }

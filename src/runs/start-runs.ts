@@ -77,12 +77,12 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const onDeliveries = (): void => deliverer.wake();
   const journal = await life.start(
     "journal",
-    () => new Journal(store, log, clock, onDeliveries),
+    () => new Journal(store, log, clock),
     (started) => started.settle(SETTLE_MS),
   );
   const lightKeeper = await life.start(
     "ends of light runs",
-    () => new LightKeeper(journal, steadyClock),
+    () => new LightKeeper(journal),
     (started) => started.settle(),
   );
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);

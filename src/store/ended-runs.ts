@@ -1,12 +1,10 @@
 import { uuidBytes } from "../kit/ids.ts";
-import type { NewDelivery } from "../model/delivery.ts";
 import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { rowOf } from "./batch-columns.ts";
 import { UUID_BYTES, buffersOf, joinBatches } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
-import { packDeliveries } from "./delivery-columns.ts";
 import type { ColumnInsert } from "./operation.ts";
 import { PAYLOAD_BLOBS, packPayloads, payloadFromRow } from "./payloads.ts";
 import type { PayloadRow } from "./payloads.ts";
@@ -20,7 +18,6 @@ export type EndedRun = {
   readonly payload: Payload | null;
   /** The last part of its transcript. */
   readonly part: TranscriptPart | null;
-  readonly delivery: NewDelivery | null;
 };
 
 /** Ended runs on their way to the store. Packed they hold nothing of the calls they come from. */
@@ -28,7 +25,6 @@ export type EndedBatch = {
   readonly runs: ColumnBatch;
   readonly payloads: ColumnBatch | null;
   readonly parts: ColumnBatch | null;
-  readonly deliveries: ColumnBatch | null;
 };
 
 /** Takes ended runs apart. */
@@ -36,18 +32,15 @@ export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   const runs: Run[] = [];
   const kept: { run: Run; payload: Payload }[] = [];
   const parts: (RunKey & TranscriptPart)[] = [];
-  const deliveries: NewDelivery[] = [];
-  for (const { run, payload, part, delivery } of ended) {
+  for (const { run, payload, part } of ended) {
     runs.push(run);
     if (payload) kept.push({ run, payload });
     if (part) parts.push({ appNumber: run.appNumber, id: run.id, ...part });
-    if (delivery) deliveries.push(delivery);
   }
   return {
     runs: packRuns(runs),
     payloads: kept.length > 0 ? packPayloads(kept) : null,
     parts: parts.length > 0 ? packParts(parts) : null,
-    deliveries: deliveries.length > 0 ? packDeliveries(deliveries) : null,
   };
 }
 
@@ -60,7 +53,6 @@ export function joinEnded(batches: readonly EndedBatch[]): EndedBatch {
     runs: joinBatches(batches.map(({ runs }) => runs)),
     payloads: joinSome(batches.map(({ payloads }) => payloads)),
     parts: joinSome(batches.map(({ parts }) => parts)),
-    deliveries: joinSome(batches.map(({ deliveries }) => deliveries)),
   };
 }
 
@@ -105,11 +97,10 @@ function placeOf({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string)
 }
 
 /** The rows of ended runs, and of all that is kept of them. */
-export function endedRows({ runs, payloads, parts, deliveries }: EndedBatch): ColumnInsert[] {
+export function endedRows({ runs, payloads, parts }: EndedBatch): ColumnInsert[] {
   return [
     { table: "runs", batch: runs },
     ...(payloads ? [{ table: "payloads", batch: payloads, counted: PAYLOAD_BLOBS } as const] : []),
     ...(parts ? [{ table: "transcripts", batch: parts, counted: ["bytes"] } as const] : []),
-    ...(deliveries ? [{ table: "deliveries", batch: deliveries } as const] : []),
   ];
 }

@@ -12,11 +12,11 @@ import type { DelivererOptions } from "../../src/runs/webhooks/deliverer.ts";
 import { SigningSecrets } from "../../src/runs/webhooks/signing-secrets.ts";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { packEnded } from "../../src/store/runs.ts";
 import { SkippingClock } from "./clocks.ts";
 import { testDatabases } from "./databases.ts";
 import type { DatabaseKind } from "./databases.ts";
-import { sampleEnd, sampleRun } from "./sample-run.ts";
+import { insertForwarded } from "./forwarded-runs.ts";
+import { sampleRun } from "./sample-run.ts";
 import { until } from "./until.ts";
 
 let projects = 0;
@@ -62,18 +62,12 @@ export class Outbox {
       const contentType = "application/json";
       return { id, appNumber, url, contentType, runStatus: 200, body, sealedSecret: null, nextAt: createdAt, createdAt, ...fields }; // prettier-ignore
     });
-    await this.store.runs.insertFinished([
-      packEnded(
-        deliveries.map((delivery) =>
-          sampleEnd(
-            sampleRun({ id: delivery.id, appNumber, webhookEndpoint: url, webhookState: "pending" }),
-            {
-              delivery,
-            },
-          ),
-        ),
-      ),
-    ]);
+    const webhook = { appNumber, webhookEndpoint: url, webhookState: "pending" } as const;
+    const ends = deliveries.map((delivery) => ({
+      run: sampleRun({ id: delivery.id, ...webhook }),
+      delivery,
+    }));
+    await insertForwarded(this.store, ends);
     return deliveries;
   }
 

@@ -48,7 +48,7 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
 
 /** A run that ended, with what is kept beside its record where a test gives it. */
 export function sampleEnd(run: Run = sampleRun(), kept: Partial<EndedRun> = {}): EndedRun {
-  return { run, payload: null, part: null, delivery: null, ...kept };
+  return { run, payload: null, part: null, ...kept };
 }
 
 /** The payload of a run that has not ended, with the fields that a test cares about replaced. */

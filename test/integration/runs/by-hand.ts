@@ -88,7 +88,7 @@ export class ByHand {
     const log = createLog("silent");
     const clock = CLOCK;
     const partWriter = new PartWriter(store, log, clock);
-    const lightKeeper = new LightKeeper(new Journal(store, log, clock, () => undefined), clock);
+    const lightKeeper = new LightKeeper(new Journal(store, log, clock));
     const onReleased = (): void => this.dispatcher.wake(appNumber);
     this.keeper = new ClaimKeeper({ store, clock, log, onDeliveries: () => undefined, onReleased });
     this.executor = new Executor({ clock, store, partWriter }, lightKeeper);

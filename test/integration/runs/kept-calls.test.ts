@@ -85,7 +85,7 @@ for (const [way, execute] of Object.entries(WAYS)) {
     const next = parts.next();
     const lookup = new RunLookup(
       next.executor,
-      new Journal(next.store, createLog("silent"), CLOCK, () => undefined),
+      new Journal(next.store, createLog("silent"), CLOCK),
       next.store,
     );
     const key = { appNumber: parts.target.appNumber, id: run.request.id };

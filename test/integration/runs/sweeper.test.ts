@@ -8,6 +8,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { insertForwarded } from "../../support/forwarded-runs.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -120,9 +121,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
         webhookState: "pending",
       });
       const delivery = sampleDelivery(webhook, { nextAt: NOW + DAY_MS });
-      await store.runs.insertFinished([
-        packEnded([sampleEnd(webhook, { payload: samplePayload(), delivery })]),
-      ]);
+      await insertForwarded(store, [{ run: webhook, payload: samplePayload(), delivery }]);
       const older = await ended(appNumber, 29.7 * DAY_MS);
       const newer = await ended(appNumber, HOUR_MS);
 

@@ -4,9 +4,9 @@ import type { DeliveryAttempt, NewDelivery } from "../../../src/model/delivery.t
 import type { Run } from "../../../src/model/run.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { sampleDelivery, sampleEnd, sampleRun } from "../../support/sample-run.ts";
+import { insertForwarded } from "../../support/forwarded-runs.ts";
+import { sampleDelivery, sampleRun } from "../../support/sample-run.ts";
 
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);
@@ -32,11 +32,8 @@ describe.each(DATABASE_KINDS)("deliveries on %s", (kind) => {
   /** Stores a run with its delivery. */
   async function send(appNumber: number, fields: Partial<NewDelivery> = {}): Promise<Run> {
     const run = sampleRun({ appNumber, webhookEndpoint: "https://example.test", webhookState: "pending" });
-    await store.runs.insertFinished([
-      packEnded([
-        sampleEnd(run, { delivery: sampleDelivery(run, { nextAt: NOW, createdAt: NOW, ...fields }) }),
-      ]),
-    ]);
+    const delivery = sampleDelivery(run, { nextAt: NOW, createdAt: NOW, ...fields });
+    await insertForwarded(store, [{ run, delivery }]);
     return run;
   }
   const due = async (owner = "one", now = NOW) =>

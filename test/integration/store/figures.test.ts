@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { insertForwarded } from "../../support/forwarded-runs.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 
 const databases = testDatabases();
@@ -25,11 +26,11 @@ describe.each(DATABASE_KINDS)("figures on %s", (kind) => {
     expect(await store.figures.pendingDeliveries()).toEqual({ count: 0, oldestAt: null });
     const ends = [3_000, 1_000].map((createdAt) => {
       const run = sampleRun({ webhookState: "pending" });
-      return sampleEnd(run, { delivery: sampleDelivery(run, { createdAt }) });
+      return { run, delivery: sampleDelivery(run, { createdAt }) };
     });
-    await store.runs.insertFinished([packEnded(ends)]);
+    await insertForwarded(store, ends);
     expect(await store.figures.pendingDeliveries()).toEqual({ count: 2, oldestAt: 1_000 });
-    expect(store.commits.count).toBe(1);
+    expect(store.commits.count).toBe(2);
     await store.close();
   });
 });

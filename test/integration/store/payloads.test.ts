@@ -6,7 +6,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
-import { sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 
 const databases = testDatabases();
 
@@ -57,12 +57,10 @@ describe.each(DATABASE_KINDS)("payloads and transcripts on %s", (kind) => {
     const first = sampleEnd(run, {
       payload: samplePayload({ result: Buffer.from("first") }),
       part: part(1, 1, "first"),
-      delivery: sampleDelivery(run, { url: "https://example.test/first" }),
     });
     const second = sampleEnd(run, {
       payload: samplePayload({ result: Buffer.from("second") }),
       part: part(1, 1, "second"),
-      delivery: sampleDelivery(run, { url: "https://example.test/second" }),
     });
     await store.runs.insertFinished([packEnded([first])]);
     const before = await store.retention.usage();

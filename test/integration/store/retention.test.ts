@@ -6,6 +6,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { openOneThreadStore } from "../../support/one-thread-store.ts";
+import { insertForwarded } from "../../support/forwarded-runs.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -99,7 +100,8 @@ describe.each(DATABASE_KINDS)("retention on %s", (kind) => {
     await store.projects.insert({ id: "p-test", name: "test", createdAt: NOW });
     const app = await store.apps.insertOrFind({ projectId: "p-test", name: "a", createdAt: NOW });
     const { run, payload } = ended(at, { appNumber: app.number, webhookState: "pending" });
-    await insert(sampleEnd(run, { payload, delivery: sampleDelivery(run, { nextAt: at, createdAt: at }) }));
+    const delivery = sampleDelivery(run, { nextAt: at, createdAt: at });
+    await insertForwarded(store, [{ run, payload, delivery }]);
     if (state === "delivered") {
       await store.deliveries.claimDue({ owner: "one", leaseMs: 1_000, now: at, limit: 1 });
       const attempt = {

@@ -9,7 +9,7 @@ import { findEnded } from "../../../src/store/runs.ts";
 import type { EndedBatch, EndedRun } from "../../../src/store/runs.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
-import { sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
 
 function entry(fields: Partial<EndedRun> = {}): JournalEntry {
@@ -36,8 +36,6 @@ class Shelf {
   /** How often it refused. */
   refusals = 0;
   readonly clock = new HandClock();
-  /** How many writes had deliveries among them. */
-  deliveries = 0;
   readonly journal = new Journal(
     {
       runs: {
@@ -51,7 +49,6 @@ class Shelf {
     } as unknown as Store,
     createLog("silent"),
     this.clock,
-    () => (this.deliveries += 1),
   );
 
   add(count: number): string[] {
@@ -181,17 +178,6 @@ test("among many that wait each is found whole, with its payload and its transcr
     expect(payload?.input?.toString()).toBe(entries[i]!.payload?.input?.toString());
   }
   expect(shelf.batches.flat().map(({ run }) => run)).toEqual(entries.map(({ run }) => run));
-});
-
-test("somebody is told when runs with deliveries are stored, and only then", async () => {
-  const shelf = new Shelf();
-  shelf.add(2);
-  await shelf.journal.settle();
-  expect(shelf.deliveries).toBe(0);
-  const run = sampleRun();
-  shelf.journal.add({ ...entry({ delivery: sampleDelivery(run) }), run });
-  await shelf.journal.settle();
-  expect(shelf.deliveries).toBe(1);
 });
 
 test("arguments and results beyond 64 MiB are not kept, their records are", async () => {

@@ -5,6 +5,7 @@ import { deliveries } from "../../../../src/store/deliveries.ts";
 import { retention } from "../../../../src/store/retention.ts";
 import { packEnded, runs } from "../../../../src/store/runs.ts";
 import { transcripts } from "../../../../src/store/transcripts.ts";
+import { forwardedRun } from "../../../support/forwarded-runs.ts";
 import {
   queuedRun,
   sampleDelivery,
@@ -52,9 +53,14 @@ describe("with a little of everything stored", () => {
     const ends = Array.from({ length: 4 }, () => sampleEnd(sampleRun(), kept()));
     const due = sampleRun({ webhookState: "pending" });
     const accepted = { run: queuedRun(), payload: samplePayload(), owner: null };
-    const all = [...ends, sampleEnd(due, { ...kept(), delivery: sampleDelivery(due, { nextAt: 1 }) })];
-    await runs.insertFinished.run(session(), runs.insertFinished.pack([packEnded(all)]));
-    await runs.accept.run(session(), runs.accept.pack([accepted]));
+    const forwarded = forwardedRun({
+      run: due,
+      payload: samplePayload(),
+      delivery: sampleDelivery(due, { nextAt: 1 }),
+    });
+    await runs.insertFinished.run(session(), runs.insertFinished.pack([packEnded(ends)]));
+    await runs.accept.run(session(), runs.accept.pack([accepted, forwarded.accepted]));
+    await claims.finish.run(session(), claims.finish.pack([forwarded.finished]));
   });
 
   test("reading a whole table is noticed", async () => {
