@@ -59,7 +59,10 @@ export class Victims {
     if (!run) return null;
     this.#found.set(n, run);
     const payload = await store.payloads.find(run);
-    expect(JSON.parse(String(payload?.input && Buffer.from(payload.input)))).toEqual({ n });
+    // A sync call is never executed again: its input is stored with its end.
+    if (run.isAsync || isFinal(run.state)) {
+      expect(JSON.parse(String(payload?.input && Buffer.from(payload.input)))).toEqual({ n });
+    }
     const delivery = await store.deliveries.find({ projectId, id: run.id });
     expect(delivery !== null).toBe(isFinal(run.state) && run.webhookEndpoint !== null);
     expect(Boolean(payload?.result)).toBe(isFinal(run.state));
