@@ -100,7 +100,9 @@ export class SmtpMailer implements Mailer {
       // It may have been dropped while one before it was sent.
       if (queue.delete(waiting)) await this.#send(waiting);
     };
-    const timer = this.#options.clock.after(ms, () => (this.#last = this.#last.then(send)));
+    const timer = this.#options.clock.after(ms, () => {
+      this.#last = this.#last.then(send);
+    });
     queue.set(waiting, timer);
   }
 
