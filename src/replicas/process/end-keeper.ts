@@ -28,10 +28,12 @@ export function keeperEnd(child: ChildProcess, exited: Promise<unknown>, clock: 
 }
 
 /**
- * The keeper goes last: while it lives, stopped or not, whatever loses its parent becomes its child and is found
- * there.
+ * The keeper goes last: while it lives, whatever loses its parent becomes its child and is found there. Stopped, so
+ * that it buries nobody meanwhile: from a list of children that grows shorter while it is read, the kernel leaves
+ * some out.
  */
 async function killTree(keeper: ChildProcess): Promise<void> {
+  if (!isOver(keeper)) keeper.kill("SIGSTOP");
   let before = below(keeper.pid ?? 0);
   for (let round = 0; round < MAX_ROUNDS && !isOver(keeper); round++) {
     for (const pid of before.living) kill(pid);
