@@ -15,6 +15,9 @@ const ONE_WRITE_BYTES = 16 * 1024;
 /** The edge, where what went wrong becomes an answer. */
 export type OnFault = (exchange: Exchange, error: unknown) => void;
 
+/** Does something for a caller, who may go before it is done. */
+export type Follower = { onGone(): void };
+
 /** What all exchanges of a gateway share. */
 export type ExchangeParts = {
   readonly cors: Cors;
@@ -38,8 +41,11 @@ export class Exchange {
   place = 0;
   isAwaited = false;
   #isOpen = true;
-  /** Called when the connection closes before the whole answer has left. */
-  onGone: (() => void) | null = null;
+  /**
+   * Who is told when the connection closes before the whole answer has left. An object that is there anyway, not a
+   * closure: with one per call all that a call holds outlived the young generation, at 10 µs a call.
+   */
+  follower: Follower | null = null;
   /** Of who sent it through a trusted proxy; null where the connection's own address counts. */
   ip: string | null = null;
   /** Told once its sender is known, where somebody counts those who are not. */
@@ -57,7 +63,7 @@ export class Exchange {
     parts.open.add(this);
     response.on("close", () => {
       this.#settle();
-      if (!response.writableFinished) this.onGone?.();
+      if (!response.writableFinished) this.follower?.onGone();
     });
   }
 

@@ -4,7 +4,7 @@ import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../runs/live-run.ts";
 import { plainChunk } from "../runs/response.ts";
 import { takesGzip, wantsEvents } from "./accepts.ts";
-import type { Exchange } from "./exchange.ts";
+import type { Exchange, Follower } from "./exchange.ts";
 import type { RequestHead } from "./request-head.ts";
 import { StreamAnswer } from "./stream-answer.ts";
 
@@ -16,7 +16,7 @@ export type Patience = {
 };
 
 /** The caller who waits for a run: one JSON answer, or a stream of events if the function gives an iterator. */
-export class RunAnswer implements RunReader {
+export class RunAnswer implements RunReader, Follower {
   readonly #exchange: Exchange;
   readonly #head: RequestHead;
   readonly #live: LiveApp;
@@ -42,10 +42,12 @@ export class RunAnswer implements RunReader {
     const { response } = this.#exchange;
     // Gone already, while the store was asked.
     if (response.destroyed) this.#leave(run);
-    this.#exchange.onGone = () => {
-      if (!this.#isAdopted) this.#leave(run);
-    };
+    this.#exchange.follower = this;
     if (this.#patience && !run.end) this.#wait(run, this.#patience);
+  }
+
+  onGone(): void {
+    if (this.#run && !this.#isAdopted) this.#leave(this.#run);
   }
 
   // What goes wrong in these three is this caller's answer, and no affair of the replica or the pool that call them.

@@ -75,7 +75,8 @@ test("a write whose connection to Postgres is lost is in doubt, and the next cal
   const refusal = write.catch((error: unknown) => error);
   const ended = await untilRow(
     other,
-    "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'",
+    "select pg_terminate_backend(pid) from pg_stat_activity" +
+      " where wait_event_type = 'Lock' and datname = current_database()",
   );
   expect(ended).toEqual({ pg_terminate_backend: true });
   expect(await refusal).toMatchObject({ name: "AppError", code: "in_doubt" });
@@ -88,11 +89,13 @@ test("a write whose connection to Postgres is lost is in doubt, and the next cal
 
   // Idle connections that go unnoticed must cost no call either.
   await other.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace'",
+    "select pg_terminate_backend(pid) from pg_stat_activity" +
+      " where application_name = 'millrace' and datname = current_database()",
   );
   await untilRow(
     other,
-    "select 1 where not exists (select from pg_stat_activity where application_name = 'millrace')",
+    "select 1 where not exists (select from pg_stat_activity" +
+      " where application_name = 'millrace' and datname = current_database())",
   );
   // What their servers said at last has come by now, and is read before this turn of the loop is over.
   await new Promise((resolve) => setImmediate(resolve));
