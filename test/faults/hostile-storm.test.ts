@@ -1,7 +1,7 @@
 import { verifies } from "../verifies.ts";
 import { expectStormHarmless } from "../support/hostile/expect-storm.ts";
 
-const CASES = process.env["MILLRACE_FAULTS"] === "full" ? 100_000 : 2_000;
+const CASES = process.env["MILLRACE_FAULTS"] === "full" ? 100_000 : 600;
 
 verifies(
   ["show.hostile.lives", "show.hostile.memory", "show.hostile.answers", "show.hostile.neighbour"],

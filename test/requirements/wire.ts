@@ -35,7 +35,7 @@ export const WIRE = {
     "logs.reading.share": "What is read of one project's processes has one turn among those of others.",
   }),
   ...section("issue: No one in, must show", {
-    "show.hostile.lives": "Against 2,000 hostile cases on every kind of connection the service lives.",
+    "show.hostile.lives": "Against 600 hostile cases on every kind of connection the service lives.",
     "show.hostile.memory": "Its memory stays within 64 MB of the start.",
     "show.hostile.answers": "Every caller of a hostile app gets an answer.",
     "show.hostile.neighbour": "Calls of a good neighbour all succeed.",
