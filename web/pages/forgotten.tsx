@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { session } from "../api/session.ts";
-import { Field } from "../parts/field.tsx";
+import { EmailField } from "./credentials.tsx";
 import { Entrance } from "./entrance.tsx";
 import { Notice } from "./notice.tsx";
 
@@ -26,15 +26,7 @@ export function Forgotten() {
         setSent(true);
       }}
     >
-      <Field
-        label="E-mail"
-        type="email"
-        autoComplete="username"
-        required
-        autoFocus
-        value={email}
-        onChange={({ target }) => setEmail(target.value)}
-      />
+      <EmailField value={email} onChange={setEmail} />
     </Entrance>
   );
 }

@@ -9,13 +9,13 @@ import { queryClient } from "../api/query-client.ts";
 import { session } from "../api/session.ts";
 import { useSession } from "../api/use-session.ts";
 import { Button } from "../parts/button.tsx";
-import { Field } from "../parts/field.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { tellError } from "../parts/toasts.tsx";
-import { CredentialFields } from "./credentials.tsx";
+import { EmailField } from "./credentials.tsx";
 import { Entrance } from "./entrance.tsx";
 import { Notice } from "./notice.tsx";
 import { NewPassword, useLinkSecret } from "./new-password.tsx";
+import { SignInForm } from "./sign-in-form.tsx";
 
 /** Where an invitation's link leads: join with the account one has, or make one. */
 export function InvitationPage() {
@@ -108,15 +108,7 @@ function SignUp({
         </Button>
       }
     >
-      <Field
-        label="E-mail"
-        hint="You sign in with it."
-        type="email"
-        autoComplete="username"
-        required
-        value={email}
-        onChange={({ target }) => setEmail(target.value)}
-      />
+      <EmailField hint="You sign in with it." isFirst={false} value={email} onChange={setEmail} />
       <NewPassword value={password} onChange={setPassword} />
     </Entrance>
   );
@@ -124,25 +116,21 @@ function SignUp({
 
 /** Who has an account signs in with it, and joins then. */
 function SignInFirst({ offer, onBack }: { readonly offer: Offer; readonly onBack: () => void }) {
-  const [credentials, setCredentials] = useState({ email: "", password: "" });
   return (
-    <Entrance
+    <SignInForm
       title={titleOf(offer)}
       intro={`You are invited as ${offer.role}. Sign in to join with the account you have.`}
-      action="Sign in"
-      onSubmit={async () => {
+      onSubmit={async (email, password) => {
         // Of whoever was signed in before.
         queryClient.removeQueries({ queryKey: meQuery.queryKey });
-        await session.signIn(credentials.email, credentials.password);
+        await session.signIn(email, password);
       }}
       below={
         <Button look="quiet" onClick={onBack}>
           I have no account yet
         </Button>
       }
-    >
-      <CredentialFields value={credentials} onChange={setCredentials} />
-    </Entrance>
+    />
   );
 }
 

@@ -5,16 +5,15 @@ import { queryClient } from "../api/query-client.ts";
 import { session } from "../api/session.ts";
 import { useSession } from "../api/use-session.ts";
 import { Problem } from "../parts/problem.tsx";
-import { CredentialFields } from "./credentials.tsx";
 import { Entrance } from "./entrance.tsx";
 import { Notice } from "./notice.tsx";
 import { useLinkSecret } from "./new-password.tsx";
+import { SignInForm } from "./sign-in-form.tsx";
 
 /** Where the link in a mail leads that shows whose an address is. */
 export function Prove() {
   const link = useLinkSecret();
   const { state, error, retry } = useSession();
-  const [credentials, setCredentials] = useState({ email: "", password: "" });
   const [proven, setProven] = useState<string | null>(null);
   if (error) return <Problem error={error} onRetry={retry} />;
   if (state === "unknown") return null;
@@ -30,17 +29,14 @@ export function Prove() {
   }
   if (state === "out") {
     return (
-      <Entrance
+      <SignInForm
         title="Prove your address"
         intro="Sign in with the account that it belongs to."
-        action="Sign in"
-        onSubmit={async () => {
-          await session.signIn(credentials.email, credentials.password);
+        onSubmit={async (email, password) => {
+          await session.signIn(email, password);
           queryClient.clear();
         }}
-      >
-        <CredentialFields value={credentials} onChange={setCredentials} />
-      </Entrance>
+      />
     );
   }
   return (

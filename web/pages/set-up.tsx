@@ -2,7 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { session } from "../api/session.ts";
 import { Empty } from "../parts/empty.tsx";
-import { Field } from "../parts/field.tsx";
+import { EmailField } from "./credentials.tsx";
 import { Entrance } from "./entrance.tsx";
 import { NewPassword, useLinkSecret } from "./new-password.tsx";
 
@@ -31,16 +31,7 @@ export function SetUp() {
         await navigate({ to: "/", replace: true });
       }}
     >
-      <Field
-        label="E-mail"
-        hint="The name you sign in with."
-        type="email"
-        autoComplete="username"
-        required
-        autoFocus
-        value={email}
-        onChange={({ target }) => setEmail(target.value)}
-      />
+      <EmailField hint="The name you sign in with." value={email} onChange={setEmail} />
       <NewPassword value={password} onChange={setPassword} />
     </Entrance>
   );

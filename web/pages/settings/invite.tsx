@@ -1,11 +1,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { FormEvent } from "react";
 import { installation } from "../../api/installation.ts";
 import { invitationsQuery, invite } from "../../api/invitations.ts";
 import type { MadeInvitation, Wish } from "../../api/invitations.ts";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
 import { FormEnd } from "../../parts/form-end.tsx";
 
 type Props = {
@@ -40,12 +40,8 @@ function InviteForm({ projectId, onClose, onInvited }: Props) {
       onInvited(made);
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    mutate();
-  };
   return (
-    <form onSubmit={submit} className="flex flex-col gap-4">
+    <Form onSubmit={mutate}>
       <Field
         label="E-mail"
         hint="To know whom it is for. Whoever opens the link can join, with any account."
@@ -75,6 +71,6 @@ function InviteForm({ projectId, onClose, onInvited }: Props) {
         </Choice>
       )}
       <FormEnd error={error} action="Invite" isBusy={isPending} onCancel={onClose} />
-    </form>
+    </Form>
   );
 }
