@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { session } from "../api/session.ts";
 import { EmailField } from "./credentials.tsx";
@@ -10,17 +11,22 @@ export function Forgotten() {
   const [isSent, setSent] = useState(false);
   if (isSent) {
     return (
-      <Notice title="Look into your mail">
-        If an account has proven {email} as its address, a link to choose a new password is on its way there.
-        It works for an hour. If none comes, whoever runs this installation can make one for you.
+      <Notice title="Check your mail">
+        If {email} is a proven address, a link to choose a new password is on its way there. It expires after
+        an hour. If nothing comes, ask whoever runs this installation for a link. <BackToSignIn />
       </Notice>
     );
   }
   return (
     <Entrance
       title="Forgot your password?"
-      intro="A link to choose a new one is mailed to the address that you have proven."
+      intro="Enter your address. If you have proven it, you get a mail with a link to choose a new one."
       action="Mail me a link"
+      below={
+        <p className="text-center">
+          <BackToSignIn />
+        </p>
+      }
       onSubmit={async () => {
         await session.forgot(email);
         setSent(true);
@@ -28,5 +34,13 @@ export function Forgotten() {
     >
       <EmailField value={email} onChange={setEmail} />
     </Entrance>
+  );
+}
+
+function BackToSignIn() {
+  return (
+    <Link to="/sign-in" className="underline underline-offset-2">
+      Back to sign in
+    </Link>
   );
 }

@@ -26,8 +26,9 @@ export function InvitationPage() {
   if (link === "" || error) {
     return (
       <Notice title="This invitation does not work">
-        {link === "" ? "This is not the whole link: copy it with everything after the #." : messageOf(error)}{" "}
-        Ask whoever invited you for a new one.
+        {link === ""
+          ? "The link is incomplete. Copy it with everything after the #."
+          : `${messageOf(error)} Ask whoever invited you for a new one.`}
       </Notice>
     );
   }
@@ -43,6 +44,10 @@ export function InvitationPage() {
 
 function titleOf({ projectName }: Offer): string {
   return `Join ${projectName}`;
+}
+
+function roleOf({ role }: Offer): string {
+  return role === "owner" ? "an owner" : "a member";
 }
 
 /** Who is signed in joins with that account, or says that it is not the one. */
@@ -62,7 +67,7 @@ function Join({
       title={titleOf(offer)}
       intro={
         <>
-          You join as {offer.role}, with the account you are signed in with:{" "}
+          You are invited as {roleOf(offer)}. You join with the account you are signed in with:{" "}
           <b className="mt-1 block break-words text-ink">{me?.email ?? "…"}</b>
         </>
       }
@@ -99,12 +104,12 @@ function SignUp({
   return (
     <Entrance
       title={titleOf(offer)}
-      intro={`You are invited as ${offer.role}. Make an account to join with.`}
+      intro={`You are invited as ${roleOf(offer)}. Create an account to join.`}
       action="Sign up and join"
       onSubmit={async () => enter(await session.signUp(link, email, password))}
       below={
         <Button look="quiet" onClick={onHasAccount}>
-          I have an account
+          I already have an account
         </Button>
       }
     >
@@ -119,7 +124,7 @@ function SignInFirst({ offer, onBack }: { readonly offer: Offer; readonly onBack
   return (
     <SignInForm
       title={titleOf(offer)}
-      intro={`You are invited as ${offer.role}. Sign in to join with the account you have.`}
+      intro={`You are invited as ${roleOf(offer)}. Sign in to join with your account.`}
       onSubmit={async (email, password) => {
         // Of whoever was signed in before.
         queryClient.removeQueries({ queryKey: meQuery.queryKey });

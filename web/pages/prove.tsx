@@ -19,8 +19,8 @@ export function Prove() {
   if (state === "unknown") return null;
   if (proven !== null) {
     return (
-      <Notice title="The address is yours">
-        {proven} is proven. If you forget your password, a link for a new one can be mailed there.{" "}
+      <Notice title="Your address is proven">
+        If you forget your password, you can have a link for a new one mailed to {proven}.{" "}
         <Link to="/" className="underline underline-offset-2">
           Go to the dashboard
         </Link>
@@ -31,7 +31,7 @@ export function Prove() {
     return (
       <SignInForm
         title="Prove your address"
-        intro="Sign in with the account that it belongs to."
+        intro="Sign in with the account it belongs to."
         onSubmit={async (email, password) => {
           await session.signIn(email, password);
           queryClient.clear();
@@ -42,7 +42,7 @@ export function Prove() {
   return (
     <Entrance
       title="Prove your address"
-      intro="Only if you have asked for this mail yourself."
+      intro="Go on only if you asked for this mail yourself."
       action="This address is mine"
       onSubmit={async () => {
         const { email } = await proveEmail(link);

@@ -25,7 +25,7 @@ export function SignIn() {
 
 function ForgottenHint() {
   if (!installation.sendsMail)
-    return "Forgotten? Whoever runs this installation has a link for you: millrace reset-password";
+    return "Forgot it? Ask whoever runs this installation for a link: millrace reset-password";
   return (
     <Link to="/forgotten" className="underline underline-offset-2">
       Forgot your password?

@@ -44,7 +44,7 @@ function InviteForm({ projectId, onClose, onInvited }: Props) {
     <Form onSubmit={mutate}>
       <Field
         label="E-mail"
-        hint="To know whom it is for. Whoever opens the link can join, with any account."
+        hint="Whom the invitation is for. Whoever opens its link can join, with any account."
         type="email"
         required
         autoFocus
@@ -57,17 +57,17 @@ function InviteForm({ projectId, onClose, onInvited }: Props) {
         value={wish.role}
         onChange={({ target }) => setWish({ ...wish, role: target.value as Wish["role"] })}
       >
-        <option value="member">member: deploys, reads logs, secrets and files</option>
+        <option value="member">member: deploy, read logs and secrets</option>
         <option value="owner">owner: everything in the project</option>
       </Choice>
       {installation.sendsMail && (
         <Choice
-          label="The link"
+          label="How it gets there"
           value={wish.send}
           onChange={({ target }) => setWish({ ...wish, send: target.value as Wish["send"] })}
         >
-          <option value="mail">is mailed to that address</option>
-          <option value="link">is shown to you, to pass on</option>
+          <option value="mail">mail the link to this address</option>
+          <option value="link">show me the link to pass on</option>
         </Choice>
       )}
       <FormEnd error={error} action="Invite" isBusy={isPending} onCancel={onClose} />
