@@ -20,10 +20,12 @@ export function Prove() {
   if (proven !== null) {
     return (
       <Notice title="Your address is proven">
-        If you forget your password, you can have a link for a new one mailed to {proven}.{" "}
-        <Link to="/" className="underline underline-offset-2">
-          Go to the dashboard
-        </Link>
+        If you forget your password, you can have a link for a new one mailed to {proven}.
+        <p className="mt-3">
+          <Link to="/" className="underline underline-offset-2">
+            Go to the dashboard
+          </Link>
+        </p>
       </Notice>
     );
   }
