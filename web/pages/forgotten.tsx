@@ -13,7 +13,10 @@ export function Forgotten() {
     return (
       <Notice title="Check your mail">
         If {email} is a proven address, a link to choose a new password is on its way there. It expires after
-        an hour. If nothing comes, ask whoever runs this installation for a link. <BackToSignIn />
+        an hour. If nothing comes, ask whoever runs this installation for a link.
+        <p className="mt-3">
+          <BackToSignIn />
+        </p>
       </Notice>
     );
   }
