@@ -50,7 +50,7 @@ export class People {
     const attempt = throttle.enter(address, ip);
     const signInKey = await passwords.key(address, password);
     const person = await store.people.findBySignIn({ email: address, signInKey });
-    if (!attempt.settle(person?.id ?? null) || !person) throw wrong();
+    if (!attempt.settle(person?.id ?? null) || !person) throw wrongSignIn();
     return await sessions.open(person.id, "browser");
   }
 
@@ -83,7 +83,7 @@ export class People {
     const signInKey = await passwords.key(email, next);
     const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
     if (change === "taken") throw takenPair();
-    if (change === "stale") throw wrong();
+    if (change === "stale") throw wrongPassword();
     await sessions.endOthers(id, principal.sessionId);
   }
 
@@ -94,7 +94,7 @@ export class People {
     const person = await store.people.find(personId);
     const key = await passwords.key(person?.email ?? "", password);
     const isTheirs = person?.signInKey?.length === key.length && timingSafeEqual(key, person.signInKey);
-    if (!attempt.settle(isTheirs ? personId : null) || !person) throw wrong();
+    if (!attempt.settle(isTheirs ? personId : null) || !person) throw wrongPassword();
     return person;
   }
 
@@ -163,7 +163,12 @@ export function takenPair(): AppError {
   return new AppError("bad_request", { message });
 }
 
-function wrong(): AppError {
+function wrongSignIn(): AppError {
   const message = "The e-mail address or the password is wrong.";
   return new AppError("unauthorized", { message, headers: CHALLENGE });
+}
+
+/** For who is signed in: their address is not in question. */
+function wrongPassword(): AppError {
+  return new AppError("unauthorized", { message: "Your password is wrong.", headers: CHALLENGE });
 }

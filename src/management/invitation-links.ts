@@ -1,28 +1,20 @@
 import { z } from "zod";
-import type { Audit } from "../identity/audit.ts";
-import type { Invitations } from "../identity/invitations.ts";
 import { requirePerson } from "../identity/principal.ts";
 import type { Principal } from "../identity/principal.ts";
 import type { Joined } from "../store/invitations.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
-import { TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { MEMBER_ROLE, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import type { InvitationParts } from "./invitations.ts";
 import { EMAIL, LINK, NEW_PASSWORD, SIGNED_IN, answerSignedIn } from "./signed-in.ts";
-
-export type InvitationLinkParts = {
-  readonly invitations: Invitations;
-  readonly audit: Pick<Audit, "record">;
-  readonly publicBaseUrl: string | null;
-};
 
 const TAG = "Sign-in";
 const PATH = "/v2/invitation";
-const ROLE = z.enum(["owner", "member"]);
 
 const OFFER = z.object({
   projectId: z.string(),
   projectName: z.string(),
-  role: ROLE,
+  role: MEMBER_ROLE,
   /** Whom it was meant for, as the inviter wrote it. */
   email: z.string(),
   expiresAt: TIMESTAMP,
@@ -33,7 +25,7 @@ export function invitationLinkOperations({
   invitations,
   audit,
   publicBaseUrl,
-}: InvitationLinkParts): AnyOperation[] {
+}: InvitationParts): AnyOperation[] {
   const record = async (
     { ip, requestId }: Pick<Call<unknown, unknown, unknown>, "ip" | "requestId">,
     { id, projectId, personId, before, role }: Joined,
@@ -77,7 +69,7 @@ export function invitationLinkOperations({
       summary: "Join the project that a link invites to, with the account that is signed in",
       access: "person",
       body: z.object({ link: LINK }),
-      response: z.object({ projectId: z.string(), role: ROLE }),
+      response: z.object({ projectId: z.string(), role: MEMBER_ROLE }),
       handle: async (call) => {
         const person = requirePerson(call.principal);
         const joined = await invitations.join(call.body.link, person);

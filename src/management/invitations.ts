@@ -7,7 +7,7 @@ import { baseUrlOf } from "./api/base-url.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
 import { record } from "./api/record.ts";
-import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { MEMBER_ROLE, PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
 import { EMAIL } from "./signed-in.ts";
 
 export type InvitationParts = {
@@ -18,12 +18,11 @@ export type InvitationParts = {
 
 const TAG = "Members";
 const PATH = "/v2/projects/{project_id}/invitations";
-const ROLE = z.enum(["owner", "member"]);
 
 const INVITATION = z.object({
   id: z.string(),
   email: z.string(),
-  role: ROLE,
+  role: MEMBER_ROLE,
   /** A person or a service account. */
   invitedBy: z.string(),
   isMailed: z.boolean(),
@@ -58,7 +57,7 @@ export function invitationOperations({ invitations, audit, publicBaseUrl }: Invi
       params: PROJECT_PATH,
       body: z.object({
         email: EMAIL,
-        role: ROLE.default("member"),
+        role: MEMBER_ROLE.default("member"),
         send: z.enum(["link", "mail"]).default("link"),
       }),
       response: INVITATION.extend({ inviteUrl: z.string().nullable() }),

@@ -8,7 +8,7 @@ import { AppError } from "../model/errors.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
-import { TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { MEMBER_ROLE, TIMESTAMP, timestamp } from "./api/schemas.ts";
 import { NEW_PASSWORD, PASSWORD } from "./signed-in.ts";
 
 export type MeParts = {
@@ -28,7 +28,7 @@ const ME = z.object({
   isProven: z.boolean(),
   /** Whether they run the installation, and may make links that set others' passwords. */
   isOperator: z.boolean(),
-  projects: z.array(z.object({ id: z.string(), name: z.string(), role: z.enum(["owner", "member"]) })),
+  projects: z.array(z.object({ id: z.string(), name: z.string(), role: MEMBER_ROLE })),
 });
 
 const SESSION = z.object({

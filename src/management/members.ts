@@ -7,7 +7,7 @@ import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { record } from "./api/record.ts";
-import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { MEMBER_ROLE, PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
 
 export type MemberParts = {
   readonly store: Store;
@@ -17,7 +17,6 @@ export type MemberParts = {
 
 const TAG = "Members";
 const PATH = "/v2/projects/{project_id}/members";
-const ROLE = z.enum(["owner", "member"]);
 
 const MEMBER_PATH = PROJECT_PATH.extend({ person_id: z.string().min(1).max(100) });
 
@@ -26,7 +25,7 @@ const MEMBER = z.object({
   /** A label, until it is proven. */
   email: z.string(),
   isProven: z.boolean(),
-  role: ROLE,
+  role: MEMBER_ROLE,
 });
 
 /** Who belongs to a project: an owner may do everything in it, a member what the role deploy may. */
@@ -62,7 +61,7 @@ export function memberOperations({ store, people, audit }: MemberParts): AnyOper
       summary: "Change what a member is; invitations of who is no longer an owner are void",
       access: "admin",
       params: MEMBER_PATH,
-      body: z.object({ role: ROLE }),
+      body: z.object({ role: MEMBER_ROLE }),
       response: MEMBER,
       errors: ["not_found"],
       handle: async (call) => {

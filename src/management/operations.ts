@@ -19,7 +19,6 @@ import { figureOperations } from "./figures.ts";
 import type { FigureParts } from "./figures.ts";
 import { hardwareOperations } from "./hardware.ts";
 import { invitationLinkOperations } from "./invitation-links.ts";
-import type { InvitationLinkParts } from "./invitation-links.ts";
 import { invitationOperations } from "./invitations.ts";
 import type { InvitationParts } from "./invitations.ts";
 import { jwksOperations } from "./jwks.ts";
@@ -72,7 +71,6 @@ export type OperationParts = ServiceAccountParts &
   MyAddressParts &
   MemberParts &
   InvitationParts &
-  InvitationLinkParts &
   PasswordLinkParts &
   DeviceParts &
   JwksParts;

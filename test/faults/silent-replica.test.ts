@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { ROUND_MS } from "../../src/replicas/pulse.ts";
 import { bundleFile, ended, recordOf, submit } from "../integration/async/site.ts";
 import { HandClock, SkippingClock } from "../support/clocks.ts";
+import { HOLDING_APP } from "../support/holding-app.ts";
 import { testPool } from "../support/pool.ts";
 import type { TestCall, TestPool } from "../support/pool.ts";
 import { isAlive, parentOf } from "../support/process-tree.ts";
@@ -11,21 +12,10 @@ import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 /** Some of its C code keeps the interpreter: `PyDLL` and `re` do not let go of it. */
-const MAIN = `
+const MAIN = `${HOLDING_APP}
 import ctypes
-import os
-import time
 
 libc = ctypes.PyDLL(None)
-
-def run():
-    return os.getpid()
-
-def hold():
-    open("entered-%d" % os.getpid(), "w").close()
-    while not os.path.exists("go"):
-        time.sleep(0.005)
-    return os.getpid()
 
 def first_holds():
     try:

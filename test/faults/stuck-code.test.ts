@@ -1,18 +1,14 @@
 import { expect, test } from "vitest";
 import { HandClock } from "../support/clocks.ts";
+import { HOLDING_APP } from "../support/holding-app.ts";
 import { testPool } from "../support/pool.ts";
 import type { TestPool } from "../support/pool.ts";
 import { isAlive } from "../support/process-tree.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
-const MAIN = `
-import os
+const MAIN = `${HOLDING_APP}
 import re
-import time
-
-def run():
-    return os.getpid()
 
 def deaf():
     open("deaf", "w").close()
@@ -26,12 +22,6 @@ def deaf():
 def compute():
     open("computes", "w").close()
     return bool(re.match("(a+)+$", "a" * 64 + "b"))
-
-def hold():
-    open("entered", "w").close()
-    while not os.path.exists("go"):
-        time.sleep(0.005)
-    return os.getpid()
 `;
 
 const isCondemned = ({ pool }: TestPool, pid: number): boolean =>
@@ -64,7 +54,7 @@ verifies(
     const pid = Number(await pool.value("run", {}));
     const deaf = pool.submit("deaf", {});
     const beside = pool.value("hold", {});
-    await until("both run", () => pool.has("deaf") && pool.has("entered"));
+    await until("both run", () => pool.has("deaf") && pool.has(`entered-${pid}`));
     pool.pool.abandon(deaf.call, { kind: "cancelled" });
     clock.advance(4_999);
     expect([isCondemned(pool, pid), pool.ready.length]).toEqual([false, 1]);

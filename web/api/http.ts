@@ -11,6 +11,8 @@ export type RequestOptions = {
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
+  /** A 401 is about the password in the body, not about the session. */
+  readonly hasPassword?: true;
 };
 
 /** Asks the management API as whoever is signed in. */
@@ -24,6 +26,8 @@ export async function askApps(path: string, options: RequestOptions = {}): Promi
 }
 
 async function send(url: string, options: RequestOptions): Promise<Response> {
+  // Asked again, a wrong password would count as two: the session is renewed before, so that a 401 is final.
+  if (options.hasPassword) return await attempt(url, options, await session.renew());
   const first = await attempt(url, options, await session.token());
   if (first.status !== 401) return first;
   // Revoked, or the clock of this machine is wrong: the cookie decides.

@@ -21,7 +21,7 @@ export const meQuery = queryOptions({
 
 /** Another address to sign in with: a label, until it is proven. */
 export async function changeEmail(email: string, password: string): Promise<void> {
-  await ask("/v2/me/email", { method: "POST", body: { email, password } });
+  await ask("/v2/me/email", { method: "POST", body: { email, password }, hasPassword: true });
 }
 
 /** Has a link sent to one's own address. */

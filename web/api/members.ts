@@ -51,7 +51,7 @@ export async function createProject(name: string): Promise<{ readonly id: string
 }
 
 export async function changePassword(currentPassword: string, newPassword: string): Promise<void> {
-  await ask("/v2/me/password", { method: "POST", body: { currentPassword, newPassword } });
+  await ask("/v2/me/password", { method: "POST", body: { currentPassword, newPassword }, hasPassword: true });
 }
 
 /** Where the person is signed in. */

@@ -1,39 +1,52 @@
+import type { ReactNode } from "react";
 import { Field } from "../parts/field.tsx";
 
-/** What somebody signs in with. */
-export type Credentials = { readonly email: string; readonly password: string };
+type Props = {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly hint?: ReactNode;
+};
 
-/** The fields of a sign-in. */
-export function CredentialFields({
+/** The address somebody signs in with. */
+export function EmailField({
   value,
-  hint,
   onChange,
-}: {
-  readonly value: Credentials;
-  /** What helps who forgot. */
-  readonly hint?: React.ReactNode;
-  readonly onChange: (value: Credentials) => void;
+  hint,
+  isFirst = true,
+}: Props & {
+  /** Where typing begins. */
+  readonly isFirst?: boolean;
 }) {
   return (
-    <>
-      <Field
-        label="E-mail"
-        type="email"
-        autoComplete="username"
-        required
-        autoFocus
-        value={value.email}
-        onChange={({ target }) => onChange({ ...value, email: target.value })}
-      />
-      <Field
-        label="Password"
-        hint={hint}
-        type="password"
-        autoComplete="current-password"
-        required
-        value={value.password}
-        onChange={({ target }) => onChange({ ...value, password: target.value })}
-      />
-    </>
+    <Field
+      label="E-mail"
+      hint={hint}
+      type="email"
+      autoComplete="username"
+      required
+      autoFocus={isFirst}
+      value={value}
+      onChange={({ target }) => onChange(target.value)}
+    />
+  );
+}
+
+/** The password somebody has; one that is chosen has a field of its own. */
+export function PasswordField({
+  value,
+  onChange,
+  hint,
+  label = "Password",
+}: Props & { readonly label?: string }) {
+  return (
+    <Field
+      label={label}
+      hint={hint}
+      type="password"
+      autoComplete="current-password"
+      required
+      value={value}
+      onChange={({ target }) => onChange(target.value)}
+    />
   );
 }

@@ -1,9 +1,9 @@
 import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { ask } from "../api/http.ts";
-import { Empty } from "../parts/empty.tsx";
 import { Field } from "../parts/field.tsx";
 import { Entrance } from "./entrance.tsx";
+import { Notice } from "./notice.tsx";
 
 /** Signs in a command line that shows a code. */
 export function Device() {
@@ -12,15 +12,13 @@ export function Device() {
   const [isDone, setDone] = useState(false);
   if (isDone) {
     return (
-      <main>
-        <Empty title="The device is signed in">You can go back to your terminal and close this page.</Empty>
-      </main>
+      <Notice title="The device is signed in">You can close this page and go back to your terminal.</Notice>
     );
   }
   return (
     <Entrance
       title="Sign in a device"
-      intro="Only if the same code stands in your own terminal: whoever shows it acts in your name."
+      intro="Go on only if your own terminal shows this code: the device will act in your name."
       action="Sign it in"
       onSubmit={async () => {
         await ask("/device/approve", { method: "POST", body: { user_code: code.trim() } });

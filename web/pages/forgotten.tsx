@@ -1,6 +1,7 @@
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { session } from "../api/session.ts";
-import { Field } from "../parts/field.tsx";
+import { EmailField } from "./credentials.tsx";
 import { Entrance } from "./entrance.tsx";
 import { Notice } from "./notice.tsx";
 
@@ -10,31 +11,39 @@ export function Forgotten() {
   const [isSent, setSent] = useState(false);
   if (isSent) {
     return (
-      <Notice title="Look into your mail">
-        If an account has proven {email} as its address, a link to choose a new password is on its way there.
-        It works for an hour. If none comes, whoever runs this installation can make one for you.
+      <Notice title="Check your mail">
+        If {email} is a proven address, a link to choose a new password is on its way there. It expires after
+        an hour. If nothing comes, ask whoever runs this installation for a link.
+        <p className="mt-3">
+          <BackToSignIn />
+        </p>
       </Notice>
     );
   }
   return (
     <Entrance
       title="Forgot your password?"
-      intro="A link to choose a new one is mailed to the address that you have proven."
+      intro="Enter your address. If you have proven it, you get a mail with a link to choose a new one."
       action="Mail me a link"
+      below={
+        <p className="text-center">
+          <BackToSignIn />
+        </p>
+      }
       onSubmit={async () => {
         await session.forgot(email);
         setSent(true);
       }}
     >
-      <Field
-        label="E-mail"
-        type="email"
-        autoComplete="username"
-        required
-        autoFocus
-        value={email}
-        onChange={({ target }) => setEmail(target.value)}
-      />
+      <EmailField value={email} onChange={setEmail} />
     </Entrance>
+  );
+}
+
+function BackToSignIn() {
+  return (
+    <Link to="/sign-in" className="underline underline-offset-2">
+      Back to sign in
+    </Link>
   );
 }

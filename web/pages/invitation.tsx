@@ -9,13 +9,13 @@ import { queryClient } from "../api/query-client.ts";
 import { session } from "../api/session.ts";
 import { useSession } from "../api/use-session.ts";
 import { Button } from "../parts/button.tsx";
-import { Field } from "../parts/field.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { tellError } from "../parts/toasts.tsx";
-import { CredentialFields } from "./credentials.tsx";
+import { EmailField } from "./credentials.tsx";
 import { Entrance } from "./entrance.tsx";
 import { Notice } from "./notice.tsx";
 import { NewPassword, useLinkSecret } from "./new-password.tsx";
+import { SignInForm } from "./sign-in-form.tsx";
 
 /** Where an invitation's link leads: join with the account one has, or make one. */
 export function InvitationPage() {
@@ -26,8 +26,9 @@ export function InvitationPage() {
   if (link === "" || error) {
     return (
       <Notice title="This invitation does not work">
-        {link === "" ? "This is not the whole link: copy it with everything after the #." : messageOf(error)}{" "}
-        Ask whoever invited you for a new one.
+        {link === ""
+          ? "The link is incomplete. Copy it with everything after the #."
+          : `${messageOf(error)} Ask whoever invited you for a new one.`}
       </Notice>
     );
   }
@@ -43,6 +44,10 @@ export function InvitationPage() {
 
 function titleOf({ projectName }: Offer): string {
   return `Join ${projectName}`;
+}
+
+function roleOf({ role }: Offer): string {
+  return role === "owner" ? "an owner" : "a member";
 }
 
 /** Who is signed in joins with that account, or says that it is not the one. */
@@ -62,7 +67,7 @@ function Join({
       title={titleOf(offer)}
       intro={
         <>
-          You join as {offer.role}, with the account you are signed in with:{" "}
+          You are invited as {roleOf(offer)}. You join with the account you are signed in with:{" "}
           <b className="mt-1 block break-words text-ink">{me?.email ?? "…"}</b>
         </>
       }
@@ -99,24 +104,16 @@ function SignUp({
   return (
     <Entrance
       title={titleOf(offer)}
-      intro={`You are invited as ${offer.role}. Make an account to join with.`}
+      intro={`You are invited as ${roleOf(offer)}. Create an account to join.`}
       action="Sign up and join"
       onSubmit={async () => enter(await session.signUp(link, email, password))}
       below={
         <Button look="quiet" onClick={onHasAccount}>
-          I have an account
+          I already have an account
         </Button>
       }
     >
-      <Field
-        label="E-mail"
-        hint="You sign in with it."
-        type="email"
-        autoComplete="username"
-        required
-        value={email}
-        onChange={({ target }) => setEmail(target.value)}
-      />
+      <EmailField hint="You sign in with it." isFirst={false} value={email} onChange={setEmail} />
       <NewPassword value={password} onChange={setPassword} />
     </Entrance>
   );
@@ -124,25 +121,21 @@ function SignUp({
 
 /** Who has an account signs in with it, and joins then. */
 function SignInFirst({ offer, onBack }: { readonly offer: Offer; readonly onBack: () => void }) {
-  const [credentials, setCredentials] = useState({ email: "", password: "" });
   return (
-    <Entrance
+    <SignInForm
       title={titleOf(offer)}
-      intro={`You are invited as ${offer.role}. Sign in to join with the account you have.`}
-      action="Sign in"
-      onSubmit={async () => {
+      intro={`You are invited as ${roleOf(offer)}. Sign in to join with your account.`}
+      onSubmit={async (email, password) => {
         // Of whoever was signed in before.
         queryClient.removeQueries({ queryKey: meQuery.queryKey });
-        await session.signIn(credentials.email, credentials.password);
+        await session.signIn(email, password);
       }}
       below={
         <Button look="quiet" onClick={onBack}>
           I have no account yet
         </Button>
       }
-    >
-      <CredentialFields value={credentials} onChange={setCredentials} />
-    </Entrance>
+    />
   );
 }
 

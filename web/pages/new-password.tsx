@@ -20,7 +20,7 @@ export function NewPassword({
   return (
     <Field
       label={label}
-      hint="10 to 200 characters. A few words are better than many signs."
+      hint="10 to 200 characters. Several words are better than a few symbols."
       type="password"
       autoComplete="new-password"
       minLength={10}

@@ -5,48 +5,46 @@ import { queryClient } from "../api/query-client.ts";
 import { session } from "../api/session.ts";
 import { useSession } from "../api/use-session.ts";
 import { Problem } from "../parts/problem.tsx";
-import { CredentialFields } from "./credentials.tsx";
 import { Entrance } from "./entrance.tsx";
 import { Notice } from "./notice.tsx";
 import { useLinkSecret } from "./new-password.tsx";
+import { SignInForm } from "./sign-in-form.tsx";
 
 /** Where the link in a mail leads that shows whose an address is. */
 export function Prove() {
   const link = useLinkSecret();
   const { state, error, retry } = useSession();
-  const [credentials, setCredentials] = useState({ email: "", password: "" });
   const [proven, setProven] = useState<string | null>(null);
   if (error) return <Problem error={error} onRetry={retry} />;
   if (state === "unknown") return null;
   if (proven !== null) {
     return (
-      <Notice title="The address is yours">
-        {proven} is proven. If you forget your password, a link for a new one can be mailed there.{" "}
-        <Link to="/" className="underline underline-offset-2">
-          Go to the dashboard
-        </Link>
+      <Notice title="Your address is proven">
+        If you forget your password, you can have a link for a new one mailed to {proven}.
+        <p className="mt-3">
+          <Link to="/" className="underline underline-offset-2">
+            Go to the dashboard
+          </Link>
+        </p>
       </Notice>
     );
   }
   if (state === "out") {
     return (
-      <Entrance
+      <SignInForm
         title="Prove your address"
-        intro="Sign in with the account that it belongs to."
-        action="Sign in"
-        onSubmit={async () => {
-          await session.signIn(credentials.email, credentials.password);
+        intro="Sign in with the account it belongs to."
+        onSubmit={async (email, password) => {
+          await session.signIn(email, password);
           queryClient.clear();
         }}
-      >
-        <CredentialFields value={credentials} onChange={setCredentials} />
-      </Entrance>
+      />
     );
   }
   return (
     <Entrance
       title="Prove your address"
-      intro="Only if you have asked for this mail yourself."
+      intro="Go on only if you asked for this mail yourself."
       action="This address is mine"
       onSubmit={async () => {
         const { email } = await proveEmail(link);

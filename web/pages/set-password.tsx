@@ -4,7 +4,7 @@ import { session } from "../api/session.ts";
 import { Entrance } from "./entrance.tsx";
 import { NewPassword, useLinkSecret } from "./new-password.tsx";
 
-/** Where the link of who forgot their password leads: its holder chooses another and is in. */
+/** Where a link for a new password leads: its holder chooses one and is signed in. */
 export function SetPassword() {
   const link = useLinkSecret();
   const navigate = useNavigate();
@@ -12,8 +12,8 @@ export function SetPassword() {
   return (
     <Entrance
       title="Choose a password"
-      intro="Your link works once, and signs you in."
-      action="Set the password"
+      intro="The link works once and signs you in."
+      action="Set password"
       onSubmit={async () => {
         await session.setPassword(link, password);
         await navigate({ to: "/", replace: true });

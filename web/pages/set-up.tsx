@@ -1,10 +1,10 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { session } from "../api/session.ts";
-import { Empty } from "../parts/empty.tsx";
-import { Field } from "../parts/field.tsx";
+import { EmailField } from "./credentials.tsx";
 import { Entrance } from "./entrance.tsx";
 import { NewPassword, useLinkSecret } from "./new-password.tsx";
+import { Notice } from "./notice.tsx";
 
 /** Makes the first person, with the link that the service printed at its first start. */
 export function SetUp() {
@@ -14,33 +14,23 @@ export function SetUp() {
   const [password, setPassword] = useState("");
   if (link === "") {
     return (
-      <main>
-        <Empty title="This is not the whole link">
-          Copy the set-up link from what the service printed at its first start, with everything after the #.
-        </Empty>
-      </main>
+      <Notice title="This link is incomplete">
+        Copy the whole set-up link that the service printed when it first started, with everything after the
+        #.
+      </Notice>
     );
   }
   return (
     <Entrance
       title="Set up Millrace"
-      intro="You are the first. This makes you the owner of every project, and the link is void."
+      intro="You are the first person here. You become the owner of every project, and this link stops working."
       action="Create the owner"
       onSubmit={async () => {
         await session.setUp(link, email, password);
         await navigate({ to: "/", replace: true });
       }}
     >
-      <Field
-        label="E-mail"
-        hint="The name you sign in with."
-        type="email"
-        autoComplete="username"
-        required
-        autoFocus
-        value={email}
-        onChange={({ target }) => setEmail(target.value)}
-      />
+      <EmailField hint="You sign in with it." value={email} onChange={setEmail} />
       <NewPassword value={password} onChange={setPassword} />
     </Entrance>
   );

@@ -19,13 +19,11 @@ export function Settings() {
       {isOwner && <Invitations projectId={projectId} />}
       <SecretsCard holder={{ projectId, appName: null }} />
       <Projects projectId={projectId} />
-      <div className="grid items-start gap-4 xl:grid-cols-[24rem_minmax(0,1fr)]">
-        <div className="flex flex-col gap-4">
-          <Address />
-          <Password />
-        </div>
-        <Sessions />
+      <div className="grid gap-4 lg:grid-cols-2">
+        <Address />
+        <Password />
       </div>
+      <Sessions />
     </Page>
   );
 }

@@ -65,7 +65,7 @@ export function Confirm({
     <Dialog title={title} isOpen={isOpen} onClose={onClose}>
       <div className="text-ink-soft">{children}</div>
       <div className="mt-5 flex justify-end gap-2">
-        <Button onClick={onClose}>Keep it</Button>
+        <Button onClick={onClose}>Cancel</Button>
         <Button look="danger" onClick={onConfirm} isBusy={isBusy ?? false}>
           {action}
         </Button>

@@ -1,5 +1,5 @@
-import { messageOf } from "../api/answer.ts";
 import { Button } from "./button.tsx";
+import { Refusal } from "./refusal.tsx";
 
 /** What every form in a dialog ends with: why it was refused, the way back, and the deed. */
 export function FormEnd({
@@ -10,19 +10,15 @@ export function FormEnd({
 }: {
   readonly error?: unknown;
   readonly action: string;
-  readonly isBusy: boolean;
+  readonly isBusy?: boolean;
   readonly onCancel: () => void;
 }) {
   return (
     <>
-      {Boolean(error) && (
-        <p role="alert" className="break-words text-bad">
-          {messageOf(error)}
-        </p>
-      )}
+      <Refusal error={error} />
       <div className="flex justify-end gap-2">
         <Button onClick={onCancel}>Cancel</Button>
-        <Button type="submit" look="primary" isBusy={isBusy}>
+        <Button type="submit" look="primary" isBusy={isBusy ?? false}>
           {action}
         </Button>
       </div>

@@ -20,7 +20,7 @@ export function Table({
 }) {
   return (
     // A part that scrolls has to be reachable by keyboard.
-    <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+    <div className="scrolls-sideways rounded-b-lg" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse text-left">
         <thead>
           <tr className="text-[0.82rem] text-ink-faint">

@@ -12,6 +12,9 @@ export function timestamp(at: number): string {
 export const PROJECT_PATH = z.object({ project_id: z.string().min(1).max(100) });
 export const APP_PATH = PROJECT_PATH.extend({ app_id: z.string().min(1).max(200) });
 
+/** What a person is in a project. */
+export const MEMBER_ROLE = z.enum(["owner", "member"]);
+
 /** Where a list goes on; opaque to callers, empty at its end. */
 export const NEXT_TOKEN = z.string().max(1000);
 

@@ -85,7 +85,7 @@ verifies(
     // Revoked, a link says so.
     await button(page, "Invite somebody").click();
     await dialogField(page, "E-mail").fill("other@example.test");
-    await dialogField(page, "The link").selectOption("link");
+    await dialogField(page, "How it gets there").selectOption("link");
     await inDialog(page, "Invite").click();
     await page.getByText("It is shown this once").waitFor();
     const revoked = await page.getByRole("region", { name: "Invitation link" }).innerText();
@@ -107,7 +107,7 @@ verifies(
     await stranger.getByText("The link is not good").waitFor();
     await page.goto(proof);
     await button(page, "This address is mine").click();
-    await page.getByText("The address is yours").waitFor();
+    await page.getByText("Your address is proven").waitFor();
 
     // And has a new password sent there.
     await stranger.goto(`${baseUrl}/sign-in`);
@@ -115,10 +115,10 @@ verifies(
     await stranger.getByRole("heading", { name: "Forgot your password?" }).waitFor();
     await field(stranger, "E-mail").fill(OWNER.email);
     await button(stranger, "Mail me a link").click();
-    await stranger.getByText("Look into your mail").waitFor();
+    await stranger.getByText("Check your mail").waitFor();
     await stranger.goto(await linkTo(OWNER.email, 1));
     await field(stranger, "Password").fill("quite another password");
-    await button(stranger, "Set the password").click();
+    await button(stranger, "Set password").click();
     await isIn(stranger);
 
     // Who runs the installation makes a link for who has no mail.
@@ -127,7 +127,15 @@ verifies(
     const link = await stranger.getByRole("region", { name: "Password link" }).innerText();
     expect(link).toMatch(/\/password#[\w-]+$/);
     await inDialog(stranger, "I have copied it").click();
+
+    // A wrong password is sent once: sent again it would count as two.
+    const sent: string[] = [];
+    stranger.on("request", (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
     await field(stranger, "New address").fill("moved@example.test");
+    await field(stranger, "Your password").fill("not the password");
+    await button(stranger, "Change address").click();
+    await stranger.getByText("Your password is wrong.").waitFor();
+    expect(sent.filter((line) => line === "POST /v2/me/email")).toHaveLength(1);
     await field(stranger, "Your password").fill("quite another password");
     await button(stranger, "Change address").click();
     await stranger.getByText("not proven", { exact: true }).first().waitFor();

@@ -100,7 +100,7 @@ verifies(
 
     // One that is there already is replaced only when asked; one that is stopped leaves nothing.
     await picker.setInputFiles(await file("model <b>.bin"));
-    await inDialog(page, "Keep it").click();
+    await inDialog(page, "Cancel").click();
     await page.route("**/v2/volumes/parts/**", () => {});
     await picker.setInputFiles(await file("stopped.bin"));
     await page.getByRole("progressbar", { name: "Upload of stopped.bin", exact: true }).waitFor();

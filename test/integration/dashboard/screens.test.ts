@@ -4,7 +4,7 @@ import { afterAll, expect } from "vitest";
 import { drawn, seriousFaults } from "../../support/axe.ts";
 import { SHOWN_APPS, SHOWN_FLAGS, furnish } from "../../support/dashboard-data.ts";
 import type { Furnished } from "../../support/dashboard-data.ts";
-import { isWhole, pathOf, sharedDashboard } from "../../support/dashboard-site.ts";
+import { dialogField, inDialog, isWhole, pathOf, sharedDashboard } from "../../support/dashboard-site.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -64,6 +64,36 @@ function ofProject({ emptyProject, deliveries }: Furnished): Place[] {
         await page.getByRole("button", { name: "Invite somebody", exact: true }).click(),
     },
     {
+      name: "settings-invited",
+      to: `${project}/settings`,
+      prepare: async (page) => {
+        await page.getByRole("button", { name: "Invite somebody", exact: true }).click();
+        await dialogField(page, "E-mail").fill("guest@example.test");
+        await dialogField(page, "How it gets there").selectOption("link");
+        await inDialog(page, "Invite").click();
+        await inDialog(page, "I have copied it").waitFor();
+      },
+      isState: true,
+    },
+    {
+      name: "settings-remove-member",
+      to: `${project}/settings`,
+      prepare: async (page) =>
+        await page.getByRole("button", { name: "Remove colleague@example.test" }).click(),
+      isState: true,
+    },
+    {
+      name: "settings-refused",
+      to: `${project}/settings`,
+      prepare: async (page) => {
+        await page.getByLabel("New address").fill("other@example.test");
+        await page.getByLabel("Your password").fill("not the password");
+        await page.getByRole("button", { name: "Change address" }).click();
+        await page.getByRole("alert").waitFor();
+      },
+      isState: true,
+    },
+    {
       name: "settings-password-link",
       to: `${project}/settings`,
       prepare: async (page) => {
@@ -88,15 +118,37 @@ function ofEntrance({ inviteUrl }: Furnished): Place[] {
     { name: "set-up", to: "/setup#link" },
     { name: "password", to: "/password#link" },
     { name: "forgotten", to: "/forgotten" },
+    {
+      name: "forgotten-sent",
+      to: "/forgotten",
+      prepare: async (page) => {
+        await page.getByLabel("E-mail").fill("colleague@example.test");
+        await page.getByRole("button", { name: "Mail me a link" }).click();
+        await page.getByText("Check your mail").waitFor();
+      },
+      isState: true,
+    },
+    { name: "set-up-cut", to: "/setup", isState: true },
     { name: "prove", to: "/prove#link" },
     { name: "invitation", to: invitation },
     { name: "sign-in", to: "/sign-in", isSignedOut: true },
+    {
+      name: "sign-in-refused",
+      to: "/sign-in",
+      prepare: async (page) => {
+        await page.getByLabel("E-mail").fill("colleague@example.test");
+        await page.getByLabel("Password").fill("not the password");
+        await page.getByRole("button", { name: "Sign in" }).click();
+        await page.getByRole("alert").waitFor();
+      },
+      isState: true,
+    },
     { name: "invitation-sign-up", to: invitation },
     {
       name: "invitation-sign-in",
       to: invitation,
       prepare: async (page) =>
-        await page.getByRole("button", { name: "I have an account", exact: true }).click(),
+        await page.getByRole("button", { name: "I already have an account", exact: true }).click(),
       isState: true,
     },
     { name: "prove-sign-in", to: "/prove#link", isState: true },
@@ -180,9 +232,9 @@ async function faultsOf(page: Page, places: readonly Place[]): Promise<string[]>
   return wrong;
 }
 
-// An app that is not there is asked for all the same; who is not signed in, or has a bad link, is told so.
+// An app that is not there is asked for all the same; a wrong password, a bad link and nobody signed in are told so.
 for (const [what, placesOf, expected] of [
-  ["a project", ofProject, /status of (404|500)/],
+  ["a project", ofProject, /status of (401|404|500)/],
   ["an app", ofApp, /status of (404|500)/],
   ["the entrance", ofEntrance, /status of (401|403)/],
 ] as const) {

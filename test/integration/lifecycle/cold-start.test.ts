@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
+import { HOLDING_APP } from "../../support/holding-app.ts";
 import { processesIn } from "../../support/leak-check.ts";
 import { isAlive, parentOf } from "../../support/process-tree.ts";
 import { testService } from "../../support/service.ts";
@@ -10,21 +11,9 @@ import { verifies } from "../../verifies.ts";
 
 // What the starts cost, told by what they do; `npm run bench cold` tells how long they take.
 
-const MAIN = `
-import os
-import time
-
+const MAIN = `${HOLDING_APP}
 with open("imports", "a") as imports:
     imports.write("%d\\n" % os.getpid())
-
-def run():
-    return os.getpid()
-
-def hold():
-    open("holding-%d" % os.getpid(), "w").close()
-    while not os.path.exists("go"):
-        time.sleep(0.005)
-    return os.getpid()
 `;
 
 const COOLDOWN_MS = 600_000;

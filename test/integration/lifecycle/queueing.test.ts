@@ -2,23 +2,10 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
+import { HOLDING_APP } from "../../support/holding-app.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
-
-const MAIN = `
-import os
-import time
-
-def run(seconds=0):
-    time.sleep(seconds)
-    return os.getpid()
-
-def hold():
-    while not os.path.exists("go"):
-        time.sleep(0.005)
-    return os.getpid()
-`;
 
 /** An import that goes on until it is let go. */
 const HEAVY = `
@@ -27,17 +14,17 @@ import time
 
 while not os.path.exists("imported"):
     time.sleep(0.005)
-${MAIN}`;
+${HOLDING_APP}`;
 
 const ONE = "[scaling]\nmax_replicas = 1";
 const clock = new SkippingClock();
 const service = sharedService(
   {
-    small: { main: MAIN, toml: `${ONE}\nmax_queue = 2` },
-    patient: { main: MAIN, toml: `${ONE}\nmax_queue_seconds = 600` },
+    small: { main: HOLDING_APP, toml: `${ONE}\nmax_queue = 2` },
+    patient: { main: HOLDING_APP, toml: `${ONE}\nmax_queue_seconds = 600` },
     heavy: { main: HEAVY, toml: `${ONE}\nmax_queue_seconds = 10` },
-    slow: { main: MAIN, toml: `${ONE}\nmax_queue = 10` },
-    fast: { main: MAIN, toml: `${ONE}\nmax_queue = 10` },
+    slow: { main: HOLDING_APP, toml: `${ONE}\nmax_queue = 10` },
+    fast: { main: HOLDING_APP, toml: `${ONE}\nmax_queue = 10` },
   },
   {},
   { clock },

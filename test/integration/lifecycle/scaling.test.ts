@@ -1,27 +1,17 @@
 import { expect } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
+import { HOLDING_APP } from "../../support/holding-app.ts";
 import { testPool } from "../../support/pool.ts";
 import type { TestPool } from "../../support/pool.ts";
 import { isAlive } from "../../support/process-tree.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
-const MAIN = `
-import os
+const MAIN = `${HOLDING_APP}
 import threading
-import time
 
 NOW = {"running": 0, "peak": 0}
 LOCK = threading.Lock()
-
-def run():
-    return os.getpid()
-
-def hold():
-    open("entered-%d" % os.getpid(), "w").close()
-    while not os.path.exists("go"):
-        time.sleep(0.005)
-    return os.getpid()
 
 def peak():
     with LOCK:

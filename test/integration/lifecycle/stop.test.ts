@@ -2,24 +2,11 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
+import { HOLDING_APP } from "../../support/holding-app.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
-
-const MAIN = `
-import os
-import time
-
-def run(seconds=0):
-    time.sleep(seconds)
-    return os.getpid()
-
-def hold():
-    while not os.path.exists("go"):
-        time.sleep(0.005)
-    return os.getpid()
-`;
 
 const hold = { functionName: "hold" };
 /** Longer than any test takes. */
@@ -45,7 +32,7 @@ verifies(
   ["lifecycle.stop.readiness", "errors.draining", "lifecycle.stop.grace"],
   "a stopping service is not ready and answers 503 with Retry-After, while what runs is finished",
   async () => {
-    const service = await testService({ held: { main: MAIN } });
+    const service = await testService({ held: { main: HOLDING_APP } });
     expect(await readiness(service)).toBe(200);
     const first = service.call("held", {}, hold);
     await until("the call runs", () => running(service, "held") === 1);
@@ -66,7 +53,7 @@ verifies(
   async () => {
     for (const concurrency of [1, 3]) {
       const toml = `[scaling]\nmax_replicas = 2\nreplica_concurrency = ${concurrency}`;
-      const service = await testService({ loaded: { main: MAIN, toml } });
+      const service = await testService({ loaded: { main: HOLDING_APP, toml } });
       const calls = Array.from({ length: 30 }, () => service.call("loaded", {}, hold));
       const slots = 2 * concurrency;
       const pool = service.apps.get("loaded")?.pool;
@@ -85,7 +72,7 @@ verifies(
 
 verifies("lifecycle.stop.sync", "at the end of the grace a caller whose run goes on gets 503", async () => {
   const clock = new SkippingClock();
-  const service = await testService({ endless: { main: MAIN } }, GRACE, { clock });
+  const service = await testService({ endless: { main: HOLDING_APP } }, GRACE, { clock });
   const state = { isAnswered: false };
   const held = service.call("endless", {}, hold).finally(() => (state.isAnswered = true));
   await until("the call runs", () => running(service, "endless") === 1);
@@ -104,10 +91,10 @@ verifies("lifecycle.stop.sync", "at the end of the grace a caller whose run goes
 
 test("a run of an earlier version that goes on does not hold a stop longer than the grace", async () => {
   const clock = new SkippingClock();
-  const service = await testService({ again: { main: MAIN } }, GRACE, { clock });
+  const service = await testService({ again: { main: HOLDING_APP } }, GRACE, { clock });
   const held = service.call("again", {}, hold);
   await until("the call runs", () => running(service, "again") === 1);
-  await service.deploy("again", { main: `${MAIN}\n# second\n` });
+  await service.deploy("again", { main: `${HOLDING_APP}\n# second\n` });
   expect((await service.call("again")).status).toBe(200);
   const stopped = service.service.stop();
   await clock.sets(GRACE_MS);

@@ -1,8 +1,6 @@
 import { PassThrough } from "node:stream";
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
-import { Call } from "../../../src/replicas/call.ts";
-import { CallTable } from "../../../src/replicas/call-table.ts";
 import { Control } from "../../../src/replicas/control.ts";
 import { BadFrame } from "../../../src/replicas/frame-reader.ts";
 import { FRAME } from "../../../src/replicas/frames.ts";
@@ -10,17 +8,11 @@ import { anyFrames } from "../../support/any-frames.ts";
 import { frame } from "../../support/hostile/mutate.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
+import { callsInHand } from "./calls-in-hand.ts";
 
 function controlWithCalls() {
   const socket = new PassThrough({ highWaterMark: 1 });
-  const calls = new CallTable();
-  for (let wireId = 1; wireId <= 3; wireId++) {
-    const call = new Call("0190a3c4-0000-7000-8000-000000000001", "run", Buffer.alloc(0), {
-      onEnd: () => {},
-    });
-    call.wireId = wireId;
-    calls.set(wireId, call);
-  }
+  const calls = callsInHand();
   const withdrawn: number[] = [];
   const control = new Control(socket as unknown as Socket, calls, ({ wireId }) => {
     calls.delete(wireId);

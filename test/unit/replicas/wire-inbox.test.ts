@@ -1,7 +1,5 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Call } from "../../../src/replicas/call.ts";
-import { CallTable } from "../../../src/replicas/call-table.ts";
 import { BadFrame, LARGE_BYTES } from "../../../src/replicas/frame-reader.ts";
 import { FRAME, INITIAL_CREDIT_BYTES } from "../../../src/replicas/frames.ts";
 import { WireInbox } from "../../../src/replicas/wire-inbox.ts";
@@ -9,6 +7,7 @@ import { WIRE_LIMITS } from "../../../src/replicas/wire-limits.ts";
 import { HELLO } from "../../support/hostile/cases.ts";
 import { frame } from "../../support/hostile/mutate.ts";
 import { verifies } from "../../verifies.ts";
+import { callsInHand } from "./calls-in-hand.ts";
 
 const LIMITS = { maxResultBytes: 2 * LARGE_BYTES, maxChunkBytes: LARGE_BYTES + 100 };
 const MS = Buffer.alloc(8);
@@ -27,14 +26,7 @@ function chunk(callId: number, text: string, kind = 1): Buffer {
 
 /** An inbox with calls 1 to 3 in hand, and what came of what it was given. */
 function inboxWithCalls() {
-  const calls = new CallTable();
-  for (let wireId = 1; wireId <= 3; wireId++) {
-    const call = new Call("0190a3c4-0000-7000-8000-000000000001", "run", Buffer.alloc(0), {
-      onEnd: () => {},
-    });
-    call.wireId = wireId;
-    calls.set(wireId, call);
-  }
+  const calls = callsInHand();
   const told: string[] = [];
   const inbox = new WireInbox(calls, LIMITS, {
     onHello: ({ functions }) => told.push(`hello ${functions.length}`),

@@ -1,13 +1,13 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import type { FormEvent } from "react";
-import { messageOf } from "../../api/answer.ts";
 import { appsQuery, deleteApp, idOf } from "../../api/apps.ts";
 import { useIsOwner } from "../../api/members.ts";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
+import { Refusal } from "../../parts/refusal.tsx";
 import { tell } from "../../parts/toasts.tsx";
 
 /** The end of an app, once its name is typed. */
@@ -31,13 +31,12 @@ export function AppDanger() {
       await queries.invalidateQueries({ queryKey });
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
+  const submit = (): void => {
     if (typed === appName) mutate();
   };
   return (
     <Card title="Delete this app" className="!border-bad">
-      <form onSubmit={submit} className="flex max-w-xl flex-col gap-4">
+      <Form onSubmit={submit} className="max-w-xl">
         <p className="text-ink-soft">
           From the moment it is deleted, calls get 404. What runs finishes. Its versions, builds, secrets and
           the record of its runs go; the files of the persistent storage stay, as they are the project’s. The
@@ -56,17 +55,13 @@ export function AppDanger() {
           onChange={({ target }) => setTyped(target.value)}
           hint={mayDelete ? undefined : "Only owners of the project delete apps."}
         />
-        {error && (
-          <p role="alert" className="break-words text-bad">
-            {messageOf(error)}
-          </p>
-        )}
+        <Refusal error={error} />
         <div>
           <Button type="submit" look="danger" isBusy={isPending} disabled={typed !== appName || !mayDelete}>
             Delete {appName}
           </Button>
         </div>
-      </form>
+      </Form>
     </Card>
   );
 }

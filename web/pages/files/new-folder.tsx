@@ -1,8 +1,8 @@
 import { useState } from "react";
-import type { FormEvent } from "react";
-import { Button } from "../../parts/button.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
+import { FormEnd } from "../../parts/form-end.tsx";
 
 type Props = {
   readonly isOpen: boolean;
@@ -22,12 +22,11 @@ export function NewFolder(props: Props) {
 function NameForm({ onClose, onName }: Props) {
   const [name, setName] = useState("");
   const isOdd = /[/\\]|^\.{1,2}$/.test(name.trim());
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
+  const submit = (): void => {
     if (name.trim() !== "" && !isOdd) onName(name.trim());
   };
   return (
-    <form onSubmit={submit} className="flex flex-col gap-4">
+    <Form onSubmit={submit}>
       <Field
         label="Name"
         hint="A folder exists once it has a file: the next step is to upload one into it."
@@ -38,12 +37,7 @@ function NameForm({ onClose, onName }: Props) {
         value={name}
         onChange={({ target }) => setName(target.value)}
       />
-      <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary">
-          Go to the folder
-        </Button>
-      </div>
-    </form>
+      <FormEnd action="Go to the folder" onCancel={onClose} />
+    </Form>
   );
 }

@@ -1,12 +1,12 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { FormEvent } from "react";
 import { createKey, keysQuery } from "../../api/keys.ts";
 import type { KeyWithToken, Role } from "../../api/keys.ts";
 import { Button } from "../../parts/button.tsx";
 import { classes } from "../../parts/classes.ts";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
 import { FormEnd } from "../../parts/form-end.tsx";
 
 const DAY_MS = 86_400_000;
@@ -48,13 +48,9 @@ export function CreateKey({
     reset();
     onClose();
   }
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    mutate();
-  };
   return (
     <Dialog title="Create an API key" isOpen={isOpen} onClose={close}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <Form onSubmit={mutate}>
         <Field
           label="Name"
           hint="What will use it: checkout-production"
@@ -97,7 +93,7 @@ export function CreateKey({
           </div>
         </div>
         <FormEnd error={error} action="Create key" isBusy={isPending} onCancel={close} />
-      </form>
+      </Form>
     </Dialog>
   );
 }

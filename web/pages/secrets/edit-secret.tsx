@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { FormEvent } from "react";
 import { SECRET_NAME, changeSecret, secretsQuery } from "../../api/secrets.ts";
 import type { SecretHolder, SecretMap } from "../../api/secrets.ts";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Field, TextField } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
 import { FormEnd } from "../../parts/form-end.tsx";
 import { tell } from "../../parts/toasts.tsx";
 
@@ -39,13 +39,12 @@ export function EditSecret({
       tell(`${name} is ${known === null ? "added" : "changed"}. Replicas get it when they start.`);
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
+  const submit = (): void => {
     if (!problem) mutate();
   };
   return (
     <Dialog title={known === null ? "Add a secret" : `Change ${known}`} isOpen onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <Form onSubmit={submit}>
         {known === null && (
           <Field
             label="Name"
@@ -81,7 +80,7 @@ export function EditSecret({
           isBusy={isPending}
           onCancel={onClose}
         />
-      </form>
+      </Form>
     </Dialog>
   );
 }

@@ -1,14 +1,15 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { FormEvent } from "react";
-import { messageOf } from "../../api/answer.ts";
 import { installation } from "../../api/installation.ts";
 import { askForProof, changeEmail, meQuery } from "../../api/me.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
+import { Refusal } from "../../parts/refusal.tsx";
 import { tell, tellError } from "../../parts/toasts.tsx";
+import { PasswordField } from "../credentials.tsx";
 
 /** The address the person signs in with: prove it, change it. */
 export function Address() {
@@ -30,13 +31,13 @@ export function Address() {
         <div className="mt-2 text-ink-soft">
           {installation.sendsMail ? (
             <>
-              <p>Prove it, and a forgotten password is one mail away.</p>
+              <p>Prove that it is yours, and you can reset a forgotten password by mail.</p>
               <Button className="mt-2" isBusy={proof.isPending} onClick={() => proof.mutate()}>
                 Mail me a link
               </Button>
             </>
           ) : (
-            <p>The name you sign in with. This installation sends no mail.</p>
+            <p>You sign in with it. This installation sends no mail.</p>
           )}
         </div>
       )}
@@ -58,12 +59,8 @@ function ChangeAddress() {
       await queries.invalidateQueries({ queryKey: meQuery.queryKey });
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    mutate();
-  };
   return (
-    <form onSubmit={submit} className="mt-4 flex flex-col gap-4 border-t border-line pt-4">
+    <Form onSubmit={mutate} className="mt-4 border-t border-line pt-4">
       <Field
         label="New address"
         type="email"
@@ -72,22 +69,11 @@ function ChangeAddress() {
         value={email}
         onChange={({ target }) => setEmail(target.value)}
       />
-      <Field
-        label="Your password"
-        type="password"
-        autoComplete="current-password"
-        required
-        value={password}
-        onChange={({ target }) => setPassword(target.value)}
-      />
-      {error && (
-        <p role="alert" className="text-bad">
-          {messageOf(error)}
-        </p>
-      )}
+      <PasswordField label="Your password" value={password} onChange={setPassword} />
+      <Refusal error={error} />
       <Button type="submit" isBusy={isPending} className="self-start">
         Change address
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -52,7 +52,7 @@ export function Invitations({ projectId }: { readonly projectId: string }) {
         <Problem error={error} onRetry={() => void refetch()} />
       ) : invitations?.length === 0 ? (
         <Empty title="No open invitations">
-          Whoever opens an invitation&apos;s link joins the project, once and within seven days.
+          An invitation is a link to join the project. It works once and expires after seven days.
         </Empty>
       ) : (
         <Table columns={COLUMNS} label="Invitations">
@@ -89,13 +89,13 @@ export function Invitations({ projectId }: { readonly projectId: string }) {
         onInvited={onInvited}
       />
       <ShownOnce
-        title="The invitation"
+        title="A link to pass on"
         label="Invitation link"
         text={inviteUrl}
         onClose={() => setInviteUrl(null)}
       >
-        Pass this link on yourself. It is shown this once, works once, and for seven days. Whoever opens it
-        joins the project.
+        Pass this link on yourself. It is shown this once, works once and expires after seven days. Whoever
+        opens it can join the project.
       </ShownOnce>
     </Card>
   );
@@ -103,7 +103,7 @@ export function Invitations({ projectId }: { readonly projectId: string }) {
 
 /** How the link got to whom it is for. */
 function Sent({ invitation: { isMailed, mailedAt } }: { readonly invitation: Invitation }) {
-  if (!isMailed) return <span className="text-ink-soft">shown to its maker</span>;
+  if (!isMailed) return <span className="text-ink-soft">passed on by hand</span>;
   if (mailedAt === null) return <span className="text-warn">not mailed yet</span>;
   return (
     <span className="text-ink-soft">

@@ -1,11 +1,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { FormEvent } from "react";
 import { installation } from "../../api/installation.ts";
 import { invitationsQuery, invite } from "../../api/invitations.ts";
 import type { MadeInvitation, Wish } from "../../api/invitations.ts";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
 import { FormEnd } from "../../parts/form-end.tsx";
 
 type Props = {
@@ -40,15 +40,11 @@ function InviteForm({ projectId, onClose, onInvited }: Props) {
       onInvited(made);
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    mutate();
-  };
   return (
-    <form onSubmit={submit} className="flex flex-col gap-4">
+    <Form onSubmit={mutate}>
       <Field
         label="E-mail"
-        hint="To know whom it is for. Whoever opens the link can join, with any account."
+        hint="Whom the invitation is for. Whoever opens its link can join, with any account."
         type="email"
         required
         autoFocus
@@ -61,20 +57,20 @@ function InviteForm({ projectId, onClose, onInvited }: Props) {
         value={wish.role}
         onChange={({ target }) => setWish({ ...wish, role: target.value as Wish["role"] })}
       >
-        <option value="member">member: deploys, reads logs, secrets and files</option>
+        <option value="member">member: deploy, read logs and secrets</option>
         <option value="owner">owner: everything in the project</option>
       </Choice>
       {installation.sendsMail && (
         <Choice
-          label="The link"
+          label="How it gets there"
           value={wish.send}
           onChange={({ target }) => setWish({ ...wish, send: target.value as Wish["send"] })}
         >
-          <option value="mail">is mailed to that address</option>
-          <option value="link">is shown to you, to pass on</option>
+          <option value="mail">mail the link to this address</option>
+          <option value="link">show me the link to pass on</option>
         </Choice>
       )}
       <FormEnd error={error} action="Invite" isBusy={isPending} onCancel={onClose} />
-    </form>
+    </Form>
   );
 }

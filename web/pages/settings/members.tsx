@@ -76,12 +76,16 @@ export function Members({ projectId }: { readonly projectId: string }) {
         <Table columns={COLUMNS} label="Members">
           {members?.map((member) => (
             <Row key={member.personId}>
-              <Cell className="max-w-80 truncate font-medium">
-                <span title={member.personId}>{member.email}</span>
-                {installation.sendsMail && !member.isProven && (
-                  <span className="ml-2 font-normal text-warn">not proven</span>
-                )}
-                {member.personId === me?.id && <span className="ml-2 text-ink-faint">you</span>}
+              <Cell className="max-w-80">
+                <div className="flex items-baseline gap-x-2 max-sm:flex-wrap max-sm:py-1.5">
+                  <span className="truncate font-medium" title={member.personId}>
+                    {member.email}
+                  </span>
+                  {installation.sendsMail && !member.isProven && (
+                    <span className="text-warn">not proven</span>
+                  )}
+                  {member.personId === me?.id && <span className="text-ink-faint">you</span>}
+                </div>
               </Cell>
               <Cell>
                 {isOwner ? (
@@ -130,8 +134,8 @@ export function Members({ projectId }: { readonly projectId: string }) {
         text={passwordUrl}
         onClose={() => setPasswordUrl(null)}
       >
-        Give it to that person alone: whoever opens it chooses the password. It works once, and for seven
-        days; until then the old password stays.
+        Give it to that person alone: whoever opens it chooses the password. It works once and expires after
+        seven days. Until somebody uses it, the old password stays.
       </ShownOnce>
       <Confirm
         title="Give up being an owner?"
@@ -141,10 +145,10 @@ export function Members({ projectId }: { readonly projectId: string }) {
         action="Become a member"
         isBusy={change.isPending}
       >
-        Only another owner can make you one again. Invitations that you made are void.
+        Only another owner can make you one again. Invitations you made stop working.
       </Confirm>
       <Confirm
-        title="Take this member out?"
+        title="Remove this member?"
         isOpen={leaving !== null}
         onClose={() => setLeaving(null)}
         onConfirm={() => leaving && remove.mutate(leaving)}
@@ -152,8 +156,8 @@ export function Members({ projectId }: { readonly projectId: string }) {
         isBusy={remove.isPending}
       >
         <p className="mb-2 font-medium break-all text-ink">{leaving?.email}</p>
-        They lose their access to this project at once, and invitations that they made are void. API keys that
-        they made go on.
+        They lose access to this project at once, and invitations they made stop working. API keys they made
+        keep working.
       </Confirm>
     </Card>
   );

@@ -1,7 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import type { FormEvent } from "react";
 import { messageOf } from "../../api/answer.ts";
 import { meQuery } from "../../api/me.ts";
 import { createProject } from "../../api/members.ts";
@@ -11,6 +10,7 @@ import { Card } from "../../parts/card.tsx";
 import { Copy } from "../../parts/copy.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
 import { FormEnd } from "../../parts/form-end.tsx";
 import { SkeletonRows } from "../../parts/skeleton.tsx";
 import { Cell, Row, Table } from "../../parts/table.tsx";
@@ -75,12 +75,8 @@ function ProjectForm({ onClose }: { readonly onClose: () => void }) {
       tell(`${project.name} is made.`);
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    mutate();
-  };
   return (
-    <form onSubmit={submit} className="flex flex-col gap-4">
+    <Form onSubmit={mutate}>
       <Field
         label="Name"
         hint="Apps, keys, secrets and files of one project are apart from those of another."
@@ -92,6 +88,6 @@ function ProjectForm({ onClose }: { readonly onClose: () => void }) {
         onChange={({ target }) => setName(target.value)}
       />
       <FormEnd action="Create project" isBusy={isPending} onCancel={onClose} />
-    </form>
+    </Form>
   );
 }

@@ -1,7 +1,7 @@
-import type { FormEvent } from "react";
 import type { AppFunction } from "../../../api/app-document.ts";
 import { Button } from "../../../parts/button.tsx";
 import { TextField } from "../../../parts/field.tsx";
+import { Form } from "../../../parts/form.tsx";
 import { ArgumentField } from "./argument-field.tsx";
 import { faultOf, withArgument, withJson } from "./arguments.ts";
 import type { Draft } from "./arguments.ts";
@@ -23,12 +23,11 @@ export function CallForm({ fn, draft, onChange, isJson, faults, isBusy, onSend, 
   const fault = faultOf(draft);
   const named = new Set(fn.arguments.map(({ name }) => name));
   const others = Object.keys(draft.texts).filter((name) => !named.has(name));
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
+  const submit = (): void => {
     if (fault === null && !isBusy) onSend();
   };
   return (
-    <form onSubmit={submit} className="flex flex-col gap-4" noValidate>
+    <Form onSubmit={submit} noValidate>
       {isJson ? (
         <JsonField draft={draft} fault={fault ?? faultsText(faults)} onChange={onChange} />
       ) : (
@@ -67,7 +66,7 @@ export function CallForm({ fn, draft, onChange, isJson, faults, isBusy, onSend, 
         </Button>
         {isBusy && <Button onClick={onStop}>Stop</Button>}
       </div>
-    </form>
+    </Form>
   );
 }
 

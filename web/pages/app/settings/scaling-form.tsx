@@ -1,13 +1,14 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { FormEvent } from "react";
-import { ApiError, messageOf } from "../../../api/answer.ts";
+import { ApiError } from "../../../api/answer.ts";
 import { appQuery, changeScaling, configurationQuery } from "../../../api/apps.ts";
 import type { ConfigEntry, ConfigValue, Scaling } from "../../../api/apps.ts";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
 import { Card } from "../../../parts/card.tsx";
 import { Field } from "../../../parts/field.tsx";
+import { Form } from "../../../parts/form.tsx";
+import { Refusal } from "../../../parts/refusal.tsx";
 import { tell } from "../../../parts/toasts.tsx";
 import { SCALING_FIELDS } from "./scaling-fields.ts";
 
@@ -45,8 +46,7 @@ export function ScalingForm({
   const changed = fields.filter(({ entry, text }) => text !== numeral(entry.value));
   const overridden = fields.filter(({ entry }) => entry.value !== entry.deployed);
   const problems = problemsIn(error);
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
+  const submit = (): void => {
     mutate(Object.fromEntries(changed.map(({ member, text }) => [member, Number(text)])));
   };
   const restore = (): void => {
@@ -62,7 +62,7 @@ export function ScalingForm({
       title="Scaling"
       actions={overridden.length > 0 && <Badge tone="warn">changed since the deploy</Badge>}
     >
-      <form onSubmit={submit} className="flex flex-col gap-5">
+      <Form onSubmit={submit}>
         <p className="text-ink-soft">
           Takes effect at once, without a new version. The next deploy brings back what its configuration
           says.
@@ -82,11 +82,7 @@ export function ScalingForm({
             />
           ))}
         </div>
-        {error && problems.size === 0 && (
-          <p role="alert" className="break-words text-bad">
-            {messageOf(error)}
-          </p>
-        )}
+        {problems.size === 0 && <Refusal error={error} />}
         <div className="flex flex-wrap gap-2">
           <Button type="submit" look="primary" isBusy={isPending} disabled={changed.length === 0}>
             Save
@@ -102,7 +98,7 @@ export function ScalingForm({
             </Button>
           )}
         </div>
-      </form>
+      </Form>
     </Card>
   );
 }

@@ -1,0 +1,11 @@
+import { messageOf } from "../api/answer.ts";
+
+/** Says in a form why it was refused; nothing while there is no error. */
+export function Refusal({ error }: { readonly error: unknown }) {
+  if (!error) return null;
+  return (
+    <p role="alert" className="break-words text-bad">
+      {messageOf(error)}
+    </p>
+  );
+}
