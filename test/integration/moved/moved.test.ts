@@ -43,8 +43,8 @@ async function tablesThatName(folder: string, { databaseUrl, dataDir }: TestData
 
 describe.each(DATABASE_KINDS)("a data directory with %s", (kind) => {
   verifies(
-    ["moved.no-paths", "moved.starts"],
-    "is named nowhere in the database, and works where it is moved to",
+    ["moved.no-paths", "moved.starts", "moved.backup"],
+    "is named nowhere in the database, works where it is moved to, and is saved and restored elsewhere",
     async () => {
       const folder = await scratch();
       const { databaseUrl } = await databases.fresh(kind);
@@ -59,32 +59,24 @@ describe.each(DATABASE_KINDS)("a data directory with %s", (kind) => {
       const second = { databaseUrl, dataDir: path.join(folder, "further", "second place") };
       await mkdir(path.dirname(second.dataDir));
       await rename(first.dataDir, second.dataDir);
+      // Saved before a service has seen that it was moved.
+      const url = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+      const file = path.join(folder, "backup.tar");
+      const millrace = async (args: readonly string[], dataDir: string) => {
+        const { code, stderr } = await run(MILLRACE, args, { env: { ...url, MILLRACE_DATA_DIR: dataDir } });
+        expect([code, code === 0 ? "" : stderr]).toEqual([0, ""]);
+      };
+      await millrace(["backup", file], second.dataDir);
       expect(await during(second, (service) => answer(service))).toEqual(POLITE);
       // What was there before is not needed, and nothing of it was thrown away.
       expect(await during(second, (service) => answer(service))).toEqual(POLITE);
+
+      const third = { databaseUrl, dataDir: path.join(folder, "third") };
+      await millrace(["restore", file], third.dataDir);
+      await rm(second.dataDir, { recursive: true });
+      expect(await during(third, (service) => answer(service))).toEqual(POLITE);
     },
   );
-
-  verifies("moved.backup", "can be moved, saved and restored elsewhere", async () => {
-    const folder = await scratch();
-    const { databaseUrl } = await databases.fresh(kind);
-    const first = { databaseUrl, dataDir: path.join(folder, "first") };
-    await mkdir(first.dataDir);
-    await during(first, async (service) => await deployPolite(service, folder));
-    const second = { databaseUrl, dataDir: path.join(folder, "second") };
-    await rename(first.dataDir, second.dataDir);
-    const url = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
-    const file = path.join(folder, "backup.tar");
-    const millrace = async (args: readonly string[], dataDir: string) => {
-      const { code, stderr } = await run(MILLRACE, args, { env: { ...url, MILLRACE_DATA_DIR: dataDir } });
-      expect([code, code === 0 ? "" : stderr]).toEqual([0, ""]);
-    };
-    await millrace(["backup", file], second.dataDir);
-    const third = { databaseUrl, dataDir: path.join(folder, "third") };
-    await millrace(["restore", file], third.dataDir);
-    await rm(second.dataDir, { recursive: true });
-    expect(await during(third, (service) => answer(service))).toEqual(POLITE);
-  });
 
   verifies("moved.upgrade", "of an earlier release is moved over, wherever it is by now", async () => {
     const folder = await scratch();
