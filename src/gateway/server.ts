@@ -9,7 +9,7 @@ import { clientAddress } from "../kit/listener/client-address.ts";
 import { ConnectionGate } from "../kit/listener/connection-gate.ts";
 import type { Refusal } from "../kit/listener/connection-gate.ts";
 import { FewAtATime } from "../kit/listener/few-at-a-time.ts";
-import { BACKLOG, checkingInterval } from "../kit/listener/listening.ts";
+import { BACKLOG, MAX_PIPELINED, checkingInterval } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
@@ -156,14 +156,23 @@ export class Gateway {
     response: ServerResponse,
     id: string,
   ): Exchange {
-    connection.latest = new Exchange(request, response, id, this.#exchanges);
-    return connection.latest;
+    const exchange = new Exchange(request, response, id, this.#exchanges);
+    exchange.connection = connection;
+    connection.pending += 1;
+    connection.latest = exchange;
+    return exchange;
   }
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const connection = this.#connections.of(request.socket);
     // The answer before closes the connection; none to this one would leave.
     if (connection.isOver) return;
+    if (connection.pending >= MAX_PIPELINED) {
+      // What else came in the same packet is still told of.
+      connection.isOver = true;
+      request.socket.destroy();
+      return;
+    }
     const route = this.#router.route(request.url ?? "");
     const id = route?.kind === "call" ? this.#ids.next(this.#options.clock.now()) : randomUUID();
     const exchange = this.#exchange(connection, request, response, id);

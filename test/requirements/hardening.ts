@@ -25,6 +25,10 @@ export const HARDENING = {
       "What needs no token on this machine needs one for a page that reaches it by a name of its own.",
     "hardening.headers": "No text that is given back in a header brings a header of its own.",
     "hardening.redirect": "After the sign-in no link leads out of the dashboard.",
+    "hardening.order":
+      "Whatever a connection brings, its answers leave in the order of its requests, at both listeners.",
+    "hardening.pipelined":
+      "A connection with more than 100 requests that are not answered ends; no other is kept waiting.",
     "hardening.volume-open": "A link in a volume makes the service open nothing outside of it.",
   }),
   ...section("issue: No one in, SECURITY.md", {
