@@ -18,6 +18,7 @@ import { DocumentHandler } from "./app-document.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
 import type { Connection } from "./connection.ts";
+import { BodyRoom, bodyRoomBytes } from "./body-room.ts";
 import { CallHandler } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
@@ -44,6 +45,8 @@ export type GatewayOptions = RunParts &
     readonly headerTimeoutMs: number;
     readonly bodyTimeoutMs: number;
     readonly idleTimeoutMs: number;
+    /** What the bodies of calls under way may take together; by default a part of the machine's memory. */
+    readonly bodyRoomBytes?: number;
     readonly log: Log;
   };
 
@@ -80,7 +83,8 @@ export class Gateway {
       open: this.#open,
       stallMs: options.idleTimeoutMs,
     };
-    this.#calls = new CallHandler({ ...options, starter: new RunStarter(options) });
+    const bodyRoom = new BodyRoom(options.bodyRoomBytes ?? bodyRoomBytes());
+    this.#calls = new CallHandler({ ...options, starter: new RunStarter(options), bodyRoom });
     this.#runs = new RunHandler({ ...options, closing: this.#closing.signal });
     this.#documents = new DocumentHandler(options);
     const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = options;

@@ -29,6 +29,8 @@ export const HARDENING = {
       "Whatever a connection brings, its answers leave in the order of its requests, at both listeners.",
     "hardening.pipelined":
       "A connection with more than 100 requests that are not answered ends; no other is kept waiting.",
+    "hardening.bodies":
+      "What the bodies of calls under way take of memory is bounded, for all and by project.",
     "hardening.volume-open": "A link in a volume makes the service open nothing outside of it.",
   }),
   ...section("issue: No one in, SECURITY.md", {
