@@ -31,6 +31,8 @@ export const HARDENING = {
       "A connection with more than 100 requests that are not answered ends; no other is kept waiting.",
     "hardening.bodies":
       "What the bodies of calls under way take of memory is bounded, for all and by project.",
+    "hardening.webhooks":
+      "Webhooks of one project that are never answered, at however many hosts, keep no other's waiting.",
     "hardening.volume-open": "A link in a volume makes the service open nothing outside of it.",
   }),
   ...section("issue: No one in, SECURITY.md", {
