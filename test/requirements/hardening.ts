@@ -33,6 +33,9 @@ export const HARDENING = {
       "What the bodies of calls under way take of memory is bounded, for all and by project.",
     "hardening.webhooks":
       "Webhooks of one project that are never answered, at however many hosts, keep no other's waiting.",
+    "hardening.projects": "One person's projects are bounded, and with them what their shares come to.",
+    "hardening.lists":
+      "Lists of a volume are bounded, read one at a time of each project, and written piece by piece.",
     "hardening.volume-open": "A link in a volume makes the service open nothing outside of it.",
   }),
   ...section("issue: No one in, SECURITY.md", {
