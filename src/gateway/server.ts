@@ -113,7 +113,11 @@ export class Gateway {
     this.#server.on("checkContinue", onRequest);
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
       const connection = this.#connections.of(request.socket);
-      this.#exchange(connection, request, response, randomUUID()).fail(new AppError("expectation_failed"));
+      if (connection.isOver) return;
+      connection.isOver = true;
+      const exchange = this.#exchange(connection, request, response, randomUUID());
+      exchange.isLast = true;
+      exchange.fail(new AppError("expectation_failed"));
     });
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) =>
       this.#onClientError(error, socket),
