@@ -1,5 +1,5 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { totalmem } from "node:os";
-import type { Exchange } from "./exchange.ts";
 
 const MIB = 1024 * 1024;
 const LEAST_BYTES = 256 * MIB;
@@ -12,6 +12,8 @@ export function bodyRoomBytes(): number {
   const memory = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
   return Math.max(LEAST_BYTES, Math.floor(memory * SHARE));
 }
+
+type Request = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
 /** What one body has taken. */
 export type BodyPlace = {
@@ -37,7 +39,7 @@ export class BodyRoom {
   }
 
   /** A place for the body of a request, given back when the answer has left or the connection has ended. */
-  open(owner: string, { request, response }: Pick<Exchange, "request" | "response">): BodyPlace {
+  open(owner: string, { request, response }: Request): BodyPlace {
     const { socket } = request;
     let bytes = 0;
     const leave = (): void => {

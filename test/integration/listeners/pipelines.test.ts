@@ -29,17 +29,18 @@ const ODD = {
   "what is no request": "GET /\r\n\r\n",
 };
 
-for (const { name, url, held, open } of LISTENERS) {
+for (const listener of LISTENERS) {
+  const { name } = listener;
   verifies(
     "hardening.order",
     `${name} answers what takes long before what it refuses at once behind it`,
     async () => {
       for (const [what, odd] of Object.entries(ODD)) {
         await hold(true);
-        await using connection = await RawConnection.open(url(service()));
-        connection.send(held(service()) + odd);
-        await using other = await RawConnection.open(url(service()));
-        other.send(open(service()));
+        await using connection = await RawConnection.open(listener.url(service()));
+        connection.send(listener.held(service()) + odd);
+        await using other = await RawConnection.open(listener.url(service()));
+        other.send(listener.open(service()));
         await other.answer();
         await hold(false);
         const [first, second] = [await connection.answer(0), await connection.answer(1)];
@@ -55,11 +56,11 @@ for (const { name, url, held, open } of LISTENERS) {
     "hardening.pipelined",
     `${name} ends a connection that asks on and on and takes nothing`,
     async () => {
-      await using greedy = await RawConnection.open(url(service()));
+      await using greedy = await RawConnection.open(listener.url(service()));
       greedy.socket.pause();
-      greedy.send(open(service()).repeat(20 * MAX_PIPELINED));
-      await using other = await RawConnection.open(url(service()));
-      other.send(open(service()));
+      greedy.send(listener.open(service()).repeat(20 * MAX_PIPELINED));
+      await using other = await RawConnection.open(listener.url(service()));
+      other.send(listener.open(service()));
       expect(await other.answer()).toMatchObject({ status: 200 });
       greedy.socket.resume();
       await greedy.closed();
@@ -68,11 +69,11 @@ for (const { name, url, held, open } of LISTENERS) {
   );
 
   verifies("hardening.pipelined", `${name} answers as many as a connection may have open`, async () => {
-    await using connection = await RawConnection.open(url(service()));
-    connection.send(open(service()).repeat(MAX_PIPELINED));
+    await using connection = await RawConnection.open(listener.url(service()));
+    connection.send(listener.open(service()).repeat(MAX_PIPELINED));
     await connection.answer(MAX_PIPELINED - 1);
     expect(new Set(connection.answers.map(({ status }) => status))).toEqual(new Set([200]));
-    connection.send(open(service()));
+    connection.send(listener.open(service()));
     expect(await connection.answer(MAX_PIPELINED)).toMatchObject({ status: 200 });
   });
 }
