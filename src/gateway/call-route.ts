@@ -1,6 +1,7 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import { AppError } from "../model/errors.ts";
 import type { Authenticator } from "./authenticate.ts";
+import type { BodyPlace, BodyRoom } from "./body-room.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { checkJson } from "../kit/json/check-json.ts";
@@ -16,6 +17,7 @@ export type CallParts = {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
   readonly starter: RunStarter;
+  readonly bodyRoom: BodyRoom;
 };
 
 /** A request for a run, as far as its head tells. */
@@ -36,11 +38,13 @@ export class CallHandler {
   readonly #catalog: Catalog;
   readonly #authenticator: Authenticator;
   readonly #starter: RunStarter;
+  readonly #bodyRoom: BodyRoom;
 
-  constructor({ catalog, authenticator, starter }: CallParts) {
+  constructor({ catalog, authenticator, starter, bodyRoom }: CallParts) {
     this.#catalog = catalog;
     this.#authenticator = authenticator;
     this.#starter = starter;
+    this.#bodyRoom = bodyRoom;
   }
 
   handle(call: CallRequest): void | Promise<void> {
@@ -83,7 +87,8 @@ export class CallHandler {
     const admitted: CheckedCall = { exchange, head, route, live, query: readQuery(route.query), hasToken };
     if (!hasBody(head)) return this.#starter.start(admitted, NO_BODY, []);
     if (head.isHeldBack) exchange.response.writeContinue();
-    readBody(exchange.request, maxBodyBytes, (error, body) => {
+    const room = (): BodyPlace => this.#bodyRoom.open(route.projectId, exchange);
+    readBody(exchange.request, maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
       else exchange.attempt(() => this.#check(admitted, body));
     });

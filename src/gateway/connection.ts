@@ -11,6 +11,8 @@ export class Connection {
   visitor: Visitor | null = null;
   /** The latest exchange on it. */
   latest: Exchange | null = null;
+  /** Requests on it whose answers have not left. */
+  pending = 0;
   /** A request on it could not be read: what comes behind that may be anybody's, and nothing of it is done. */
   isOver = false;
   /**

@@ -46,6 +46,8 @@ export class Exchange {
    * closure: with one per call all that a call holds outlived the young generation, at 10 µs a call.
    */
   follower: Follower | null = null;
+  /** Where it counts until its answer has left. */
+  connection: { pending: number } | null = null;
   /** Of who sent it through a trusted proxy; null where the connection's own address counts. */
   ip: string | null = null;
   /** Told once its sender is known, where somebody counts those who are not. */
@@ -63,6 +65,7 @@ export class Exchange {
     parts.open.add(this);
     response.on("close", () => {
       this.#settle();
+      if (this.connection) this.connection.pending -= 1;
       if (!response.writableFinished) this.follower?.onGone();
     });
   }

@@ -1,10 +1,15 @@
 import type { IncomingMessage } from "node:http";
 import { AppError } from "../model/errors.ts";
+import type { BodyPlace } from "./body-room.ts";
 import type { RequestHead } from "./request-head.ts";
 
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
 const NOTHING = Buffer.alloc(0);
 const LITTLE_BYTES = 64 * 1024;
+const NO_ROOM = {
+  message: "The bodies of calls under way leave no room for this one.",
+  headers: { "retry-after": "1" },
+};
 
 /** Throws unless the body, if there is one, is announced as plain JSON of an acceptable length. */
 export function checkBodyHead(head: RequestHead, maxBytes: number): void {
@@ -29,20 +34,37 @@ export function isSoonOver(head: RequestHead): boolean {
   return !head.isChunked && Number(head.contentLength) <= LITTLE_BYTES;
 }
 
-/** Reads the body, never more of it than `maxBytes`; `done` is called once, with an error or the bytes. */
+/**
+ * Reads the body, never more of it than `maxBytes`; `done` is called once, with an error or the bytes. One that is not
+ * small takes its place in `room`: connections are many, and what all of them send has to fit into memory.
+ */
 export function readBody(
   request: IncomingMessage,
   maxBytes: number,
+  room: () => BodyPlace,
   done: (error: AppError | null, body: Buffer) => void,
 ): void {
   let first: Buffer | null = null;
   let more: Buffer[] | null = null;
+  let place: BodyPlace | null = null;
   let bytes = 0;
+  const refuse = (error: AppError): void => {
+    request.removeAllListeners("data").removeAllListeners("end");
+    first = null;
+    more = null;
+    done(error, NOTHING);
+  };
+  const fits = (chunkBytes: number): boolean => {
+    if (place) return place.grow(chunkBytes);
+    place = room();
+    return place.grow(bytes);
+  };
   request.on("data", (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes > maxBytes) {
-      request.removeAllListeners("data").removeAllListeners("end");
-      done(tooLarge(maxBytes), NOTHING);
+      refuse(tooLarge(maxBytes));
+    } else if (bytes > LITTLE_BYTES && !fits(chunk.length)) {
+      refuse(new AppError("overloaded", NO_ROOM));
     } else if (first === null) {
       first = chunk;
     } else {

@@ -19,7 +19,7 @@ export type RequestHead = {
   /** All of it, joined: only what trusted proxies have added is believed. */
   forwardedFor: string | null;
   isChunked: boolean;
-  /** The caller sends the body only when asked to. */
+  /** The caller sends the body only when asked to; in HTTP/1.0 nobody can be asked. */
   isHeldBack: boolean;
 };
 
@@ -65,7 +65,7 @@ export function readHead(request: IncomingMessage): RequestHead {
         break;
       case 6:
         if (name.toLowerCase() === "origin") head.origin = once(head.origin, value, name);
-        else if (name.toLowerCase() === "expect") head.isHeldBack = true;
+        else if (name.toLowerCase() === "expect") head.isHeldBack = httpVersion === "1.1";
         else if (name.toLowerCase() === "accept") head.accept = joined(head.accept, value);
         else if (name.toLowerCase() === "prefer") head.prefer = joined(head.prefer, value);
         break;

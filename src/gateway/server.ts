@@ -9,7 +9,7 @@ import { clientAddress } from "../kit/listener/client-address.ts";
 import { ConnectionGate } from "../kit/listener/connection-gate.ts";
 import type { Refusal } from "../kit/listener/connection-gate.ts";
 import { FewAtATime } from "../kit/listener/few-at-a-time.ts";
-import { BACKLOG, checkingInterval } from "../kit/listener/listening.ts";
+import { BACKLOG, MAX_PIPELINED, checkingInterval } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
@@ -18,6 +18,7 @@ import { DocumentHandler } from "./app-document.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
 import type { Connection } from "./connection.ts";
+import { BodyRoom, bodyRoomBytes } from "./body-room.ts";
 import { CallHandler } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
@@ -44,6 +45,8 @@ export type GatewayOptions = RunParts &
     readonly headerTimeoutMs: number;
     readonly bodyTimeoutMs: number;
     readonly idleTimeoutMs: number;
+    /** What the bodies of calls under way may take together; by default a part of the machine's memory. */
+    readonly bodyRoomBytes?: number;
     readonly log: Log;
   };
 
@@ -80,7 +83,8 @@ export class Gateway {
       open: this.#open,
       stallMs: options.idleTimeoutMs,
     };
-    this.#calls = new CallHandler({ ...options, starter: new RunStarter(options) });
+    const bodyRoom = new BodyRoom(options.bodyRoomBytes ?? bodyRoomBytes());
+    this.#calls = new CallHandler({ ...options, starter: new RunStarter(options), bodyRoom });
     this.#runs = new RunHandler({ ...options, closing: this.#closing.signal });
     this.#documents = new DocumentHandler(options);
     const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = options;
@@ -109,7 +113,11 @@ export class Gateway {
     this.#server.on("checkContinue", onRequest);
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
       const connection = this.#connections.of(request.socket);
-      this.#exchange(connection, request, response, randomUUID()).fail(new AppError("expectation_failed"));
+      if (connection.isOver) return;
+      connection.isOver = true;
+      const exchange = this.#exchange(connection, request, response, randomUUID());
+      exchange.isLast = true;
+      exchange.fail(new AppError("expectation_failed"));
     });
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) =>
       this.#onClientError(error, socket),
@@ -156,14 +164,23 @@ export class Gateway {
     response: ServerResponse,
     id: string,
   ): Exchange {
-    connection.latest = new Exchange(request, response, id, this.#exchanges);
-    return connection.latest;
+    const exchange = new Exchange(request, response, id, this.#exchanges);
+    exchange.connection = connection;
+    connection.pending += 1;
+    connection.latest = exchange;
+    return exchange;
   }
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const connection = this.#connections.of(request.socket);
     // The answer before closes the connection; none to this one would leave.
     if (connection.isOver) return;
+    if (connection.pending >= MAX_PIPELINED) {
+      // What else came in the same packet is still told of.
+      connection.isOver = true;
+      request.socket.destroy();
+      return;
+    }
     const route = this.#router.route(request.url ?? "");
     const id = route?.kind === "call" ? this.#ids.next(this.#options.clock.now()) : randomUUID();
     const exchange = this.#exchange(connection, request, response, id);

@@ -22,6 +22,9 @@ export type PeopleParts = {
   readonly clock: Clock;
 };
 
+/** Each project has a share of what the service gives: who makes more of them must not have it all. */
+const MAX_OWNED = 200;
+
 /** An address and a password, and where they come from. */
 export type Credentials = { readonly email: string; readonly password: string; readonly ip: string };
 
@@ -124,18 +127,23 @@ export class People {
     return change;
   }
 
-  /** Makes a project and the person its owner; false when the id is taken. */
+  /** Makes a project and the person its owner; false when the id is taken. Throws `bad_request` for one too many. */
   async createProject(
     personId: string,
     project: { readonly id: string; readonly name: string },
   ): Promise<boolean> {
     const { store, tokens, clock } = this.#parts;
-    const isMade = await store.memberships.insertProject({
+    const result = await store.memberships.insertProject({
       project: { ...project, createdAt: clock.now() },
       personId,
+      maxOwned: MAX_OWNED,
     });
+    if (result === "too_many") {
+      const message = `A person owns at most ${MAX_OWNED} projects.`;
+      throw new AppError("bad_request", { message });
+    }
     tokens.forgetPerson(personId);
-    return isMade;
+    return result === "made";
   }
 }
 

@@ -64,6 +64,7 @@ export class Management {
       ...options,
       authenticate,
       connections: app.connections,
+      pipelines: app.pipelines,
     });
   }
 

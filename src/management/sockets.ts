@@ -12,6 +12,7 @@ import { AppError } from "../model/errors.ts";
 import { rawRefusal } from "../model/raw-refusal.ts";
 import type { ManagementConnections } from "./api/connections.ts";
 import type { Authenticate } from "./api/mount.ts";
+import type { Pipelines } from "./api/pipeline.ts";
 import { requireClearHead } from "./api/request-head.ts";
 import { SocketShares } from "./socket-shares.ts";
 
@@ -30,6 +31,7 @@ export type SocketParts = {
   readonly authenticate: Authenticate;
   /** Those of the listener. */
   readonly connections: Pick<ManagementConnections, "receive">;
+  readonly pipelines: Pick<Pipelines, "othersAnswered">;
   readonly log: Log;
   readonly clock: Clock;
   /** How many of one project may be open. */
@@ -85,6 +87,9 @@ export function attachSockets(
     // It may break while we look: the upgrade then comes to nothing.
     socket.on("error", () => socket.destroy());
     try {
+      // It leaves HTTP, so all that was asked in it comes first.
+      await parts.pipelines.othersAnswered(request.socket);
+      if (socket.destroyed) return;
       requireClearHead(request);
       const { onKnown } = parts.connections.receive(request, socket);
       const route = routeOf(request);

@@ -1,7 +1,9 @@
 import { z } from "zod";
+import type { VolumeEntry } from "../apps/volumes/volume.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
 import type { Audit } from "../identity/audit.ts";
 import { baseUrlOf } from "./api/base-url.ts";
+import { LongLists } from "./api/long-list.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
 import { record } from "./api/record.ts";
@@ -41,6 +43,7 @@ const COMPLETED = z.object({
 
 /** A project's files: what its apps see as their persistent storage. */
 export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts): AnyOperation[] {
+  const lists = new LongLists();
   const recordFile = async (
     call: Call<{ readonly project_id: string }, unknown, unknown>,
     action: "write" | "remove",
@@ -62,14 +65,9 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
       params: PROJECT_PATH,
       query: z.object({ dir: z.string().max(4_000).default("/") }),
       response: z.array(ENTRY),
-      handle: async ({ params, query }) =>
-        (await volumes.list(params.project_id, query.dir)).map(
-          ({ name, isFolder, sizeBytes, modifiedAt }) => ({
-            name,
-            is_folder: isFolder,
-            size_bytes: sizeBytes,
-            last_modified: timestamp(modifiedAt),
-          }),
+      handle: async ({ params, query, reply }) =>
+        await lists.send(reply, params.project_id, async () =>
+          (await volumes.list(params.project_id, query.dir)).map(shown),
         ),
     }),
     operation({
@@ -163,4 +161,8 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
       },
     }),
   ];
+}
+
+function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): z.input<typeof ENTRY> {
+  return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
 }

@@ -16,24 +16,34 @@ export type MembershipChange = "changed" | "absent" | "last_owner";
 
 type Place = Pick<Membership, "personId" | "projectId">;
 type NewRole = Omit<Membership, "createdAt">;
+type NewProject = {
+  readonly project: Project;
+  readonly personId: string;
+  /** So many projects one person may own. */
+  readonly maxOwned: number;
+};
 
 /** Who belongs to which project. */
 export const memberships = {
-  /** Stores a project and its first owner; both or neither. False when the id is taken. */
+  /** Stores a project and its first owner; both or neither. */
   insertProject: write(
-    async (
-      { db },
-      { project, personId }: { readonly project: Project; readonly personId: string },
-    ): Promise<boolean> => {
+    async ({ db }, { project, personId, maxOwned }: NewProject): Promise<"made" | "taken" | "too_many"> => {
+      const { owned } = await db
+        .selectFrom("memberships")
+        .select(({ fn }) => fn.countAll<number | string>().as("owned"))
+        .where("personId", "=", personId)
+        .where("role", "=", "owner")
+        .executeTakeFirstOrThrow();
+      if (Number(owned) >= maxOwned) return "too_many";
       const result = await db
         .insertInto("projects")
         .values(project)
         .onConflict((conflict) => conflict.doNothing())
         .executeTakeFirst();
-      if (result.numInsertedOrUpdatedRows !== 1n) return false;
+      if (result.numInsertedOrUpdatedRows !== 1n) return "taken";
       const { id: projectId, createdAt } = project;
       await db.insertInto("memberships").values({ personId, projectId, role: "owner", createdAt }).execute();
-      return true;
+      return "made";
     },
   ),
 

@@ -25,6 +25,17 @@ export const HARDENING = {
       "What needs no token on this machine needs one for a page that reaches it by a name of its own.",
     "hardening.headers": "No text that is given back in a header brings a header of its own.",
     "hardening.redirect": "After the sign-in no link leads out of the dashboard.",
+    "hardening.order":
+      "Whatever a connection brings, its answers leave in the order of its requests, at both listeners.",
+    "hardening.pipelined":
+      "A connection with more than 100 requests that are not answered ends; no other is kept waiting.",
+    "hardening.bodies":
+      "What the bodies of calls under way take of memory is bounded, for all and by project.",
+    "hardening.webhooks":
+      "Webhooks of one project that are never answered, at however many hosts, keep no other's waiting.",
+    "hardening.projects": "One person's projects are bounded, and with them what their shares come to.",
+    "hardening.lists":
+      "Lists of a volume are bounded, read one at a time of each project, and written piece by piece.",
     "hardening.volume-open": "A link in a volume makes the service open nothing outside of it.",
   }),
   ...section("issue: No one in, SECURITY.md", {

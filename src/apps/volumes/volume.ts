@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
 import type { BigIntStats } from "node:fs";
-import { lstat, readdir, rename, unlink } from "node:fs/promises";
+import { lstat, opendir, rename, unlink } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { inFolder, makeFolder, openInside, volumeError } from "./inside.ts";
 import { badPath } from "./volume-path.ts";
@@ -20,22 +20,28 @@ export type OpenFile = { readonly handle: FileHandle; readonly stats: BigIntStat
 
 /** Files whose facts are looked up at the same time. */
 const AT_ONCE = 64;
+/** An app may make files without end; all of a list is in memory, and sorted in one go. */
+const MAX_ENTRIES = 100_000;
+/** Names that are read in one go. */
+const NAMES_AT_ONCE = 1_000;
 
 /** A project's persistent storage. */
 export class Volume {
   /** Its real place: no part of it is a link. */
   readonly #root: string;
+  readonly #maxEntries: number;
 
-  constructor(root: string) {
+  constructor(root: string, maxEntries = MAX_ENTRIES) {
     this.#root = root;
+    this.#maxEntries = maxEntries;
   }
 
-  /** What a folder holds, by name; nothing where there is no such folder. */
+  /** What a folder holds, by name; nothing where there is no such folder. Throws `bad_request` if that is too much. */
   async list(path: VolumePath): Promise<VolumeEntry[]> {
     const folder = await openInside(this.#root, path, constants.O_DIRECTORY).catch(absent);
     if (!folder) return [];
     try {
-      const names = (await readdir(inFolder(folder, "."))).toSorted();
+      const names = (await this.#names(folder)).toSorted();
       const entries: VolumeEntry[] = [];
       for (let first = 0; first < names.length; first += AT_ONCE) {
         const some = names.slice(first, first + AT_ONCE);
@@ -98,6 +104,17 @@ export class Volume {
       if (!(await lstat(place)).isDirectory()) throw badPath("is not that of a folder");
       await rename(place, target);
     });
+  }
+
+  async #names(folder: FileHandle): Promise<string[]> {
+    const names: string[] = [];
+    for await (const { name } of await opendir(inFolder(folder, "."), { bufferSize: NAMES_AT_ONCE })) {
+      if (names.length >= this.#maxEntries) {
+        throw badPath(`is that of a folder with more than ${this.#maxEntries} entries, which are not listed`);
+      }
+      names.push(name);
+    }
+    return names;
   }
 
   async #inParent(path: VolumePath, change: (place: string) => Promise<void>): Promise<void> {

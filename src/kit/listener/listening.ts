@@ -8,3 +8,10 @@ const CHECK_MS = 200;
 export function checkingInterval(timeoutMs: number): number {
   return Math.min(CHECK_MS, timeoutMs / 5);
 }
+
+/**
+ * How many requests a connection may have sent whose answers have not left. One packet holds well over a thousand, and
+ * each keeps some kilobytes until its turn: a stranger's 40 connections that read nothing took 600 MB, and 40 s of
+ * everybody's time. A connection with more ends, as HTTP allows.
+ */
+export const MAX_PIPELINED = 100;

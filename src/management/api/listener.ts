@@ -30,6 +30,8 @@ declare module "fastify" {
   interface FastifyInstance {
     /** Those of this listener, within their limits. */
     connections: ManagementConnections;
+    /** What was asked on each of them and is not answered. */
+    pipelines: Pipelines;
   }
   interface FastifyRequest {
     sender: Sender | null;
@@ -74,7 +76,7 @@ export function createListener(
     }),
   );
   const app = fastify({
-    serverFactory: (handler) => createHttpServer(handler, limits, connections),
+    serverFactory: (handler) => createHttpServer(handler, limits, connections, pipelines),
     genReqId: () => randomUUID(),
     logger: false,
     routerOptions: { maxParamLength: MAX_PARAM_CHARS },
@@ -89,11 +91,12 @@ export function createListener(
     },
   });
   app.decorate("connections", connections);
+  app.decorate("pipelines", pipelines);
   app.decorateRequest("sender", null);
   app.decorateRequest("arrival", null);
   app.addHook("onRequest", async (request, reply) => {
     addHeaders(reply, request.id);
-    pipelines.enter(request.raw, reply.raw);
+    pipelines.check(request.raw);
     request.arrival = arrivalOf(request.raw, reply.raw, { clock, timeoutMs: limits.bodyTimeoutMs });
     request.sender = connections.receive(request.raw, reply.raw);
     // Before its body is read.
@@ -144,6 +147,7 @@ function createHttpServer(
   handler: RequestListener,
   { headerTimeoutMs, idleTimeoutMs }: ListenerLimits,
   connections: ManagementConnections,
+  pipelines: Pipelines,
 ): Server {
   const options = {
     headersTimeout: headerTimeoutMs,
@@ -152,12 +156,15 @@ function createHttpServer(
     connectionsCheckingInterval: checkingInterval(headerTimeoutMs),
     requireHostHeader: false,
   };
-  const server = createServer(options, handler);
+  const server = createServer(options, (request, response) => {
+    if (pipelines.take(request, response)) handler(request, response);
+  });
   server.maxHeadersCount = 0;
   // Who asks whether a body is wanted is told when it is: after those checks that need none.
   server.on("checkContinue", (request, response) => server.emit("request", request, response));
-  server.on("checkExpectation", (request: IncomingMessage) => {
-    request.socket.end(rawRefusal(new AppError("expectation_failed"), randomUUID()));
+  server.on("checkExpectation", ({ socket }: IncomingMessage) => {
+    const refusal = new AppError("expectation_failed");
+    pipelines.afterOthers(socket, () => refuseConnection(refusal, socket));
   });
   connections.watch(server);
   return server;

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { MAX_PIPELINED } from "../../kit/listener/listening.ts";
 import { AppError } from "../../model/errors.ts";
 import { requireClearHead } from "./request-head.ts";
 
@@ -13,14 +14,26 @@ export class Pipelines {
   readonly #pending = new WeakMap<Socket, Pending[]>();
   readonly #refused = new WeakSet<Socket>();
 
-  /** Takes a request; throws when its head, or that of one before it, is refused. */
-  enter(request: IncomingMessage, response: ServerResponse): void {
+  /** Counts a request; false for one too many, with which its connection ends. */
+  take(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
     const pending = this.#pending.get(socket) ?? [];
+    if (pending.length >= MAX_PIPELINED) {
+      this.#refused.add(socket);
+      socket.destroy();
+    }
+    // What else came in the same packet is still told of.
+    if (socket.destroyed) return false;
     const own = { request, response };
     pending.push(own);
     this.#pending.set(socket, pending);
     response.once("close", () => pending.splice(pending.indexOf(own), 1));
+    return true;
+  }
+
+  /** Throws when the head of a request, or of one before it, is refused. */
+  check(request: IncomingMessage): void {
+    const { socket } = request;
     // Its answer never leaves: the one before closes the connection.
     if (this.#refused.has(socket)) throw new AppError("bad_request");
     try {
@@ -38,5 +51,12 @@ export class Pipelines {
     const before = this.#pending.get(socket)?.findLast(({ request }) => request.complete);
     if (before) before.response.once("finish", answer);
     else answer();
+  }
+
+  /** Resolves when all that was asked before on that connection is answered, or the connection has ended. */
+  async othersAnswered(socket: Socket): Promise<void> {
+    const before = this.#pending.get(socket)?.at(-1);
+    if (!before) return;
+    await new Promise<void>((resolve) => before.response.once("close", () => resolve()));
   }
 }

@@ -13,14 +13,16 @@ export type Arrival = {
 
 /** How the body of a request will come. */
 export function arrivalOf(
-  { headers }: IncomingMessage,
+  { headers, httpVersion }: IncomingMessage,
   response: ServerResponse,
   times: Pick<Arrival, "clock" | "timeoutMs">,
 ): Arrival {
   return {
     ...times,
     ask: () => {
-      if (headers.expect !== undefined && !response.headersSent) response.writeContinue();
+      // In HTTP/1.0 there is no such word.
+      const isHeldBack = headers.expect !== undefined && httpVersion === "1.1";
+      if (isHeldBack && !response.headersSent) response.writeContinue();
     },
   };
 }

@@ -15,7 +15,9 @@ import type { HostLimits } from "./hosts.ts";
 import type { Resolve } from "./resolve.ts";
 import { GAPS_MS, HORIZON_MS } from "./schedule.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
+import { ProjectShares } from "./project-shares.ts";
 import { Waiting } from "./waiting.ts";
+import type { Ticket } from "./waiting.ts";
 
 export type DelivererOptions = {
   readonly store: Store;
@@ -42,6 +44,9 @@ export type DelivererOptions = {
   /** How long a stop waits for attempts under way. */
   readonly stopMs?: number;
 };
+
+/** Gets what is to be sent; null where that is no longer due. */
+type Get = () => Promise<ClaimedDelivery | null>;
 
 const LEASE_MS = 60_000;
 const STOP_MS = 2_000;
@@ -74,6 +79,9 @@ export class Deliverer {
   readonly #courier: Courier;
   readonly #hosts: Hosts;
   readonly #waiting: Waiting;
+  readonly #shares = new ProjectShares(MAX_ATTEMPTS, MAX_BYTES);
+  /** Those that wait for an attempt of their project to end. */
+  readonly #crowded = new Waiting();
   readonly #attempts = new Set<Promise<void>>();
   readonly #abort = new AbortController();
   #bytes = 0;
@@ -140,9 +148,10 @@ export class Deliverer {
 
   async #run(): Promise<void> {
     while (!this.#isStopping) {
-      for (const origin of this.#waiting.origins()) this.#startWaiting(origin);
+      for (const origin of this.#waiting.keys()) this.#startWaiting(origin);
+      this.#startCrowded();
       const hasMore = await this.#claim();
-      await pause(this.#steady, this.#waiting.count / HELD_PER_REST_MS);
+      await pause(this.#steady, (this.#waiting.count + this.#crowded.count) / HELD_PER_REST_MS);
       if (!hasMore) await this.#rest();
     }
   }
@@ -157,7 +166,7 @@ export class Deliverer {
       const lease = { owner: this.#owner, leaseMs: this.#leaseMs };
       const query = { ...lease, now, limit: BATCH.max, maxBytes: BATCH.bytes };
       const claimed = await this.#store.deliveries.claimDue(query);
-      for (const delivery of claimed) this.#admit(delivery);
+      for (const delivery of claimed) this.#admit(ticketOf(delivery), () => Promise.resolve(delivery));
       return claimed.length > 0;
     } catch (error) {
       this.#log.error({ err: error }, "due webhooks could not be read; trying again");
@@ -165,45 +174,72 @@ export class Deliverer {
     }
   }
 
-  #admit(delivery: ClaimedDelivery): void {
-    const { id, projectId } = delivery;
-    const origin = URL.parse(delivery.url)?.origin ?? "";
-    const bodyBytes = delivery.body?.byteLength ?? 0;
-    const now = this.#steady.now();
+  /** Begins an attempt, or has it wait for its project or its host; where there is no room to wait, it is put off. */
+  #admit(ticket: Ticket, get: Get): void {
+    const { projectId, origin, bodyBytes } = ticket;
+    if (!this.#shares.hasRoom(projectId, bodyBytes)) return this.#keep(this.#crowded, projectId, ticket);
     // Whoever came before goes first.
-    const isFree = this.#waiting.first(origin) === null && this.#hosts.take(origin, bodyBytes, now);
-    if (isFree) {
-      this.#begin(origin, bodyBytes, () => Promise.resolve(delivery));
-    } else if (!this.#waiting.add(origin, { id, projectId, bodyBytes })) {
-      const nextAt = Math.max(this.#hosts.restsUntil(origin), now + POSTPONE_MS);
-      const ask = () => this.#store.deliveries.postpone({ id, owner: this.#owner, nextAt });
-      this.#track(this.#courier.persist("a webhook could not be put off", ask, this.#abort.signal));
-    }
+    const isFree =
+      this.#waiting.first(origin) === null && this.#hosts.take(origin, bodyBytes, this.#steady.now());
+    return isFree ? this.#begin(ticket, get) : this.#keep(this.#waiting, origin, ticket);
+  }
+
+  #keep(waiting: Waiting, key: string, ticket: Ticket): void {
+    if (waiting.add(key, ticket)) return;
+    const { id, origin } = ticket;
+    const nextAt = Math.max(this.#hosts.restsUntil(origin), this.#steady.now() + POSTPONE_MS);
+    const ask = () => this.#store.deliveries.postpone({ id, owner: this.#owner, nextAt });
+    this.#track(this.#courier.persist("a webhook could not be put off", ask, this.#abort.signal));
   }
 
   /** Starts as many of those that wait for a host as it has places. */
   #startWaiting(origin: string): void {
     for (let ticket = this.#waiting.first(origin); ticket; ticket = this.#waiting.first(origin)) {
-      const { id, projectId, bodyBytes } = ticket;
+      const { projectId, bodyBytes } = ticket;
       if (this.#isStopping || this.#isFull()) return;
+      if (!this.#shares.hasRoom(projectId, bodyBytes)) {
+        // Others' deliveries to the same host do not wait for its project's turn.
+        this.#waiting.removeFirst(origin);
+        this.#keep(this.#crowded, projectId, ticket);
+        continue;
+      }
       if (!this.#hosts.take(origin, bodyBytes, this.#steady.now())) return;
       this.#waiting.removeFirst(origin);
-      this.#begin(origin, bodyBytes, async () => {
-        const ask = () => this.#store.deliveries.find({ projectId, id });
-        const found = await this.#courier.persist("a webhook could not be read", ask, this.#abort.signal);
-        return found?.state === "pending" ? { ...found, projectId } : null;
-      });
+      this.#begin(ticket, () => this.#find(ticket));
     }
   }
 
-  #begin(origin: string, bodyBytes: number, get: () => Promise<ClaimedDelivery | null>): void {
+  /** Starts as many of those that wait for their projects' turns as these have places. */
+  #startCrowded(): void {
+    for (const projectId of this.#crowded.keys()) {
+      for (let ticket = this.#crowded.first(projectId); ticket; ticket = this.#crowded.first(projectId)) {
+        if (this.#isStopping || this.#isFull()) return;
+        if (!this.#shares.hasRoom(projectId, ticket.bodyBytes)) break;
+        this.#crowded.removeFirst(projectId);
+        const found = ticket;
+        this.#admit(found, () => this.#find(found));
+      }
+    }
+  }
+
+  async #find({ id, projectId }: Ticket): Promise<ClaimedDelivery | null> {
+    const ask = () => this.#store.deliveries.find({ projectId, id });
+    const found = await this.#courier.persist("a webhook could not be read", ask, this.#abort.signal);
+    return found?.state === "pending" ? { ...found, projectId } : null;
+  }
+
+  /** Its host has given it a place. */
+  #begin({ projectId, origin, bodyBytes }: Ticket, get: Get): void {
     this.#bytes += bodyBytes;
+    this.#shares.take(projectId, bodyBytes);
     let hasPlace = true;
     const leave = (hasAnswered: boolean | null): void => {
       if (!hasPlace) return;
       hasPlace = false;
       this.#hosts.release(origin, bodyBytes, hasAnswered, this.#steady.now());
+      this.#shares.release(projectId, bodyBytes);
       this.#startWaiting(origin);
+      this.#startCrowded();
       // It may have gone to rest just now: whoever waits for it is to be looked at again after that.
       if (this.#waiting.first(origin)) this.#plan(this.#hosts.restsUntil(origin));
     };
@@ -250,7 +286,7 @@ export class Deliverer {
   async #nextAt(): Promise<number> {
     const now = this.#steady.now();
     this.#plannedAt = Number.POSITIVE_INFINITY;
-    const rests = this.#waiting.origins().map((origin) => this.#hosts.restsUntil(origin));
+    const rests = this.#waiting.keys().map((origin) => this.#hosts.restsUntil(origin));
     const ends = rests.filter((at) => at > 0);
     try {
       const dueAt = await this.#store.deliveries.nextDueAt();
@@ -284,4 +320,8 @@ export class Deliverer {
       };
     });
   }
+}
+
+function ticketOf({ id, projectId, url, body }: ClaimedDelivery): Ticket {
+  return { id, projectId, origin: URL.parse(url)?.origin ?? "", bodyBytes: body?.byteLength ?? 0 };
 }

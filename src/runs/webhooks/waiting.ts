@@ -1,22 +1,23 @@
-/** A delivery that is claimed and waits for its host, without its body. */
+/** A delivery that is claimed and waits for its host or its project's turn, without its body. */
 export type Ticket = {
   readonly id: string;
   readonly projectId: string;
+  readonly origin: string;
   readonly bodyBytes: number;
 };
 
-const MAX_PER_HOST = 5_000;
+const MAX_PER_KEY = 5_000;
 const MAX_TICKETS = 20_000;
 
-/** Claimed deliveries whose host has no place for them now, in order of arrival per host. */
+/** Claimed deliveries for which there is no place now, in order of arrival by what they wait for. */
 export class Waiting {
   readonly #queues = new Map<string, Ticket[]>();
-  readonly #maxPerHost: number;
+  readonly #maxPerKey: number;
   readonly #maxTickets: number;
   #count = 0;
 
-  constructor(maxPerHost = MAX_PER_HOST, maxTickets = MAX_TICKETS) {
-    this.#maxPerHost = maxPerHost;
+  constructor(maxPerKey = MAX_PER_KEY, maxTickets = MAX_TICKETS) {
+    this.#maxPerKey = maxPerKey;
     this.#maxTickets = maxTickets;
   }
 
@@ -24,29 +25,29 @@ export class Waiting {
     return this.#count;
   }
 
-  /** False when there is no room: neither one host nor all of them may fill the memory. */
-  add(origin: string, ticket: Ticket): boolean {
-    const queue = this.#queues.get(origin) ?? [];
-    if (queue.length >= this.#maxPerHost || this.#count >= this.#maxTickets) return false;
+  /** False when there is no room: neither one key nor all of them may fill the memory. */
+  add(key: string, ticket: Ticket): boolean {
+    const queue = this.#queues.get(key) ?? [];
+    if (queue.length >= this.#maxPerKey || this.#count >= this.#maxTickets) return false;
     queue.push(ticket);
-    this.#queues.set(origin, queue);
+    this.#queues.set(key, queue);
     this.#count += 1;
     return true;
   }
 
-  first(origin: string): Ticket | null {
-    return this.#queues.get(origin)?.[0] ?? null;
+  first(key: string): Ticket | null {
+    return this.#queues.get(key)?.[0] ?? null;
   }
 
-  removeFirst(origin: string): void {
-    const queue = this.#queues.get(origin);
+  removeFirst(key: string): void {
+    const queue = this.#queues.get(key);
     if (!queue?.shift()) return;
     this.#count -= 1;
-    if (queue.length === 0) this.#queues.delete(origin);
+    if (queue.length === 0) this.#queues.delete(key);
   }
 
-  /** Hosts that something waits for. */
-  origins(): string[] {
+  /** Hosts, or projects, that something waits for. */
+  keys(): string[] {
     return [...this.#queues.keys()];
   }
 }

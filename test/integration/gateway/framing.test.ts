@@ -188,6 +188,8 @@ describe("a request that cannot be framed is refused, closes its connection and 
     ]) {
       expect(await exchange(good + bad + good)).toEqual({ statuses: [200, 400], runs: 1 });
     }
+    const odd = post(["Expect: nonsense", "Content-Length: 2"], "{}");
+    expect(await exchange(good + odd + good)).toEqual({ statuses: [200, 417], runs: 1 });
   });
 
   test("15: CONNECT is closed without a word", async () => {

@@ -171,6 +171,7 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
     const sockets = attachSockets(listener.server, routes, {
       authenticate,
       connections: listener.connections,
+      pipelines: listener.pipelines,
       log,
       clock: made.clock,
       ...(options.maxOfProject !== undefined && { maxOfProject: options.maxOfProject }),

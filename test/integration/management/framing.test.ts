@@ -143,6 +143,8 @@ describe("a request that cannot be framed is refused, closes its connection and 
     ]) {
       expect(await exchange(good + bad + good)).toEqual({ statuses: [200, 400], made: 1 });
     }
+    const odd = post(["Expect: nonsense", LENGTH], BODY);
+    expect(await exchange(good + odd + good)).toEqual({ statuses: [200, 417], made: 1 });
   });
 });
 

@@ -178,6 +178,18 @@ describe.each(DATABASE_KINDS)("people on %s", (kind) => {
     expect((await change(owner.personId, "member")).status).toBe(400);
   });
 
+  verifies("hardening.projects", "nobody owns more than 200 projects", async () => {
+    const { site } = await openSite(kind);
+    const { personId, accessToken: token } = (await site.setUp()).json;
+    for (let made = 1; made < 200; made += 1) {
+      await site.people.createProject(personId, { id: `p-more${made}`, name: "more" });
+    }
+    const { status, json } = await site.ask("POST", "/v2/projects", { token, body: { name: "one more" } });
+    expect([status, json.message]).toEqual([400, "A person owns at most 200 projects."]);
+    const { json: me } = await site.ask("GET", "/v2/me", { token });
+    expect(me.projects).toHaveLength(200);
+  });
+
   test("who makes a project is its owner, and has it at once", async () => {
     const { clock, site } = await openSite(kind);
     const { personId, accessToken: token } = (await site.setUp()).json;

@@ -71,19 +71,19 @@ test("an answer between failures begins the count again; an attempt broken off c
 
 test("those who wait for a host go in order, and neither one host nor all fill the memory", () => {
   const waiting = new Waiting(2, 3);
-  const ticket = (id: string) => ({ id, projectId: "p-a", bodyBytes: 1 });
+  const ticket = (id: string) => ({ id, projectId: "p-a", origin: A, bodyBytes: 1 });
   expect([waiting.add(A, ticket("1")), waiting.add(A, ticket("2")), waiting.add(A, ticket("3"))]).toEqual([
     true,
     true,
     false,
   ]);
   expect([waiting.add(B, ticket("4")), waiting.add(B, ticket("5"))]).toEqual([true, false]);
-  expect(waiting.origins()).toEqual([A, B]);
+  expect(waiting.keys()).toEqual([A, B]);
   expect(waiting.first(A)?.id).toBe("1");
   waiting.removeFirst(A);
   expect(waiting.first(A)?.id).toBe("2");
   waiting.removeFirst(A);
   expect(waiting.first(A)).toBe(null);
-  expect(waiting.origins()).toEqual([B]);
+  expect(waiting.keys()).toEqual([B]);
   expect(waiting.add(B, ticket("5"))).toBe(true);
 });

@@ -1,0 +1,72 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { totalmem } from "node:os";
+
+const MIB = 1024 * 1024;
+const LEAST_BYTES = 256 * MIB;
+/** Of the memory that the process may use. */
+const SHARE = 1 / 4;
+
+/** What the bodies of calls under way may take of this machine. */
+export function bodyRoomBytes(): number {
+  const limit = process.constrainedMemory();
+  const memory = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+  return Math.max(LEAST_BYTES, Math.floor(memory * SHARE));
+}
+
+type Request = { readonly request: IncomingMessage; readonly response: ServerResponse };
+
+/** What one body has taken. */
+export type BodyPlace = {
+  /** Takes so many bytes more; false where there is no room for them. */
+  grow(bytes: number): boolean;
+};
+
+/**
+ * Room for the bodies of calls, from their arrival until the answer has left. Each owner may have as much as is left
+ * for others: so however many fill it, there is always some left. One body alone is always taken.
+ */
+export class BodyRoom {
+  readonly #maxBytes: number;
+  readonly #owned = new Map<string, number>();
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** A place for the body of a request, given back when the answer has left or the connection has ended. */
+  open(owner: string, { request, response }: Request): BodyPlace {
+    const { socket } = request;
+    let bytes = 0;
+    const leave = (): void => {
+      // An answer that waits for its turn on the connection is not told of that one's end.
+      response.off("close", leave);
+      socket.off("close", leave);
+      this.#add(owner, -bytes);
+      bytes = 0;
+    };
+    response.once("close", leave);
+    socket.once("close", leave);
+    return {
+      grow: (more) => {
+        const isAlone = this.#bytes === bytes;
+        const left = this.#maxBytes - this.#bytes;
+        if (!isAlone && (this.#owned.get(owner) ?? 0) + more > left) return false;
+        bytes += more;
+        this.#add(owner, more);
+        return true;
+      },
+    };
+  }
+
+  #add(owner: string, bytes: number): void {
+    this.#bytes += bytes;
+    const owned = (this.#owned.get(owner) ?? 0) + bytes;
+    if (owned > 0) this.#owned.set(owner, owned);
+    else this.#owned.delete(owner);
+  }
+}

@@ -1,0 +1,98 @@
+import { EventEmitter } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { PassThrough } from "node:stream";
+import { expect, test } from "vitest";
+import { BodyRoom, bodyRoomBytes } from "../../../src/gateway/body-room.ts";
+import { readBody } from "../../../src/gateway/read-body.ts";
+import { AppError } from "../../../src/model/errors.ts";
+import { verifies } from "../../verifies.ts";
+
+const MIB = 1024 * 1024;
+
+/** A request whose body the test sends, and what became of it. */
+class Sender {
+  readonly #body = Object.assign(new PassThrough(), { socket: new EventEmitter() });
+  readonly #response = new EventEmitter();
+  end: AppError | number | null = null;
+
+  constructor(room: BodyRoom, owner: string, maxBytes = 32 * MIB) {
+    const request = this.#body as unknown as IncomingMessage;
+    const response = this.#response as ServerResponse;
+    const open = () => room.open(owner, { request, response });
+    readBody(request, maxBytes, open, (error, body) => (this.end = error ?? body.length));
+  }
+
+  async send(bytes: number): Promise<void> {
+    this.#body.write(Buffer.alloc(bytes));
+    await new Promise(setImmediate);
+  }
+
+  async finish(): Promise<void> {
+    this.#body.end();
+    await new Promise(setImmediate);
+  }
+
+  answer(): void {
+    this.#response.emit("close");
+  }
+
+  breakOff(): void {
+    this.#body.socket.emit("close");
+  }
+}
+
+verifies(
+  "hardening.bodies",
+  "however many senders of however many projects come, what they have sent stays within the room",
+  async () => {
+    const room = new BodyRoom(16 * MIB);
+    const senders = Array.from({ length: 200 }, (_, place) => new Sender(room, `p-${place % 4}`));
+    for (let round = 0; round < 8; round += 1) {
+      for (const sender of senders) await sender.send(MIB / 4);
+      expect(room.bytes).toBeLessThanOrEqual(16 * MIB);
+    }
+    const refused = senders.filter(({ end }) => end instanceof AppError);
+    expect(refused.length).toBeGreaterThan(100);
+    expect(new Set(refused.map(({ end }) => (end as AppError).code))).toEqual(new Set(["overloaded"]));
+    // Whoever comes new finds some left, and small bodies need none.
+    const late = new Sender(room, "p-late");
+    await late.send(MIB);
+    expect(late.end).toBeNull();
+    const small = new Sender(room, "p-0");
+    await small.send(60_000);
+    await small.finish();
+    expect(small.end).toBe(60_000);
+    // Answered or broken off, all of it comes back, once.
+    for (const [place, sender] of [...senders, late].entries()) {
+      if (place % 2 === 0) sender.answer();
+      sender.breakOff();
+      sender.answer();
+    }
+    expect(room.bytes).toBe(0);
+  },
+);
+
+verifies("hardening.bodies", "one body alone is taken, however large", async () => {
+  const room = new BodyRoom(MIB);
+  const sender = new Sender(room, "p-1");
+  for (let sent = 0; sent < 8; sent += 1) await sender.send(MIB);
+  await sender.finish();
+  expect(sender.end).toBe(8 * MIB);
+  const second = new Sender(room, "p-2");
+  await second.send(MIB);
+  expect(second.end).toMatchObject({ code: "overloaded" });
+  sender.answer();
+  const third = new Sender(room, "p-2");
+  await third.send(MIB);
+  expect(third.end).toBeNull();
+});
+
+test("a body beyond the app's own limit is refused as such", async () => {
+  const sender = new Sender(new BodyRoom(MIB), "p-1", 100_000);
+  await sender.send(100_001);
+  expect(sender.end).toMatchObject({ code: "body_too_large" });
+});
+
+test("the room is a part of the machine's memory", () => {
+  expect(bodyRoomBytes()).toBeGreaterThanOrEqual(256 * MIB);
+});
