@@ -1,6 +1,7 @@
 import { mkdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { loadAppConfig } from "../../config/app-config.ts";
+import type { Ceilings } from "../../config/keys/key.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
@@ -20,7 +21,7 @@ import { thisHost } from "./deploy-request.ts";
 import type { DeployPlaces } from "./places.ts";
 import { sizeText } from "./size-text.ts";
 
-export type CarryOutParts = {
+export type CarryOutParts = Ceilings & {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly places: DeployPlaces;
@@ -64,7 +65,7 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
   const { buildId, app, log, signal } = deploy;
   await move(deploy, parts, "building");
   const bundleDir = await unpack(deploy, parts);
-  const config = readConfig(deploy, bundleDir);
+  const config = readConfig(deploy, parts, bundleDir);
   const built = await build(deploy, parts, bundleDir, config);
   signal.throwIfAborted();
   await move(deploy, parts, "initializing");
@@ -119,8 +120,8 @@ async function unpack({ buildId, source, log, signal }: Deploy, { places }: Carr
   return bundleDir;
 }
 
-function readConfig({ payload, log }: Deploy, bundleDir: string): AppConfig {
-  const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost() });
+function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
+  const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
   for (const warning of warnings) log.say("extract", `warning: ${warning}`, "stderr");
   return config;
 }

@@ -89,7 +89,7 @@ export class Deployer {
     projectId: string,
     payload: Readonly<Record<string, unknown>>,
   ): Promise<Begun & { readonly grant: string }> {
-    const request = readDeployRequest(payload);
+    const request = readDeployRequest(payload, thisHost(this.#parts));
     const begun = await this.#insert(projectId, request, this.#newId());
     return { ...begun, grant: this.#uploads.give(begun.build.id) };
   }
@@ -119,7 +119,7 @@ export class Deployer {
 
   /** Begins a deploy with its bundle, in one go. Nothing is stored before the bundle has come. */
   async deployUpload(projectId: string, name: string, from: Readable): Promise<Begun> {
-    const request = readDeployRequest({ name });
+    const request = readDeployRequest({ name }, thisHost(this.#parts));
     const id = this.#newId();
     const source = await this.#uploads.receive(id, from);
     try {
@@ -137,7 +137,8 @@ export class Deployer {
    * changes nothing.
    */
   async deployFolder(projectId: string, folder: string): Promise<LiveApp> {
-    const { config, warnings } = loadAppConfig(folder, { host: thisHost() });
+    const host = thisHost(this.#parts);
+    const { config, warnings } = loadAppConfig(folder, { host });
     for (const warning of warnings) this.#parts.log.warn({ folder, warning }, "app configuration");
     const name = config.deployment.name ?? path.basename(folder).toLowerCase();
     const patterns = config.deployment;
@@ -148,7 +149,7 @@ export class Deployer {
       const scaling = { ...config.scaling, ...current.version.overrides };
       if (isDeepStrictEqual(current.version.config, { ...config, deployment, scaling })) return current;
     }
-    const { build } = await this.#insert(projectId, readDeployRequest({ name }), this.#newId());
+    const { build } = await this.#insert(projectId, readDeployRequest({ name }, host), this.#newId());
     return await this.#underWay.start(build.id, { kind: "folder", folder, patterns, hash });
   }
 
