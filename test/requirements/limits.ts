@@ -40,6 +40,8 @@ export const LIMITS = {
       "A project, a token and an address have so many management requests under way; more wait, then get 429 with Retry-After.",
     "shares.crowd":
       "Under 200 heavy reads and 1,000 log sockets of one project another's calls and reads succeed, p99 at most 5 times.",
+    "sign-in.shares":
+      "Passwords are hashed by turns of addresses: who tries many keeps nobody from signing in.",
     "shares.heavy":
       "Figures, searches and filtered lists have a lane of their own: quick reads never wait for them.",
     "shares.heavy-time": "A heavy read has a time limit; past it the answer is 503.",
