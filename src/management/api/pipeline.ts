@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { AppError } from "../../model/errors.ts";
-import { requireClearHead } from "./request-head.ts";
+import { closing, requireClearHead } from "./request-head.ts";
 
 type Pending = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
@@ -12,6 +12,12 @@ type Pending = { readonly request: IncomingMessage; readonly response: ServerRes
 export class Pipelines {
   readonly #pending = new WeakMap<Socket, Pending[]>();
   readonly #refused = new WeakSet<Socket>();
+  readonly #unmet = new WeakSet<IncomingMessage>();
+
+  /** A request expects what nobody here can do: it is refused in its turn, like any other. */
+  noteUnmet(request: IncomingMessage): void {
+    this.#unmet.add(request);
+  }
 
   /** Takes a request; throws when its head, or that of one before it, is refused. */
   enter(request: IncomingMessage, response: ServerResponse): void {
@@ -25,6 +31,7 @@ export class Pipelines {
     if (this.#refused.has(socket)) throw new AppError("bad_request");
     try {
       requireClearHead(request);
+      if (this.#unmet.has(request)) throw closing("expectation_failed");
     } catch (error) {
       this.#refused.add(socket);
       throw error;
