@@ -4,6 +4,7 @@ import path from "node:path";
 import { within } from "../../kit/within.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
+import type { BuildStream } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
 import { BuildError } from "../builds/build-error.ts";
@@ -103,17 +104,19 @@ export class BaseImages {
     try {
       await mkdir(bundleDir, { recursive: true, mode: 0o700 });
       await writeFile(path.join(bundleDir, "main.py"), "");
-      const { environment } = await prepareBuild({
+      const input = {
         buildId,
         bundleDir,
         config: configOf(wish),
         dataDir,
         python,
-        say: (text, stream = "stdout") =>
+        say: (text: string, stream: BuildStream = "stdout") =>
           onLog({ ...where, replicaId: "base-image", runId: null, stream, text }),
         signal: this.#stopping.signal,
-      });
-      return environment === null ? NOTHING : path.basename(environment);
+      };
+      return await prepareBuild(input, ({ environment }) =>
+        environment === null ? NOTHING : path.basename(environment),
+      );
     } finally {
       await rm(bundleDir, { recursive: true, force: true });
     }
