@@ -31,6 +31,7 @@ import { RunHandler } from "./run-route.ts";
 import type { RunParts } from "./run-route.ts";
 import { RunStarter } from "./start-run.ts";
 import type { StarterParts } from "./start-run.ts";
+import { UnreadAnswers } from "./unread-answers.ts";
 
 export type GatewayOptions = RunParts &
   StarterParts & {
@@ -78,7 +79,7 @@ export class Gateway {
       cors: new Cors(options.corsOrigins),
       onFault: (exchange, error) => this.#fail(exchange, error),
       open: this.#open,
-      stallMs: options.idleTimeoutMs,
+      unread: new UnreadAnswers(options.idleTimeoutMs, options.clock),
     };
     this.#calls = new CallHandler({ ...options, starter: new RunStarter(options) });
     this.#runs = new RunHandler({ ...options, closing: this.#closing.signal });

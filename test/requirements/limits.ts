@@ -19,6 +19,7 @@ export const LIMITS = {
       "Descriptors are kept back for the other listener and for the service's own work.",
     "listener.crowd":
       "Under 20,000 idle and half-sent connections on one listener another project's calls and reads all succeed.",
+    "listener.unread": "An answer that nobody reads has a time of its own; other answers do not end with it.",
     "listener.told": "Who gets no place is answered 429 or 503 with Retry-After, or closed.",
   }),
   ...section("issue: No one in, 6: bodies of the management API", {
