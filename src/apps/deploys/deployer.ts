@@ -3,6 +3,7 @@ import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Readable } from "node:stream";
 import { loadAppConfig } from "../../config/app-config.ts";
+import type { Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { App } from "../../model/app.ts";
@@ -52,7 +53,7 @@ export class Deployer {
   readonly #underWay: BuildsUnderWay;
   /** Builds whose upload is arriving just now, with how many times. */
   readonly #arriving = new Map<string, number>();
-  #sweeping: NodeJS.Timeout | null = null;
+  #sweeping: Timer | null = null;
   #isStopping = false;
 
   constructor(parts: DeployerParts) {
@@ -81,7 +82,7 @@ export class Deployer {
     await this.#sweep(arrived);
     // Last: should this service end here too, the next one still knows.
     await rm(this.#places.uploads, { recursive: true, force: true });
-    this.#sweeping = setInterval(() => void this.#sweepSafely(), SWEEP_MS).unref();
+    this.#sweeping = this.#parts.clock.every(SWEEP_MS, () => void this.#sweepSafely());
   }
 
   /** Begins a deploy whose bundle is to be uploaded; throws `deploy_invalid`. */
@@ -177,7 +178,7 @@ export class Deployer {
   /** Builds that are being made end, as failed; those that wait for an upload wait on. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    if (this.#sweeping) clearInterval(this.#sweeping);
+    this.#sweeping?.cancel();
     await this.#underWay.stop(STOPPED);
   }
 

@@ -1,8 +1,8 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
+import { pause } from "../../kit/pause.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
@@ -228,7 +228,7 @@ export class FileRuns {
       } catch (error) {
         log.error({ err: error, runId: run.id }, "the end of a file's run could not be stored");
         if (this.#stopping.signal.aborted) return;
-        await sleep(RETRY_MS);
+        await pause(this.#parts.clock, RETRY_MS, this.#stopping.signal);
       }
     }
   }
