@@ -43,6 +43,7 @@ export const LIMITS = {
       "Under 200 heavy reads and 1,000 log sockets of one project another's calls and reads succeed, p99 at most 5 times.",
     "sign-in.shares":
       "Passwords are hashed by turns of addresses: who tries many keeps nobody from signing in.",
+    "shares.builds": "No project's builds take all places, and a build that hangs gives its place back.",
     "shares.heavy":
       "Figures, searches and filtered lists have a lane of their own: quick reads never wait for them.",
     "shares.heavy-time": "A heavy read has a time limit; past it the answer is 503.",

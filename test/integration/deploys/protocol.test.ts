@@ -162,3 +162,13 @@ test("a deploy whose bundle never comes has an end, an hour later", async () => 
   await until("it is given up", async () => (await site.status("forgotten", buildId)) === "build_failure");
   expect(await site.message("forgotten", buildId)).toBe("nothing was uploaded within an hour; deploy again");
 });
+
+verifies("shares.builds", "a build that hangs has an end, three hours later", async () => {
+  const site = here();
+  const { buildId, uploadUrl } = await site.begin("hung", { preBuildCommands: ["echo asleep; sleep 600"] });
+  await site.put(uploadUrl, bundle(answering("never")));
+  await site.logged("hung", buildId, "asleep");
+  clock.leap(3 * 3_600_000);
+  await until("it is ended", async () => (await site.status("hung", buildId)) === "build_failure");
+  expect(await site.message("hung", buildId)).toBe("the build took longer than three hours");
+});
