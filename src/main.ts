@@ -188,7 +188,7 @@ async function start(
   await deployer.start();
   const baseImages = await life.start(
     "packages for files",
-    () => new BaseImages({ dataDir: settings.dataDir, python, onLog }),
+    () => new BaseImages({ dataDir: settings.dataDir, python, clock, onLog }),
     (started) => started.stop(),
   );
   const fileRuns: FileRuns = await life.start(

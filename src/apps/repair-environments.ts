@@ -55,18 +55,13 @@ async function rebuild(version: Version, parts: RepairParts): Promise<null> {
   try {
     await mkdir(work, { recursive: true, mode: 0o700 });
     await cp(version.bundleDir, bundleDir, { recursive: true, verbatimSymlinks: true });
-    const { environment } = await prepareBuild({
-      buildId: version.id,
-      bundleDir,
-      config: version.config,
-      dataDir,
-      python,
-      say,
-      signal,
+    const { id: buildId, config } = version;
+    const input = { buildId, bundleDir, config, dataDir, python, say, signal };
+    return await prepareBuild(input, async ({ environment }) => {
+      await store.versions.setEnvironment({ id: version.id, environment });
+      onRebuilt?.({ ...version, environment });
+      return null;
     });
-    await store.versions.setEnvironment({ id: version.id, environment });
-    onRebuilt?.({ ...version, environment });
-    return null;
   } finally {
     await rm(work, { recursive: true, force: true });
   }

@@ -35,6 +35,10 @@ export type Settings = {
   readonly environmentRetentionMs: number;
   readonly diskReserveBytes: number;
   readonly maxUploadBytes: number;
+  readonly maxAppBodyBytes: number;
+  readonly maxAppResultBytes: number;
+  readonly maxAppChunkBytes: number;
+  readonly maxAppTranscriptBytes: number;
   readonly logLevel: LogLevel;
   readonly python: string;
   readonly corsOrigins: readonly string[];
@@ -234,6 +238,30 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: size("1MB", "1000TB"),
     default: "2GiB",
     meaning: "The largest bundle that can be deployed, as it is sent.",
+  },
+  maxAppBodyBytes: {
+    name: "max_app_body",
+    reader: size("1KiB", "1GiB"),
+    default: "256MiB",
+    meaning: "The most that an app may set as its limits.max_body.",
+  },
+  maxAppResultBytes: {
+    name: "max_app_result",
+    reader: size("1KiB", "1GiB"),
+    default: "256MiB",
+    meaning: "The most that an app may set as its limits.max_result.",
+  },
+  maxAppChunkBytes: {
+    name: "max_app_chunk",
+    reader: size("1KiB", "256MiB"),
+    default: "64MiB",
+    meaning: "The most that an app may set as its limits.max_chunk.",
+  },
+  maxAppTranscriptBytes: {
+    name: "max_app_transcript",
+    reader: size("1KiB", "4GiB"),
+    default: "1GiB",
+    meaning: "The most that an app may set as its limits.max_transcript.",
   },
   logLevel: {
     name: "log_level",

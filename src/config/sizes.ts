@@ -19,3 +19,15 @@ export function parseSize(text: string): number | null {
   const bytes = Number(match[1]) * unitBytes;
   return Number.isSafeInteger(bytes) ? bytes : null;
 }
+
+/** A size in the largest unit that gives a whole number: "32MiB", "1000 bytes". */
+export function showSize(bytes: number): string {
+  for (const [unit, unitBytes] of [
+    ["GiB", 2 ** 30],
+    ["MiB", 2 ** 20],
+    ["KiB", 2 ** 10],
+  ] as const) {
+    if (bytes >= unitBytes && bytes % unitBytes === 0) return `${bytes / unitBytes}${unit}`;
+  }
+  return `${bytes} bytes`;
+}

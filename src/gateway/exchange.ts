@@ -7,6 +7,7 @@ import type { Cors } from "./cors.ts";
 import type { OpenExchanges } from "./open-exchanges.ts";
 import { isSoonOver } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
+import type { UnreadAnswers } from "./unread-answers.ts";
 
 const RESET_CONTENT = 205;
 /** Up to here copying a body into a string costs less than a vectored write. */
@@ -23,8 +24,7 @@ export type ExchangeParts = {
   readonly cors: Cors;
   readonly onFault: OnFault;
   readonly open: OpenExchanges;
-  /** How long an answer may lie unread before the connection is given up. */
-  readonly stallMs: number;
+  readonly unread: UnreadAnswers;
 };
 
 /**
@@ -110,7 +110,7 @@ export class Exchange {
     else response.end(answer.body);
     // What the kernel has not taken at once waits for a reader, who may never come.
     const { socket } = response;
-    if (socket && socket.writableLength > 0) socket.setTimeout(this.#parts.stallMs);
+    if (!socket || socket.writableLength > 0) this.#parts.unread.add(request.socket, response);
     // What is still coming of a refused body is not wanted.
     if (!request.complete) request.resume();
   }

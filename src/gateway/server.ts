@@ -32,6 +32,7 @@ import { RunHandler } from "./run-route.ts";
 import type { RunParts } from "./run-route.ts";
 import { RunStarter } from "./start-run.ts";
 import type { StarterParts } from "./start-run.ts";
+import { UnreadAnswers } from "./unread-answers.ts";
 
 export type GatewayOptions = RunParts &
   StarterParts & {
@@ -81,7 +82,7 @@ export class Gateway {
       cors: new Cors(options.corsOrigins),
       onFault: (exchange, error) => this.#fail(exchange, error),
       open: this.#open,
-      stallMs: options.idleTimeoutMs,
+      unread: new UnreadAnswers(options.idleTimeoutMs, options.clock),
     };
     const bodyRoom = new BodyRoom(options.bodyRoomBytes ?? bodyRoomBytes());
     this.#calls = new CallHandler({ ...options, starter: new RunStarter(options), bodyRoom });

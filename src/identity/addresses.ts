@@ -48,7 +48,7 @@ export class Addresses {
     // Counted first: a hash is too much work to give to whoever asks again and again.
     throttle.choose(address, ip);
     const { id, updatedAt } = await people.confirm(principal, password, ip);
-    const signInKey = await passwords.key(address, password);
+    const signInKey = await passwords.key(address, password, ip);
     const change = { id, email: address, signInKey, now: clock.now(), updatedAt };
     const result = await store.people.setEmail(change);
     if (result === "taken") throw takenPair();

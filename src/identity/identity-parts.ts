@@ -31,7 +31,7 @@ export function identityParts({ store, seal, tokens, post, ...given }: IdentityS
   const sessions = new Sessions({ store, tokens, clock });
   const links = new Links(seal, clock);
   const saltOf = async (email: string) => await store.people.saltOf(email);
-  const passwords = given.passwords ?? new Passwords({ seal, saltOf });
+  const passwords = given.passwords ?? new Passwords({ seal, saltOf, clock });
   const throttle = new SignInThrottle(clock);
   const quota = new MailQuota(clock);
   const people = new People({ store, tokens, sessions, passwords, links, throttle, clock });

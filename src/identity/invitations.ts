@@ -112,7 +112,7 @@ export class Invitations {
     // Asked first: a hash is too much work to give to whoever asks.
     await this.read(link);
     throttle.choose(normal(email), ip);
-    const person = await people.newPerson({ email, password });
+    const person = await people.newPerson({ email, password, ip });
     const joined = await store.invitations.signUp({ ...this.#secretOf(link), person });
     if (joined === "taken") throw takenPair();
     if (!joined) throw badLink();

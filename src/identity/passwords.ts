@@ -1,4 +1,7 @@
 import { scrypt } from "node:crypto";
+import type { Clock } from "../kit/clock.ts";
+import { FairLane } from "../kit/fair-lane.ts";
+import { addressKey } from "../kit/listener/client-address.ts";
 import type { Seal } from "../kit/seal.ts";
 import { tooMany } from "./throttle.ts";
 
@@ -6,8 +9,11 @@ import { tooMany } from "./throttle.ts";
 const COST = { N: 2 ** 14, r: 8, p: 5 };
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
-/** A hash takes some tenths of a second; who would wait longer than this many is sent away. */
-const MAX_WAITING = 32;
+/**
+ * One hash at a time: file access shares the threads on which it runs, and each takes 16 MiB and some tenths of a
+ * second. Addresses take turns, so that whoever tries one password after the other keeps nobody else from signing in.
+ */
+const LANE = { total: 1, perKey: 1, waiting: 16, waitMs: 10_000 };
 const BUSY_WAIT_MS = 5_000;
 
 type Cost = { readonly N: number; readonly r: number; readonly p: number };
@@ -17,6 +23,7 @@ type Salt = Cost & { readonly salt: string };
 
 type PasswordParts = {
   readonly seal: Seal;
+  readonly clock: Clock;
   /** What `keptSalt` wrote of that address, if it did. */
   readonly saltOf: (email: string) => Promise<string | null>;
 };
@@ -30,35 +37,32 @@ export class Passwords {
   readonly #parts: PasswordParts;
   readonly #cost: Cost;
   readonly #hashNow: Hash;
-  #last: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
+  readonly #lane: FairLane;
 
   constructor(parts: PasswordParts, cost: Cost = COST, hash: Hash = scryptHash) {
     this.#parts = parts;
     this.#cost = cost;
     this.#hashNow = hash;
+    this.#lane = new FairLane(LANE, parts.clock);
   }
 
-  /** Throws `too_many_requests` where a crowd waits. */
-  async key(email: string, password: string): Promise<Buffer> {
+  /** For who asks from that network address; throws `too_many_requests` where a crowd waits. */
+  async key(email: string, password: string, ip: string): Promise<Buffer> {
     const { seal, saltOf } = this.#parts;
     const kept = await saltOf(email);
     const { salt, ...cost } =
       kept === null ? { ...this.#cost, salt: ownSalt(seal, email) } : readSalt(JSON.parse(kept) as Salt);
-    return markHash(seal, email, await this.#hash(password, salt, cost));
+    return markHash(seal, email, await this.#hash(password, salt, cost, ip));
   }
 
-  /** One at a time: file access shares the threads on which it runs, and each takes 16 MiB. */
-  async #hash(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
-    if (this.#waiting >= MAX_WAITING) throw tooMany(BUSY_WAIT_MS);
-    this.#waiting += 1;
-    // The same letters in another composition are the same password.
-    const hashing = this.#last.then(() => this.#hashNow(password.normalize("NFKC"), salt, cost));
-    this.#last = hashing.catch(() => {});
+  async #hash(password: string, salt: Buffer, cost: Cost, ip: string): Promise<Buffer> {
+    const leave = await this.#lane.enter(addressKey(ip));
+    if (!leave) throw tooMany(BUSY_WAIT_MS);
     try {
-      return await hashing;
+      // The same letters in another composition are the same password.
+      return await this.#hashNow(password.normalize("NFKC"), salt, cost);
     } finally {
-      this.#waiting -= 1;
+      leave();
     }
   }
 }

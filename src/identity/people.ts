@@ -37,7 +37,7 @@ export class People {
   }
 
   /** Makes the first person, owner of every project; throws `forbidden` for a bad link, or once somebody exists. */
-  async setUp(link: string, credentials: Omit<Credentials, "ip">): Promise<SignedIn> {
+  async setUp(link: string, credentials: Credentials): Promise<SignedIn> {
     const { store, sessions, links } = this.#parts;
     // Asked first: a hash is too much work to give to whoever asks.
     if (!links.isSetup(link) || (await store.people.hasAny())) throw badLink();
@@ -51,7 +51,7 @@ export class People {
     const { store, sessions, passwords, throttle } = this.#parts;
     const address = normal(email);
     const attempt = throttle.enter(address, ip);
-    const signInKey = await passwords.key(address, password);
+    const signInKey = await passwords.key(address, password, ip);
     const person = await store.people.findBySignIn({ email: address, signInKey });
     if (!attempt.settle(person?.id ?? null) || !person) throw wrongSignIn();
     return await sessions.open(person.id, "browser");
@@ -66,7 +66,7 @@ export class People {
     const { id, email, updatedAt } = person;
     // Not by the address: others who have it too must not keep somebody from a new password.
     throttle.choose(id, ip);
-    const signInKey = await passwords.key(email, password);
+    const signInKey = await passwords.key(email, password, ip);
     const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
     if (change === "taken") throw takenPair();
     if (change === "stale") throw badLink();
@@ -83,7 +83,7 @@ export class People {
     // Counted first: a hash is too much work to give to whoever asks again and again.
     throttle.choose(principal.email, ip);
     const { id, email, updatedAt } = await this.confirm(principal, current, ip);
-    const signInKey = await passwords.key(email, next);
+    const signInKey = await passwords.key(email, next, ip);
     const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
     if (change === "taken") throw takenPair();
     if (change === "stale") throw wrongPassword();
@@ -95,21 +95,21 @@ export class People {
     const { store, passwords, throttle } = this.#parts;
     const attempt = throttle.enter(personId, ip);
     const person = await store.people.find(personId);
-    const key = await passwords.key(person?.email ?? "", password);
+    const key = await passwords.key(person?.email ?? "", password, ip);
     const isTheirs = person?.signInKey?.length === key.length && timingSafeEqual(key, person.signInKey);
     if (!attempt.settle(isTheirs ? personId : null) || !person) throw wrongPassword();
     return person;
   }
 
   /** A person to be stored, with that address and password; nobody has proven the address. */
-  async newPerson({ email, password }: Omit<Credentials, "ip">): Promise<NewPerson> {
+  async newPerson({ email, password, ip }: Credentials): Promise<NewPerson> {
     const now = this.#parts.clock.now();
     const address = normal(email);
     return {
       id: `u-${randomUUID()}`,
       email: address,
       provenAt: null,
-      signInKey: await this.#parts.passwords.key(address, password),
+      signInKey: await this.#parts.passwords.key(address, password, ip),
       createdAt: now,
       updatedAt: now,
     };

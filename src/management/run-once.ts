@@ -91,7 +91,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
       response: z.object({ status: z.enum(["ready", "building"]), digest: z.string() }),
-      errors: ["app_not_found", "deploy_invalid"],
+      errors: ["app_not_found", "deploy_invalid", "queue_full"],
       handle: async ({ params, body }) => {
         const app = await findApp(store, params);
         return await baseImages.make(app, {

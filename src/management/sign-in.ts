@@ -50,7 +50,7 @@ export function signInOperations(parts: SignInParts): AnyOperation[] {
       errors: ERRORS,
       handle: async (call) => {
         const { link, email, password } = call.body;
-        const signedIn = await people.setUp(link, { email, password });
+        const signedIn = await people.setUp(link, { email, password, ip: call.ip });
         await record(call, "person.create", signedIn.personId, { email });
         return answer(call, signedIn);
       },

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../kit/clock.ts";
+import { pause } from "../kit/pause.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
 import { RunTally } from "../model/run-tally.ts";
@@ -59,7 +59,7 @@ export class Canceller {
       if (this.#cancelFile(key.id)) return;
       const cancelled = new AppError("cancelled");
       if (known.run.state === "queued" && (await this.#endQueued(known, cancelled, "cancelled"))) return;
-      await sleep(TRY_MS);
+      await pause(this.#clock, TRY_MS);
     }
     throw new AppError("not_available", { message: "The run is under way in another service." });
   }

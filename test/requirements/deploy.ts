@@ -15,6 +15,7 @@ export const DEPLOY = {
   ...section("issue: Deploy, build", {
     "deploy.pip": "Packages are installed from the host's index or from wheels in the bundle.",
     "deploy.env-cache": "The same dependencies are installed once, for all versions that have them.",
+    "deploy.env-held": "An environment that a build uses is not cleared away before its version is stored.",
     "deploy.commands":
       "pre_build_commands and shell_commands run in the bundle; a failing one fails the build.",
     "deploy.python": "An app runs on the host's Python of the version it names, or learns which there are.",

@@ -19,6 +19,7 @@ export const LIMITS = {
       "Descriptors are kept back for the other listener and for the service's own work.",
     "listener.crowd":
       "Under 20,000 idle and half-sent connections on one listener another project's calls and reads all succeed.",
+    "listener.unread": "An answer that nobody reads has a time of its own; other answers do not end with it.",
     "listener.told": "Who gets no place is answered 429 or 503 with Retry-After, or closed.",
   }),
   ...section("issue: No one in, 6: bodies of the management API", {
@@ -29,12 +30,20 @@ export const LIMITS = {
     "bodies.uploads": "Upload addresses carry their own right and their own limit.",
     "bodies.counts": "Lists and maps have bounds that are looked at first, with clear errors.",
   }),
+  ...section("issue: No one in, 8: what an app may ask for is bounded", {
+    "ceilings.refused":
+      "A deploy with limits beyond the operator's is refused, and told the ceiling and its setting.",
+    "ceilings.defaults": "A ceiling below an app's default is what the app has.",
+  }),
   ...section("issue: No one in, 9: no project takes the service from another", {
     "shares.turns": "What waits gets its turn by project: one with much to ask takes no other's turn.",
     "shares.in-flight":
       "A project, a token and an address have so many management requests under way; more wait, then get 429 with Retry-After.",
     "shares.crowd":
       "Under 200 heavy reads and 1,000 log sockets of one project another's calls and reads succeed, p99 at most 5 times.",
+    "sign-in.shares":
+      "Passwords are hashed by turns of addresses: who tries many keeps nobody from signing in.",
+    "shares.builds": "No project's builds take all places, and a build that hangs gives its place back.",
     "shares.heavy":
       "Figures, searches and filtered lists have a lane of their own: quick reads never wait for them.",
     "shares.heavy-time": "A heavy read has a time limit; past it the answer is 503.",

@@ -94,7 +94,7 @@ export class IdentitySite {
     this.tokens = new Tokens(store, keys, "instance", clock);
     this.links = new Links(seal, clock);
     const saltOf = async (email: string) => await store.people.saltOf(email);
-    const passwords = new Passwords({ seal, saltOf }, LOW_COST, async (password, salt, cost) => {
+    const passwords = new Passwords({ seal, saltOf, clock }, LOW_COST, async (password, salt, cost) => {
       note(`hash ${JSON.stringify(cost)}`);
       return await scryptHash(password, salt, cost);
     });

@@ -6,7 +6,7 @@ import { buildEnvironment } from "./build-environment.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";
 import { compileBundle } from "./compile-bundle.ts";
-import { ownEnvironment, removeEnvironment, sharedEnvironment } from "./environments.ts";
+import { ownEnvironment, releaseEnvironments, removeEnvironment, sharedEnvironment } from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
 import { installInto } from "./make-environment.ts";
 import { namePython } from "./named-python.ts";
@@ -39,9 +39,20 @@ export type PreparedBuild = {
 /**
  * Makes a bundle ready for its first replica: commands before, packages, commands after, bytecode. Throws a
  * `BuildError` for what its author has to mend, and the signal's reason when cancelled; nothing it started
- * outlives it.
+ * outlives it. `keep` stores what was made: until it has ended nobody clears the environment away.
  */
-export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
+export async function prepareBuild<Kept>(
+  input: BuildInput,
+  keep: (built: PreparedBuild) => Promise<Kept> | Kept,
+): Promise<Kept> {
+  try {
+    return await keep(await prepare(input));
+  } finally {
+    releaseEnvironments(input.buildId);
+  }
+}
+
+async function prepare(input: BuildInput): Promise<PreparedBuild> {
   const { config, bundleDir, signal } = input;
   const site: BuildSite = {
     ...input,

@@ -1,4 +1,4 @@
-import { existsSync, statSync, unlinkSync, utimesSync } from "node:fs";
+import { existsSync, statSync, utimesSync } from "node:fs";
 import { open, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
@@ -20,6 +20,11 @@ const KEEP_OWN_MS = 3 * 60 * 60 * 1000;
 
 /** Environments that are being made or removed in this process, by folder. */
 const busy = new Map<string, Promise<void>>();
+/** Environments that builds of this process use, by folder, with the builds' ids: no version names them yet. */
+const held = new Map<string, Set<string>>();
+
+/** Tells which folders versions use, as it is at that moment. */
+export type InUse = () => Promise<ReadonlySet<string>>;
 
 /** The environment that holds these packages: one that exists, or a new one. */
 export async function sharedEnvironment(
@@ -30,6 +35,7 @@ export async function sharedEnvironment(
   const folder = path.join(environmentsDir(site.dataDir), await environmentKey(requirements, python));
   for (;;) {
     if (isReady(folder)) {
+      hold(folder, site.buildId);
       site.say("dependencies unchanged, reusing the environment");
       return folder;
     }
@@ -38,6 +44,7 @@ export async function sharedEnvironment(
     site.say("another build is at work on the same environment: waiting for it");
     await settled(other, site.signal);
   }
+  hold(folder, site.buildId);
   await alone(folder, async () => {
     await createEnvironment(folder, false, python, site);
     await installInto(folder, requirements, python, site);
@@ -49,6 +56,7 @@ export async function sharedEnvironment(
 /** A new environment, empty, that one build has to itself, so that its commands may change it. */
 export async function ownEnvironment(python: Interpreter, site: BuildSite): Promise<string> {
   const folder = path.join(environmentsDir(site.dataDir), OWN + site.buildId);
+  hold(folder, site.buildId);
   await alone(folder, async () => {
     await createEnvironment(folder, true, python, site);
     await markReady(folder);
@@ -56,39 +64,51 @@ export async function ownEnvironment(python: Interpreter, site: BuildSite): Prom
   return folder;
 }
 
+/** A build has ended, and a version names what it used: it holds no environment any more. */
+export function releaseEnvironments(buildId: string): void {
+  for (const [folder, builds] of held) {
+    if (builds.delete(buildId) && builds.size === 0) held.delete(folder);
+  }
+}
+
 /**
- * Removes environments that were never finished, and those that nobody names in `inUse` (their folders) and no
- * build has wanted for so long: it may be just what the next deploy wants.
+ * Removes environments that were never finished, and those that no version uses and no build has wanted for so long:
+ * it may be just what the next deploy wants.
  */
 export async function sweepEnvironments(
   dataDir: string,
-  inUse: ReadonlySet<string>,
+  inUse: InUse,
   keepMs: number,
   now = Date.now(),
 ): Promise<void> {
   const root = environmentsDir(dataDir);
+  const used = await inUse();
   for (const name of await readdir(root).catch(() => [])) {
     const folder = path.join(root, name);
-    if (inUse.has(folder) || busy.has(folder)) continue;
-    const marker = path.join(folder, READY);
-    const wantedAt = statSync(marker, { throwIfNoEntry: false })?.mtimeMs;
-    if (wantedAt !== undefined) {
-      if (now - wantedAt < (name.startsWith(OWN) ? KEEP_OWN_MS : keepMs)) continue;
-      // In the same turn as the look: from here on no build takes it for one that counts.
-      unlinkSync(marker);
-    }
-    await alone(folder, async () => await removeEnvironment(folder));
+    const wantedAt = wantedTime(folder);
+    const isNew = wantedAt !== null && now - wantedAt < (name.startsWith(OWN) ? KEEP_OWN_MS : keepMs);
+    if (!used.has(folder) && !isNew) await removeUnused(folder, inUse);
   }
 }
 
 /** Removes one that no version uses any more, unless a build has wanted it after that time, in milliseconds. */
-export async function dropEnvironment(folder: string, usedAt: number): Promise<void> {
-  const marker = path.join(folder, READY);
-  const wantedAt = statSync(marker, { throwIfNoEntry: false })?.mtimeMs;
-  if (wantedAt === undefined || wantedAt > usedAt || busy.has(folder)) return;
-  // In the same turn as the look: from here on no build takes it for one that counts.
-  unlinkSync(marker);
-  await alone(folder, async () => await removeEnvironment(folder));
+export async function dropEnvironment(folder: string, usedAt: number, inUse: InUse): Promise<void> {
+  const wantedAt = wantedTime(folder);
+  if (wantedAt !== null && wantedAt <= usedAt) await removeUnused(folder, inUse);
+}
+
+/**
+ * Removes one unless somebody uses it. Builds are kept from it first, and versions looked for then: a build that has
+ * let go of it before that has stored its version.
+ */
+async function removeUnused(folder: string, inUse: InUse): Promise<void> {
+  if (busy.has(folder) || held.has(folder)) return;
+  await occupied(folder, async () => {
+    if ((await inUse()).has(folder)) return;
+    // First: from here on it counts for nobody, should this process end in between.
+    await rm(path.join(folder, READY), { force: true });
+    await removeEnvironment(folder);
+  });
 }
 
 /** Removes one environment; one that is gone is fine. */
@@ -124,18 +144,30 @@ async function markReady(folder: string): Promise<void> {
   }
 }
 
-/** Has a folder to itself; what fails leaves nothing behind. */
+function hold(folder: string, buildId: string): void {
+  held.set(folder, (held.get(folder) ?? new Set()).add(buildId));
+}
+
+/** When a build has last wanted it; null of one that does not count. */
+function wantedTime(folder: string): number | null {
+  return statSync(path.join(folder, READY), { throwIfNoEntry: false })?.mtimeMs ?? null;
+}
+
+/** Makes something in a folder that it has to itself; what fails leaves nothing behind. */
 async function alone(folder: string, work: () => Promise<void>): Promise<void> {
-  const working = (async () => {
+  await occupied(folder, async () => {
     try {
       await work();
     } catch (error) {
       await removeEnvironment(folder);
       throw error;
-    } finally {
-      busy.delete(folder);
     }
-  })();
+  });
+}
+
+/** Has a folder to itself meanwhile. */
+async function occupied(folder: string, work: () => Promise<void>): Promise<void> {
+  const working = work().finally(() => busy.delete(folder));
   busy.set(folder, working);
   await working;
 }

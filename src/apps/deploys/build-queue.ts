@@ -1,35 +1,47 @@
-type Waiting = { readonly appNumber: number; readonly begin: () => void };
+import type { App } from "../../model/app.ts";
 
-/** Lets builds have their turn: those of one app one after the other, and only so many at once over all. */
+type Wanting = Pick<App, "number" | "projectId">;
+type Waiting = { readonly app: Wanting; readonly begin: () => void };
+
+/** How many builds may run at once. */
+export type BuildShares = { readonly total: number; readonly perProject: number };
+
+/**
+ * Lets builds have their turn: those of one app one after the other, and only so many at once over all. No project
+ * has all places, and of those who wait one of the project with the fewest builds goes first: nobody's builds keep
+ * those of others waiting for ever.
+ */
 export class BuildQueue {
-  readonly #maxAtOnce: number;
-  readonly #busy = new Set<number>();
+  readonly #shares: BuildShares;
+  /** The apps that are being built, with their projects. */
+  readonly #busy = new Map<number, string>();
   #waiting: Waiting[] = [];
 
-  constructor(maxAtOnce: number) {
-    this.#maxAtOnce = maxAtOnce;
+  constructor(shares: BuildShares) {
+    this.#shares = shares;
   }
 
   /** Whether a build of that app would have to wait. */
-  isFull(appNumber: number): boolean {
-    return this.#busy.size >= this.#maxAtOnce || this.#busy.has(appNumber);
+  isFull({ number, projectId }: Wanting): boolean {
+    const { total, perProject } = this.#shares;
+    return this.#busy.size >= total || this.#busy.has(number) || this.#countOf(projectId) >= perProject;
   }
 
   /** Does the work when its turn has come; rejects with the signal's reason when nobody waits for that any more. */
-  async run<T>(appNumber: number, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    await this.#turn(appNumber, signal);
+  async run<T>(app: Wanting, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    await this.#turn(app, signal);
     try {
       return await work();
     } finally {
-      this.#busy.delete(appNumber);
+      this.#busy.delete(app.number);
       this.#beginNext();
     }
   }
 
-  async #turn(appNumber: number, signal: AbortSignal): Promise<void> {
+  async #turn(app: Wanting, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiting = { appNumber, begin: resolve };
+    const waiting = { app, begin: resolve };
     const leave = (): void => {
       this.#waiting = this.#waiting.filter((other) => other !== waiting);
       reject(signal.reason as Error);
@@ -40,13 +52,28 @@ export class BuildQueue {
     await promise.finally(() => signal.removeEventListener("abort", leave));
   }
 
-  /** Whoever has waited longest goes first, unless its app is busy. */
   #beginNext(): void {
-    for (const waiting of this.#waiting) {
-      if (this.isFull(waiting.appNumber)) continue;
-      this.#busy.add(waiting.appNumber);
-      this.#waiting = this.#waiting.filter((other) => other !== waiting);
-      waiting.begin();
+    for (let next = this.#next(); next; next = this.#next()) {
+      const begun = next;
+      this.#busy.set(begun.app.number, begun.app.projectId);
+      this.#waiting = this.#waiting.filter((other) => other !== begun);
+      begun.begin();
     }
+  }
+
+  /** Of the project with the fewest builds that run, whoever has waited longest, unless its app is busy. */
+  #next(): Waiting | null {
+    let next: Waiting | null = null;
+    for (const waiting of this.#waiting) {
+      if (this.isFull(waiting.app)) continue;
+      if (!next || this.#countOf(waiting.app.projectId) < this.#countOf(next.app.projectId)) next = waiting;
+    }
+    return next;
+  }
+
+  #countOf(projectId: string): number {
+    let count = 0;
+    for (const project of this.#busy.values()) if (project === projectId) count += 1;
+    return count;
   }
 }

@@ -1,11 +1,12 @@
 import { mkdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { loadAppConfig } from "../../config/app-config.ts";
+import type { Ceilings } from "../../config/keys/key.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { BuildStatus } from "../../model/build.ts";
+import type { BuildStatus, BuildStream } from "../../model/build.ts";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
@@ -20,7 +21,7 @@ import { thisHost } from "./deploy-request.ts";
 import type { DeployPlaces } from "./places.ts";
 import { sizeText } from "./size-text.ts";
 
-export type CarryOutParts = {
+export type CarryOutParts = Ceilings & {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly places: DeployPlaces;
@@ -64,11 +65,12 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
   const { buildId, app, log, signal } = deploy;
   await move(deploy, parts, "building");
   const bundleDir = await unpack(deploy, parts);
-  const config = readConfig(deploy, bundleDir);
-  const built = await build(deploy, parts, bundleDir, config);
-  signal.throwIfAborted();
-  await move(deploy, parts, "initializing");
-  const version = await keep(deploy, parts, { bundleDir, config, ...built });
+  const config = readConfig(deploy, parts, bundleDir);
+  const version = await build(deploy, parts, { bundleDir, config }, async (environment) => {
+    signal.throwIfAborted();
+    await move(deploy, parts, "initializing");
+    return await keep(deploy, parts, { bundleDir, config, environment });
+  });
   let candidate: Candidate | null = null;
   try {
     candidate = parts.catalog.prepare(app, version);
@@ -119,8 +121,8 @@ async function unpack({ buildId, source, log, signal }: Deploy, { places }: Carr
   return bundleDir;
 }
 
-function readConfig({ payload, log }: Deploy, bundleDir: string): AppConfig {
-  const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost() });
+function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
+  const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
   for (const warning of warnings) log.say("extract", `warning: ${warning}`, "stderr");
   return config;
 }
@@ -128,20 +130,13 @@ function readConfig({ payload, log }: Deploy, bundleDir: string): AppConfig {
 async function build(
   { buildId, source, log, signal }: Deploy,
   { dataDir, python }: CarryOutParts,
-  bundleDir: string,
-  config: AppConfig,
-): Promise<Pick<Version, "environment">> {
-  if (source.kind === "folder" && !hasToBeBuilt(config)) return { environment: null };
-  const { environment } = await prepareBuild({
-    buildId,
-    bundleDir,
-    config,
-    dataDir,
-    python,
-    say: (text, stream) => log.say("build", text, stream),
-    signal,
-  });
-  return { environment };
+  { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
+  keepVersion: (environment: string | null) => Promise<Version>,
+): Promise<Version> {
+  if (source.kind === "folder" && !hasToBeBuilt(config)) return await keepVersion(null);
+  const say = (text: string, stream?: BuildStream): void => log.say("build", text, stream);
+  const input = { buildId, bundleDir, config, dataDir, python, say, signal };
+  return await prepareBuild(input, async ({ environment }) => await keepVersion(environment));
 }
 
 /** Whether more is asked for than the files and the service's own Python. */

@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import { readAppConfig } from "../../config/app-config.ts";
 import { APP_KEYS } from "../../config/app-shape.ts";
+import type { Ceilings, Host } from "../../config/keys/key.ts";
 import { ConfigError } from "../../config/problems.ts";
 import { AppError } from "../../model/errors.ts";
 
@@ -18,13 +19,13 @@ export type DeployRequest = {
   readonly payload: Readonly<Record<string, unknown>>;
 };
 
-/** What this machine contributes to an app's configuration. */
-export function thisHost(): { readonly cpuCount: number } {
-  return { cpuCount: availableParallelism() };
+/** What this machine, and who runs it, contribute to an app's configuration. */
+export function thisHost(ceilings: Ceilings): Host {
+  return { cpuCount: availableParallelism(), ceilings };
 }
 
 /** Reads a deploy's payload; throws `deploy_invalid` with all that is wrong with it. */
-export function readDeployRequest(payload: Readonly<Record<string, unknown>>): DeployRequest {
+export function readDeployRequest(payload: Readonly<Record<string, unknown>>, host: Host): DeployRequest {
   const kept = Object.fromEntries(
     PAYLOAD_MEMBERS.filter((member) => Object.hasOwn(payload, member)).map((member) => [
       member,
@@ -32,7 +33,7 @@ export function readDeployRequest(payload: Readonly<Record<string, unknown>>): D
     ]),
   );
   try {
-    const { config } = readAppConfig({ payload: kept, host: thisHost() });
+    const { config } = readAppConfig({ payload: kept, host });
     const { name } = config.deployment;
     if (name !== null) return { name, payload: kept };
   } catch (error) {

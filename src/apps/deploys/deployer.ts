@@ -3,6 +3,7 @@ import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Readable } from "node:stream";
 import { loadAppConfig } from "../../config/app-config.ts";
+import type { Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { App } from "../../model/app.ts";
@@ -52,7 +53,7 @@ export class Deployer {
   readonly #underWay: BuildsUnderWay;
   /** Builds whose upload is arriving just now, with how many times. */
   readonly #arriving = new Map<string, number>();
-  #sweeping: NodeJS.Timeout | null = null;
+  #sweeping: Timer | null = null;
   #isStopping = false;
 
   constructor(parts: DeployerParts) {
@@ -81,7 +82,7 @@ export class Deployer {
     await this.#sweep(arrived);
     // Last: should this service end here too, the next one still knows.
     await rm(this.#places.uploads, { recursive: true, force: true });
-    this.#sweeping = setInterval(() => void this.#sweepSafely(), SWEEP_MS).unref();
+    this.#sweeping = this.#parts.clock.every(SWEEP_MS, () => void this.#sweepSafely());
   }
 
   /** Begins a deploy whose bundle is to be uploaded; throws `deploy_invalid`. */
@@ -89,7 +90,7 @@ export class Deployer {
     projectId: string,
     payload: Readonly<Record<string, unknown>>,
   ): Promise<Begun & { readonly grant: string }> {
-    const request = readDeployRequest(payload);
+    const request = readDeployRequest(payload, thisHost(this.#parts));
     const begun = await this.#insert(projectId, request, this.#newId());
     return { ...begun, grant: this.#uploads.give(begun.build.id) };
   }
@@ -119,7 +120,7 @@ export class Deployer {
 
   /** Begins a deploy with its bundle, in one go. Nothing is stored before the bundle has come. */
   async deployUpload(projectId: string, name: string, from: Readable): Promise<Begun> {
-    const request = readDeployRequest({ name });
+    const request = readDeployRequest({ name }, thisHost(this.#parts));
     const id = this.#newId();
     const source = await this.#uploads.receive(id, from);
     try {
@@ -137,7 +138,8 @@ export class Deployer {
    * changes nothing.
    */
   async deployFolder(projectId: string, folder: string): Promise<LiveApp> {
-    const { config, warnings } = loadAppConfig(folder, { host: thisHost() });
+    const host = thisHost(this.#parts);
+    const { config, warnings } = loadAppConfig(folder, { host });
     for (const warning of warnings) this.#parts.log.warn({ folder, warning }, "app configuration");
     const name = config.deployment.name ?? path.basename(folder).toLowerCase();
     const patterns = config.deployment;
@@ -148,7 +150,7 @@ export class Deployer {
       const scaling = { ...config.scaling, ...current.version.overrides };
       if (isDeepStrictEqual(current.version.config, { ...config, deployment, scaling })) return current;
     }
-    const { build } = await this.#insert(projectId, readDeployRequest({ name }), this.#newId());
+    const { build } = await this.#insert(projectId, readDeployRequest({ name }, host), this.#newId());
     return await this.#underWay.start(build.id, { kind: "folder", folder, patterns, hash });
   }
 
@@ -176,7 +178,7 @@ export class Deployer {
   /** Builds that are being made end, as failed; those that wait for an upload wait on. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    if (this.#sweeping) clearInterval(this.#sweeping);
+    this.#sweeping?.cancel();
     await this.#underWay.stop(STOPPED);
   }
 

@@ -27,14 +27,17 @@ type Open = {
   isSwitching: boolean;
 };
 
-const MAX_AT_ONCE = 2;
+const SHARES = { total: 4, perProject: 2 };
+/** From its turn on: a build that hangs gives its place back. Large packages that are compiled take an hour. */
+const MAX_BUILD_MS = 3 * 60 * 60 * 1000;
+const TOOK_TOO_LONG = "the build took longer than three hours";
 /** Builds of each app that are remembered, apart from those whose version is. */
 const KEPT_BUILDS = 100;
 
 /** Every build that has not ended, from its birth to its one end. */
 export class BuildsUnderWay {
   readonly #parts: UnderWayParts;
-  readonly #queue = new BuildQueue(MAX_AT_ONCE);
+  readonly #queue = new BuildQueue(SHARES);
   readonly #open = new Map<string, Open>();
   readonly #ended = new Map(BUILD_STATUSES.filter(isFinalBuild).map((status) => [status, 0]));
 
@@ -81,7 +84,7 @@ export class BuildsUnderWay {
     const open = this.#open.get(buildId);
     if (!open || !this.isWaiting(buildId)) throw new Error(`the build ${buildId} does not wait`);
     if (source.kind === "zip") open.log.say("upload", `${sizeText(source.bytes)} received`);
-    if (this.#queue.isFull(open.app.number)) open.log.say("upload", "waiting for another build to end");
+    if (this.#queue.isFull(open.app)) open.log.say("upload", "waiting for another build to end");
     open.work = this.#work(open, source);
     // Whoever wants to know asks; the build's own record tells the others.
     open.work.catch(() => undefined);
@@ -133,7 +136,13 @@ export class BuildsUnderWay {
       },
     };
     try {
-      const live = await this.#queue.run(open.app.number, () => carryOut(deploy, this.#parts), signal);
+      const carry = async (): Promise<LiveApp> => {
+        const limit = this.#parts.clock.after(MAX_BUILD_MS, () => {
+          if (!open.isSwitching) open.ending.abort(new DeployFailure("build_failure", TOOK_TOO_LONG));
+        });
+        return await carryOut(deploy, this.#parts).finally(() => limit.cancel());
+      };
+      const live = await this.#queue.run(open.app, carry, signal);
       await this.#finish(open, source, "success", null);
       return live;
     } catch (error) {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Bell } from "../../kit/bell.ts";
-import type { Clock } from "../../kit/clock.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { FIRST_TAG, LAST_TAG, logIdAt, nanosecondsOf } from "../../model/log-line.ts";
 import type { LogLine } from "../../model/log-line.ts";
@@ -69,7 +69,7 @@ export class LogBook {
   readonly #bell = new Bell();
   readonly #stopping = new AbortController();
   readonly #tag = randomBytes(7).toString("hex");
-  readonly #settling: NodeJS.Timeout;
+  readonly #settling: Timer;
   #lastNs: bigint;
 
   private constructor(parts: LogBookParts, startNs: bigint) {
@@ -88,7 +88,7 @@ export class LogBook {
       buffer: this.#buffer,
       onStored: () => this.#tellMissing(),
     });
-    this.#settling = setInterval(() => this.#settle(), SETTLE_MS).unref();
+    this.#settling = parts.clock.every(SETTLE_MS, () => this.#settle());
   }
 
   /** Opens the book after the last line of the one before. */
@@ -125,7 +125,7 @@ export class LogBook {
 
   /** Stores what waits, and ends the tails. */
   async stop(): Promise<void> {
-    clearInterval(this.#settling);
+    this.#settling.cancel();
     for (const gate of this.#gates) for (const flood of gate.floods.end()) this.#tellFlood(flood, gate);
     await this.#writer.stop(STOP_PATIENCE_MS);
     this.#stopping.abort();

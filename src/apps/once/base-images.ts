@@ -1,19 +1,23 @@
 import { randomUUID } from "node:crypto";
 import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import type { Clock } from "../../kit/clock.ts";
 import { within } from "../../kit/within.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
+import type { BuildStream } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
 import { BuildError } from "../builds/build-error.ts";
 import { prepareBuild } from "../builds/build.ts";
 import type { AppLogLine } from "../catalog.ts";
+import { BuildQueue } from "../deploys/build-queue.ts";
 import { defaultConfig } from "./default-config.ts";
 
 export type BaseImageParts = {
   readonly dataDir: string;
   readonly python: Interpreter;
+  readonly clock: Clock;
   readonly onLog: (line: AppLogLine) => void;
 };
 
@@ -35,6 +39,11 @@ export type BaseImage = { readonly status: "ready" | "building"; readonly digest
 /** Clients ask 15 times, 2 s after each answer, and give up on one that takes longer than half a minute. */
 const WAIT_MS = 20_000;
 const MAX_BEGUN = 100;
+/** Of one project, with those that wait. */
+const MAX_OF_PROJECT = 10;
+const SHARES = { total: 4, perProject: 2 };
+/** From its turn on. */
+const MAX_MAKE_MS = 60 * 60 * 1000;
 /** The digest where nothing is to be installed. */
 const NOTHING = "none";
 const DIGEST = /^(?:own-)?[0-9a-f][0-9a-f-]{7,127}$/;
@@ -46,6 +55,9 @@ export class BaseImages {
   readonly #environments: string;
   /** By wish; one that has ended stays until somebody was told. */
   readonly #begun = new Map<string, Promise<string>>();
+  /** How many each project has under way. */
+  readonly #countOf = new Map<string, number>();
+  readonly #queue = new BuildQueue(SHARES);
   readonly #stopping = new AbortController();
 
   constructor(parts: BaseImageParts) {
@@ -59,7 +71,7 @@ export class BaseImages {
     const making = this.#begun.get(key) ?? this.#begin(key, app, wish);
     let digest: string | null;
     try {
-      digest = await within(WAIT_MS, making);
+      digest = await within(WAIT_MS, making, this.#parts.clock);
     } catch (error) {
       this.#begun.delete(key);
       throw error instanceof BuildError ? new AppError("deploy_invalid", { message: error.message }) : error;
@@ -88,14 +100,45 @@ export class BaseImages {
   #begin(key: string, app: App, wish: BaseImageWish): Promise<string> {
     this.#stopping.signal.throwIfAborted();
     if (this.#begun.size >= MAX_BEGUN) this.#begun.delete(this.#begun.keys().next().value ?? "");
-    const making = this.#make(app, wish);
+    const making = this.#count(app, async () => await this.#makeInTurn(app, wish));
     // Whoever asks next is told.
     making.catch(() => undefined);
     this.#begun.set(key, making);
     return making;
   }
 
-  async #make(app: App, wish: BaseImageWish): Promise<string> {
+  async #count(app: App, make: () => Promise<string>): Promise<string> {
+    const { projectId } = app;
+    const count = this.#countOf.get(projectId) ?? 0;
+    if (count >= MAX_OF_PROJECT) {
+      const message = `${count} sets of packages are being installed for this project; try again shortly.`;
+      throw new AppError("queue_full", { message });
+    }
+    this.#countOf.set(projectId, count + 1);
+    try {
+      return await make();
+    } finally {
+      const left = (this.#countOf.get(projectId) ?? 1) - 1;
+      if (left > 0) this.#countOf.set(projectId, left);
+      else this.#countOf.delete(projectId);
+    }
+  }
+
+  /** By turns of projects, and one that hangs gives its place back. */
+  async #makeInTurn(app: App, wish: BaseImageWish): Promise<string> {
+    const { signal } = this.#stopping;
+    const make = async (): Promise<string> => {
+      const ending = new AbortController();
+      const limit = this.#parts.clock.after(MAX_MAKE_MS, () =>
+        ending.abort(new BuildError("installing the packages took longer than an hour")),
+      );
+      const making = this.#make(app, wish, AbortSignal.any([signal, ending.signal]));
+      return await making.finally(() => limit.cancel());
+    };
+    return await this.#queue.run(app, make, signal);
+  }
+
+  async #make(app: App, wish: BaseImageWish, signal: AbortSignal): Promise<string> {
     const { dataDir, python, onLog } = this.#parts;
     const buildId = randomUUID();
     const bundleDir = path.join(dataDir, "work", buildId);
@@ -103,17 +146,19 @@ export class BaseImages {
     try {
       await mkdir(bundleDir, { recursive: true, mode: 0o700 });
       await writeFile(path.join(bundleDir, "main.py"), "");
-      const { environment } = await prepareBuild({
+      const input = {
         buildId,
         bundleDir,
         config: configOf(wish),
         dataDir,
         python,
-        say: (text, stream = "stdout") =>
+        say: (text: string, stream: BuildStream = "stdout") =>
           onLog({ ...where, replicaId: "base-image", runId: null, stream, text }),
-        signal: this.#stopping.signal,
-      });
-      return environment === null ? NOTHING : path.basename(environment);
+        signal,
+      };
+      return await prepareBuild(input, ({ environment }) =>
+        environment === null ? NOTHING : path.basename(environment),
+      );
     } finally {
       await rm(bundleDir, { recursive: true, force: true });
     }

@@ -1,8 +1,8 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
+import { pause } from "../../kit/pause.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
@@ -47,6 +47,8 @@ export type FileToRun = FileRunRequest & {
 
 /** Each is processes and a folder: more at once would take the machine from the apps. */
 const MAX_AT_ONCE = 32;
+/** Of one project: it leaves places to others. */
+const MAX_OF_PROJECT = 16;
 /** One variable of the environment may have 128 KiB on Linux, and what a file starts inherits the data as one. */
 const MAX_DATA_BYTES = 128_000;
 /** Makes the rest of the command line, and the data, a start of the file. */
@@ -75,6 +77,8 @@ export class FileRuns {
   readonly #stopping = new AbortController();
   /** With those that are still arriving. */
   #count = 0;
+  /** The same by project. */
+  readonly #countOf = new Map<string, number>();
   #isClosed = false;
   #looking: Timer | null = null;
 
@@ -97,14 +101,17 @@ export class FileRuns {
   /** Receives a file with what is around it and starts it; resolves with the run's id. */
   async run(app: App, file: FileToRun): Promise<string> {
     if (this.#isClosed) throw new AppError("draining");
-    if (this.#count >= MAX_AT_ONCE) {
-      throw new AppError("queue_full", { message: `${MAX_AT_ONCE} files run already; try again shortly.` });
+    const ofProject = this.#countOf.get(app.projectId) ?? 0;
+    if (this.#count >= MAX_AT_ONCE || ofProject >= MAX_OF_PROJECT) {
+      const whose =
+        ofProject >= MAX_OF_PROJECT ? `${ofProject} files of this project` : `${this.#count} files`;
+      throw new AppError("queue_full", { message: `${whose} run already; try again shortly.` });
     }
     const { clock } = this.#parts;
     const createdAt = clock.now();
     const id = this.#ids.next(createdAt);
     const folder = path.join(this.#dir, id);
-    this.#count += 1;
+    this.#add(app, 1);
     try {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const data = await file.receive((tar) => unpackTar(tar, folder));
@@ -116,15 +123,22 @@ export class FileRuns {
       await this.#accept(run);
       const running = this.#run({ run, app, file, data, folder }).finally(() => {
         this.#running.delete(running);
-        this.#count -= 1;
+        this.#add(app, -1);
       });
       this.#running.add(running);
       return id;
     } catch (error) {
-      this.#count -= 1;
+      this.#add(app, -1);
       await this.#remove(folder);
       throw error;
     }
+  }
+
+  #add({ projectId }: App, more: 1 | -1): void {
+    this.#count += more;
+    const count = (this.#countOf.get(projectId) ?? 0) + more;
+    if (count > 0) this.#countOf.set(projectId, count);
+    else this.#countOf.delete(projectId);
   }
 
   /** Ends one with all it has started; false when none of that id is under way here. */
@@ -228,7 +242,7 @@ export class FileRuns {
       } catch (error) {
         log.error({ err: error, runId: run.id }, "the end of a file's run could not be stored");
         if (this.#stopping.signal.aborted) return;
-        await sleep(RETRY_MS);
+        await pause(this.#parts.clock, RETRY_MS, this.#stopping.signal);
       }
     }
   }

@@ -129,14 +129,14 @@ export class Housekeeper {
     const gone = Map.groupBy(versions, ({ environment }) => environment);
     for (const [environment, users] of gone) {
       if (environment === null || left.has(environment)) continue;
-      await dropEnvironment(environment, Math.max(...users.map(({ createdAt }) => createdAt)));
+      const usedAt = Math.max(...users.map(({ createdAt }) => createdAt));
+      await dropEnvironment(environment, usedAt, () => this.#environmentsInUse());
     }
   }
 
   async #sweepEnvironments(): Promise<void> {
     const { dataDir, environmentRetentionMs = DAY_MS } = this.#parts;
-    const inUse = await this.#environmentsInUse();
-    if (!this.#isStopping) await sweepEnvironments(dataDir, inUse, environmentRetentionMs);
+    await sweepEnvironments(dataDir, () => this.#environmentsInUse(), environmentRetentionMs);
   }
 
   async #environmentsInUse(): Promise<ReadonlySet<string>> {

@@ -1,7 +1,7 @@
 import { mkdir, realpath } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
-import type { Clock } from "../../kit/clock.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Log } from "../../kit/log.ts";
 import { PROJECT_ID } from "../../model/names.ts";
@@ -39,10 +39,12 @@ export class Volumes {
   readonly #grants: Grants;
   readonly #trash: Trash;
   readonly #uploads: Uploads;
-  #sweeping: NodeJS.Timeout | null = null;
+  readonly #clock: Clock;
+  #sweeping: Timer | null = null;
 
   constructor({ dataDir, seal, clock, log, shortage }: VolumesParts) {
     this.#storageDir = path.join(dataDir, "storage");
+    this.#clock = clock;
     // Beside the projects' folders, on their disk and out of their apps' sight.
     const staging = path.join(this.#storageDir, ".staging");
     this.#grants = new Grants(seal, clock);
@@ -52,7 +54,7 @@ export class Volumes {
 
   /** Sweeps now and from now on. */
   start(): void {
-    this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS).unref();
+    this.#sweeping = this.#clock.every(SWEEP_MS, () => void this.sweep());
     void this.sweep();
   }
 
@@ -131,7 +133,7 @@ export class Volumes {
   }
 
   async stop(): Promise<void> {
-    if (this.#sweeping) clearInterval(this.#sweeping);
+    this.#sweeping?.cancel();
     await this.#trash.stop();
   }
 

@@ -76,7 +76,7 @@ export function createListener(
     }),
   );
   const app = fastify({
-    serverFactory: (handler) => createHttpServer(handler, limits, connections, pipelines),
+    serverFactory: (handler) => createHttpServer(handler, limits, { connections, pipelines }),
     genReqId: () => randomUUID(),
     logger: false,
     routerOptions: { maxParamLength: MAX_PARAM_CHARS },
@@ -146,8 +146,7 @@ function ourError(error: FastifyError | AppError): AppError | null {
 function createHttpServer(
   handler: RequestListener,
   { headerTimeoutMs, idleTimeoutMs }: ListenerLimits,
-  connections: ManagementConnections,
-  pipelines: Pipelines,
+  { connections, pipelines }: { readonly connections: ManagementConnections; readonly pipelines: Pipelines },
 ): Server {
   const options = {
     headersTimeout: headerTimeoutMs,
@@ -162,9 +161,9 @@ function createHttpServer(
   server.maxHeadersCount = 0;
   // Who asks whether a body is wanted is told when it is: after those checks that need none.
   server.on("checkContinue", (request, response) => server.emit("request", request, response));
-  server.on("checkExpectation", ({ socket }: IncomingMessage) => {
-    const refusal = new AppError("expectation_failed");
-    pipelines.afterOthers(socket, () => refuseConnection(refusal, socket));
+  server.on("checkExpectation", (request: IncomingMessage, response) => {
+    pipelines.noteUnmet(request);
+    server.emit("request", request, response);
   });
   connections.watch(server);
   return server;

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { MAX_PIPELINED } from "../../kit/listener/listening.ts";
 import { AppError } from "../../model/errors.ts";
-import { requireClearHead } from "./request-head.ts";
+import { closing, requireClearHead } from "./request-head.ts";
 
 type Pending = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
@@ -13,6 +13,12 @@ type Pending = { readonly request: IncomingMessage; readonly response: ServerRes
 export class Pipelines {
   readonly #pending = new WeakMap<Socket, Pending[]>();
   readonly #refused = new WeakSet<Socket>();
+  readonly #unmet = new WeakSet<IncomingMessage>();
+
+  /** A request expects what nobody here can do: it is refused in its turn, like any other. */
+  noteUnmet(request: IncomingMessage): void {
+    this.#unmet.add(request);
+  }
 
   /** Counts a request; false for one too many, with which its connection ends. */
   take(request: IncomingMessage, response: ServerResponse): boolean {
@@ -38,6 +44,7 @@ export class Pipelines {
     if (this.#refused.has(socket)) throw new AppError("bad_request");
     try {
       requireClearHead(request);
+      if (this.#unmet.has(request)) throw closing("expectation_failed");
     } catch (error) {
       this.#refused.add(socket);
       throw error;

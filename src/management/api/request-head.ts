@@ -34,6 +34,7 @@ export function requireClearHead({ rawHeaders, url = "", httpVersion }: Incoming
   }
 }
 
-function closing(code: ErrorCode, message?: string): AppError {
+/** A refusal that ends its connection. */
+export function closing(code: ErrorCode, message?: string): AppError {
   return new AppError(code, { ...(message !== undefined && { message }), headers: { connection: "close" } });
 }

@@ -6,7 +6,7 @@ import type { Home } from "../home.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import { pythonOfVersion } from "./host-pythons.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
-import type { Spawn, Tickets } from "./spawn.ts";
+import type { Spawn, StartedProcess, Tickets } from "./spawn.ts";
 import { startLater } from "./start-later.ts";
 import { TemplateLine } from "./template-line.ts";
 import { missingVersion } from "./what-is-missing.ts";
@@ -97,7 +97,7 @@ export class ProcessLauncher implements Launcher {
     return line;
   }
 
-  #spawn(tickets: Tickets, spec = this.#spec): Started {
+  #spawn(tickets: Tickets, spec = this.#spec): StartedProcess {
     const { python, spawn, clock } = this.#parts;
     const { address } = this.#home;
     const { pythonVersion } = spec;

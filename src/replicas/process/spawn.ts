@@ -9,6 +9,7 @@ import type { Exit, LaunchSpec, LauncherEvents, Started } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import { keeperEnd } from "./end-keeper.ts";
 import { appEnvironment } from "./environment.ts";
+import { residentBelow } from "./process-tree.ts";
 import { ProcessLook } from "./vitals.ts";
 import { whatIsMissing } from "./what-is-missing.ts";
 
@@ -21,6 +22,12 @@ const look = new ProcessLook();
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
+/** A process of ours, with what it keeps. */
+export type StartedProcess = Started & {
+  /** What it holds in memory: told by the kernel of whom we started, never by an app of itself. */
+  residentBytes(): number;
+};
+
 /** Starts a template or a replica, which calls home at `address`; what it says before that is told as lines. */
 export type Spawn = (
   python: string,
@@ -29,7 +36,7 @@ export type Spawn = (
   tickets: Tickets,
   clock: Clock,
   events: Pick<LauncherEvents, "onLog" | "onError">,
-) => Started;
+) => StartedProcess;
 
 /** Starts a keeper and, under it, a template or a replica. */
 export const spawnPython: Spawn = (python, spec, address, tickets, clock, { onLog, onError }) => {
@@ -60,7 +67,12 @@ export const spawnPython: Spawn = (python, spec, address, tickets, clock, { onLo
     clock.after(LAST_LINES_MS, () => [child.stdout, child.stderr].forEach((pipe) => pipe.destroy())),
   );
   const { pid: keeper = 0 } = child;
-  return { exited, kill: keeperEnd(child, exited, clock), vitals: (pid) => look.at(pid, keeper) };
+  return {
+    exited,
+    kill: keeperEnd(child, exited, clock),
+    vitals: (pid) => look.at(pid, keeper),
+    residentBytes: () => residentBelow(keeper),
+  };
 };
 
 function begin(python: string, spec: LaunchSpec): ChildProcessWithoutNullStreams | Error {
@@ -83,9 +95,9 @@ function begin(python: string, spec: LaunchSpec): ChildProcessWithoutNullStreams
 }
 
 /** A process that could not be started. */
-function stillborn({ message }: Error): Started {
+function stillborn({ message }: Error): StartedProcess {
   const exited = Promise.resolve({ detail: message, initFailure: null });
-  return { exited, kill: () => {}, vitals: () => null };
+  return { exited, kill: () => {}, vitals: () => null, residentBytes: () => 0 };
 }
 
 /** For people. A keeper tells its ward's signal as 128 + its number. */

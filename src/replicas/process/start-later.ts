@@ -1,11 +1,12 @@
-import type { Exit, InitFailure, Started } from "../engine.ts";
+import type { Exit, InitFailure } from "../engine.ts";
+import type { StartedProcess } from "./spawn.ts";
 
 /** A process that is started as soon as its interpreter is found; one that is not found is why it never was. */
 export function startLater(
   found: Promise<string | InitFailure>,
-  start: (python: string) => Started,
-): Started {
-  let begun: Started | null = null;
+  start: (python: string) => StartedProcess,
+): StartedProcess {
+  let begun: StartedProcess | null = null;
   let isKilled = false;
   const exited = found.then(async (python): Promise<Exit> => {
     if (isKilled) return { detail: "stopped before it started", initFailure: null };
@@ -20,5 +21,6 @@ export function startLater(
       begun?.kill();
     },
     vitals: (pid) => begun?.vitals(pid) ?? null,
+    residentBytes: () => begun?.residentBytes() ?? 0,
   };
 }

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Exit, Started } from "../engine.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
+import type { StartedProcess } from "./spawn.ts";
 import { Template } from "./template.ts";
 
 /** A start that waits for the template to be ready; its process does not exist yet. */
@@ -32,7 +33,7 @@ export type LineEvents = {
  * nobody waits for it any more.
  */
 export class TemplateLine {
-  readonly #process: Started;
+  readonly #process: StartedProcess;
   readonly #clock: Clock;
   readonly #idle: IdleTemplates;
   readonly #events: LineEvents;
@@ -46,7 +47,13 @@ export class TemplateLine {
   #retireTimer: Timer | null = null;
 
   /** `process` imports the app; it is kept for `keepMs` without a replica, as long as there is memory for it. */
-  constructor(process: Started, clock: Clock, idle: IdleTemplates, keepMs: number, events: LineEvents) {
+  constructor(
+    process: StartedProcess,
+    clock: Clock,
+    idle: IdleTemplates,
+    keepMs: number,
+    events: LineEvents,
+  ) {
     this.#process = process;
     this.#clock = clock;
     this.#idle = idle;
@@ -70,7 +77,7 @@ export class TemplateLine {
 
   start(replicaId: string, ticket: string): Started {
     this.#retireTimer?.cancel();
-    this.#idle.remove(this.template.pid);
+    this.#idle.remove(this);
     return this.#isForking ? this.template.fork(replicaId, ticket) : this.#wait(replicaId, ticket);
   }
 
@@ -131,7 +138,7 @@ export class TemplateLine {
   }
 
   #lose(exit: Exit): void {
-    this.#idle.remove(this.template.pid);
+    this.#idle.remove(this);
     this.#finish();
     const gone = { exited: Promise.resolve(exit), kill: () => {}, vitals: () => null };
     for (const { begin } of this.#take()) begin(gone);
@@ -144,7 +151,7 @@ export class TemplateLine {
     }
     this.#retireTimer?.cancel();
     this.#retireTimer = this.#clock.after(this.#keepMs, () => this.#retire());
-    this.#idle.add(this.template.pid, () => this.#retire());
+    this.#idle.add(this, this.#process.residentBytes(), () => this.#retire());
   }
 
   #retire(): void {
@@ -154,7 +161,7 @@ export class TemplateLine {
   #end(): void {
     if (this.#isOver) return;
     this.#finish();
-    this.#idle.remove(this.template.pid);
+    this.#idle.remove(this);
     void this.template.close();
   }
 

@@ -41,8 +41,6 @@ export class Template {
     this.#hear(parseTemplateMessage(line));
   });
   #phase: TemplatePhase = "importing";
-  /** Known once it is ready. */
-  pid = 0;
   #home: Socket | null = null;
   #initFailure: InitFailure | null = null;
   #isAccused = false;
@@ -118,8 +116,7 @@ export class Template {
   #hear(message: TemplateMessage): void {
     if ("ready" in message) {
       this.#move("ready");
-      const { pid, forks } = message.ready;
-      this.pid = pid;
+      const { forks } = message.ready;
       if (!forks) this.#phase = "ordinary";
       this.#events.onReady(forks);
     } else if ("failed" in message) {

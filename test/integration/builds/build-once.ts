@@ -4,12 +4,13 @@ import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
 
 /** A process of its own that builds one bundle and tells what the build says: something to kill. */
 const [, , bundleDir = "", dataDir = "", python = ""] = process.argv;
-await prepareBuild({
+const input = {
   buildId: "killed",
   bundleDir,
   dataDir,
   config: readAppConfig({ host: { cpuCount: 2 } }).config,
   python: await findInterpreter(python),
-  say: (text) => void process.stdout.write(`${text}\n`),
+  say: (text: string) => void process.stdout.write(`${text}\n`),
   signal: new AbortController().signal,
-});
+};
+await prepareBuild(input, () => undefined);

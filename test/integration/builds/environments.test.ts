@@ -1,7 +1,8 @@
 import { mkdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
-import { sweepEnvironments } from "../../../src/apps/builds/environments.ts";
+import { dropEnvironment, sweepEnvironments } from "../../../src/apps/builds/environments.ts";
+import type { PreparedBuild } from "../../../src/apps/builds/build.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate } from "./site.ts";
@@ -14,6 +15,8 @@ const WHEELS = [
 ];
 const REUSED = "dependencies unchanged, reusing the environment";
 const HOUR_MS = 60 * 60 * 1000;
+/** No version uses any. */
+const nobody = async (): Promise<ReadonlySet<string>> => new Set();
 
 describe("environments", () => {
   verifies("deploy.env-cache", "the same dependencies in another order are not installed again", async () => {
@@ -119,10 +122,48 @@ describe("environments", () => {
     await make("dddd", null);
     await make("own-eeee", 4);
     await make("own-ffff", 2);
-    await sweepEnvironments(place.dataDir, new Set([used]), DAY_MS, now);
+    await sweepEnvironments(place.dataDir, async () => new Set([used]), DAY_MS, now);
     expect((await place.environments()).toSorted()).toEqual(["aaaa", "cccc", "own-ffff"]);
-    await sweepEnvironments(path.join(place.directory, "nowhere"), new Set(), DAY_MS);
+    await sweepEnvironments(path.join(place.directory, "nowhere"), nobody, DAY_MS);
   });
+
+  verifies(
+    "deploy.env-held",
+    "what a build uses stays until its version is stored, and then for that",
+    async () => {
+      const place = await buildPlace();
+      const index = await testIndex(await writeWheels(path.join(place.directory, "wheels"), WHEELS));
+      const host = place.withIndex(index.url);
+      const files = { "requirements.txt": "one\n" };
+      const whileKept: number[] = [];
+      const keep = async ({ environment }: PreparedBuild): Promise<void> => {
+        // The app whose version used it last is deleted, and an operator keeps nothing unused.
+        await dropEnvironment(environment!, Number.POSITIVE_INFINITY, nobody);
+        await sweepEnvironments(place.dataDir, nobody, 0, Number.POSITIVE_INFINITY);
+        whileKept.push((await place.environments()).length);
+      };
+      const made = await place.build(files, { host, keep });
+      const reused = await place.build(files, { host, keep });
+      expect(reused.lines).toContain(REUSED);
+      expect(whileKept).toEqual([1, 1]);
+      const environment = made.result.environment!;
+
+      // The version is stored after somebody has begun to look who uses it.
+      let isStored = false;
+      const looking = async (): Promise<ReadonlySet<string>> => {
+        const found = new Set(isStored ? [environment] : []);
+        isStored = true;
+        return found;
+      };
+      await sweepEnvironments(place.dataDir, looking, 0, Number.POSITIVE_INFINITY);
+      expect(await evaluate(path.join(environment, "bin", "python"), "import one; print('there')")).toBe(
+        "there",
+      );
+      expect((await place.build(files, { host })).lines).toContain(REUSED);
+      await dropEnvironment(environment, Number.POSITIVE_INFINITY, nobody);
+      expect(await place.environments()).toEqual([]);
+    },
+  );
 
   test("what is being made is not swept", async () => {
     const place = await buildPlace();
@@ -132,7 +173,7 @@ describe("environments", () => {
     const host = place.withIndex(index.url);
     const build = await place.begin({ "requirements.txt": "one\n" }, { host, signal: cancelling.signal });
     await until("the index was asked", () => index.asked.length > 0);
-    await sweepEnvironments(place.dataDir, new Set(), DAY_MS);
+    await sweepEnvironments(place.dataDir, nobody, DAY_MS);
     const [name = ""] = await place.environments();
     expect(await readFile(path.join(place.dataDir, "environments", name, "pyvenv.cfg"), "utf8")).toMatch(
       /home/,

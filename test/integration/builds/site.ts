@@ -28,6 +28,8 @@ export type BuildOptions = {
   readonly python?: Interpreter;
   readonly host?: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
+  /** Stores what was made, as far as the build knows. */
+  readonly keep?: (built: PreparedBuild) => Promise<void>;
   readonly onLine?: (text: string) => void;
 };
 
@@ -79,18 +81,22 @@ export class BuildPlace {
       host: { cpuCount: availableParallelism() },
     });
     const lines: string[] = [];
-    const done = prepareBuild({
+    const input = {
       buildId,
       bundleDir,
       config,
       dataDir: this.dataDir,
       python: options.python ?? (await servicePython()),
-      say: (text) => {
+      say: (text: string) => {
         lines.push(text);
         options.onLine?.(text);
       },
       signal: options.signal ?? new AbortController().signal,
       host: options.host ?? this.host,
+    };
+    const done = prepareBuild(input, async (built) => {
+      await options.keep?.(built);
+      return built;
     });
     done.catch(() => {}); // Whoever awaits it learns of a failure.
     return { bundleDir, lines, done };

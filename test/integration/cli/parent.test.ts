@@ -15,6 +15,7 @@ const ADVANCE = "echo $(($(cat now) + $1)) >now; echo slept $1";
 function withNode(
   script: string,
   sleep = ADVANCE,
+  programs: Readonly<Record<string, (root: string) => string>> = {},
 ): (args: readonly string[], options?: CommandOptions) => Command {
   const root = scratchDirectory();
   const write = (file: string, text: string): void => {
@@ -29,6 +30,7 @@ function withNode(
   write("clock/now", "1000000000\n");
   write("clock/date", `#!/bin/sh\ncat ${root}/clock/now\n`);
   write("clock/sleep", `#!/bin/sh\ncd ${root}/clock\n${sleep}\n`);
+  for (const [name, text] of Object.entries(programs)) write(`clock/${name}`, text(root));
   const PATH = `${root}/clock:${process.env["PATH"]}`;
   return (args, options = {}) =>
     new Command(path.join(root, "bin/millrace"), args, {
@@ -93,6 +95,23 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
     await until("nobody is left", () => groupMembers(command.group).length === 0);
   });
 }
+
+verifies(
+  "net.signals",
+  "a signal that comes before there is a service is told as soon as there is",
+  async () => {
+    // Sent by the first program that the parent starts, and passed on in the moment of the fork.
+    const early = (root: string): string => `#!/bin/sh
+[ -e ${root}/told ] || { : >${root}/told; kill -TERM "$(ps -o pgid= -p $$ | /usr/bin/tr -d ' ')"; }
+exec /usr/bin/tr "$@"
+`;
+    for (let time = 0; time < 10; time += 1) {
+      const command = withNode("exec /bin/sleep 1000\n", ADVANCE, { tr: early })(["serve"]);
+      expect(await command.exited).toBe(143);
+      await until("nobody is left", () => groupMembers(command.group).length === 0);
+    }
+  },
+);
 
 verifies(
   "net.signals",

@@ -1,12 +1,14 @@
 import { connect } from "node:net";
 import { expect, test } from "vitest";
 import { altered } from "../../support/altered.ts";
+import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, answering, bundle } from "./site.ts";
 
-const service = sharedService({}, { maxUpload: "1MB" });
+const clock = new SkippingClock();
+const service = sharedService({}, { maxUpload: "1MB" }, { clock });
 const here = (): DeploySite => new DeploySite(service());
 
 verifies(
@@ -151,4 +153,22 @@ test("what is asked of a build that is not the app's is 404", async () => {
   }
   expect((await site.cancel("yours", buildId)).json.code).toBe("build_not_found");
   expect((await site.ask("GET", `apps/${site.appId("none")}/builds`)).json.code).toBe("app_not_found");
+});
+
+test("a deploy whose bundle never comes has an end, an hour later", async () => {
+  const site = here();
+  const { buildId } = await site.begin("forgotten");
+  clock.leap(3_600_000);
+  await until("it is given up", async () => (await site.status("forgotten", buildId)) === "build_failure");
+  expect(await site.message("forgotten", buildId)).toBe("nothing was uploaded within an hour; deploy again");
+});
+
+verifies("shares.builds", "a build that hangs has an end, three hours later", async () => {
+  const site = here();
+  const { buildId, uploadUrl } = await site.begin("hung", { preBuildCommands: ["echo asleep; sleep 600"] });
+  await site.put(uploadUrl, bundle(answering("never")));
+  await site.logged("hung", buildId, "asleep");
+  clock.leap(3 * 3_600_000);
+  await until("it is ended", async () => (await site.status("hung", buildId)) === "build_failure");
+  expect(await site.message("hung", buildId)).toBe("the build took longer than three hours");
 });

@@ -143,9 +143,21 @@ describe("a request that cannot be framed is refused, closes its connection and 
     ]) {
       expect(await exchange(good + bad + good)).toEqual({ statuses: [200, 400], made: 1 });
     }
-    const odd = post(["Expect: nonsense", LENGTH], BODY);
-    expect(await exchange(good + odd + good)).toEqual({ statuses: [200, 417], made: 1 });
+    const unmet = post(["Expect: nonsense", LENGTH], BODY);
+    expect(await exchange(good + unmet + good)).toEqual({ statuses: [200, 417], made: 1 });
   });
+
+  verifies(
+    "hardening.framing",
+    "the word that a body is wanted waits for the answers before it",
+    async () => {
+      await using connection = await RawConnection.open(service().service.baseUrl);
+      connection.send(post([LENGTH], BODY) + post(["Expect: 100-continue", LENGTH]));
+      expect([(await connection.answer()).status, (await connection.answer(1)).status]).toEqual([200, 100]);
+      connection.send(BODY);
+      expect(await connection.answer(2)).toMatchObject({ status: 200 });
+    },
+  );
 });
 
 describe("a Host that is no host is refused, and no link is made of it", () => {

@@ -4,12 +4,14 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { Answer } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { writeWheels } from "../builds/wheels.ts";
 import { OnceClient } from "./site.ts";
 
-const shared = sharedService();
+const clock = new SkippingClock();
+const shared = sharedService({}, {}, { clock });
 let folder = "";
 
 /** The packages of a folder are all there are. */
@@ -90,3 +92,28 @@ test("what cannot be installed is told with its reason", async () => {
   const runId = await client.run("filename=main.py&imageDigest=none", { "main.py": "print('runs')" });
   expect((await client.ended(runId)).status).toBe("success");
 });
+
+verifies(
+  "shares.builds",
+  "a project has so many installs under way, and one that hangs has an end",
+  async () => {
+    const client = new OnceClient(shared(), "hanging");
+    await client.post("create-run-app");
+    const hanging = (place: number) =>
+      client.post("base-image", { preBuildCommands: [`echo asleep ${place}; sleep 600`] });
+    const first = hanging(0);
+    await clock.sets(3_600_000);
+    const others = Array.from({ length: 9 }, (_, place) => hanging(place + 1));
+    const asked = [first, ...others];
+    await clock.sets(20_000, 10);
+    expect((await hanging(10)).json).toMatchObject({ code: "queue_full" });
+    clock.skip(20_000);
+    for (const { json } of await Promise.all(asked)) expect(json).toEqual({ status: "building", digest: "" });
+    clock.leap(3_600_000);
+    const ended = await hanging(0);
+    expect([ended.status, ended.json.message]).toEqual([
+      422,
+      "installing the packages took longer than an hour",
+    ]);
+  },
+);

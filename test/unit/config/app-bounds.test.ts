@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 
+import { readDeployRequest } from "../../../src/apps/deploys/deploy-request.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
+import { APP_KEYS } from "../../../src/config/app-shape.ts";
 import { ConfigError } from "../../../src/config/problems.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -82,6 +84,56 @@ test.each(["Upper", "under_score", "-a", "a-", "a.b", "x".repeat(64), "a b", "é
     expect(problemsOf(`[deployment]\nname = "${name}"`)).toHaveLength(1);
   },
 );
+
+const CEILINGS = {
+  maxAppBodyBytes: 64 * 2 ** 20,
+  maxAppResultBytes: 16 * 2 ** 20,
+  maxAppChunkBytes: 1_000_000,
+  maxAppTranscriptBytes: 2 ** 30,
+};
+
+function readUnder(text: string): ReturnType<typeof readAppConfig>["config"] {
+  const host = { cpuCount: 4, ceilings: CEILINGS };
+  return readAppConfig({ toml: { text, fileName: "millrace.toml" }, host }).config;
+}
+
+verifies("ceilings.refused", "what is beyond the operator's ceiling is refused, wherever it is set", () => {
+  const text = `
+max_body = "64MiB"
+max_result = "1GiB"
+max_chunk = 1000001
+max_transcript = "1025MiB"
+`;
+  const bound = (key: string, max: string, setting: string, got: string): string =>
+    `limits.${key} must be at most ${max}, this service's ${setting}, got ${got}`;
+  const problems = [
+    bound("max_result", "16MiB", "max_app_result", '"1GiB"'),
+    bound("max_chunk", "1000000 bytes", "max_app_chunk", "1000001"),
+    bound("max_transcript", "1GiB", "max_app_transcript", '"1025MiB"'),
+  ];
+  expect(() => readUnder(`[limits]${text}`)).toThrow(expect.objectContaining({ problems }));
+  const host = { cpuCount: 4, ceilings: CEILINGS };
+  const payload = { name: "app", cerebrium_toml: `[cerebrium.limits]${text}` };
+  const details = problems.map((problem) => ({ problem: `cerebrium.${problem}` }));
+  expect(() => readDeployRequest(payload, host)).toThrow(
+    expect.objectContaining({ code: "deploy_invalid", detail: expect.objectContaining({ details }) }),
+  );
+});
+
+verifies("ceilings.defaults", "a default gives way to the operator's ceiling", () => {
+  expect(readUnder("").limits).toMatchObject({
+    maxBodyBytes: 32 * 2 ** 20,
+    maxResultBytes: 16 * 2 ** 20,
+    maxChunkBytes: 1_000_000,
+  });
+});
+
+test("every size that an app sets has a ceiling of the operator", () => {
+  const sizes = APP_KEYS.filter(({ reader }) => reader.expects.startsWith("a size"));
+  const free = sizes.filter(({ ceiling }) => ceiling === undefined).map(({ path }) => path);
+  // Lines have their room together, in max_logs of the service.
+  expect(free).toEqual(["limits.max_logs"]);
+});
 
 function read(text: string): ReturnType<typeof readAppConfig>["config"] {
   return readAppConfig({ toml: { text, fileName: "millrace.toml" }, host: { cpuCount: 4 } }).config;

@@ -1,48 +1,47 @@
-import { readFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { expect, test } from "vitest";
 import { IdleTemplates } from "../../../src/replicas/process/idle-templates.ts";
+import { residentBelow } from "../../../src/replicas/process/process-tree.ts";
 
-/** This process and its parent stand for templates: only their memory is looked at. */
-const MINE = process.pid;
-const PARENT = process.ppid;
-
-function residentBytes(pid: number): number {
-  return Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]) * 4096;
-}
-
-/** Room for either alone, not for both, whatever they hold by now. */
-function roomForOne(): number {
-  const bytes = [residentBytes(PARENT), residentBytes(MINE)];
-  return Math.max(...bytes) + Math.min(...bytes) / 2;
+function played(maxBytes: number) {
+  const idle = new IdleTemplates(maxBytes);
+  const retired: string[] = [];
+  const owners = { one: {}, two: {}, three: {} };
+  const add = (name: keyof typeof owners, bytes: number): void =>
+    idle.add(owners[name], bytes, () => retired.push(name));
+  return { add, remove: (name: keyof typeof owners) => idle.remove(owners[name]), retired };
 }
 
 test("idle templates within their share of memory are kept", () => {
-  const idle = new IdleTemplates(4 * (residentBytes(MINE) + residentBytes(PARENT)));
-  const retired: number[] = [];
-  idle.add(MINE, () => retired.push(MINE));
-  idle.add(PARENT, () => retired.push(PARENT));
+  const { add, retired } = played(100);
+  add("one", 50);
+  add("two", 50);
   expect(retired).toEqual([]);
 });
 
 test("beyond it the oldest goes, and goes once", () => {
-  const idle = new IdleTemplates(roomForOne());
-  const retired: number[] = [];
-  idle.add(MINE, () => retired.push(MINE));
-  idle.add(PARENT, () => retired.push(PARENT));
-  expect(retired[0]).toBe(MINE);
-  expect(new Set(retired).size).toBe(retired.length);
+  const { add, retired } = played(100);
+  add("one", 60);
+  add("two", 60);
+  add("three", 10);
+  expect(retired).toEqual(["one"]);
 });
 
 test("one that works again does not count", () => {
-  const idle = new IdleTemplates(roomForOne());
-  const retired: number[] = [];
-  idle.add(MINE, () => retired.push(MINE));
-  idle.remove(MINE);
-  idle.add(PARENT, () => retired.push(PARENT));
-  expect(retired).not.toContain(MINE);
+  const { add, remove, retired } = played(100);
+  add("one", 60);
+  remove("one");
+  add("two", 60);
+  expect(retired).toEqual([]);
 });
 
-test("a template that has just ended counts for nothing", () => {
-  const idle = new IdleTemplates(1);
-  expect(() => idle.add(2 ** 22 + 1, () => {})).not.toThrow();
+test("what a template holds is told by the kernel of those below its keeper, and of nobody else", async () => {
+  const child = spawn("sleep", ["600"]);
+  await once(child, "spawn");
+  expect(residentBelow(process.pid)).toBeGreaterThan(0);
+  expect(residentBelow(child.pid ?? 0)).toBe(0);
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  expect(residentBelow(child.pid ?? 0)).toBe(0);
 });

@@ -1,16 +1,17 @@
 import { expect, test } from "vitest";
 import { BuildQueue } from "../../../../src/apps/deploys/build-queue.ts";
+import { verifies } from "../../../verifies.ts";
 
 const never = new AbortController().signal;
 
 /** Work that ends when it is told to, and the order in which such works began. */
-function bench(maxAtOnce: number) {
-  const queue = new BuildQueue(maxAtOnce);
+function bench(total: number, perProject = total) {
+  const queue = new BuildQueue({ total, perProject });
   const begun: string[] = [];
-  const start = (name: string, appNumber: number, signal: AbortSignal = never) => {
+  const start = (name: string, number: number, signal: AbortSignal = never, projectId = "p-one") => {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const done = queue.run(
-      appNumber,
+      { number, projectId },
       async () => {
         begun.push(name);
         await promise;
@@ -44,7 +45,7 @@ test("only so many run at once, and an app that waits does not hold up others", 
   const works = [start("a", 1), start("b", 1), start("c", 2), start("d", 3)];
   await settle();
   expect(begun).toEqual(["a", "c"]);
-  expect(queue.isFull(4)).toBe(true);
+  expect(queue.isFull({ number: 4, projectId: "p-one" })).toBe(true);
   works[2]!.end();
   await works[2]!.done;
   await settle();
@@ -52,7 +53,7 @@ test("only so many run at once, and an app that waits does not hold up others", 
   for (const { end } of works) end();
   await Promise.all(works.map(({ done }) => done));
   expect(begun).toEqual(["a", "c", "d", "b"]);
-  expect(queue.isFull(1)).toBe(false);
+  expect(queue.isFull({ number: 1, projectId: "p-one" })).toBe(false);
 });
 
 test("one that fails makes room like one that does not", async () => {
@@ -78,4 +79,22 @@ test("one that is given up while it waits never begins, and leaves its place", a
   third.end();
   await Promise.all([first.done, third.done]);
   expect(begun).toEqual(["a", "c"]);
+});
+
+verifies("shares.builds", "no project has all places, and who has fewest builds goes first", async () => {
+  const { begun, start, settle } = bench(3, 2);
+  const greedy = ["a", "b", "c", "d"].map((name, place) => start(name, place));
+  await settle();
+  expect(begun).toEqual(["a", "b"]);
+  const others = [start("e", 10, never, "p-two"), start("f", 11, never, "p-two")];
+  const third = start("g", 12, never, "p-three");
+  await settle();
+  expect(begun).toEqual(["a", "b", "e"]);
+  greedy[0]!.end();
+  await greedy[0]!.done;
+  await settle();
+  // The greedy one has waited longer.
+  expect(begun).toEqual(["a", "b", "e", "g"]);
+  for (const { end } of [...greedy, ...others, third]) end();
+  await Promise.all([...greedy, ...others, third].map(({ done }) => done));
 });

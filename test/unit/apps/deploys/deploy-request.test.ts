@@ -2,9 +2,11 @@ import { expect, test } from "vitest";
 import { readDeployRequest } from "../../../../src/apps/deploys/deploy-request.ts";
 import { AppError } from "../../../../src/model/errors.ts";
 
+const host = { cpuCount: 2 };
+
 function refusal(payload: Record<string, unknown>): AppError {
   try {
-    readDeployRequest(payload);
+    readDeployRequest(payload, host);
   } catch (error) {
     if (error instanceof AppError) return error;
     throw error;
@@ -13,15 +15,18 @@ function refusal(payload: Record<string, unknown>): AppError {
 }
 
 test("a payload is taken with the members that count, and without any other", () => {
-  const { name, payload } = readDeployRequest({
-    name: "hello",
-    cooldownPeriodSeconds: 5,
-    cerebrium_toml: "[cerebrium.scaling]\nmax_replicas = 3\n",
-    dockerAuth: "secret",
-    cliVersion: "2.1.0",
-    __proto__: { x: 1 },
-    constructor: "x",
-  });
+  const { name, payload } = readDeployRequest(
+    {
+      name: "hello",
+      cooldownPeriodSeconds: 5,
+      cerebrium_toml: "[cerebrium.scaling]\nmax_replicas = 3\n",
+      dockerAuth: "secret",
+      cliVersion: "2.1.0",
+      __proto__: { x: 1 },
+      constructor: "x",
+    },
+    host,
+  );
   expect(name).toBe("hello");
   expect(payload).toEqual({
     name: "hello",
@@ -32,8 +37,8 @@ test("a payload is taken with the members that count, and without any other", ()
 
 test("the name may come from the file's text", () => {
   const toml = '[cerebrium.deployment]\nname = "from-toml"\n';
-  expect(readDeployRequest({ cerebrium_toml: toml }).name).toBe("from-toml");
-  expect(readDeployRequest({ name: "named", cerebrium_toml: toml }).name).toBe("named");
+  expect(readDeployRequest({ cerebrium_toml: toml }, host).name).toBe("from-toml");
+  expect(readDeployRequest({ name: "named", cerebrium_toml: toml }, host).name).toBe("named");
 });
 
 test("everything that is wrong is told at once", () => {

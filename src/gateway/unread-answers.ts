@@ -1,0 +1,72 @@
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Clock, Timer } from "../kit/clock.ts";
+import { sentBytes } from "./sent-bytes.ts";
+
+/** In the time that an answer may lie unread. */
+const LOOKS = 4;
+
+type Unread = {
+  readonly socket: Socket;
+  readonly response: ServerResponse;
+  /** What the kernel had taken of the connection's bytes when that last changed, and when that was. */
+  sentBytes: number;
+  changedAt: number;
+};
+
+/**
+ * Whole answers that their callers have not taken yet. A connection of which nothing is taken for too long is given
+ * up: what was written to it would stay in memory. Each answer has that time for itself, from its turn on; another on
+ * the same connection that is still being worked on, or is read slowly, ends nothing. One timer for all, and none
+ * while every caller reads.
+ */
+export class UnreadAnswers {
+  readonly #stallMs: number;
+  readonly #clock: Clock;
+  readonly #unread = new Set<Unread>();
+  #timer: Timer | null = null;
+  #isLooking = false;
+
+  constructor(stallMs: number, clock: Clock) {
+    this.#stallMs = stallMs;
+    this.#clock = clock;
+  }
+
+  /** An answer was written that the kernel has not taken as a whole, or whose turn has not come. */
+  add(socket: Socket, response: ServerResponse): void {
+    this.#unread.add({
+      socket,
+      response,
+      sentBytes: sentBytes(socket),
+      changedAt: this.#clock.monotonic(),
+    });
+    this.#lookLater();
+  }
+
+  #lookLater(): void {
+    if (this.#isLooking || this.#unread.size === 0) return;
+    this.#isLooking = true;
+    if (this.#timer) this.#timer.restart();
+    else this.#timer = this.#clock.after(this.#stallMs / LOOKS, () => this.#look());
+  }
+
+  #look(): void {
+    this.#isLooking = false;
+    const now = this.#clock.monotonic();
+    for (const unread of this.#unread) {
+      if (unread.response.writableFinished || unread.socket.destroyed) this.#unread.delete(unread);
+      else if (this.#isStalled(unread, now)) unread.socket.destroy();
+    }
+    this.#lookLater();
+  }
+
+  #isStalled(unread: Unread, now: number): boolean {
+    const sent = sentBytes(unread.socket);
+    // Without a socket it is still the turn of an earlier answer on the connection.
+    if (unread.response.socket === null || sent !== unread.sentBytes) {
+      unread.sentBytes = sent;
+      unread.changedAt = now;
+    }
+    return now - unread.changedAt >= this.#stallMs;
+  }
+}
