@@ -1,16 +1,23 @@
+import { Breaker } from "../kit/breaker.ts";
+import { systemClock } from "../kit/clock.ts";
+import type { Clock } from "../kit/clock.ts";
 import { SpanCounts } from "../kit/span-counts.ts";
 import { AppError } from "../model/errors.ts";
 import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
-import type { Backend } from "./operation.ts";
+import type { Backend, Lane } from "./operation.ts";
 import { versionPlaces } from "./version-places.ts";
 
 /**
  * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
- * be reached or written, a call rejects with `storage_unavailable`, and later calls try again.
+ * be reached or written, a call rejects with `storage_unavailable`, and later calls try again. No call waits for a
+ * database that says nothing: after 4.25 s of silence it rejects, a write with `in_doubt`, and while the silence
+ * lasts every other is refused at once.
  */
 export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
+  /** Whether the database says nothing to those who read, or to those who write. */
+  isSilent(lane: Lane): boolean;
   /** How long writes took, from being asked for to being durable. */
   readonly commits: SpanCounts;
   /** Finishes what was asked, then lets go of the database. */
@@ -21,20 +28,40 @@ type StoreOptions = {
   /** Null: SQLite in the data directory. */
   readonly databaseUrl: string | null;
   readonly dataDir: string;
+  readonly clock?: Clock;
+  /** The database has fallen silent, or is back. */
+  readonly onSilence?: (lane: Lane, isSilent: boolean) => void;
 };
 
 const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /** Opens the database and brings it to this release's schema. */
-export async function openStore({ databaseUrl, dataDir }: StoreOptions): Promise<Store> {
+export async function openStore({
+  databaseUrl,
+  dataDir,
+  clock = systemClock,
+  onSilence,
+}: StoreOptions): Promise<Store> {
   const backend = await openBackend({ databaseUrl, dataDir });
+  const breakerOf = (lane: Lane): Breaker =>
+    new Breaker({
+      clock,
+      probe: () => backend.probe(lane),
+      refusal: (wasAsked) => silence(lane, wasAsked),
+      onChange: (isOpen) => {
+        if (isOpen) backend.abandon(lane);
+        onSilence?.(lane, isOpen);
+      },
+    });
+  const breakers = { read: breakerOf("read"), write: breakerOf("write") };
   const commits = new SpanCounts(COMMIT_BOUNDS_MS);
   let isClosed = false;
   const calls = callsThrough(async (name, packed) => {
     if (isClosed) throw new Error(`${name} was called on a store that is closed`);
-    if (operationNamed(name).mode === "read") return await backend.run(name, packed).catch(cannotRead);
+    const ask = async () => await backend.run(name, packed);
+    if (operationNamed(name).mode === "read") return await breakers.read.run(ask).catch(cannotRead);
     const askedAt = performance.now();
-    const result = await backend.run(name, packed);
+    const result = await breakers.write.run(ask);
     commits.add(performance.now() - askedAt);
     return result;
   });
@@ -42,12 +69,19 @@ export async function openStore({ databaseUrl, dataDir }: StoreOptions): Promise
     ...calls,
     versions: versionPlaces(calls.versions, dataDir),
     kind: databaseUrl === null ? "sqlite" : "postgres",
+    isSilent: (lane) => breakers[lane].isOpen,
     commits,
     close: async () => {
       isClosed = true;
+      for (const breaker of Object.values(breakers)) breaker.stop();
       await backend.close();
     },
   };
+}
+
+function silence(lane: Lane, wasAsked: boolean): AppError {
+  const cause = new Error("the database does not answer");
+  return new AppError(lane === "write" && wasAsked ? "in_doubt" : "storage_unavailable", {}, cause);
 }
 
 /** The catalogue speaks of what was not accepted; who only asked for something is told that. */
@@ -62,7 +96,10 @@ function cannotRead(error: unknown): never {
 
 // Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
 // need Kysely.
-async function openBackend({ databaseUrl, dataDir }: StoreOptions): Promise<Backend> {
+async function openBackend({
+  databaseUrl,
+  dataDir,
+}: Pick<StoreOptions, "databaseUrl" | "dataDir">): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
     return await openPostgres(databaseUrl);

@@ -74,6 +74,10 @@ export const SHOW = {
     "deploy.delete.frees":
       "A deleted app takes lines, payloads, builds, bundles and environments with it, at once, in bytes on disk.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, 3", {
+    "silence.breaker":
+      "No call waits longer than 5 s for a database that says nothing; others are refused at once until it answers a probe.",
+  }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":
       "docs/operations.md lists all that grows, with the settings that bound it, their defaults and the check of doctor.",
