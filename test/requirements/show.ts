@@ -77,6 +77,8 @@ export const SHOW = {
   ...section("issue: Nothing lost, nothing stuck, 3", {
     "silence.breaker":
       "No call waits longer than 5 s for a database that says nothing; others are refused at once until it answers a probe.",
+    "silence.grace":
+      "A token seen before counts for auth_grace while the database cannot be asked, and is asked about in passing.",
   }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":
