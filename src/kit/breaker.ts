@@ -4,6 +4,8 @@ export type BreakerParts = {
   readonly clock: Pick<Clock, "after">;
   /** Asks for something small. Resolves at an answer of any kind; rejects when it has waited long enough. */
   readonly probe: () => Promise<unknown>;
+  /** Whether an error of a call says that nobody answered; any other is an answer. */
+  readonly isSilence: (error: unknown) => boolean;
   /** What is told to a call that is given up (`wasAsked`), and to one that is refused at once. */
   readonly refusal: (wasAsked: boolean) => Error;
   /** The state has changed; once it is open nobody wants the calls that were given up any more. */
@@ -51,16 +53,16 @@ export class Breaker {
     this.#waiting.add(reject);
     this.#arm();
     // What comes after it was given up is heard by nobody: it may be the sound of a connection being dropped.
-    const hear = (): void => {
-      if (this.#waiting.delete(reject)) this.#hasHeard = true;
+    const hear = (isAnswer: boolean): void => {
+      if (this.#waiting.delete(reject) && isAnswer) this.#hasHeard = true;
     };
     work().then(
       (result) => {
-        hear();
+        hear(true);
         resolve(result);
       },
       (error: unknown) => {
-        hear();
+        hear(!this.#parts.isSilence(error));
         reject(error);
       },
     );

@@ -20,6 +20,7 @@ export class DiskReserve {
   #timer: Timer | null = null;
   #freeBytes = Number.POSITIVE_INFINITY;
   #insideBytes = 0;
+  #looking: Promise<void> | null = null;
 
   constructor(path: string, reserveBytes: number, options: DiskReserveOptions) {
     this.#path = path;
@@ -55,8 +56,13 @@ export class DiskReserve {
     return `The disk has ${free} and ${megabytes(this.#reserveBytes)} are kept back: make room, or lower ${this.#options.setting}.`;
   }
 
-  /** Looks now. */
+  /** Looks now, once at a time: on a disk that hangs each look would hold one of the process's few file threads. */
   async look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
     try {
       const { bavail, bsize } = await statfs(this.#path);
       this.#freeBytes = bavail * bsize;

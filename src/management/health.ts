@@ -32,10 +32,10 @@ async function findProblem({ isReady, store }: HealthParts): Promise<string | nu
   if (!isReady()) return "starting or stopping";
   try {
     await store.meta.get("instance_id");
-    return null;
   } catch {
     return "the database does not answer";
   }
+  return store.isSilent("write") ? "the database does not answer to writes" : null;
 }
 
 function details({ store, catalog, journal, build, reserve }: HealthParts): object {
@@ -45,6 +45,7 @@ function details({ store, catalog, journal, build, reserve }: HealthParts): obje
     version: build.version,
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
+    silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
     isDiskLow: reserve.isLow,
     recordsWaiting: journal.waiting,
     runsLost: journal.lost,

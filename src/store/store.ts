@@ -24,10 +24,13 @@ export type Store = Calls & {
   close(): Promise<void>;
 };
 
-type StoreOptions = {
+type StoreOptions = WatchOptions & {
   /** Null: SQLite in the data directory. */
   readonly databaseUrl: string | null;
   readonly dataDir: string;
+};
+
+type WatchOptions = {
   readonly clock?: Clock;
   /** The database has fallen silent, or is back. */
   readonly onSilence?: (lane: Lane, isSilent: boolean) => void;
@@ -36,17 +39,22 @@ type StoreOptions = {
 const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /** Opens the database and brings it to this release's schema. */
-export async function openStore({
-  databaseUrl,
-  dataDir,
-  clock = systemClock,
-  onSilence,
-}: StoreOptions): Promise<Store> {
-  const backend = await openBackend({ databaseUrl, dataDir });
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { databaseUrl, dataDir } = options;
+  const kind = databaseUrl === null ? "sqlite" : "postgres";
+  return storeOn(await openBackend(databaseUrl, dataDir), { ...options, kind });
+}
+
+/** A store on a database that is open. */
+export function storeOn(
+  backend: Backend,
+  { kind, dataDir, clock = systemClock, onSilence }: WatchOptions & Pick<Store, "kind"> & { dataDir: string },
+): Store {
   const breakerOf = (lane: Lane): Breaker =>
     new Breaker({
       clock,
       probe: () => backend.probe(lane),
+      isSilence,
       refusal: (wasAsked) => silence(lane, wasAsked),
       onChange: (isOpen) => {
         if (isOpen) backend.abandon(lane);
@@ -68,7 +76,7 @@ export async function openStore({
   return {
     ...calls,
     versions: versionPlaces(calls.versions, dataDir),
-    kind: databaseUrl === null ? "sqlite" : "postgres",
+    kind,
     isSilent: (lane) => breakers[lane].isOpen,
     commits,
     close: async () => {
@@ -77,6 +85,11 @@ export async function openStore({
       await backend.close();
     },
   };
+}
+
+/** Of these nobody knows whether the database said anything: a probe finds out. */
+function isSilence(error: unknown): boolean {
+  return error instanceof AppError && (error.code === "storage_unavailable" || error.code === "in_doubt");
 }
 
 function silence(lane: Lane, wasAsked: boolean): AppError {
@@ -96,10 +109,7 @@ function cannotRead(error: unknown): never {
 
 // Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
 // need Kysely.
-async function openBackend({
-  databaseUrl,
-  dataDir,
-}: Pick<StoreOptions, "databaseUrl" | "dataDir">): Promise<Backend> {
+async function openBackend(databaseUrl: string | null, dataDir: string): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
     return await openPostgres(databaseUrl);

@@ -77,6 +77,11 @@ export const SHOW = {
   ...section("issue: Nothing lost, nothing stuck, 3", {
     "silence.breaker":
       "No call waits longer than 5 s for a database that says nothing; others are refused at once until it answers a probe.",
+    "silence.sync": "Sync calls with tokens seen before go on while the database says nothing.",
+    "silence.management":
+      "While the database says nothing the management API and async calls are 503 with Retry-After, and /readyz tells it.",
+    "silence.recovery":
+      "When the database answers again all is as before, and every run that was accepted or answered is on record.",
     "silence.grace":
       "A token seen before counts for auth_grace while the database cannot be asked, and is asked about in passing.",
   }),

@@ -16,6 +16,7 @@ class Guarded {
       this.probes.push(probe);
       return probe.promise;
     },
+    isSilence: (error) => error instanceof Error && error.message === "timed out",
     refusal: (wasAsked) => new Error(wasAsked ? "given up" : "refused"),
     onChange: (isOpen) => this.changes.push(isOpen),
   });
@@ -107,6 +108,19 @@ verifies("silence.breaker", "a slow call opens nothing while others, or probes, 
   slow.end.resolve("answered at last");
   await setImmediate();
   expect([slow.state, guarded.changes]).toEqual(["answered at last", []]);
+});
+
+test("calls that run out of time are no answer, however many there are", async () => {
+  const guarded = new Guarded();
+  const call = guarded.call();
+  while (!guarded.breaker.isOpen) {
+    const other = guarded.call();
+    await guarded.ticks(1);
+    other.end.reject(new Error("timed out"));
+  }
+  await setImmediate();
+  expect([call.state, guarded.changes]).toEqual(["given up", [true]]);
+  expect(guarded.clock.elapsedMs).toBeLessThan(5_000);
 });
 
 test("a time in which this process stood still is no silence", async () => {
