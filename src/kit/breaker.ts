@@ -49,30 +49,36 @@ export class Breaker {
   /** Does the work, unless it is open; rejects with the refusal if it opens meanwhile. */
   run<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#isOpen) return Promise.reject(this.#parts.refusal(false));
-    const { promise, resolve, reject } = Promise.withResolvers<Result>();
-    this.#waiting.add(reject);
+    const call = Promise.withResolvers<Result>();
+    this.#waiting.add(call.reject);
     this.#arm();
-    // What comes after it was given up is heard by nobody: it may be the sound of a connection being dropped.
-    const hear = (isAnswer: boolean): void => {
-      if (this.#waiting.delete(reject) && isAnswer) this.#hasHeard = true;
-    };
-    work().then(
-      (result) => {
-        hear(true);
-        resolve(result);
-      },
-      (error: unknown) => {
-        hear(!this.#parts.isSilence(error));
-        reject(error);
-      },
-    );
-    return promise;
+    void this.#attend(work, call);
+    return call.promise;
   }
 
   /** Stays open if it opens, or is open; it watches over what is under way until that has ended. */
   stop(): void {
     this.#isStopped = true;
     if (this.#isOpen) this.#timer?.cancel();
+  }
+
+  async #attend<Result>(
+    work: () => Promise<Result>,
+    { resolve, reject }: PromiseWithResolvers<Result>,
+  ): Promise<void> {
+    try {
+      const result = await work();
+      this.#hear(reject, true);
+      resolve(result);
+    } catch (error) {
+      this.#hear(reject, !this.#parts.isSilence(error));
+      reject(error);
+    }
+  }
+
+  /** What comes after it was given up is heard by nobody: it may be the sound of a connection being dropped. */
+  #hear(call: (error: Error) => void, isAnswer: boolean): void {
+    if (this.#waiting.delete(call) && isAnswer) this.#hasHeard = true;
   }
 
   #arm(): void {
@@ -103,18 +109,22 @@ export class Breaker {
   #probe(): void {
     if (this.#isProbing || (this.#isOpen && this.#isStopped)) return;
     this.#isProbing = true;
-    this.#parts.probe().then(
-      () => {
-        this.#isProbing = false;
-        this.#hasHeard = true;
-        if (this.#isOpen) this.#close();
-      },
-      () => {
-        this.#isProbing = false;
-        if (this.#isOpen && !this.#isStopped)
-          this.#timer = this.#parts.clock.after(PROBE_EVERY_MS, () => this.#probe());
-      },
-    );
+    void this.#askForAnswer();
+  }
+
+  async #askForAnswer(): Promise<void> {
+    try {
+      await this.#parts.probe();
+      this.#hasHeard = true;
+    } catch {
+      if (this.#isOpen && !this.#isStopped) {
+        this.#timer = this.#parts.clock.after(PROBE_EVERY_MS, () => this.#probe());
+      }
+      return;
+    } finally {
+      this.#isProbing = false;
+    }
+    if (this.#isOpen) this.#close();
   }
 
   #close(): void {

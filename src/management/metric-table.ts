@@ -92,7 +92,7 @@ export const METRICS = {
   millrace_storage_silent: {
     kind: "gauge",
     labels: ["lane"],
-    help: "1 while the database says nothing to reads, or to writes: what needs it is refused. Should be 0.",
+    help: "Whether the database says nothing to reads, or to writes: 1 while what needs it is refused. Should be 0.",
   },
   millrace_records_waiting: {
     kind: "gauge",

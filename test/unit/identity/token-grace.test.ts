@@ -43,10 +43,11 @@ async function scratch() {
     return found;
   };
   /** What waits for a silent database is answered, or told that nothing comes. */
-  const endSilence = (error?: AppError): void => {
-    if (error) end.reject(error);
-    else end.resolve();
+  const endSilence = (failure?: AppError): void => {
+    const { resolve, reject } = end;
     end = Promise.withResolvers();
+    if (failure) reject(failure);
+    else resolve();
   };
   const tokens = new Tokens({
     store: { ...store, tokens: { findByJtiHash } },
