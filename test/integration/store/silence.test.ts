@@ -1,7 +1,9 @@
 import { setImmediate } from "node:timers/promises";
+import { sql } from "kysely";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { TICK_MS } from "../../../src/kit/breaker.ts";
+import { Connections } from "../../../src/store/postgres/connections.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
 import { openStore, storeOn } from "../../../src/store/store.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
@@ -165,4 +167,21 @@ test("slow writes on Postgres, as many as there may be, keep no read waiting", a
   expect(await store.meta.get("none")).toBe(null);
   await other.query("rollback");
   expect((await stored).map(({ status }) => status)).toEqual(writes.map(() => "fulfilled"));
+});
+
+test("connections that were given up are dropped with what waits on them, and the next call makes a new one", async () => {
+  const { databaseUrl } = await databases.fresh("postgres");
+  const proxy = await SilentProxy.open(databaseUrl!);
+  const connections = new Connections(proxy.url, { max: 1, waitMs: 60_000, statementMs: 60_000 });
+  onTestFinished(() => connections.close());
+  const ask = async () => (await sql`select 1 as one`.execute(connections.db)).rows;
+  expect(await ask()).toEqual([{ one: 1 }]);
+  proxy.fallSilent();
+  const lost = ask().catch((error: unknown) => error);
+  // By then it has the one connection there may be.
+  for (let turn = 0; turn < 5; turn++) await setImmediate();
+  proxy.speak();
+  connections.abandon();
+  expect(await ask()).toEqual([{ one: 1 }]);
+  expect(String(await lost)).toMatch(/Connection terminated/);
 });
