@@ -44,6 +44,11 @@ export class DiskReserve {
     return isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
   }
 
+  /** Nothing is left, whatever is to be kept free. */
+  get isFull(): boolean {
+    return this.#freeBytes === 0;
+  }
+
   /** Less is left than twice the reserve: what can be spared is to go before the reserve is needed. */
   get isNear(): boolean {
     return this.#reserveBytes > 0 && this.#freeBytes + this.#insideBytes < 2 * this.#reserveBytes;

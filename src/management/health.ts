@@ -6,7 +6,7 @@ import type { MeasuredParts } from "./measure.ts";
 export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | "build"> & {
   /** The service is up and not stopping. */
   readonly isReady: () => boolean;
-  readonly reserve: Pick<DiskReserve, "isLow">;
+  readonly reserve: Pick<DiskReserve, "isLow" | "isFull">;
   /** Throws unless the request may see what is the operator's affair. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
@@ -46,7 +46,8 @@ function details({ store, catalog, journal, build, reserve }: HealthParts): obje
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
     silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
-    isDiskLow: reserve.isLow,
+    // Without a reserve, as with Postgres, a full disk still takes no upload.
+    isDiskLow: reserve.isLow || reserve.isFull,
     recordsWaiting: journal.waiting,
     runsLost: journal.lost,
     apps: apps.length,
