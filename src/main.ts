@@ -113,7 +113,7 @@ async function start(
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
-  const installation = await openInstallation(settings, clock, life, aroundStore);
+  const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
   await life.start(

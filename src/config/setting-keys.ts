@@ -26,6 +26,7 @@ export type Settings = {
   readonly webhookAllow: readonly string[];
   readonly isolation: Isolation;
   readonly shutdownGraceMs: number;
+  readonly authGraceMs: number;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
@@ -183,6 +184,12 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: milliseconds("0s", "1h"),
     default: "30s",
     meaning: "How long an orderly stop waits for what runs.",
+  },
+  authGraceMs: {
+    name: "auth_grace",
+    reader: milliseconds("0s", "24h"),
+    default: "5m",
+    meaning: "How long a token that was seen before stays good while the database cannot be asked about it.",
   },
   maxRuns: {
     name: "max_runs",

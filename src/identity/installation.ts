@@ -3,9 +3,11 @@ import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
+import type { Log } from "../kit/log.ts";
 import { Seal, loadMasterKey } from "../kit/seal.ts";
 import { steady } from "../kit/steady-clock.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
+import type { Lane } from "../store/operation.ts";
 import { openStore } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
 import { KeyRing } from "./key-ring.ts";
@@ -14,21 +16,33 @@ import { ensureOwner } from "./owner.ts";
 import type { Owner } from "./owner.ts";
 import { Tokens } from "./tokens.ts";
 
+type InstallationOptions = {
+  /** Stands between the service and its store. */
+  readonly aroundStore?: ((store: Store) => Store) | undefined;
+  /** Is told when the database falls silent, and when it is back. */
+  readonly log?: Log;
+};
+
 /** What stands in the data directory apart from the apps: database, keys, owner. */
 export async function openInstallation(
   settings: Settings,
   clock: Clock,
   life: Lifecycle,
-  aroundStore: (store: Store) => Store = (store) => store,
+  { aroundStore = (store) => store, log }: InstallationOptions = {},
 ): Promise<{ store: Store; seal: Seal; keys: KeyRing; tokens: Tokens; owner: Owner }> {
   await life.start(
     "directory lock",
     () => lockDirectory(settings.dataDir),
     (lock) => lock.release(),
   );
+  const onSilence = (lane: Lane, isSilent: boolean): void => {
+    if (isSilent)
+      log?.error({ lane }, "the database does not answer; what needs it is refused until it does");
+    else log?.info({ lane }, "the database answers again");
+  };
   const store = await life.start(
     "store",
-    async () => aroundStore(await openStore(settings)),
+    async () => aroundStore(await openStore({ ...settings, clock, onSilence })),
     (opened) => opened.close(),
   );
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
@@ -36,7 +50,13 @@ export async function openInstallation(
   const keys = await KeyRing.open(store, seal, clock);
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
   // By a clock that cannot be set: a wrong date must not void every token, nor bring an old one back.
-  const tokens = new Tokens(store, keys, instanceId, steady(clock));
+  const tokens = new Tokens({
+    store,
+    keys,
+    instanceId,
+    clock: steady(clock),
+    graceMs: settings.authGraceMs,
+  });
   const owner = await ensureOwner(store, tokens, settings.dataDir, clock);
   return { store, seal, keys, tokens, owner };
 }

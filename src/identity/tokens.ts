@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../model/errors.ts";
 import type { Clock } from "../kit/clock.ts";
+import { within } from "../kit/within.ts";
 import type { AccountChange } from "../store/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { CHALLENGE } from "./bearer.ts";
@@ -14,6 +15,10 @@ const MAX_REMEMBERED = 10_000;
 const JUDGED_FOR_MS = 5_000;
 /** From this age on a judgement is renewed in passing, so that a token in use never waits for one. */
 const RECHECK_MS = 2_500;
+/** Asked so long ago without an answer, or in vain, the database cannot be asked; any longer ago it may be back. */
+const ANSWER_MS = 2_500;
+/** While it cannot, a token in use has it asked again so often. */
+const ASK_AGAIN_MS = 1_000;
 const ACCESS_MS = 15 * 60_000;
 
 /** A token that was found good. Whoever holds on to this must ask `isGood` before each use. */
@@ -24,7 +29,12 @@ type Remembered = {
   principal: Principal;
   /** By the clock that cannot be set: a judgement must not look younger than it is. */
   checkedAt: number;
-  isRechecking: boolean;
+  /** The question to the database that is under way; it never rejects. */
+  asking: Promise<void> | null;
+  /** When the latest question was put, by the same clock. */
+  askedAt: number;
+  /** What became of the latest one that failed; null once one was answered. */
+  failure: { readonly at: number; readonly error: unknown } | null;
   isVoid: boolean;
 };
 
@@ -44,16 +54,32 @@ export type Rotation = {
   readonly overlapMs: number;
 };
 
-/** Makes tokens and knows them again. A token is verified once, then remembered until it expires or is revoked. */
+export type TokensParts = {
+  readonly store: Store;
+  readonly keys: KeyRing;
+  readonly instanceId: string;
+  readonly clock: Clock;
+  /** How old a judgement may be that counts while the database cannot be asked. */
+  readonly graceMs: number;
+};
+
+/**
+ * Makes tokens and knows them again. A token is verified once, then remembered until it expires or is revoked. While
+ * the database cannot be asked a remembered one stays good for a grace, and is asked about in passing.
+ */
 export class Tokens {
   readonly #store: Store;
   readonly #signer: TokenSigner;
   readonly #judge: TokenJudge;
   readonly #clock: Clock;
+  readonly #graceMs: number;
   readonly #remembered = new Map<string, Remembered>();
+  /** Judgements under way; one that began before its subject changed may be wrong. */
+  readonly #judging = new Set<{ readonly subject: string; isOutdated: boolean }>();
 
-  constructor(store: Store, keys: KeyRing, instanceId: string, clock: Clock) {
+  constructor({ store, keys, instanceId, clock, graceMs }: TokensParts) {
     this.#store = store;
+    this.#graceMs = graceMs;
     this.#signer = new TokenSigner(keys, instanceId, clock);
     this.#judge = new TokenJudge(store, clock);
     this.#clock = clock;
@@ -84,7 +110,7 @@ export class Tokens {
     const now = this.#clock.now();
     const expiresAt = wanted ?? now + account.expiresAt - tokenCreatedAt;
     const { token, jti } = await this.#sign(accountId, { projectId, role: account.role, expiresAt });
-    const isRotated = await this.#store.accounts.rotate({
+    const rotating = this.#store.accounts.rotate({
       id: accountId,
       projectId,
       jtiHash: hashSecret(jti),
@@ -93,22 +119,19 @@ export class Tokens {
       // The account now lives longer, but its earlier tokens do not.
       othersEndAt: Math.min(now + overlapMs, account.expiresAt),
     });
-    this.#forgetAccount(accountId);
+    const isRotated = await this.#changing(accountId, rotating);
     return isRotated ? { token, expiresAt } : null;
   }
 
   /** Changes an account; false when the project has no such account, it is revoked, or would live longer. */
   async update(projectId: string, accountId: string, change: AccountChange): Promise<boolean> {
-    const isUpdated = await this.#store.accounts.update({ id: accountId, projectId, change });
-    this.#forgetAccount(accountId);
-    return isUpdated;
+    return await this.#changing(accountId, this.#store.accounts.update({ id: accountId, projectId, change }));
   }
 
   /** Revokes an account; its tokens stop working here at once, elsewhere within 5 s. */
   async revoke(projectId: string, accountId: string): Promise<boolean> {
-    const isRevoked = await this.#store.accounts.revoke({ id: accountId, projectId, now: this.#clock.now() });
-    this.#forgetAccount(accountId);
-    return isRevoked;
+    const now = this.#clock.now();
+    return await this.#changing(accountId, this.#store.accounts.revoke({ id: accountId, projectId, now }));
   }
 
   /** A short-lived token for a person's session. */
@@ -120,7 +143,7 @@ export class Tokens {
 
   /** From now on what the database says about a person counts here; elsewhere within 5 s. */
   forgetPerson(personId: string): void {
-    this.#forgetAll((principal) => principal.projectId === null && principal.personId === personId);
+    this.#forgetSubject(personId);
   }
 
   /** A token seen before and still good; undefined when it has to be verified. */
@@ -132,15 +155,14 @@ export class Tokens {
   /** Whether a remembered token counts as it is; if not, it has to be verified. Costs a look at the clock. */
   isGood(remembered: RememberedToken): boolean {
     const known = remembered as Remembered;
-    const now = this.#clock.now();
-    if (now >= known.principal.expiresAt) this.#forget(known);
-    const ageMs = this.#clock.monotonic() - known.checkedAt;
-    if (known.isVoid || ageMs > JUDGED_FOR_MS) return false;
-    if (ageMs > RECHECK_MS && !known.isRechecking) {
-      known.isRechecking = true;
-      void this.#recheck(known);
-    }
-    return true;
+    if (this.#clock.now() >= known.principal.expiresAt) this.#forget(known);
+    if (known.isVoid) return false;
+    const now = this.#clock.monotonic();
+    const ageMs = now - known.checkedAt;
+    if (ageMs <= RECHECK_MS) return true;
+    const isTrusted = ageMs <= JUDGED_FOR_MS || (ageMs <= this.#graceMs && isUnanswered(known, now));
+    if (isTrusted && !known.asking && now - known.askedAt >= ASK_AGAIN_MS) void this.#ask(known);
+    return isTrusted;
   }
 
   /** The token, remembered or verified now; throws `unauthorized`. */
@@ -150,22 +172,43 @@ export class Tokens {
 
   /** Verifies a token; throws `unauthorized`. */
   async verify(token: string): Promise<RememberedToken> {
-    const judgedAt = this.#clock.monotonic();
-    const principal = await this.#judgeOrTrust(token);
     const known = this.#remembered.get(token);
-    if (!principal) {
-      if (known) this.#forget(known);
-      const message = "The token is invalid, expired or revoked.";
-      throw new AppError("unauthorized", { message, headers: CHALLENGE });
-    }
-    if (known) return this.#renew(known, principal, judgedAt);
+    if (known) return await this.#verifyAgain(known);
+    const judgedAt = this.#clock.monotonic();
+    const principal = await this.#judgeNow(token);
+    if (!principal) throw refusal();
+    // Another call may have brought it meanwhile.
+    const meanwhile = this.#remembered.get(token);
+    if (meanwhile) return this.#renew(meanwhile, principal, judgedAt);
     if (this.#remembered.size >= MAX_REMEMBERED) {
       const [oldest] = this.#remembered.values();
       if (oldest) this.#forget(oldest);
     }
-    const remembered = { token, principal, checkedAt: judgedAt, isRechecking: false, isVoid: false };
+    const remembered: Remembered = {
+      token,
+      principal,
+      checkedAt: judgedAt,
+      asking: null,
+      askedAt: judgedAt,
+      failure: null,
+      isVoid: false,
+    };
     this.#remembered.set(token, remembered);
     return remembered;
+  }
+
+  /** One seen before waits for an answer as long as one can be hoped for, then counts while its grace lasts. */
+  async #verifyAgain(known: Remembered): Promise<Remembered> {
+    const asking = this.#ask(known);
+    const askedMs = this.#clock.monotonic() - known.askedAt;
+    await within(Math.max(0, ANSWER_MS - askedMs), asking, this.#clock);
+    const isInGrace = (): boolean =>
+      this.#clock.monotonic() - known.checkedAt <= Math.max(JUDGED_FOR_MS, this.#graceMs);
+    if (!isInGrace()) await asking;
+    if (this.#clock.now() >= known.principal.expiresAt) this.#forget(known);
+    if (known.isVoid) throw refusal();
+    if (known.failure && !isInGrace()) throw known.failure.error;
+    return known;
   }
 
   async #sign(
@@ -179,13 +222,12 @@ export class Tokens {
     });
   }
 
-  #forgetAccount(accountId: string): void {
-    this.#forgetAll((principal) => principal.projectId !== null && principal.accountId === accountId);
-  }
-
-  #forgetAll(isMeant: (principal: Principal) => boolean): void {
+  #forgetSubject(subject: string): void {
+    for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
     for (const remembered of this.#remembered.values()) {
-      if (isMeant(remembered.principal)) this.#forget(remembered);
+      const { principal } = remembered;
+      const held = principal.projectId === null ? principal.personId : principal.accountId;
+      if (held === subject) this.#forget(remembered);
     }
   }
 
@@ -198,37 +240,68 @@ export class Tokens {
   #renew(known: Remembered, principal: Principal, judgedAt: number): Remembered {
     known.principal = principal;
     known.checkedAt = judgedAt;
+    known.failure = null;
     return known;
   }
 
-  async #recheck(known: Remembered): Promise<void> {
+  /** Asks the database about a token, once at a time; what it says counts for everyone who holds on to it. */
+  #ask(known: Remembered): Promise<void> {
+    known.asking ??= this.#judgeAgain(known).finally(() => (known.asking = null));
+    return known.asking;
+  }
+
+  async #judgeAgain(known: Remembered): Promise<void> {
     // Taken before: what changes while the database is asked may be missed, and has to count as older.
     const judgedAt = this.#clock.monotonic();
+    known.askedAt = judgedAt;
     try {
       const principal = await this.#judgeNow(known.token);
       if (principal) this.#renew(known, principal, judgedAt);
       else this.#forget(known);
-    } catch {
-      // The database is away: the judgement grows old, and `verify` decides.
-    } finally {
-      known.isRechecking = false;
-    }
-  }
-
-  /** While the database is away, what was good stays good until it can be asked again. */
-  async #judgeOrTrust(token: string): Promise<Principal | null> {
-    try {
-      return await this.#judgeNow(token);
     } catch (error) {
-      const known = this.#remembered.get(token);
-      if (!known || this.#clock.now() >= known.principal.expiresAt) throw error;
-      return known.principal;
+      known.failure = { at: this.#clock.monotonic(), error };
     }
   }
 
   /** Null for a token that is not good; other failures are thrown. */
   async #judgeNow(token: string): Promise<Principal | null> {
     const claims = await this.#signer.read(token);
-    return claims && (await this.#judge.judge(claims));
+    if (!claims) return null;
+    const judging = { subject: claims.sub, isOutdated: false };
+    this.#judging.add(judging);
+    try {
+      let principal = await this.#judge.judge(claims);
+      // Else what was read before a revocation would be remembered after it.
+      while (judging.isOutdated && principal) {
+        judging.isOutdated = false;
+        principal = await this.#judge.judge(claims);
+      }
+      return principal;
+    } finally {
+      this.#judging.delete(judging);
+    }
   }
+
+  /** What is known of the account is forgotten when the change is done, and when nobody knows whether it was. */
+  async #changing<Result>(accountId: string, change: Promise<Result>): Promise<Result> {
+    try {
+      const result = await change;
+      this.#forgetSubject(accountId);
+      return result;
+    } catch (error) {
+      if (error instanceof AppError && error.code === "in_doubt") this.#forgetSubject(accountId);
+      throw error;
+    }
+  }
+}
+
+/** Whether the database was asked about the token, and did not answer. */
+function isUnanswered({ asking, askedAt, failure }: Remembered, now: number): boolean {
+  if (asking && now - askedAt > ANSWER_MS) return true;
+  return failure !== null && now - failure.at <= ANSWER_MS;
+}
+
+function refusal(): AppError {
+  const message = "The token is invalid, expired or revoked.";
+  return new AppError("unauthorized", { message, headers: CHALLENGE });
 }

@@ -20,6 +20,7 @@ export class DiskReserve {
   #timer: Timer | null = null;
   #freeBytes = Number.POSITIVE_INFINITY;
   #insideBytes = 0;
+  #looking: Promise<void> | null = null;
 
   constructor(path: string, reserveBytes: number, options: DiskReserveOptions) {
     this.#path = path;
@@ -43,6 +44,11 @@ export class DiskReserve {
     return isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
   }
 
+  /** Nothing is left, whatever is to be kept free. */
+  get isFull(): boolean {
+    return this.#freeBytes === 0;
+  }
+
   /** Less is left than twice the reserve: what can be spared is to go before the reserve is needed. */
   get isNear(): boolean {
     return this.#reserveBytes > 0 && this.#freeBytes + this.#insideBytes < 2 * this.#reserveBytes;
@@ -55,8 +61,13 @@ export class DiskReserve {
     return `The disk has ${free} and ${megabytes(this.#reserveBytes)} are kept back: make room, or lower ${this.#options.setting}.`;
   }
 
-  /** Looks now. */
+  /** Looks now, once at a time: on a disk that hangs each look would hold one of the process's few file threads. */
   async look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
     try {
       const { bavail, bsize } = await statfs(this.#path);
       this.#freeBytes = bavail * bsize;

@@ -6,7 +6,7 @@ import type { MeasuredParts } from "./measure.ts";
 export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | "build"> & {
   /** The service is up and not stopping. */
   readonly isReady: () => boolean;
-  readonly reserve: Pick<DiskReserve, "isLow">;
+  readonly reserve: Pick<DiskReserve, "isLow" | "isFull">;
   /** Throws unless the request may see what is the operator's affair. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
@@ -32,10 +32,10 @@ async function findProblem({ isReady, store }: HealthParts): Promise<string | nu
   if (!isReady()) return "starting or stopping";
   try {
     await store.meta.get("instance_id");
-    return null;
   } catch {
     return "the database does not answer";
   }
+  return store.isSilent("write") ? "the database does not answer to writes" : null;
 }
 
 function details({ store, catalog, journal, build, reserve }: HealthParts): object {
@@ -45,7 +45,9 @@ function details({ store, catalog, journal, build, reserve }: HealthParts): obje
     version: build.version,
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
-    isDiskLow: reserve.isLow,
+    silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
+    // Without a reserve, as with Postgres, a full disk still takes no upload.
+    isDiskLow: reserve.isLow || reserve.isFull,
     recordsWaiting: journal.waiting,
     runsLost: journal.lost,
     apps: apps.length,

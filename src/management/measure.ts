@@ -2,6 +2,7 @@ import { readdirSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
+import { AppError } from "../model/errors.ts";
 import type { RunTally } from "../model/run-tally.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 import type { Store } from "../store/store.ts";
@@ -57,7 +58,7 @@ export class Meter {
 
   async measure(): Promise<Samples> {
     const samples = new Samples();
-    const { journal, build, store, deployer } = this.#parts;
+    const { journal, build, store, deployer, deliverer } = this.#parts;
     const { version, python } = build;
     samples.add(
       "millrace_build_info",
@@ -67,12 +68,23 @@ export class Meter {
     for (const [status, count] of deployer.ended) {
       samples.add("millrace_builds_total", { status }, count);
     }
+    for (const state of ["delivered", "pending", "failed"] as const) {
+      samples.add("millrace_webhook_attempts_total", { result: RESULTS[state] }, deliverer.attempts[state]);
+    }
     samples.add("millrace_records_waiting", {}, journal.waiting);
     samples.add("millrace_runs_lost_total", {}, journal.lost);
     this.#measureProcess(samples);
     this.#measureLag(samples);
     for (const live of this.#parts.catalog.all()) this.#measureApp(live, samples);
-    await this.#measureStore(samples);
+    for (const lane of ["read", "write"] as const) {
+      samples.add("millrace_storage_silent", { lane }, store.isSilent(lane) ? 1 : 0);
+    }
+    try {
+      await this.#measureStore(samples);
+    } catch (error) {
+      // What is known without the database is wanted most while it is away.
+      if (!(error instanceof AppError)) throw error;
+    }
     return samples;
   }
 
@@ -102,7 +114,7 @@ export class Meter {
   }
 
   async #measureStore(samples: Samples): Promise<void> {
-    const { store, catalog, deliverer, clock } = this.#parts;
+    const { store, catalog, clock } = this.#parts;
     const [queued, pending] = await Promise.all([
       store.figures.queuedRuns(),
       store.figures.pendingDeliveries(),
@@ -115,9 +127,6 @@ export class Meter {
       const of = { project: app.projectId, app: app.name };
       samples.add("millrace_async_queued", of, count);
       samples.add("millrace_async_oldest_seconds", of, age(oldestAt));
-    }
-    for (const state of ["delivered", "pending", "failed"] as const) {
-      samples.add("millrace_webhook_attempts_total", { result: RESULTS[state] }, deliverer.attempts[state]);
     }
     samples.add("millrace_webhooks_pending", {}, pending.count);
     samples.add("millrace_webhook_oldest_seconds", {}, age(pending.oldestAt));

@@ -89,6 +89,11 @@ export const METRICS = {
     labels: [],
     help: "Time of a write to the store, from being asked for to being durable.",
   },
+  millrace_storage_silent: {
+    kind: "gauge",
+    labels: ["lane"],
+    help: "Whether the database says nothing to reads, or to writes: 1 while what needs it is refused. Should be 0.",
+  },
   millrace_records_waiting: {
     kind: "gauge",
     labels: [],

@@ -1,4 +1,4 @@
-import { read, write } from "./operation.ts";
+import { read, statement, write } from "./operation.ts";
 
 /** Facts about this installation, by key. */
 export const meta = {
@@ -23,4 +23,14 @@ export const meta = {
       return row.value;
     },
   ),
+
+  /** Writes something, so that one knows whether the database can; what it writes means nothing. */
+  prove: statement(async ({ db }): Promise<void> => {
+    const value = String(Math.random());
+    await db
+      .insertInto("meta")
+      .values({ key: "probe", value })
+      .onConflict((conflict) => conflict.column("key").doUpdateSet({ value }))
+      .execute();
+  }),
 };

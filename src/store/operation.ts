@@ -64,9 +64,16 @@ export type Operation<Input, Result, Packed> = {
 /** An operation whose argument and result types are known only to its caller. */
 export type AnyOperation = Operation<never, unknown, never>;
 
+/** Reading and writing fall silent each on its own: a commit may hang while all that is stored can be read. */
+export type Lane = "read" | "write";
+
 /** Runs operations by name. */
 export type Backend = {
   run(name: string, packed: unknown): Promise<unknown>;
+  /** Asks for something small. Resolves at an answer of any kind; rejects when it has waited long enough. */
+  probe(lane: Lane): Promise<unknown>;
+  /** Lets go of all that waits there: nobody wants it any more. */
+  abandon(lane: Lane): void;
   close(): Promise<void>;
 };
 
@@ -104,6 +111,13 @@ export function packedWrite<Input, Packed, Result>(
   run: (session: Session, packed: Packed) => Promise<Result>,
 ): Operation<Input, Result, Packed> {
   return { mode: "write", isHeavy: never, pack, movedWith: buffersOf, run };
+}
+
+/** A write of one statement: where each is a transaction of its own, none stays open when the connection is lost. */
+export function statement<Input = void>(
+  run: (session: Session, input: Input) => Promise<void>,
+): Operation<Input, void, Input> {
+  return { mode: "insert", isHeavy: never, pack: (input) => input, movedWith: () => [], run };
 }
 
 /** A packed write that does nothing but one `insertCounted`. */

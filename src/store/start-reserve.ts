@@ -11,11 +11,13 @@ export async function startReserve(
   clock: Clock,
   life: Lifecycle,
 ): Promise<DiskReserve> {
+  const isHere = store.kind === "sqlite";
   const reserve = await life.start(
     "disk reserve",
     () =>
-      new DiskReserve(dataDir, store.kind === "sqlite" ? diskReserveBytes : 0, {
-        insideBytes: () => store.space.freeBytes(),
+      new DiskReserve(dataDir, isHere ? diskReserveBytes : 0, {
+        // A Postgres would not be asked at all, and seem to have answered.
+        ...(isHere && { insideBytes: () => store.space.freeBytes() }),
         setting: "MILLRACE_DISK_RESERVE",
         clock,
       }),

@@ -1,53 +1,100 @@
+import { Breaker } from "../kit/breaker.ts";
+import { systemClock } from "../kit/clock.ts";
+import type { Clock } from "../kit/clock.ts";
 import { SpanCounts } from "../kit/span-counts.ts";
 import { AppError } from "../model/errors.ts";
 import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
-import type { Backend } from "./operation.ts";
+import type { Backend, Lane } from "./operation.ts";
 import { versionPlaces } from "./version-places.ts";
 
 /**
  * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
- * be reached or written, a call rejects with `storage_unavailable`, and later calls try again.
+ * be reached or written, a call rejects with `storage_unavailable`, and later calls try again. No call waits for a
+ * database that says nothing: after 4.25 s of silence it rejects, a write with `in_doubt`, and while the silence
+ * lasts every other is refused at once.
  */
 export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
+  /** Whether the database says nothing to those who read, or to those who write. */
+  isSilent(lane: Lane): boolean;
   /** How long writes took, from being asked for to being durable. */
   readonly commits: SpanCounts;
   /** Finishes what was asked, then lets go of the database. */
   close(): Promise<void>;
 };
 
-type StoreOptions = {
+type StoreOptions = WatchOptions & {
   /** Null: SQLite in the data directory. */
   readonly databaseUrl: string | null;
   readonly dataDir: string;
 };
 
+type WatchOptions = {
+  readonly clock?: Clock;
+  /** The database has fallen silent, or is back. */
+  readonly onSilence?: (lane: Lane, isSilent: boolean) => void;
+};
+
 const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /** Opens the database and brings it to this release's schema. */
-export async function openStore({ databaseUrl, dataDir }: StoreOptions): Promise<Store> {
-  const backend = await openBackend({ databaseUrl, dataDir });
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { databaseUrl, dataDir } = options;
+  const kind = databaseUrl === null ? "sqlite" : "postgres";
+  return storeOn(await openBackend(databaseUrl, dataDir), { ...options, kind });
+}
+
+/** A store on a database that is open. */
+export function storeOn(
+  backend: Backend,
+  { kind, dataDir, clock = systemClock, onSilence }: WatchOptions & Pick<Store, "kind"> & { dataDir: string },
+): Store {
+  const breakerOf = (lane: Lane): Breaker =>
+    new Breaker({
+      clock,
+      probe: () => backend.probe(lane),
+      isSilence,
+      refusal: (wasAsked) => silence(lane, wasAsked),
+      onChange: (isOpen) => {
+        if (isOpen) backend.abandon(lane);
+        onSilence?.(lane, isOpen);
+      },
+    });
+  const breakers = { read: breakerOf("read"), write: breakerOf("write") };
   const commits = new SpanCounts(COMMIT_BOUNDS_MS);
   let isClosed = false;
   const calls = callsThrough(async (name, packed) => {
     if (isClosed) throw new Error(`${name} was called on a store that is closed`);
-    if (operationNamed(name).mode === "read") return await backend.run(name, packed).catch(cannotRead);
+    const ask = async () => await backend.run(name, packed);
+    if (operationNamed(name).mode === "read") return await breakers.read.run(ask).catch(cannotRead);
     const askedAt = performance.now();
-    const result = await backend.run(name, packed);
+    const result = await breakers.write.run(ask);
     commits.add(performance.now() - askedAt);
     return result;
   });
   return {
     ...calls,
     versions: versionPlaces(calls.versions, dataDir),
-    kind: databaseUrl === null ? "sqlite" : "postgres",
+    kind,
+    isSilent: (lane) => breakers[lane].isOpen,
     commits,
     close: async () => {
       isClosed = true;
+      for (const breaker of Object.values(breakers)) breaker.stop();
       await backend.close();
     },
   };
+}
+
+/** Of these nobody knows whether the database said anything: a probe finds out. */
+function isSilence(error: unknown): boolean {
+  return error instanceof AppError && (error.code === "storage_unavailable" || error.code === "in_doubt");
+}
+
+function silence(lane: Lane, wasAsked: boolean): AppError {
+  const cause = new Error("the database does not answer");
+  return new AppError(lane === "write" && wasAsked ? "in_doubt" : "storage_unavailable", {}, cause);
 }
 
 /** The catalogue speaks of what was not accepted; who only asked for something is told that. */
@@ -62,7 +109,7 @@ function cannotRead(error: unknown): never {
 
 // Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
 // need Kysely.
-async function openBackend({ databaseUrl, dataDir }: StoreOptions): Promise<Backend> {
+async function openBackend(databaseUrl: string | null, dataDir: string): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
     return await openPostgres(databaseUrl);

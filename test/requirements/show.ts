@@ -74,6 +74,17 @@ export const SHOW = {
     "deploy.delete.frees":
       "A deleted app takes lines, payloads, builds, bundles and environments with it, at once, in bytes on disk.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, 3", {
+    "silence.breaker":
+      "No call waits longer than 5 s for a database that says nothing; others are refused at once until it answers a probe.",
+    "silence.sync": "Sync calls with tokens seen before go on while the database says nothing.",
+    "silence.management":
+      "While the database says nothing the management API and async calls are 503 with Retry-After, and /readyz tells it.",
+    "silence.recovery":
+      "When the database answers again all is as before, and every run that was accepted or answered is on record.",
+    "silence.grace":
+      "A token seen before counts for auth_grace while the database cannot be asked, and is asked about in passing.",
+  }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":
       "docs/operations.md lists all that grows, with the settings that bound it, their defaults and the check of doctor.",

@@ -91,7 +91,7 @@ export class IdentitySite {
     this.store = store;
     this.keys = keys;
     this.clock = clock;
-    this.tokens = new Tokens(store, keys, "instance", clock);
+    this.tokens = new Tokens({ store, keys, instanceId: "instance", clock, graceMs: 300_000 });
     this.links = new Links(seal, clock);
     const saltOf = async (email: string) => await store.people.saltOf(email);
     const passwords = new Passwords({ seal, saltOf, clock }, LOW_COST, async (password, salt, cost) => {

@@ -108,7 +108,7 @@ export async function makeOldSchema(database: TestDatabase, schema: OldSchema): 
 function openPlain({ databaseUrl, dataDir }: TestDatabase) {
   return databaseUrl === null
     ? sqliteKysely(new DatabaseSync(path.join(dataDir, "millrace.db")))
-    : postgresKysely(createPool(databaseUrl));
+    : postgresKysely(createPool(databaseUrl, { max: 1, waitMs: 5_000, statementMs: 30_000 }));
 }
 
 async function migrateTo(

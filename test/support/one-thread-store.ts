@@ -37,6 +37,7 @@ export async function openOneThreadStore(database: TestDatabase): Promise<Store>
     ...calls,
     versions: versionPlaces(calls.versions, database.dataDir),
     kind: "sqlite",
+    isSilent: () => false,
     commits: new SpanCounts([]),
     close: async () => {
       await inTurn(() => session.db.destroy());

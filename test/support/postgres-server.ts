@@ -5,11 +5,14 @@ import { chownSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symli
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
+import { childrenOf } from "./process-tree.ts";
 
 /** A Postgres that belongs to the tests. */
 export type PostgresServer = {
   /** The address of its first database. */
   readonly url: string;
+  /** Stops all its processes where they are, or has them go on: its sockets stay open, and nobody answers. */
+  freeze(isFrozen: boolean): void;
   stop(): Promise<void>;
 };
 
@@ -55,6 +58,13 @@ export async function startPostgres(): Promise<PostgresServer> {
   await untilReady(keeper);
   return {
     url: `postgres://postgres@${encodeURIComponent(dir)}/postgres`,
+    freeze: (isFrozen) => {
+      const [postmaster = 0] = childrenOf(keeper.pid ?? 0);
+      // The postmaster first: it starts no other while the others are stopped.
+      for (const pid of [postmaster, ...childrenOf(postmaster)]) {
+        process.kill(pid, isFrozen ? "SIGSTOP" : "SIGCONT");
+      }
+    },
     stop: async () => {
       const exited = once(keeper, "exit");
       keeper.stdin?.end();

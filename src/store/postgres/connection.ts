@@ -3,12 +3,19 @@ import { Pool, types } from "pg";
 const INT8 = 20;
 
 /** How many connections, how long one may be waited for, and how long one statement may take. */
-export type PoolLimits = { readonly max: number; readonly waitMs: number; readonly statementMs: number };
-
-const USUAL: PoolLimits = { max: 10, waitMs: 5_000, statementMs: 30_000 };
+export type PoolLimits = {
+  readonly max: number;
+  readonly waitMs: number;
+  readonly statementMs: number;
+  /** How much longer than that a server is waited for that says nothing any more. */
+  readonly silenceMs?: number;
+};
 
 /** A pool of connections that gives up on a silent or overloaded server, and gets over a lost one. */
-export function createPool(databaseUrl: string, { max, waitMs, statementMs }: PoolLimits = USUAL): Pool {
+export function createPool(
+  databaseUrl: string,
+  { max, waitMs, statementMs, silenceMs = 5_000 }: PoolLimits,
+): Pool {
   const pool = new Pool({
     connectionString: databaseUrl,
     application_name: "millrace",
@@ -16,8 +23,8 @@ export function createPool(databaseUrl: string, { max, waitMs, statementMs }: Po
     connectionTimeoutMillis: waitMs,
     idle_in_transaction_session_timeout: 30_000,
     statement_timeout: statementMs,
-    // A little more than the server's own limit: this one is for a server that says nothing any more.
-    query_timeout: statementMs + 5_000,
+    // More than the server's own limit: this one is for a server that says nothing any more.
+    query_timeout: statementMs + silenceMs,
     keepAlive: true,
     types: {
       // Our bigints are milliseconds and counts, far below 2^53.

@@ -52,6 +52,12 @@ export function isTimeout(error: unknown): boolean {
   return error instanceof Error && codeOf(error) === "57014";
 }
 
+/** Whether the server said nothing in time, or did not get done; any other error is an answer. */
+export function isSilence(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return isTimeout(error) || codeOf(error) === "ETIMEDOUT" || /\btime(d )?out\b/i.test(error.message);
+}
+
 /** Whether an error speaks of the server or the way to it, not of the statement. */
 export function isOfStorage(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;

@@ -4,13 +4,13 @@ import { migrate } from "../migrate.ts";
 import { POSTGRES_TYPES } from "../migrations/column-types.ts";
 import { AppError } from "../../model/errors.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
-import type { Backend, Session } from "../operation.ts";
+import type { Backend, Lane, Session } from "../operation.ts";
+import { meta } from "../meta.ts";
 import { operationNamed } from "../operations.ts";
 import type { Schema } from "../schema.ts";
-import { createPool } from "./connection.ts";
 import type { PoolLimits } from "./connection.ts";
-import { createKysely } from "./dialect.ts";
-import { isOfStorage, isTimeout, translateError } from "./errors.ts";
+import { Connections } from "./connections.ts";
+import { isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
 const RETRY = { headers: { "retry-after": "5" } };
@@ -27,36 +27,57 @@ export class UnreachableError extends Error {
   }
 }
 
-/** Reads that take long have connections of their own: those for all else are never taken up by them. */
+// Each kind has connections of its own: what takes long in one never takes up those of another.
+const READS: PoolLimits = { max: 6, waitMs: 5_000, statementMs: 10_000 };
+const WRITES: PoolLimits = { max: 8, waitMs: 5_000, statementMs: 30_000 };
 const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_READ_MS };
+/** One for each lane; a probe is answered in this time, or not. */
+const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, silenceMs: 100 };
 
 /** Opens a database on a Postgres server; each write is a transaction of its own. */
 export async function openPostgres(databaseUrl: string): Promise<Backend> {
-  const db = createKysely(createPool(databaseUrl));
-  let heavy: Kysely<Schema> | null = null;
+  const reads = new Connections(databaseUrl, READS);
+  const writes = new Connections(databaseUrl, WRITES);
+  const heavy = new Connections(databaseUrl, HEAVY);
+  const probes = new Connections(databaseUrl, PROBES);
   try {
-    await migrate(db, { types: POSTGRES_TYPES });
+    await migrate(writes.db, { types: POSTGRES_TYPES });
   } catch (error) {
-    await db.destroy();
+    await writes.close();
     throw isOfStorage(error) ? new UnreachableError(databaseUrl, error) : error;
   }
   const running = new Set<Promise<unknown>>();
+  const track = <Result>(call: Promise<Result>): Promise<Result> => {
+    running.add(call);
+    const forget = () => running.delete(call);
+    call.then(forget, forget);
+    return call;
+  };
   return {
     run: (name, packed) => {
-      const isHeavy = operationNamed(name).isHeavy(packed as never);
-      if (isHeavy) heavy ??= createKysely(createPool(databaseUrl, HEAVY));
-      const call = run(isHeavy && heavy ? heavy : db, name, packed);
-      running.add(call);
-      const forget = () => running.delete(call);
-      call.then(forget, forget);
-      return call;
+      const { mode, isHeavy } = operationNamed(name);
+      const light = mode === "read" ? reads : writes;
+      return track(run((isHeavy(packed as never) ? heavy : light).db, name, packed));
+    },
+    probe: (lane) => track(probe(sessionOn(probes.db), lane)),
+    abandon: (lane) => {
+      for (const connections of lane === "read" ? [reads, heavy] : [writes]) connections.abandon();
     },
     close: async () => {
       // A call that still waits for a connection would wait for ever once the pool ends.
       await Promise.allSettled(running);
-      await Promise.all([db.destroy(), heavy?.destroy()]);
+      await Promise.all([reads, writes, heavy, probes].map((connections) => connections.close()));
     },
   };
+}
+
+async function probe(session: Session, lane: Lane): Promise<void> {
+  try {
+    if (lane === "read") await meta.get.run(session, "instance_id");
+    else await meta.prove.run(session);
+  } catch (error) {
+    if (isSilence(error)) throw error;
+  }
 }
 
 async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<unknown> {

@@ -33,6 +33,13 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
       heavyReader ??= new ThreadClient(script, { mode: "read", path });
       return heavyReader.call(name, packed, { deadlineMs: Date.now() + HEAVY_READ_MS });
     },
+    // Behind all that waits in that thread: when it is answered, so was everything before it.
+    probe: (lane) =>
+      (lane === "read" ? reader.call("meta.get", "instance_id") : writer.call("meta.prove", undefined)).catch(
+        () => {},
+      ),
+    // A thread that waits for its disk cannot be told anything, and does what it was asked once the disk is back.
+    abandon: () => {},
     close: async () => {
       await Promise.all([reader.close(), heavyReader?.close()]);
       // The last connection to close folds the log into the database, and only the writer may.

@@ -44,7 +44,7 @@ async function tokensAt(startMs: number) {
     return known;
   };
   const counting = { ...store, tokens: { ...store.tokens, findByJtiHash } };
-  const tokens = new Tokens(counting, keys, "instance", time);
+  const tokens = new Tokens({ store: counting, keys, instanceId: "instance", clock: time, graceMs: 300_000 });
   const issue = (role: "run" | "admin" = "run") =>
     tokens.issue({ projectId: "p-one", name: "x", role, expiresAt: startMs + HOUR_MS });
   return { store, tokens, time, issue, key, asked, close, dataDir };

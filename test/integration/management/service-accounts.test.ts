@@ -100,7 +100,13 @@ describe.each(DATABASE_KINDS)("service accounts on %s", (kind) => {
       uses.push(use.usedAt);
     };
     const counting = { ...site.store, accounts: { ...site.store.accounts, touchLastUsed } };
-    const tokens = new Tokens(counting, site.keys, "instance", clock);
+    const tokens = new Tokens({
+      store: counting,
+      keys: site.keys,
+      instanceId: "instance",
+      clock,
+      graceMs: 300_000,
+    });
     const firstAt = clock.nowMs;
     await tokens.verify(json.token);
     await until("the use is written down", () => uses.length === 1);

@@ -1,0 +1,68 @@
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { onTestFinished } from "vitest";
+
+/**
+ * A way to a Postgres that can fall silent without closing anything: what is sent is lost, on connections that are
+ * made meanwhile too. When it is over new connections go through; those of before stay lost.
+ */
+export class SilentProxy {
+  /** The database, by this way. */
+  readonly url: string;
+  #isSilent = false;
+  readonly #sockets: Set<Socket>;
+
+  private constructor(url: string, sockets: Set<Socket>) {
+    this.url = url;
+    this.#sockets = sockets;
+  }
+
+  /** It ends with the test, or what holds on to it would never end. */
+  static async open(databaseUrl: string): Promise<SilentProxy> {
+    const { username, password, hostname, port, pathname } = new URL(databaseUrl);
+    const host = decodeURIComponent(hostname);
+    const number = Number(port || 5432);
+    const sockets = new Set<Socket>();
+    const server = createServer((client) => {
+      const target = host.startsWith("/") ? connect(`${host}/.s.PGSQL.${number}`) : connect(number, host);
+      for (const socket of [client, target]) {
+        sockets.add(socket);
+        socket.on("error", () => {});
+        socket.on("close", () => {
+          sockets.delete(socket);
+          client.destroy();
+          target.destroy();
+        });
+      }
+      client.pipe(target).pipe(client);
+      if (proxy.#isSilent) mute([client, target]);
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port: ownPort } = server.address() as AddressInfo;
+    const credentials = password ? `${username}:${password}` : username;
+    const url = `postgres://${credentials}@127.0.0.1:${ownPort}${pathname}`;
+    const proxy = new SilentProxy(url, sockets);
+    onTestFinished(async () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, "close");
+    });
+    return proxy;
+  }
+
+  fallSilent(): void {
+    this.#isSilent = true;
+    mute(this.#sockets);
+  }
+
+  speak(): void {
+    this.#isSilent = false;
+  }
+}
+
+/** What they receive is read and dropped: else nobody would see that the other side has gone. */
+function mute(sockets: Iterable<Socket>): void {
+  for (const socket of sockets) socket.unpipe().resume();
+}

@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { DiskReserve } from "../../../src/kit/disk-reserve.ts";
+
+// A file system that never has a free block.
+const FULL = "/proc";
+
+test("a disk with nothing left is full, also where nothing is kept back", async () => {
+  const full = new DiskReserve(FULL, 0, { setting: "SOME_SETTING" });
+  expect(full.isFull).toBe(false);
+  await full.look();
+  expect([full.isFull, full.isLow, full.shortage]).toEqual([true, false, null]);
+  const kept = new DiskReserve(FULL, 1_000_000, { setting: "SOME_SETTING" });
+  await kept.look();
+  expect(kept.isLow).toBe(true);
+  expect(kept.shortage).toContain("SOME_SETTING");
+});
+
+test("looks at once are one look: a disk that hangs holds one file thread, not all", async () => {
+  let looks = 0;
+  const disk = Promise.withResolvers<number>();
+  const insideBytes = async (): Promise<number> => {
+    looks += 1;
+    return await disk.promise;
+  };
+  const reserve = new DiskReserve(FULL, 0, { insideBytes, setting: "SOME_SETTING" });
+  const all = Promise.all([reserve.look(), reserve.look(), reserve.look()]);
+  disk.resolve(0);
+  await all;
+  expect(looks).toBe(1);
+  await reserve.look();
+  expect(looks).toBe(2);
+});
