@@ -33,7 +33,8 @@ for wheel in json.loads(sys.argv[2]):
     files[f"{papers}/RECORD"] = "".join(f"{file},,\\n" for file in [*files, f"{papers}/RECORD"])
     with zipfile.ZipFile(f"{sys.argv[1]}/{name}-{version}-py3-none-any.whl", "w") as archive:
         for file, text in files.items():
-            archive.writestr(file, text)`;
+            # Of the same bytes whenever it is made, so that the same wheel is the same dependency.
+            archive.writestr(zipfile.ZipInfo(file), text)`;
 
 /** Writes wheels into a folder; returns it. */
 export async function writeWheels(folder: string, wheels: readonly TestWheel[]): Promise<string> {
