@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 import { builtPackage } from "./test/support/built-package.ts";
-import { pythonFirst } from "./test/support/python-first.ts";
+import { pathWithPython } from "./test/support/pythons.ts";
 
 type More = { readonly isolate?: boolean; readonly globalSetup?: string[] };
 
@@ -21,7 +21,8 @@ const project = (name: string, timeoutMs: number, more: More = {}) => ({
 /** Where the sources were bundled. Commands and threads of tests start from there, in a quarter of the time. */
 const built = await builtPackage();
 
-const searchPath = pythonFirst(process.env["PATH"] ?? "");
+/** The real Python first: a shim takes longer than the program that it looks for, and hundreds are started. */
+const searchPath = pathWithPython();
 
 const threadsAsBuilt = {
   name: "threads-as-built",

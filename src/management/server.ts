@@ -53,8 +53,7 @@ export class Management {
     const operations = allOperations(options);
     const requireOperator: RequireOperator = (principal) => options.operators.require(principal);
     mount(app, operations, authenticate, requireOperator, new Shares(clock));
-    const document = JSON.stringify(openApiDocument(operations));
-    addPages(document, app);
+    addPages(app, () => JSON.stringify(openApiDocument(operations)));
     dashboardRoutes(app, options);
     const authorizeOperator = operatorOnly({ ...options, authenticate });
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
@@ -94,8 +93,10 @@ export class Management {
 }
 
 /** What is no operation: no token, no input, and not in the document. */
-function addPages(document: string, app: FastifyInstance): void {
-  app.get("/openapi.json", (_, reply) => reply.type("application/json").send(document));
+function addPages(app: FastifyInstance, describe: () => string): void {
+  // Few ask, and no start shall wait for it.
+  let document: string | null = null;
+  app.get("/openapi.json", (_, reply) => reply.type("application/json").send((document ??= describe())));
   app.get("/docs", (_, reply) =>
     reply
       .header("content-security-policy", DOCS_POLICY)

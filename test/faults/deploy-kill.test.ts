@@ -127,7 +127,7 @@ const KILLS: readonly Kill[] = [
       killWhen(
         site,
         "files are extracted",
-        bundle(site.mark, { files: 3_000 }),
+        bundle(site.mark, { files: IS_FULL ? 3_000 : 1_000 }),
         async ({ buildId }) =>
           isFilled(path.join(site.service.database.dataDir, "work", buildId)) ||
           // Between two looks it may have got further: then it meets its end there.

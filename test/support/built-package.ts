@@ -16,8 +16,8 @@ import { REPOSITORY } from "./source-files.ts";
 
 const CACHE = path.join(REPOSITORY, "node_modules", ".cache", "millrace");
 
-/** Services that tests have bent to their purpose (`testProgram` in `command-line.ts`). */
-const TEST_PROGRAMS = ["kill-point", "clocked-service"].map((name) => ({
+/** Programs of the sources that tests have bent to their purpose (`testProgram` in `command-line.ts`). */
+const TEST_PROGRAMS = ["kill-point", "clocked-service", "many-commands"].map((name) => ({
   name: `test/${name}`,
   file: `test/support/${name}.ts`,
 }));
@@ -49,7 +49,7 @@ export async function builtPackage(): Promise<string> {
 
 function stateOfSources(): string {
   const hash = createHash("sha256");
-  const programs = ["test/support/{kill-point,clocked-service,held-clock}.ts"];
+  const programs = ["test/support/{kill-point,clocked-service,held-clock,many-commands}.ts"];
   const files = globSync(["src/**/*.ts", "scripts/bundle.ts", "bin/*", "package-lock.json", ...programs], {
     cwd: REPOSITORY,
   });

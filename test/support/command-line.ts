@@ -30,8 +30,8 @@ export const BARE_MILLRACE: readonly string[] = [
   path.join(BUILT_PACKAGE, "dist", "cli", "cli.js"),
 ];
 
-/** A service that a test has bent to its purpose, built too: a file of `test/support/`, for Node to run. */
-export function testProgram(name: "kill-point" | "clocked-service"): string {
+/** A program that a test has bent to its purpose, built too: a file of `test/support/`, for Node to run. */
+export function testProgram(name: "kill-point" | "clocked-service" | "many-commands"): string {
   return path.join(BUILT_PACKAGE, "dist", "test", `${name}.js`);
 }
 

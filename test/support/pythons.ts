@@ -33,6 +33,17 @@ export function findPythons(): FoundPython[] {
   return [...byMinor.values()];
 }
 
+/** The path, with the folder of the real `python3` before all that may hold a shim for it. */
+export function pathWithPython(): string {
+  const known = process.env["PATH"] ?? "";
+  try {
+    const python = execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" });
+    return [path.dirname(python.trim()), known].join(path.delimiter);
+  } catch {
+    return known; // The tests that need one will say so.
+  }
+}
+
 function versionOf(command: string): string | null {
   try {
     const ask = "import sys; print('%d.%d.%d' % sys.version_info[:3])";

@@ -21,24 +21,39 @@ export type Installer = {
   readonly fetched: string | null;
 };
 
-/** The pip of an interpreter, and the wheel of one that comes with it. */
-export type Probe = { readonly pip: string | null; readonly bundled: string | null };
+/** The pip of an interpreter, and the wheels that come with it. */
+export type Probe = {
+  readonly pip: string | null;
+  /** The script of that pip that runs it under another interpreter. */
+  readonly runner: string | null;
+  /** The wheel of pip that comes with ensurepip. */
+  readonly bundled: string | null;
+  /** All wheels that ensurepip puts into a new environment. */
+  readonly seeds: readonly string[];
+};
 
-/** Which pip the interpreter has, and which wheel of it comes with ensurepip. */
+/** Which pip the interpreter has, and which wheels come with ensurepip: setuptools too, before Python 3.12. */
 const PROBE = `import glob, json, os, sys, sysconfig
-pip = bundled = None
+pip = runner = None
+seeds = []
 try:
-    import importlib.metadata
+    import importlib.metadata, importlib.util
     pip = importlib.metadata.version("pip")
+    runner = os.path.join(os.path.dirname(importlib.util.find_spec("pip").origin), "__pip-runner__.py")
 except Exception:
     pass
 try:
     import ensurepip
     folders = [os.path.join(os.path.dirname(ensurepip.__file__), "_bundled"), sysconfig.get_config_var("WHEEL_PKG_DIR")]
-    bundled = [wheel for folder in folders if folder for wheel in glob.glob(os.path.join(folder, "pip-*.whl"))]
+    for name in ["pip"] if sys.version_info >= (3, 12) else ["pip", "setuptools"]:
+        seeds += [wheel for folder in folders if folder for wheel in glob.glob(os.path.join(folder, name + "-*.whl"))][:1]
 except Exception:
     pass
-print(json.dumps({"pip": pip, "bundled": bundled[0] if bundled else None}))`;
+bundled = seeds[0] if seeds and os.path.basename(seeds[0]).startswith("pip-") else None
+print(json.dumps({
+    "pip": pip, "runner": runner if runner and os.path.isfile(runner) else None, "bundled": bundled, "seeds": seeds,
+}))`;
+const NO_PIP: Probe = { pip: null, runner: null, bundled: null, seeds: [] };
 /** How long a program may take to tell what it is. */
 const ASK_MS = 20_000;
 const UV_OWN_SOURCES = /^UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|CONFIG_FILE)$/;
@@ -65,7 +80,11 @@ export async function findInstaller(
   }
   if (site.wantsUv) site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
   const install = ["install", "--progress-bar", "off", "--no-compile"];
-  const { pip, bundled } = await probePip(python.path, env);
+  const { pip, runner, bundled } = await probePip(python.path, env);
+  // What `pip --python` does in the end, without a first pip that only starts the second.
+  if (runner !== null) {
+    return { name: "pip", program: inside, args: [runner, ...install], env: {}, fetched: null };
+  }
   if (pip !== null) {
     const args = ["-m", "pip", "--python", inside, ...install];
     return { name: "pip", program: python.path, args, env: {}, fetched: null };
@@ -111,10 +130,11 @@ export async function probePip(python: string, env: Readonly<Record<string, stri
   try {
     const asked = await promisify(execFile)(python, ["-c", PROBE], { env: { ...env }, timeout: ASK_MS });
     // oxlint-disable-next-line no-unsafe-type-assertion
-    const { pip, bundled } = JSON.parse(asked.stdout) as Probe;
-    return { pip: pip !== null && isReaching(pip) ? pip : null, bundled };
+    const probe = JSON.parse(asked.stdout) as Probe;
+    const reaches = probe.pip !== null && isReaching(probe.pip);
+    return reaches ? probe : { ...probe, pip: null, runner: null };
   } catch {
-    return { pip: null, bundled: null };
+    return NO_PIP;
   }
 }
 

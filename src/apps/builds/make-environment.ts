@@ -1,10 +1,11 @@
+import { existsSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
 import { BuildError } from "./build-error.ts";
 import { buildEnvironment } from "./build-environment.ts";
-import { findInstaller } from "./installer.ts";
+import { findInstaller, probePip } from "./installer.ts";
 import type { Installer } from "./installer.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
 import type { Requirements } from "./requirements.ts";
@@ -12,10 +13,17 @@ import { runKept } from "./run-kept.ts";
 import type { KeptEnd } from "./run-kept.ts";
 import type { BuildSite } from "./site.ts";
 
-/** Compiles all that was installed, then waits until the disk holds it. */
+/**
+ * Compiles all that was installed, then waits until the disk holds it. Installers that the environment had before
+ * are left out: they take seconds to compile, and the app runs without them.
+ */
 const FINISH = `${PYTHON_SYNC}
-import compileall, os, sys
-compileall.compile_dir(os.path.join(sys.prefix, "lib"), quiet=2, workers=0)
+import compileall, os, re, sys
+lib = os.path.join(sys.prefix, "lib")
+tools = re.compile("/site-packages/(pip|setuptools|pkg_resources|_distutils_hack)/") if sys.argv[1:] == ["tools"] else None
+# Further processes cost more than they save until there is much to do.
+many = sum(len(files) for _, _, files in os.walk(lib)) > 500
+compileall.compile_dir(lib, quiet=2, rx=tools, workers=0 if many else 1)
 sync(sys.prefix)`;
 
 /** Makes an empty environment, in place of whatever is there. `withPip` gives it a pip if the host can. */
@@ -25,18 +33,26 @@ export async function createEnvironment(
   python: Interpreter,
   site: BuildSite,
 ): Promise<void> {
+  const env = buildEnvironment(site.host, path.dirname(python.path), null);
+  const run = async (program: string, args: readonly string[]): Promise<KeptEnd> => {
+    const order = { program, args, cwd: path.dirname(folder), env, onLine: () => {} };
+    return await runKept(site.keeperPython, order, site.signal);
+  };
   const make = async (option: readonly string[]): Promise<KeptEnd> => {
     await rm(folder, { recursive: true, force: true });
-    const env = buildEnvironment(site.host, path.dirname(python.path), null);
-    const order = { program: python.path, cwd: path.dirname(folder), env, onLine: () => {} };
-    return await runKept(
-      site.keeperPython,
-      { ...order, args: ["-I", "-m", "venv", ...option, folder] },
-      site.signal,
-    );
+    return await run(python.path, ["-I", "-m", "venv", ...option, folder]);
   };
   await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
-  if (withPip && (await make([])).code === 0) return;
+  if (withPip) {
+    // The wheels of ensurepip, as it would install them: its own way takes five times as long, most of it to compile them.
+    const { runner, seeds } = await probePip(python.path, env);
+    const bare = runner === null || seeds.length === 0 ? null : await make(["--without-pip"]);
+    if (runner !== null && bare?.code === 0) {
+      const args = [runner, "install", "--isolated", "--no-index", "--no-deps", "--no-compile", ...seeds];
+      if ((await run(path.join(folder, "bin", "python"), args)).code === 0) return;
+    }
+    if ((await make([])).code === 0) return;
+  }
   const end = await make(["--without-pip"]);
   if (end.code === 0) return;
   throw new BuildError(
@@ -54,6 +70,7 @@ export async function installInto(
 ): Promise<void> {
   const startedAt = performance.now();
   const inside = path.join(folder, "bin", "python");
+  const hasTools = existsSync(path.join(folder, "bin", "pip"));
   const env = buildEnvironment(site.host, path.dirname(inside), null);
   const installer = await findInstaller(python, folder, env, site);
   const { source, packages, locals } = requirements;
@@ -75,7 +92,8 @@ export async function installInto(
     throw new BuildError(`${installer.name} could not install the packages of ${source}: ${why}`);
   }
   if (installer.fetched !== null) await rm(installer.fetched);
-  await runKept(site.keeperPython, { ...order, program: inside, args: ["-I", "-c", FINISH] }, site.signal);
+  const finish = { ...order, program: inside, args: ["-I", "-c", FINISH, ...(hasTools ? ["tools"] : [])] };
+  await runKept(site.keeperPython, finish, site.signal);
   site.say(`environment ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }
 

@@ -21,7 +21,7 @@ const ASYNC_CLIENTS = 3;
 const SYNC_CLIENTS = 3;
 const MAX_RUN_MS = 30;
 /** A client rests that long: on a small machine the backlog must not outgrow the waiting at the end. */
-const REST_MS = 25;
+const REST_MS = 75;
 const ANSWER_MS = 30_000;
 
 /** Clients of the ledger's app, some that wait and some that do not; they remember every 202 as a promise. */

@@ -17,6 +17,7 @@ import { rawRefusal } from "../../model/raw-refusal.ts";
 import { ManagementConnections } from "./connections.ts";
 import type { Sender } from "./connections.ts";
 import { readJson } from "./json-body.ts";
+import { KnownPaths } from "./known-paths.ts";
 import { Pipelines } from "./pipeline.ts";
 import { arrivalOf, readBody } from "./read-body.ts";
 import type { Arrival } from "./read-body.ts";
@@ -32,6 +33,8 @@ declare module "fastify" {
     connections: ManagementConnections;
     /** What was asked on each of them and is not answered. */
     pipelines: Pipelines;
+    /** Those that have a route, and for which methods. */
+    knownPaths: KnownPaths;
   }
   interface FastifyRequest {
     sender: Sender | null;
@@ -90,8 +93,10 @@ export function createListener(
       else refuse();
     },
   });
+  const knownPaths = new KnownPaths();
   app.decorate("connections", connections);
   app.decorate("pipelines", pipelines);
+  app.decorate("knownPaths", knownPaths);
   app.decorateRequest("sender", null);
   app.decorateRequest("arrival", null);
   app.addHook("onRequest", async (request, reply) => {
@@ -100,7 +105,7 @@ export function createListener(
     request.arrival = arrivalOf(request.raw, reply.raw, { clock, timeoutMs: limits.bodyTimeoutMs });
     request.sender = connections.receive(request.raw, reply.raw);
     // Before its body is read.
-    if (request.is404) throw new AppError("not_found");
+    if (request.is404) throw notFound(knownPaths.methodsAt(request.raw.url ?? ""));
   });
   app.addHook("onResponse", async ({ raw }) => {
     if (!raw.complete) connections.readRest(raw);
@@ -123,6 +128,12 @@ export function createListener(
     return sendError(reply, request.id, known ?? new AppError("internal"));
   });
   return app;
+}
+
+/** Why a request has no route: its path has none, or only for these methods. */
+function notFound(methods: readonly string[] | null): AppError {
+  if (!methods) return new AppError("not_found");
+  return new AppError("method_not_allowed", { headers: { allow: methods.join(", ") } });
 }
 
 /** The body of a request, of as many bytes as its route takes. */

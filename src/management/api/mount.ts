@@ -59,16 +59,7 @@ export function mount(
 /** Other methods of a known path are told which there are. */
 export function refuseOthers(app: FastifyInstance, path: string, methods: readonly string[]): void {
   // Fastify answers HEAD wherever there is a GET.
-  const allow = methods.includes("GET") ? [...methods, "HEAD"] : methods;
-  const refuse = async (): Promise<never> => {
-    throw new AppError("method_not_allowed", { headers: { allow: allow.join(", ") } });
-  };
-  app.route({
-    method: app.supportedMethods.filter((method) => !allow.includes(method)),
-    url: urlOf(path),
-    onRequest: refuse,
-    handler: refuse,
-  });
+  app.knownPaths.add(urlOf(path), methods.includes("GET") ? [...methods, "HEAD"] : methods);
 }
 
 function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter): void {

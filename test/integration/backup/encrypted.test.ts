@@ -3,7 +3,7 @@ import { readFileSync, readdirSync, statSync, watch, writeFileSync } from "node:
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
-import { MILLRACE, bootstrap, run, scratchDirectory } from "../../support/command-line.ts";
+import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { KillableService } from "../../support/killable-service.ts";
 import { Terminal } from "../../support/terminal.ts";
@@ -47,16 +47,26 @@ async function installation(): Promise<Installation> {
 
 async function newInstallation(): Promise<Installation> {
   const { dataDir } = await databases.fresh("sqlite");
-  const { fields } = await bootstrap(dataDir);
-  return { dataDir, key: readFileSync(path.join(dataDir, "master.key"), "utf8").trim(), token: fields.token };
+  const { token } = await installed(dataDir);
+  return { dataDir, key: readFileSync(path.join(dataDir, "master.key"), "utf8").trim(), token };
 }
 
-async function saved(dataDir: string, ...more: string[]): Promise<string> {
-  const file = path.join(scratchDirectory(), "saved");
-  const args = ["backup", file, "--data-dir", dataDir, ...more];
+let sealed: Promise<Buffer> | undefined;
+
+/** An encrypted backup of it: one for all tests that only read it, for its key takes time to derive. */
+async function sealedBytes(): Promise<Buffer> {
+  return await (sealed ??= (async () => (await sealedFile()).bytes)());
+}
+
+async function sealedFile(folder = scratchDirectory()): Promise<{ bytes: Buffer; dataDir: string }> {
+  const { dataDir } = await installation();
+  // More than one chunk.
+  writeFileSync(path.join(dataDir, "large"), Buffer.alloc(2_500_000, "x"));
+  const file = path.join(folder, "saved");
+  const args = ["backup", file, "--data-dir", dataDir, "--encrypt"];
   const { code, stderr } = await run(MILLRACE, args, { env: BY_ENV });
   expect([code, stderr]).toEqual([0, ""]);
-  return file;
+  return { bytes: readFileSync(file), dataDir };
 }
 
 verifies("hardening.backup.told", "a plain backup tells what it holds, and how to keep it", async () => {
@@ -86,7 +96,7 @@ verifies(
     const service = await KillableService.deploy(database, { main: "def run(n):\n    return n + 1\n" });
     await service.start();
     const { dataDir } = database;
-    const { fields: owner } = await bootstrap(dataDir);
+    const owner = await installed(dataDir);
     const file = path.join(scratchDirectory(), "saved");
     const { code, stdout } = await run(
       MILLRACE,
@@ -117,7 +127,7 @@ verifies(
     writeFileSync(words, `${WORDS}\n`);
     const right = await run(MILLRACE, ["restore", file, "--data-dir", into, "--passphrase-file", words]);
     expect([right.code, right.stderr]).toEqual([0, ""]);
-    expect((await bootstrap(into)).fields).toMatchObject({ token: owner.token });
+    expect(await installed(into)).toMatchObject({ token: owner.token });
     const again = service.on({ databaseUrl: null, dataDir: into });
     await again.start();
     expect((await again.post({ n: 1 })).json).toMatchObject({ result: 2 });
@@ -126,8 +136,7 @@ verifies(
 );
 
 verifies("hardening.backup.sealed", "cut or changed, it leaves nothing", async () => {
-  const { dataDir } = await installation();
-  const bytes = readFileSync(await saved(dataDir, "--encrypt"));
+  const bytes = await sealedBytes();
   const folder = scratchDirectory();
   const changed = Buffer.from(bytes);
   changed[bytes.length - 100]! ^= 1;
@@ -149,7 +158,6 @@ verifies(
   "hardening.backup.sealed",
   "nothing but the archive is ever written where an encrypted backup goes",
   async () => {
-    const { dataDir } = await installation();
     const folder = scratchDirectory();
     const seen = new Set<string | null>();
     const news = new Bell();
@@ -158,8 +166,7 @@ verifies(
       news.ring();
     });
     onTestFinished(() => watcher.close());
-    const args = ["backup", `${folder}/saved`, "--data-dir", dataDir, "--encrypt"];
-    expect((await run(MILLRACE, args, { env: BY_ENV })).code).toBe(0);
+    const { dataDir } = await sealedFile(folder);
     await until("the archive has its name", () => seen.has("saved"), news);
     expect(new Set(seen)).toEqual(new Set(["saved", "saved.partial"]));
     expect(readdirSync(path.join(dataDir, "work"))).toEqual([]);
@@ -167,11 +174,9 @@ verifies(
 );
 
 test("the format is what the documents say: a reader that knows nothing of ours finds a tar in it", async () => {
-  const { dataDir, key } = await installation();
-  // More than one chunk.
-  writeFileSync(path.join(dataDir, "large"), Buffer.alloc(2_500_000, "x"));
+  const { key } = await installation();
   const file = path.join(scratchDirectory(), "opened.tar");
-  writeFileSync(file, openByTheBook(readFileSync(await saved(dataDir, "--encrypt")), WORDS));
+  writeFileSync(file, openByTheBook(await sealedBytes(), WORDS));
   const { stdout } = await run("tar", ["-xOf", file, "master.key"]);
   expect(stdout.trim()).toBe(key);
 });

@@ -21,26 +21,25 @@ export type TestWheel = {
 
 /** A wheel is a zip with three papers: what it is, how it was made, what is in it. */
 const WRITE = `import json, sys, zipfile
-wheel = json.loads(sys.argv[2])
-name, version = wheel["name"], wheel["version"]
-papers = f"{name}-{version}.dist-info"
-files = {f"{name}.py": wheel.get("module", "")}
-files[f"{papers}/METADATA"] = f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n" + "".join(
-    f"Requires-Dist: {other}\\n" for other in wheel.get("requires", []))
-files[f"{papers}/WHEEL"] = "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-if wheel.get("command"):
-    files[f"{papers}/entry_points.txt"] = f"[console_scripts]\\n{wheel['command']} = {name}:main\\n"
-files[f"{papers}/RECORD"] = "".join(f"{file},,\\n" for file in [*files, f"{papers}/RECORD"])
-with zipfile.ZipFile(f"{sys.argv[1]}/{name}-{version}-py3-none-any.whl", "w") as archive:
-    for file, text in files.items():
-        archive.writestr(file, text)`;
+for wheel in json.loads(sys.argv[2]):
+    name, version = wheel["name"], wheel["version"]
+    papers = f"{name}-{version}.dist-info"
+    files = {f"{name}.py": wheel.get("module", "")}
+    files[f"{papers}/METADATA"] = f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n" + "".join(
+        f"Requires-Dist: {other}\\n" for other in wheel.get("requires", []))
+    files[f"{papers}/WHEEL"] = "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+    if wheel.get("command"):
+        files[f"{papers}/entry_points.txt"] = f"[console_scripts]\\n{wheel['command']} = {name}:main\\n"
+    files[f"{papers}/RECORD"] = "".join(f"{file},,\\n" for file in [*files, f"{papers}/RECORD"])
+    with zipfile.ZipFile(f"{sys.argv[1]}/{name}-{version}-py3-none-any.whl", "w") as archive:
+        for file, text in files.items():
+            # Of the same bytes whenever it is made, so that the same wheel is the same dependency.
+            archive.writestr(zipfile.ZipInfo(file), text)`;
 
 /** Writes wheels into a folder; returns it. */
 export async function writeWheels(folder: string, wheels: readonly TestWheel[]): Promise<string> {
   await mkdir(folder, { recursive: true });
-  for (const wheel of wheels) {
-    await promisify(execFile)("python3", ["-c", WRITE, folder, JSON.stringify(wheel)]);
-  }
+  await promisify(execFile)("python3", ["-I", "-c", WRITE, folder, JSON.stringify(wheels)]);
   return folder;
 }
 

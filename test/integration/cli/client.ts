@@ -1,4 +1,4 @@
-import { Command, MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
+import { Command, MILLRACE, run, scratchDirectory, testProgram } from "../../support/command-line.ts";
 import type { TestService } from "../../support/service.ts";
 
 export type Ran = { readonly code: number | string; readonly stdout: string; readonly stderr: string };
@@ -19,6 +19,22 @@ export class Client {
 
   async run(...args: string[]): Promise<Ran> {
     return await run(MILLRACE, args, this);
+  }
+
+  /** Runs many, one after the other in one process (`many-commands.ts`). */
+  async runAll(commands: readonly (readonly string[])[]): Promise<Ran[]> {
+    const lines = commands.map((args) => JSON.stringify({ args, env: this.env }));
+    const program = `exec ${process.execPath} ${testProgram("many-commands")}`;
+    const env = { INPUT: `${lines.join("\n")}\n` };
+    const { code, stdout, stderr } = await run("sh", ["-c", `printf %s "$INPUT" | ${program}`], {
+      cwd: this.cwd,
+      env,
+    });
+    if (code !== 0 || stderr !== "") throw new Error(`the commands ended with ${code}: ${stderr}`);
+    return stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Ran);
   }
 
   /** Runs it with something piped in. */

@@ -53,10 +53,12 @@ const WORDS: Record<string, readonly string[]> = {
 };
 const CASES = Object.entries(WORDS).map(([name, words]) => ({ name, args: [...name.split(" "), ...words] }));
 
-/** Runs each, a few at a time. */
-async function runAll(client: Client, cases: typeof CASES): Promise<{ name: string; ran: Ran }[]> {
+type Ended = { readonly name: string; readonly ran: Ran };
+
+/** Runs each in a process of its own, a few at a time. */
+async function runEach(client: Client, cases: typeof CASES): Promise<Ended[]> {
   const waiting = [...cases];
-  const done: { name: string; ran: Ran }[] = [];
+  const done: Ended[] = [];
   const work = async (): Promise<void> => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       done.push({ name: next.name, ran: await client.run(...next.args) });
@@ -66,7 +68,14 @@ async function runAll(client: Client, cases: typeof CASES): Promise<{ name: stri
   return done;
 }
 
-function expectFailure({ name, ran }: { name: string; ran: Ran }, message: RegExp): void {
+/** Runs them in one process: that each ends by itself is seen where each has its own. */
+async function runTogether(client: Client, cases: typeof CASES): Promise<Ended[]> {
+  const ran = await client.runAll(cases.map(({ args }) => args));
+  expect(ran).toHaveLength(cases.length);
+  return cases.map(({ name }, place) => ({ name, ran: ran[place]! }));
+}
+
+function expectFailure({ name, ran }: Ended, message: RegExp): void {
   expect([name, ran.code, ran.stdout]).toEqual([name, 1, ""]);
   expect(`${name}: ${ran.stderr}`).toMatch(message);
   expect(ran.stderr).not.toMatch(/^\s+at |node:internal|Error:/m);
@@ -97,7 +106,7 @@ verifies(
       MILLRACE_PROJECT: "p-a",
       MILLRACE_API_URL: "http://127.0.0.1:1",
     });
-    for (const ended of await runAll(client, CASES)) {
+    for (const ended of await runTogether(client, CASES)) {
       expectFailure(
         ended,
         /: millrace: no service answers at http:\/\/127\.0\.0\.1:1: nothing listens there\n/,
@@ -114,7 +123,7 @@ verifies(
       MILLRACE_TOKEN: "wrong",
       MILLRACE_PROJECT: shared().service.owner.projectId,
     });
-    for (const ended of await runAll(client, CASES)) {
+    for (const ended of await runEach(client, CASES)) {
       expectFailure(
         ended,
         /: millrace: \S+ does not take the token from MILLRACE_TOKEN\n {2}→ millrace login http/,
@@ -128,7 +137,7 @@ verifies(
   "an app that is not there is named, with the command that lists those there are",
   async () => {
     const ofApp = CASES.filter(({ args }) => args.includes("nosuch"));
-    for (const ended of await runAll(new Client(shared()), ofApp)) {
+    for (const ended of await runTogether(new Client(shared()), ofApp)) {
       expectFailure(ended, /: millrace: the project p-\w+ has no app "nosuch"\n {2}→ millrace apps list /);
     }
   },

@@ -1,10 +1,10 @@
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import {
+  BUILT_PACKAGE,
   Command,
   groupMembers,
-  repositoryCopy,
   run,
   scratchDirectory,
   serviceEnvironment,
@@ -117,10 +117,13 @@ function printedOwner({ stdout }: Command): { project: string; token: string } {
 }
 
 test("an example that cannot be deployed is told with the reason, and the others serve", async () => {
-  const copy = repositoryCopy();
-  for (const name of readdirSync(path.join(copy, "examples"))) {
-    if (name !== "hello") rmSync(path.join(copy, "examples", name), { recursive: true });
+  const copy = scratchDirectory();
+  for (const name of readdirSync(BUILT_PACKAGE)) {
+    const [from, to] = [path.join(BUILT_PACKAGE, name), path.join(copy, name)];
+    if (["bin", "dist", "package.json"].includes(name)) cpSync(from, to, { recursive: true });
+    else if (name !== "examples") symlinkSync(from, to);
   }
+  cpSync(path.join(BUILT_PACKAGE, "examples/hello"), path.join(copy, "examples/hello"), { recursive: true });
   mkdirSync(path.join(copy, "examples/broken"));
   writeFileSync(path.join(copy, "examples/broken/millrace.toml"), "[scaling]\ncooldown = -1\n");
   const env = serviceEnvironment(path.join(copy, "data"));

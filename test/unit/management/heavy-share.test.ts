@@ -4,6 +4,7 @@ import type { FastifyReply } from "fastify";
 import { expect, onTestFinished } from "vitest";
 import { z } from "zod";
 import { Bell } from "../../../src/kit/bell.ts";
+import { KnownPaths } from "../../../src/management/api/known-paths.ts";
 import { mount } from "../../../src/management/api/mount.ts";
 import { operation } from "../../../src/management/api/operation.ts";
 import { Shares } from "../../../src/management/api/shares.ts";
@@ -33,6 +34,7 @@ function heavySite() {
     },
   });
   const app = Fastify();
+  app.decorate("knownPaths", new KnownPaths());
   app.addHook("onSend", async ({ params }) => {
     known.push((params as { project_id: string }).project_id);
     news.ring();
