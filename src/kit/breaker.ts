@@ -35,6 +35,8 @@ export class Breaker {
   #isStopped = false;
   #isProbing = false;
   #hasHeard = false;
+  /** A tick is over, and an answer that came meanwhile may still be read. */
+  #isReading = false;
   #silentTicks = 0;
   #timer: Timer | null = null;
 
@@ -82,6 +84,7 @@ export class Breaker {
   }
 
   #arm(): void {
+    if (this.#isReading) return;
     this.#timer ??= this.#parts.clock.after(TICK_MS, () => this.#tick());
   }
 
@@ -93,8 +96,13 @@ export class Breaker {
     if (this.#silentTicks === ASK_TICKS) this.#probe();
     // The next one only after a turn of the event loop, in which an answer may be read: a time in which this process
     // itself stood still is one tick, however long it was.
-    if (this.#silentTicks < OPEN_TICKS) setImmediate(() => this.#arm());
-    else this.#open();
+    if (this.#silentTicks < OPEN_TICKS) {
+      this.#isReading = true;
+      setImmediate(() => {
+        this.#isReading = false;
+        this.#arm();
+      });
+    } else this.#open();
   }
 
   #open(): void {
