@@ -17,7 +17,7 @@ import { REPOSITORY } from "./source-files.ts";
 const CACHE = path.join(REPOSITORY, "node_modules", ".cache", "millrace");
 
 /** Programs of the sources that tests have bent to their purpose (`testProgram` in `command-line.ts`). */
-const TEST_PROGRAMS = ["kill-point", "clocked-service", "many-commands"].map((name) => ({
+const TEST_PROGRAMS = ["kill-point", "clocked-service", "many-commands", "store-writer"].map((name) => ({
   name: `test/${name}`,
   file: `test/support/${name}.ts`,
 }));
@@ -49,7 +49,9 @@ export async function builtPackage(): Promise<string> {
 
 function stateOfSources(): string {
   const hash = createHash("sha256");
-  const programs = ["test/support/{kill-point,clocked-service,held-clock,many-commands}.ts"];
+  const programs = [
+    "test/support/{kill-point,clocked-service,held-clock,many-commands,store-writer,sample-run}.ts",
+  ];
   const files = globSync(["src/**/*.ts", "scripts/bundle.ts", "bin/*", "package-lock.json", ...programs], {
     cwd: REPOSITORY,
   });

@@ -31,7 +31,9 @@ export const BARE_MILLRACE: readonly string[] = [
 ];
 
 /** A program that a test has bent to its purpose, built too: a file of `test/support/`, for Node to run. */
-export function testProgram(name: "kill-point" | "clocked-service" | "many-commands"): string {
+export function testProgram(
+  name: "kill-point" | "clocked-service" | "many-commands" | "store-writer",
+): string {
   return path.join(BUILT_PACKAGE, "dist", "test", `${name}.js`);
 }
 

@@ -4,34 +4,16 @@ import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { testProgram } from "../../support/command-line.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
-const STORE = new URL("../../../src/store/store.ts", import.meta.url).href;
-const RUNS = new URL("../../../src/store/runs.ts", import.meta.url).href;
-const SAMPLE = new URL("../../support/sample-run.ts", import.meta.url).href;
-
-/** Stores runs without end, many at a time, and prints each id once its write has resolved. */
-const WRITER = `
-  const { openStore } = await import("${STORE}");
-  const { packEnded } = await import("${RUNS}");
-  const { sampleEnd } = await import("${SAMPLE}");
-  const store = await openStore(JSON.parse(process.argv[1]));
-  const write = async () => {
-    for (;;) {
-      const ended = sampleEnd();
-      await store.runs.insertFinished([packEnded([ended])]);
-      process.stdout.write(ended.run.id + "\\n");
-    }
-  };
-  await Promise.all(Array.from({ length: 16 }, write));
-`;
 
 /** Kills a writing process in mid-stride; returns the ids it had been told are stored. */
 async function killedWriter(database: TestDatabase, acknowledgedAtLeast: number): Promise<string[]> {
-  const child = spawn(process.execPath, ["--input-type=module", "-e", WRITER, JSON.stringify(database)], {
+  const child = spawn(process.execPath, [testProgram("store-writer"), JSON.stringify(database)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const exited = once(child, "exit");
