@@ -52,7 +52,7 @@ async function nextHeader(source: ByteSource): Promise<TarHeader | null> {
   const next = readHeader(await source.take(BLOCK_BYTES));
   if (!next || next.kind === "pax") throw new BadTar("an extended header without its entry");
   const sizeBytes = size === undefined ? next.sizeBytes : Number(size);
-  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("a size is none");
+  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("an entry has no valid size");
   return { ...next, name: name ?? next.name, target: linkpath ?? next.target, sizeBytes };
 }
 

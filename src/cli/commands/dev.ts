@@ -153,7 +153,7 @@ function apiOf({ apiUrl, baseUrl, owner }: Service, signal: AbortSignal): Api {
 function greeting({ apiUrl, baseUrl, owner }: Service, name: string, place: string): string {
   const url = `${apiUrl}/v4/${owner.projectId}/${name}/run`;
   return [
-    `${name} is served here, anew at every save in ${place}. Ctrl-C stops it.`,
+    `${name} is served here, and reloaded at every save in ${place}. Ctrl-C stops it.`,
     `  apps        ${apiUrl}`,
     `  management  ${baseUrl}`,
     "",

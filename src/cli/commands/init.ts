@@ -39,7 +39,7 @@ function init(folder: string | undefined, flags: InitFlags): void {
     [
       `${name} is in ${place}: ${names.join(", ")}`,
       "",
-      `  millrace dev ${place}       serve it here, anew at every save`,
+      `  millrace dev ${place}       serve it here, and reload it at every save`,
       `  millrace deploy ${place}    make it an app of a service`,
       "",
     ].join("\n"),

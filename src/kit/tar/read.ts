@@ -54,7 +54,7 @@ export class TarReader {
     const next = readHeader(await this.#take(BLOCK_BYTES));
     if (!next || next.kind === "pax") throw new BadTar("an extended header without its entry");
     const sizeBytes = size === undefined ? next.sizeBytes : Number(size);
-    if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("a size is none");
+    if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("an entry has no valid size");
     return { ...next, name: path ?? next.name, target: linkpath ?? next.target, sizeBytes };
   }
 

@@ -152,7 +152,7 @@ function read(schema: z.ZodType | undefined, input: unknown, where: string): unk
 function refuseOddTexts(input: unknown, where: string): void {
   for (const value of Object.values(input ?? {}).flat()) {
     if (typeof value === "string" && !isPlainText(value)) {
-      throw new AppError("bad_request", { message: `${where}: holds what is no text` });
+      throw new AppError("bad_request", { message: `${where}: contains bytes that are not valid text` });
     }
   }
 }

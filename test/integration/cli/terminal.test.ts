@@ -138,7 +138,7 @@ verifies(
     expect(await enter("millrace init hi")).toBe(`$ millrace init hi
 hi is in hi: main.py, millrace.toml, README.md
 
-  millrace dev hi       serve it here, anew at every save
+  millrace dev hi       serve it here, and reload it at every save
   millrace deploy hi    make it an app of a service
 $`);
 

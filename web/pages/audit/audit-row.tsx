@@ -72,7 +72,7 @@ function Change({ entry: { before, after, target, requestId } }: { readonly entr
   const differences = differencesOf(before, after);
   return (
     <div className="max-w-[calc(100vw-5.5rem)] font-mono text-[0.88rem]">
-      {differences.length === 0 && <p className="font-sans text-ink-soft">Nothing but the deed was noted.</p>}
+      {differences.length === 0 && <p className="font-sans text-ink-soft">No details were recorded.</p>}
       {differences.map(({ path, before: was, after: is }) => (
         <div key={path} className="whitespace-pre-wrap">
           {was !== undefined && <Side mark="−" path={path} text={was} className="text-bad" />}

@@ -28,7 +28,7 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
       <Tile
         place={NARROW}
         title="Runs"
-        note={unfinished === 0 ? "none under way" : `${count(unfinished)} under way`}
+        note={unfinished === 0 ? "none in progress" : `${count(unfinished)} in progress`}
       >
         {count(total.runs)}
       </Tile>

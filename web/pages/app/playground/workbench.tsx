@@ -25,9 +25,9 @@ type Props = {
 
 const MODE_TITLES: Record<CallMode, string> = { sync: "Sync", async: "Async", stream: "Stream" };
 const MODE_HINTS: Record<CallMode, string> = {
-  sync: "The answer is waited for.",
-  async: "Answered at once with the run's id; the function runs in the background.",
-  stream: "What the function yields is shown as it comes.",
+  sync: "Waits for the result.",
+  async: "Returns the run's id at once; the function runs in the background.",
+  stream: "Shows each message as the function yields it.",
 };
 const LANGUAGE_TITLES = { curl: "curl", typescript: "TypeScript", python: "Python" };
 
