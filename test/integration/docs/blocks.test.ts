@@ -11,7 +11,7 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Command, run } from "../../support/command-line.ts";
+import { Command, MILLRACE, run } from "../../support/command-line.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
@@ -39,7 +39,7 @@ beforeAll(() => {
   ]) {
     mkdirSync(path.join(home, folder), { recursive: true });
   }
-  symlinkSync(path.join(REPOSITORY, "bin", "millrace"), path.join(home, "bin", "millrace"));
+  symlinkSync(MILLRACE, path.join(home, "bin", "millrace"));
   symlinkSync(path.join(REPOSITORY, "examples"), path.join(home, "examples"));
   writeFileSync(path.join(home, "main.py"), "def run():\n    return 1\n");
   execFileSync("python3", ["-m", "zipfile", "-c", "hello.zip", "main.py"], { cwd: home });
