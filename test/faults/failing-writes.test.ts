@@ -1,4 +1,3 @@
-import { DatabaseSync } from "node:sqlite";
 import path from "node:path";
 import { expect } from "vitest";
 import { SkippingClock } from "../support/clocks.ts";
@@ -6,6 +5,7 @@ import { faultDice } from "../support/dice.ts";
 import type { Roll } from "../support/dice.ts";
 import { FAULT_LENGTH } from "../support/fault-length.ts";
 import { FaultyStore } from "../support/faulty-store.ts";
+import { expectIntact } from "../support/intact-database.ts";
 import { JudgedCalls } from "../support/judged-calls.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
 import { testService } from "../support/service.ts";
@@ -203,21 +203,4 @@ class Load {
 function toldIn({ status, headers, json }: Answer) {
   const id = headers.get("x-request-id") ?? "";
   return { id, status, code: String(json?.code ?? ""), message: String(json?.message ?? "") };
-}
-
-/** Nothing in the file is damaged, and what is counted as stored is what there is. */
-function expectIntact(file: string): void {
-  const database = new DatabaseSync(file, { readOnly: true });
-  const first = (query: string) => Object.values(database.prepare(query).get() ?? {})[0];
-  const runs = first("select count(*) from runs");
-  const bytes = first(`
-    select (select coalesce(sum(coalesce(length(input), 0) + coalesce(length(result), 0)), 0) from payloads)
-      + (select coalesce(sum(length(bytes)), 0) from transcripts)
-  `);
-  expect({
-    integrity: first("pragma integrity_check"),
-    runs: first("select sum(runs) from usage"),
-    bytes: first("select sum(bytes) from usage"),
-  }).toEqual({ integrity: "ok", runs, bytes });
-  database.close();
 }

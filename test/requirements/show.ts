@@ -92,6 +92,9 @@ export const SHOW = {
       "Of what was accepted on such a disk nothing is lost, the database is intact, and the service never ends by itself.",
     "show.write-errors":
       "While writes fail at random every run that was accepted ends once; all is well when they stop.",
+    "deploy.upload.refused": "Who uploads while the disk has no room is told so, and hears it.",
+    "async.claim-in-doubt":
+      "Runs and webhooks of a claim whose answer was lost are taken again, not left until the next start.",
     "show.write-errors.refusals": "What was refused because a write failed is never executed.",
   }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
