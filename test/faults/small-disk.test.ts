@@ -16,10 +16,16 @@ import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 const MB = 1_000_000;
-const { minutes: MINUTES, diskBytes: DISK_BYTES } = {
-  glance: { minutes: 0, diskBytes: 100 * MB },
-  short: { minutes: 3, diskBytes: 400 * MB },
-  full: { minutes: 10, diskBytes: 400 * MB },
+const RESTS = { fullMs: 5_000, emptyMs: 10_000 };
+const {
+  minutes: MINUTES,
+  diskBytes: DISK_BYTES,
+  rests,
+} = {
+  // The service looks at its disk every second.
+  glance: { minutes: 0, diskBytes: 64 * MB, rests: { fullMs: 1_500, emptyMs: 1_500 } },
+  short: { minutes: 3, diskBytes: 400 * MB, rests: RESTS },
+  full: { minutes: 10, diskBytes: 400 * MB, rests: RESTS },
 }[FAULT_LENGTH];
 const RESERVE_BYTES = DISK_BYTES / 8;
 const EVERY_MS = 10_000;
@@ -38,7 +44,7 @@ verifies(
     const service = await KillableService.deploy(database, diskApp(ledgerDir), env);
     expect(await service.start()).toBe(true);
     const { pid } = service.command;
-    const load = new DiskLoad(service, disk, faultDice());
+    const load = new DiskLoad(service, disk, faultDice(), rests);
     onTestFinished(explains(() => figures(load)));
     let isTime = MINUTES === 0;
     const timer = systemClock.after(MINUTES * 60_000, () => (isTime = true));
@@ -54,10 +60,13 @@ verifies(
     await load.letGo();
     expect(load.calls.faults).toEqual([]);
     expect(load.syncWhileRefused).toBeGreaterThan(0);
-    const named = [...load.calls.refused.values()].filter((message) =>
-      /\d+ MB free and \d+ MB are kept back.*MILLRACE_DISK_RESERVE/.test(message),
-    );
+    const named = [...load.calls.refused.values()].flatMap((message) => {
+      const [, free, kept] =
+        /has (\d+) MB free and (\d+) MB are kept back.*MILLRACE_DISK_RESERVE/.exec(message) ?? [];
+      return kept === undefined ? [] : { message, isTrue: Number(free) <= Number(kept) };
+    });
     expect(named.length).toBeGreaterThan(0);
+    expect(named.filter(({ isTrue }) => !isTrue)).toEqual([]);
     await expectAllEnded(service, load, ledgerDir);
     await until("async runs are taken again", async () => {
       const before = load.calls.accepted.size;
@@ -111,8 +120,10 @@ function figures({ calls, ...load }: DiskLoad): string {
     leastFreeMB: Math.floor(load.leastFreeBytes / MB),
     syncCalls: load.syncCalls,
     syncWhileRefused: load.syncWhileRefused,
+    slowestSyncMs: Math.round(load.slowestMs),
     accepted: accepted.size,
     refused: refused.size,
+    refusedByReserve: [...refused.values()].filter((message) => message.includes("kept back")).length,
     inDoubt: inDoubt.size,
     refusals: load.refusals,
     returns: load.returns,

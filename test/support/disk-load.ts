@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { inspect } from "node:util";
+import { systemClock } from "../../src/kit/clock.ts";
 import { DeployClient } from "./deploy-client.ts";
 import type { Roll } from "./dice.ts";
 import { JudgedCalls } from "./judged-calls.ts";
@@ -56,6 +57,9 @@ def drop():
   return { main, toml: `${scaling}[limits]\nresult_retention = "1m"\n` };
 }
 
+/** How long an app leaves the disk full, and then without what it had stored. */
+export type Rests = { readonly fullMs: number; readonly emptyMs: number };
+
 /** Callers who keep a small disk busy, each of one kind, and what they were told. */
 export class DiskLoad {
   readonly calls = new JudgedCalls();
@@ -72,6 +76,8 @@ export class DiskLoad {
   /** How often an app met the end of the disk. */
   fulls = 0;
   leastFreeBytes = Number.POSITIVE_INFINITY;
+  /** What the slowest sync call took beyond its own time: a figure for who reads it. */
+  slowestMs = 0;
   #isRefused = false;
   #isOver = false;
   #n = 0;
@@ -79,8 +85,10 @@ export class DiskLoad {
   readonly #service: KillableService;
   readonly #disk: SmallDisk;
   readonly #roll: Roll;
+  readonly #rests: Rests;
 
-  constructor(service: KillableService, disk: SmallDisk, roll: Roll) {
+  constructor(service: KillableService, disk: SmallDisk, roll: Roll, rests: Rests) {
+    this.#rests = rests;
     this.#service = service;
     this.#disk = disk;
     this.#roll = roll;
@@ -113,7 +121,9 @@ export class DiskLoad {
   /** A sync call that takes so long; it is what everybody else goes by, too. */
   async callOnce(ms: number): Promise<void> {
     const n = (this.#n += 1);
+    const sentAt = systemClock.monotonic();
     const { status, json } = await this.#post({ n, ms, pad: "x".repeat(1_000) });
+    this.slowestMs = Math.max(this.slowestMs, systemClock.monotonic() - sentAt - ms);
     if (status !== 200 || json.result !== resultOf(n)) this.calls.fault("a sync call", { status, json });
     this.syncCalls += 1;
     if (this.#isRefused) this.syncWhileRefused += 1;
@@ -144,9 +154,9 @@ export class DiskLoad {
       await this.callOnce(500);
     }
     if (!this.#isOver) this.fulls += 1;
-    await this.callOnce(5_000);
+    await this.callOnce(this.#rests.fullMs);
     await this.letGo();
-    await this.callOnce(10_000);
+    await this.callOnce(this.#rests.emptyMs);
   }
 
   /** What apps have stored is gone. */
@@ -189,7 +199,9 @@ export class DiskLoad {
     const client = new DeployClient(this.#service, "other");
     const version = this.#version + 1;
     const filler = randomBytes(BUNDLE_BYTES / 2).toString("hex");
-    const zip = await zipOf({ "main.py": `def run():\n    return ${version}\n`, filler });
+    const main = `def run():\n    return ${version}\n`;
+    // Its replica goes when it has answered: each call needs another, whatever the disk holds.
+    const zip = await zipOf({ "main.py": main, "millrace.toml": "[scaling]\ncooldown = 0\n", filler });
     try {
       const { status, buildId } = await client.deploy(zip);
       if (status === "success") {
