@@ -4,6 +4,7 @@ import { SkippingClock } from "../support/clocks.ts";
 import { faultDice } from "../support/dice.ts";
 import type { Roll } from "../support/dice.ts";
 import { FAULT_LENGTH } from "../support/fault-length.ts";
+import { FaultyDeploys } from "../support/faulty-deploys.ts";
 import { FaultyStore } from "../support/faulty-store.ts";
 import { expectIntact } from "../support/intact-database.ts";
 import { JudgedCalls } from "../support/judged-calls.ts";
@@ -14,7 +15,11 @@ import { until } from "../support/until.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
 import { verifies } from "../verifies.ts";
 
-const CALLS = { glance: 200, short: 1_500, full: 10_000 }[FAULT_LENGTH];
+const { calls: CALLS, deploys: DEPLOYS } = {
+  glance: { calls: 200, deploys: 0 },
+  short: { calls: 1_500, deploys: 12 },
+  full: { calls: 10_000, deploys: 80 },
+}[FAULT_LENGTH];
 const CLIENTS = 8;
 /** Of all writes. */
 const SHARE = 0.25;
@@ -49,9 +54,10 @@ verifies(
     const test = await testService({ app: APP }, flags, { aroundStore: faulty.aroundStore, clock });
     const target = await WebhookTarget.open();
     const load = new Load(test, target, clock, faultDice());
+    const deploys = new FaultyDeploys(test, load.calls);
     expect((await test.call("app", { n: 0 })).status).toBe(200);
     faulty.share = SHARE;
-    await load.run(CALLS);
+    await Promise.all([load.run(CALLS), deploys.run(DEPLOYS)]);
     faulty.share = 0;
     const { calls } = load;
     expect(calls.faults).toEqual([]);
@@ -64,11 +70,12 @@ verifies(
     await load.expectAllEnded();
     await load.expectDelivered();
     load.expectExecuted();
+    if (DEPLOYS > 0) await deploys.expectAllEnded(() => clock.skip(SKIP_MS));
     if (FAULT_LENGTH !== "glance") {
       const { accepted, answered, refused, inDoubt } = calls;
       const [taken, told, not, open] = [accepted, answered, refused, inDoubt].map(({ size }) => size);
       console.log({ accepted: taken, answered: told, refused: not, inDoubt: open, faults: faulty.count() });
-      console.log(Object.fromEntries(faulty.met));
+      console.log({ deploys: Object.fromEntries(deploys.became), ...Object.fromEntries(faulty.met) });
     }
     await test.service.stop();
     expectIntact(path.join(test.settings.dataDir, "millrace.db"));

@@ -92,6 +92,8 @@ export const SHOW = {
       "Of what was accepted on such a disk nothing is lost, the database is intact, and the service never ends by itself.",
     "show.write-errors":
       "While writes fail at random every run that was accepted ends once; all is well when they stop.",
+    "storage.reserve.plain":
+      "Within the disk's reserve plain calls and streams leave their record alone: it is for what was promised.",
     "deploy.upload.refused": "Who uploads while the disk has no room is told so, and hears it.",
     "async.claim-in-doubt":
       "Runs and webhooks of a claim whose answer was lost are taken again, not left until the next start.",
