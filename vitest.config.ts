@@ -13,10 +13,13 @@ const project = (name: string, timeoutMs: number, more: More = {}) => ({
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
     setupFiles: ["test/support/setup.ts"],
-    env: { MILLRACE_TEST_PACKAGE: built, PATH: searchPath },
+    env: { MILLRACE_TEST_PACKAGE: built, PATH: searchPath, MILLRACE_FAULTS_ALONE: String(isFaultsAlone) },
     ...more,
   },
 });
+
+/** Some fault tests take minutes where these alone were asked for, and are a glance beside all others. */
+const isFaultsAlone = process.argv.includes("faults");
 
 /** Where the sources were bundled. Commands and threads of tests start from there, in a quarter of the time. */
 const built = await builtPackage();

@@ -238,7 +238,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: size("0B", "1000TB"),
     default: "256MB",
     meaning:
-      "Room left on the data directory's disk below which no async run, deploy, upload or log line is taken.",
+      "Room left on the data directory's disk below which no async run, deploy, upload or log line is taken, and plain calls leave their record alone.",
   },
   maxUploadBytes: {
     name: "max_upload",

@@ -3,6 +3,8 @@ import { systemClock } from "./clock.ts";
 import type { Clock, Timer } from "./clock.ts";
 
 const LOOK_MS = 1_000;
+/** Of the reserve, outside the files that hold room themselves. */
+const OUTSIDE_SHARE = 1 / 4;
 
 export type DiskReserveOptions = {
   /** Bytes that files on the disk hold without need and will fill first; they count as room. */
@@ -39,9 +41,12 @@ export class DiskReserve {
   }
 
   get isLow(): boolean {
-    // Room inside a file does not help where its log cannot grow: some of the reserve has to be free itself.
-    const isTight = this.#freeBytes < this.#reserveBytes / 4;
-    return isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
+    return this.#isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
+  }
+
+  /** Room inside a file does not help where its log cannot grow: some of the reserve has to be free itself. */
+  get #isTight(): boolean {
+    return this.#freeBytes < this.#reserveBytes * OUTSIDE_SHARE;
   }
 
   /** Nothing is left, whatever is to be kept free. */
@@ -57,8 +62,13 @@ export class DiskReserve {
   /** Why there is no room, for whoever is refused; null while there is. */
   get shortage(): string | null {
     if (!this.isLow) return null;
-    const free = `${megabytes(this.#freeBytes + this.#insideBytes)} free`;
-    return `The disk has ${free} and ${megabytes(this.#reserveBytes)} are kept back: make room, or lower ${this.#options.setting}.`;
+    const remedy = `make room, or lower ${this.#options.setting}`;
+    const hasInside = this.#freeBytes + this.#insideBytes >= this.#reserveBytes;
+    const [free, kept] = hasInside
+      ? [this.#freeBytes, this.#reserveBytes * OUTSIDE_SHARE]
+      : [this.#freeBytes + this.#insideBytes, this.#reserveBytes];
+    const inside = hasInside ? `, beside ${megabytes(this.#insideBytes)} inside the database` : "";
+    return `The disk has ${megabytes(free)} free and ${megabytes(kept)} are kept back${inside}: ${remedy}.`;
   }
 
   /** Looks now, once at a time: on a disk that hangs each look would hold one of the process's few file threads. */

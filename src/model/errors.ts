@@ -164,6 +164,11 @@ export class AppError extends Error {
   }
 }
 
+/** Whether an error leaves open what became of a write. */
+export function isInDoubt(error: unknown): boolean {
+  return error instanceof AppError && error.code === "in_doubt";
+}
+
 /** The JSON body of an error, on both planes. */
 export function errorBody(error: AppError, requestId: string): string {
   const { code, message, detail } = error;

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
+import { isInDoubt } from "../model/errors.ts";
 import type { Refused } from "../model/outcome.ts";
 import type { ClaimedRun } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
@@ -41,6 +42,8 @@ type Backlog = {
   isClaiming: boolean;
   /** Whether the store may hold more. */
   hasMore: boolean;
+  /** The answer to a claim was lost: some runs may be ours without our knowing. */
+  isInDoubt: boolean;
 };
 
 /** How long a claim stands without a sign of life, where several services share a database. */
@@ -170,7 +173,15 @@ export class Dispatcher {
   #backlog(appNumber: number): Backlog {
     let backlog = this.#backlogs.get(appNumber);
     if (!backlog) {
-      backlog = { held: 0, elsewhere: 0, reserved: 0, arriving: 0, isClaiming: false, hasMore: false };
+      backlog = {
+        held: 0,
+        elsewhere: 0,
+        reserved: 0,
+        arriving: 0,
+        isClaiming: false,
+        hasMore: false,
+        isInDoubt: false,
+      };
       this.#backlogs.set(appNumber, backlog);
     }
     return backlog;
@@ -183,6 +194,8 @@ export class Dispatcher {
   /** Claims what the app's pool has room for. */
   #pump(appNumber: number, backlog: Backlog): void {
     if (this.#isStopping || backlog.isClaiming || !backlog.hasMore) return;
+    // Those on their way into the store as ours would seem to be nobody's. No more are let in meanwhile.
+    if (backlog.isInDoubt && backlog.reserved > 0) return;
     const target = this.#parts.target(appNumber);
     if (!target) {
       void this.#work(appNumber, backlog, () => this.#parts.endOrphans(appNumber));
@@ -203,14 +216,31 @@ export class Dispatcher {
     backlog.isClaiming = true;
     backlog.hasMore = false;
     try {
+      if (backlog.isInDoubt) await this.#putBackUnheard(appNumber);
+      backlog.isInDoubt = false;
       await work();
       backlog.isClaiming = false;
       this.#pump(appNumber, backlog);
     } catch (error) {
+      if (isInDoubt(error)) backlog.isInDoubt = true;
       this.#parts.log.error({ err: error }, "runs could not be claimed; trying again");
       backlog.hasMore = true;
       backlog.isClaiming = false;
     }
+  }
+
+  /** What a claim got whose answer nobody heard goes back into the queue. */
+  async #putBackUnheard(appNumber: number): Promise<void> {
+    const { store, owner, executor, log } = this.#parts;
+    const held = await store.claims.held({ appNumber, owner });
+    // Now, not before: what was taken over meanwhile is known by now, and what has ended has another state.
+    const known = executor.claimedOf(appNumber);
+    const unheard = held.filter(({ id }) => !known.has(id));
+    if (unheard.length === 0) return;
+    log.warn({ count: unheard.length }, "runs whose claim nobody heard of go back to the queue");
+    await store.claims.release(
+      unheard.map((claim) => ({ ...claim, appNumber, owner, isInterruption: false })),
+    );
   }
 
   async #claim(target: RunTarget, backlog: Backlog, limit: number): Promise<void> {

@@ -47,6 +47,14 @@ export class Executor {
     return this.#live.find((run) => run.request.id === id);
   }
 
+  /** The ids of an app's stored runs that are under way, or whose end is being written down. */
+  claimedOf(appNumber: number): Set<string> {
+    const claimed = this.#live.filter(
+      ({ claim, request }) => claim && request.target.appNumber === appNumber,
+    );
+    return new Set(claimed.map(({ request }) => request.id));
+  }
+
   #enter(run: LiveRun): void {
     run.place = this.#live.push(run) - 1;
   }

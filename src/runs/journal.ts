@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../kit/clock.ts";
+import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { pause } from "../kit/pause.ts";
 import { RunTally } from "../model/run-tally.ts";
@@ -55,6 +56,7 @@ export class Journal {
   readonly #store: Store;
   readonly #log: Log;
   readonly #clock: Clock;
+  readonly #reserve: Pick<DiskReserve, "isLow">;
   /** The latest, not packed yet. */
   #fresh: JournalEntry[] = [];
   #freshBytes = 0;
@@ -68,13 +70,16 @@ export class Journal {
   /** The latest write did. */
   #hasFailed = false;
 
-  constructor(store: Store, log: Log, clock: Clock) {
+  constructor(store: Store, log: Log, clock: Clock, reserve: Pick<DiskReserve, "isLow"> = { isLow: false }) {
+    this.#reserve = reserve;
     this.#store = store;
     this.#log = log;
     this.#clock = clock;
   }
 
-  add(entry: JournalEntry): void {
+  /** Within the disk's reserve, which is for what was promised, the record alone is kept. */
+  add(ended: JournalEntry): void {
+    const entry = this.#reserve.isLow ? { ...ended, payload: null, part: null } : ended;
     this.ended.add(entry.run.appNumber, entry.run.state);
     if (this.#waiting >= MAX_WAITING) {
       this.lost += 1;

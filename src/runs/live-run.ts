@@ -200,6 +200,7 @@ export class LiveRun implements CallReader {
       clock: isKept && this.claim && !this.isAsync ? clock : null,
       maxBytes: limits.maxTranscriptBytes,
       isKept,
+      isOwed: () => this.claim !== null,
     });
     // Whoever comes while the end is written down is to see it too.
     if (this.end) this.#endTranscript(this.#transcript, this.end.outcome);

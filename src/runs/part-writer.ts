@@ -1,5 +1,6 @@
 import { Bell } from "../kit/bell.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { pause } from "../kit/pause.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
@@ -21,13 +22,15 @@ export class PartWriter {
   readonly #store: Store;
   readonly #log: Log;
   readonly #clock: Clock;
+  readonly #reserve: Pick<DiskReserve, "isLow">;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
   #isStopping = false;
   readonly #written = new Bell();
 
-  constructor(store: Store, log: Log, clock: Clock) {
+  constructor(store: Store, log: Log, clock: Clock, reserve: Pick<DiskReserve, "isLow"> = { isLow: false }) {
+    this.#reserve = reserve;
     this.#store = store;
     this.#log = log;
     this.#clock = clock;
@@ -38,8 +41,9 @@ export class PartWriter {
     return this.#waitingBytes > MAX_WAITING_BYTES / 4;
   }
 
-  /** Resolves with whether the part is stored. */
-  async write(key: RunKey, part: TranscriptPart): Promise<boolean> {
+  /** Resolves with whether the part is stored. One that nobody was promised leaves the disk's reserve to others. */
+  async write(key: RunKey, part: TranscriptPart, isOwed = true): Promise<boolean> {
+    if (!isOwed && this.#reserve.isLow) return false;
     const isTooMuch = this.#waitingBytes + part.bytes.length > MAX_WAITING_BYTES;
     if (isTooMuch && this.#waitingBytes > 0) return false;
     this.#waitingBytes += part.bytes.length;

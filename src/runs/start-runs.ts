@@ -77,7 +77,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const onDeliveries = (): void => deliverer.wake();
   const journal = await life.start(
     "journal",
-    () => new Journal(store, log, clock),
+    () => new Journal(store, log, clock, reserve),
     (started) => started.settle(SETTLE_MS),
   );
   const lightKeeper = await life.start(
@@ -94,7 +94,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   // Stopped before the keepers: they wait for it, and only when it stops does it give up on a storage that is away.
   const partWriter = await life.start(
     "transcripts",
-    () => new PartWriter(store, log, clock),
+    () => new PartWriter(store, log, clock, reserve),
     (started) => started.stop(),
   );
   const executor = new Executor({ clock, store, partWriter }, lightKeeper);

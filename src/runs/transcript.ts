@@ -39,6 +39,8 @@ export type TranscriptOptions = {
   readonly maxBytes: number;
   /** False: only the last parts are there to be read, and nothing is stored. */
   readonly isKept: boolean;
+  /** Whether somebody was promised to find it: else it gives way where the disk has little room. */
+  readonly isOwed?: () => boolean;
 };
 
 /** What one stream holds in memory, at most: ten thousand streams hold 160 MB. */
@@ -150,7 +152,8 @@ export class LiveTranscript implements Transcript {
 
   async #store(part: TranscriptPart): Promise<void> {
     const before = this.#writes;
-    const isStored = await this.#options.writer.write(this.#options.key, part);
+    const { writer, key, isOwed } = this.#options;
+    const isStored = await writer.write(key, part, isOwed?.() ?? true);
     this.#leaving = this.#leaving.filter((other) => other !== part);
     if (isStored) this.#stored.push({ firstEvent: part.firstEvent, bytes: part.bytes.length });
     else this.#bytes -= part.bytes.length;

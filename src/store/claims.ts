@@ -54,6 +54,9 @@ export type ReleasedClaim = RunKey & {
   readonly attempt: number;
 };
 
+/** A run that somebody holds. */
+export type HeldClaim = Pick<ReleasedClaim, "id" | "fence" | "attempt">;
+
 type AsyncClaim = RunKey & {
   readonly fence: number;
   readonly owner: string;
@@ -123,6 +126,28 @@ export const claims = {
 
   /** Ends runs that their claimers still hold, with all that is kept of them; returns the ids of those. */
   finish: packedWrite(packFinished, finishClaims),
+
+  /**
+   * What an owner holds of an app that it claimed, or accepted for nobody to wait for. It changes nothing, but comes
+   * after every write before it: an owner who never heard the answer to a claim learns here what it got.
+   */
+  held: write(
+    async (
+      { db },
+      { appNumber, owner }: { readonly appNumber: number; readonly owner: string },
+    ): Promise<HeldClaim[]> => {
+      const rows = await db
+        .selectFrom("runs")
+        .select(["id", "fence", "attempt"])
+        .where("appNumber", "=", appNumber)
+        .where("state", "=", (eb) => eb.lit(1))
+        .where("owner", "=", owner)
+        // Of what a caller waits for only what an earlier service left: that was claimed again.
+        .where((eb) => eb.or([eb("isAsync", "=", 1), eb("fence", ">", 1)]))
+        .execute();
+      return rows.map(({ id, ...row }) => ({ ...row, id: uuidText(id) }));
+    },
+  ),
 
   /** Puts runs that their claimers still hold back into the queue. */
   release: write(async ({ db }, released: readonly ReleasedClaim[]): Promise<void> => {

@@ -1,5 +1,5 @@
 import type { ExpressionBuilder } from "kysely";
-import { uuidBytes } from "../kit/ids.ts";
+import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../model/delivery.ts";
 import { DELIVERY_COLUMNS, deliveryFromRow, deliveryStateCode } from "./delivery-columns.ts";
 import { isAlive, renewLease } from "./leases.ts";
@@ -91,6 +91,17 @@ export const deliveries = {
       .limit(1)
       .executeTakeFirst();
     return row?.nextAt ?? null;
+  }),
+
+  /** The ids of those an owner holds. It changes nothing, but comes after every write before it. */
+  held: write(async ({ db }, { owner }: { readonly owner: string }): Promise<string[]> => {
+    const rows = await db
+      .selectFrom("deliveries")
+      .select("id")
+      .where("state", "=", (eb) => eb.lit(0))
+      .where("owner", "=", owner)
+      .execute();
+    return rows.map(({ id }) => uuidText(id));
   }),
 
   /** Lets go of a delivery until that time, without an attempt. */

@@ -85,6 +85,20 @@ export const SHOW = {
     "silence.grace":
       "A token seen before counts for auth_grace while the database cannot be asked, and is asked about in passing.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, must show", {
+    "show.small-disk":
+      "On a disk that fills and empties sync calls never stop, and async runs are refused and taken again.",
+    "show.small-disk.whole":
+      "Of what was accepted on such a disk nothing is lost, the database is intact, and the service never ends by itself.",
+    "show.write-errors":
+      "While writes fail at random every run that was accepted ends once; all is well when they stop.",
+    "storage.reserve.plain":
+      "Within the disk's reserve plain calls and streams leave their record alone: it is for what was promised.",
+    "deploy.upload.refused": "Who uploads while the disk has no room is told so, and hears it.",
+    "async.claim-in-doubt":
+      "Runs and webhooks of a claim whose answer was lost are taken again, not left until the next start.",
+    "show.write-errors.refusals": "What was refused because a write failed is never executed.",
+  }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":
       "docs/operations.md lists all that grows, with the settings that bound it, their defaults and the check of doctor.",

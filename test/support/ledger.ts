@@ -47,7 +47,7 @@ export class Ledger {
   /** The replica that holds each run of `hold`, the latest if there were several. */
   readonly pids = new Map<string, number>();
 
-  static read({ storageDir }: KillableService): Ledger {
+  static read({ storageDir }: Pick<KillableService, "storageDir">): Ledger {
     const ledger = new Ledger();
     const file = path.join(storageDir, "ledger");
     if (!existsSync(file)) return ledger;

@@ -7,6 +7,7 @@ import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { BuildStatus, BuildStream } from "../../model/build.ts";
+import { isInDoubt } from "../../model/errors.ts";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
@@ -172,7 +173,9 @@ async function keep(
       createdAt: clock.now(),
     });
   } catch (error) {
-    await rm(bundleDir, { recursive: true, force: true });
+    // Its row may stand although nobody heard so: then that goes first, or the folder stays beside it.
+    if (isInDoubt(error)) await forgetVersion({ store, places }, { ...app, versionId: buildId });
+    else await rm(bundleDir, { recursive: true, force: true });
     throw error;
   }
 }

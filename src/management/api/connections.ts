@@ -104,7 +104,8 @@ export class ManagementConnections {
     if (!this.#visits.has(socket)) return; // No connection of a listener.
     const limit = socket.bytesRead + REST_BYTES;
     const deadline = this.#clock.monotonic() + REST_MS;
-    // Node reads and drops it without telling anybody.
+    // Node reads and drops it without telling anybody, but not where somebody has begun to read.
+    request.resume();
     const timer = this.#clock.every(LOOK_MS, () => {
       if (socket.bytesRead > limit || this.#clock.monotonic() >= deadline) socket.destroy();
     });

@@ -5,6 +5,7 @@ import { pause } from "../../kit/pause.ts";
 import type { Seal } from "../../kit/seal.ts";
 import { steady } from "../../kit/steady-clock.ts";
 import { within } from "../../kit/within.ts";
+import { isInDoubt } from "../../model/errors.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
 import { Sender } from "./attempt.ts";
@@ -83,6 +84,10 @@ export class Deliverer {
   /** Those that wait for an attempt of their project to end. */
   readonly #crowded = new Waiting();
   readonly #attempts = new Set<Promise<void>>();
+  /** Those that are claimed and on no record yet. */
+  readonly #held = new Set<string>();
+  /** The answer to a claim was lost: some may be ours without our knowing. */
+  #isInDoubt = false;
   readonly #abort = new AbortController();
   #bytes = 0;
   /** The earliest time of a delivery that is impossibly far off, and therefore due. */
@@ -163,15 +168,30 @@ export class Deliverer {
     const now = Math.max(this.#steady.now(), this.#strayAt);
     this.#strayAt = 0;
     try {
+      if (this.#isInDoubt) await this.#putBackUnheard(now);
       const lease = { owner: this.#owner, leaseMs: this.#leaseMs };
       const query = { ...lease, now, limit: BATCH.max, maxBytes: BATCH.bytes };
       const claimed = await this.#store.deliveries.claimDue(query);
-      for (const delivery of claimed) this.#admit(ticketOf(delivery), () => Promise.resolve(delivery));
+      for (const delivery of claimed) {
+        this.#held.add(delivery.id);
+        this.#admit(ticketOf(delivery), () => Promise.resolve(delivery));
+      }
       return claimed.length > 0;
     } catch (error) {
+      this.#isInDoubt ||= isInDoubt(error);
       this.#log.error({ err: error }, "due webhooks could not be read; trying again");
-      return false;
+      if (!this.#isStopping) await this.#sleepUntil(this.#steady.now() + RETRY_MS);
+      return true;
     }
+  }
+
+  /** What a claim got whose answer nobody heard is due again. */
+  async #putBackUnheard(now: number): Promise<void> {
+    const held = await this.#store.deliveries.held({ owner: this.#owner });
+    for (const id of held.filter((each) => !this.#held.has(each))) {
+      await this.#store.deliveries.postpone({ id, owner: this.#owner, nextAt: now });
+    }
+    this.#isInDoubt = false;
   }
 
   /** Begins an attempt, or has it wait for its project or its host; where there is no room to wait, it is put off. */
@@ -189,7 +209,8 @@ export class Deliverer {
     const { id, origin } = ticket;
     const nextAt = Math.max(this.#hosts.restsUntil(origin), this.#steady.now() + POSTPONE_MS);
     const ask = () => this.#store.deliveries.postpone({ id, owner: this.#owner, nextAt });
-    this.#track(this.#courier.persist("a webhook could not be put off", ask, this.#abort.signal));
+    const putOff = this.#courier.persist("a webhook could not be put off", ask, this.#abort.signal);
+    this.#track(putOff.finally(() => this.#held.delete(id)));
   }
 
   /** Starts as many of those that wait for a host as it has places. */
@@ -229,7 +250,7 @@ export class Deliverer {
   }
 
   /** Its host has given it a place. */
-  #begin({ projectId, origin, bodyBytes }: Ticket, get: Get): void {
+  #begin({ id, projectId, origin, bodyBytes }: Ticket, get: Get): void {
     this.#bytes += bodyBytes;
     this.#shares.take(projectId, bodyBytes);
     let hasPlace = true;
@@ -248,6 +269,7 @@ export class Deliverer {
         const delivery = await get();
         if (delivery) await this.#courier.deliver(delivery, leave, this.#abort.signal);
       } finally {
+        this.#held.delete(id);
         this.#bytes -= bodyBytes;
         leave(null);
       }

@@ -12,6 +12,8 @@ const STORAGE_CODES = new Set([
   26, // NOTADB
 ]);
 
+const IOERR = 10;
+
 /** `storage_unavailable` for what SQLite reports about its file; any other error as it is. */
 export function translateError(error: unknown): unknown {
   if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return error;
@@ -19,4 +21,15 @@ export function translateError(error: unknown): unknown {
   if (!STORAGE_CODES.has(error.errcode & 0xff)) return error;
   const cause = new Error(`SQLite: ${error.message} (code ${error.errcode})`, { cause: error });
   return new AppError("storage_unavailable", {}, cause);
+}
+
+/**
+ * The same of a commit. One that the disk did not confirm is `in_doubt`: SQLite has taken it back, but until its next
+ * write the log's file holds all of it, and whoever opens the database after a crash would find it committed.
+ */
+export function translateCommitError(error: unknown): unknown {
+  const translated = translateError(error);
+  if (!(translated instanceof AppError)) return translated;
+  const { errcode } = error as { readonly errcode: number };
+  return (errcode & 0xff) === IOERR ? new AppError("in_doubt", {}, translated.cause) : translated;
 }

@@ -2,7 +2,7 @@ import { systemClock } from "../../kit/clock.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import { operationNamed } from "../operations.ts";
-import { translateError } from "./errors.ts";
+import { translateCommitError, translateError } from "./errors.ts";
 import { toFailure } from "./messages.ts";
 import type { Reply, Request } from "./messages.ts";
 import type { SqliteSession } from "./session.ts";
@@ -13,8 +13,8 @@ const JOIN_MS = 2;
 
 /**
  * Runs waiting writes as one transaction, a savepoint each, and returns their answers once all of it is on
- * disk. A write that fails takes back only itself; a fault of the storage fails them all, and leaves the
- * database ready for the next batch.
+ * disk. A write that fails takes back only itself; a fault of the storage fails them all, with `in_doubt` where they
+ * may be on the disk all the same, and leaves the database ready for the next batch.
  */
 export async function commitTogether(
   session: SqliteSession,
@@ -26,6 +26,7 @@ export async function commitTogether(
   const replies: Reply[] = [];
   const joinUntil = clock.monotonic() + JOIN_MS;
   const batch = [first];
+  let isCommitting = false;
   for (let waiting = next(); waiting; waiting = next()) batch.push(waiting);
   try {
     database.exec("begin immediate");
@@ -35,11 +36,12 @@ export async function commitTogether(
       const joining = clock.monotonic() < joinUntil ? next() : null;
       if (joining) batch.push(joining);
     }
+    isCommitting = true;
     database.exec("commit");
     return replies;
   } catch (error) {
     if (database.isTransaction) database.exec("rollback");
-    const failure = toFailure(translateError(error));
+    const failure = toFailure(isCommitting ? translateCommitError(error) : translateError(error));
     return batch.map(({ id }) => ({ id, failure }));
   }
 }

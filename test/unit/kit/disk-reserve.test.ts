@@ -15,6 +15,20 @@ test("a disk with nothing left is full, also where nothing is kept back", async 
   expect(kept.shortage).toContain("SOME_SETTING");
 });
 
+test("who is refused is told less room than is kept back, also where files hold more than that", async () => {
+  const told = async (insideBytes: number): Promise<string | null> => {
+    const options = { insideBytes: () => Promise.resolve(insideBytes), setting: "SOME_SETTING" };
+    const reserve = new DiskReserve(FULL, 100_000_000, options);
+    await reserve.look();
+    return reserve.shortage;
+  };
+  const remedy = "make room, or lower SOME_SETTING.";
+  expect(await told(70_000_000)).toBe(`The disk has 70 MB free and 100 MB are kept back: ${remedy}`);
+  expect(await told(300_000_000)).toBe(
+    `The disk has 0 MB free and 25 MB are kept back, beside 300 MB inside the database: ${remedy}`,
+  );
+});
+
 test("looks at once are one look: a disk that hangs holds one file thread, not all", async () => {
   let looks = 0;
   const disk = Promise.withResolvers<number>();

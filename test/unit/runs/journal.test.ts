@@ -11,6 +11,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
 
 function entry(fields: Partial<EndedRun> = {}): JournalEntry {
   return { ...sampleEnd(sampleRun(), fields), transcript: null };
@@ -36,6 +37,7 @@ class Shelf {
   /** How often it refused. */
   refusals = 0;
   readonly clock = new HandClock();
+  readonly reserve = { isLow: false };
   readonly journal = new Journal(
     {
       runs: {
@@ -49,6 +51,7 @@ class Shelf {
     } as unknown as Store,
     createLog("silent"),
     this.clock,
+    this.reserve,
   );
 
   add(count: number): string[] {
@@ -82,6 +85,17 @@ test("records added together are written together, in their order", async () => 
   expect(shelf.batches).toEqual([]);
   await shelf.journal.settle();
   expect(shelf.ids).toEqual([ids]);
+});
+
+verifies("storage.reserve.plain", "within the disk's reserve a record is stored alone", async () => {
+  const shelf = new Shelf();
+  const payload = samplePayload();
+  shelf.reserve.isLow = true;
+  shelf.journal.add(entry({ payload }));
+  shelf.reserve.isLow = false;
+  shelf.journal.add(entry({ payload }));
+  await shelf.journal.settle();
+  expect(shelf.batches.flat().map((stored) => stored.payload !== null)).toEqual([false, true]);
 });
 
 test("a few are written 80 ms after the first of them, and a refused write is tried again after a second", async () => {

@@ -5,6 +5,7 @@ import { PartWriter } from "../../../src/runs/part-writer.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
 
 const KEY = { appNumber: 1, id: "0197c3a0-7e1b-7abc-8def-0123456789ab" };
 const MIB = 1024 * 1024;
@@ -15,6 +16,7 @@ class Disk {
   isBroken = false;
   refusals = 0;
   readonly clock = new HandClock();
+  readonly reserve = { isLow: false };
   #gate: Promise<void> = Promise.resolve();
   open: () => void = () => undefined;
   readonly writer = new PartWriter(
@@ -30,6 +32,7 @@ class Disk {
     } as unknown as Store,
     createLog("silent"),
     this.clock,
+    this.reserve,
   );
 
   close(): void {
@@ -50,6 +53,21 @@ test("parts that come together are written together, in their order", async () =
   ]);
   expect(disk.batches).toEqual([[1, 2, 3]]);
 });
+
+verifies(
+  "storage.reserve.plain",
+  "within the disk's reserve parts that nobody was promised are not stored",
+  async () => {
+    const disk = new Disk();
+    disk.reserve.isLow = true;
+    const part = (firstEvent: number) => ({ firstEvent, eventCount: 1, bytes: Buffer.alloc(10) });
+    expect(await disk.writer.write(KEY, part(1), false)).toBe(false);
+    expect(await disk.writer.write(KEY, part(2), true)).toBe(true);
+    disk.reserve.isLow = false;
+    expect(await disk.writer.write(KEY, part(3), false)).toBe(true);
+    expect(disk.batches).toEqual([[2], [3]]);
+  },
+);
 
 test("one write is of about a megabyte", async () => {
   const disk = new Disk();

@@ -96,6 +96,32 @@ test("a full database refuses the whole batch, and takes the next one when there
   expect(committed()).toEqual(["before", "big", "small"]);
 });
 
+test("what the disk did not confirm is in doubt, as a crash would find it; what had no room is refused", async () => {
+  const failing = (errcode: number) => {
+    const { database } = session;
+    const exec = (text: string): void => {
+      if (text === "commit") throw Object.assign(new Error("disk I/O error"), { errcode });
+      database.exec(text);
+    };
+    return {
+      ...session,
+      database: {
+        exec,
+        get isTransaction() {
+          return database.isTransaction;
+        },
+      } as unknown as DatabaseSync,
+    };
+  };
+  const [IOERR_FSYNC, FULL] = [1034, 13];
+  expect(outcomes(await commitTogether(failing(IOERR_FSYNC), put("a"), () => null))).toEqual(["in_doubt"]);
+  expect(outcomes(await commitTogether(failing(FULL), put("a"), () => null))).toEqual([
+    "storage_unavailable",
+  ]);
+  expect(committed()).toEqual([]);
+  expect(outcomes(await commit([put("a")]))).toEqual(["stored"]);
+});
+
 test("a database that another process will not let go is storage_unavailable", async () => {
   session.database.exec("pragma busy_timeout = 1");
   const other = new DatabaseSync(join(dir, "millrace.db"));

@@ -67,6 +67,12 @@ describe("with a little of everything stored", () => {
     expect((await plansOf(session(), runs.count, {})).join()).toMatch(LONG);
   });
 
+  test("what an owner holds is found by the indexes of what is held", async () => {
+    const { owner } = LEASE;
+    expect((await plansOf(session(), claims.held, { appNumber: 1, owner })).join()).toMatch(/runs_running/);
+    expect((await plansOf(session(), deliveries.held, { owner })).join()).toMatch(/deliveries_held/);
+  });
+
   test("the oldest queued runs of an app are found by the index of what is unfinished", async () => {
     const plans = await plansOf(session(), claims.claim, { appNumber: 1, limit: 5, maxBytes: 1, ...LEASE });
     expect(plans[0]).toBe(
