@@ -85,6 +85,14 @@ export const SHOW = {
     "silence.grace":
       "A token seen before counts for auth_grace while the database cannot be asked, and is asked about in passing.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, must show", {
+    "faults.postgres":
+      "Whatever befalls Postgres: sync calls with tokens seen before go on, async runs are accepted and end once or are refused and never executed, management answers, and all is as before without a restart.",
+    "faults.postgres.readyz":
+      "/readyz is 503 while the database takes no writes, whatever its reason, and 200 when it does again.",
+    "config.database-hosts":
+      "A Postgres address may name several hosts: the service uses the one that takes writes, and finds the next when that changes.",
+  }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":
       "docs/operations.md lists all that grows, with the settings that bound it, their defaults and the check of doctor.",

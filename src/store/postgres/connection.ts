@@ -1,4 +1,5 @@
 import { Pool, types } from "pg";
+import { clientClass } from "./hosts.ts";
 
 const INT8 = 20;
 
@@ -18,6 +19,7 @@ export function createPool(
 ): Pool {
   const pool = new Pool({
     connectionString: databaseUrl,
+    Client: clientClass(databaseUrl),
     application_name: "millrace",
     max,
     connectionTimeoutMillis: waitMs,
