@@ -1,5 +1,5 @@
 import { Pool, types } from "pg";
-import { clientClass } from "./hosts.ts";
+import type { Client } from "pg";
 
 const INT8 = 20;
 
@@ -16,10 +16,11 @@ export type PoolLimits = {
 export function createPool(
   databaseUrl: string,
   { max, waitMs, statementMs, silenceMs = 5_000 }: PoolLimits,
+  client: typeof Client,
 ): Pool {
   const pool = new Pool({
     connectionString: databaseUrl,
-    Client: clientClass(databaseUrl),
+    Client: client,
     application_name: "millrace",
     max,
     connectionTimeoutMillis: waitMs,

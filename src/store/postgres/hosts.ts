@@ -2,7 +2,7 @@ import { Client } from "pg";
 import type { ClientConfig } from "pg";
 import { hostUrls } from "../../kit/host-urls.ts";
 
-/** A host is asked for so long. All are asked at once: one that says nothing holds up nobody while another answers. */
+/** A host is waited for so long; all are asked at once, so that several are not waited for longer than one. */
 const ASK_MS = 1_500;
 
 /** None of several hosts takes writes: each is away, or a standby. */
@@ -13,11 +13,14 @@ class NoWriterError extends Error {
 
 /**
  * The client that connects to an address: `pg`'s own, or for one with several hosts a client that finds out first
- * which of them takes writes. A standby that is promoted is found by the next connection.
+ * which of them takes writes. A standby that is promoted is found by the next connection. While the host of the latest
+ * connection takes writes it is used again, so that a host that comes back by mistake is not written to beside it;
+ * without one, the first that is named.
  */
 export function clientClass(databaseUrl: string): typeof Client {
   const urls = hostUrls(databaseUrl);
   if (urls.length === 1) return Client;
+  let latest = urls[0]!;
   return class extends Client {
     constructor(config: ClientConfig) {
       super({ ...config, connectionString: urls[0]! });
@@ -28,8 +31,9 @@ export function clientClass(databaseUrl: string): typeof Client {
     override connect(callback?: (error: Error) => void): Promise<Client> | void {
       const { promise, resolve, reject } = Promise.withResolvers<Client>();
       const done = callback ?? ((error?: Error | null) => (error ? reject(error) : resolve(this)));
-      void findWriter(urls).then(
-        ({ host, port }) => {
+      void findWriter([latest, ...urls.filter((url) => url !== latest)]).then(
+        ({ url, host, port }) => {
+          latest = url;
           Object.assign(this, { host, port });
           // Whoever waited for this connection may have given it up meanwhile.
           if (this.connection.stream.destroyed) done(new NoWriterError("timeout expired"));
@@ -42,18 +46,23 @@ export function clientClass(databaseUrl: string): typeof Client {
   };
 }
 
-async function findWriter(urls: readonly string[]): Promise<Pick<Client, "host" | "port">> {
-  try {
-    return await Promise.any(urls.map(askForWrites));
-  } catch (error) {
-    const reasons = (error as AggregateError).errors.map((each) => (each as Error).message);
-    throw new NoWriterError(`none of ${urls.length} hosts takes writes: ${reasons.join("; ")}`, {
-      cause: error,
-    });
+type Writer = Pick<Client, "host" | "port"> & { readonly url: string };
+
+/** The first of them that takes writes. */
+async function findWriter(urls: readonly string[]): Promise<Writer> {
+  const reasons: unknown[] = [];
+  for (const asked of urls.map(
+    async (url) => await askForWrites(url).catch((error: unknown) => ({ error })),
+  )) {
+    const answer = await asked;
+    if (!("error" in answer)) return answer;
+    reasons.push(answer.error);
   }
+  const words = reasons.map((reason) => (reason instanceof Error ? reason.message : String(reason)));
+  throw new NoWriterError(`none of ${urls.length} hosts takes writes: ${words.join("; ")}`);
 }
 
-async function askForWrites(url: string): Promise<Pick<Client, "host" | "port">> {
+async function askForWrites(url: string): Promise<Writer> {
   const client = new Client({
     connectionString: url,
     application_name: "millrace",
@@ -69,7 +78,7 @@ async function askForWrites(url: string): Promise<Pick<Client, "host" | "port">>
     );
     const { host, port } = client;
     if (rows[0]?.isReadOnly !== "off") throw new Error(`${host}:${port} is read-only`);
-    return { host, port };
+    return { url, host, port };
   } finally {
     client.connection.stream.destroy();
   }

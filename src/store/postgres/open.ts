@@ -11,6 +11,7 @@ import { operationNamed } from "../operations.ts";
 import type { Schema } from "../schema.ts";
 import type { PoolLimits } from "./connection.ts";
 import { Connections } from "./connections.ts";
+import { clientClass } from "./hosts.ts";
 import { isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
@@ -39,10 +40,11 @@ const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, silenceM
 
 /** Opens a database on a Postgres server; each write is a transaction of its own. */
 export async function openPostgres(databaseUrl: string): Promise<Backend> {
-  const reads = new Connections(databaseUrl, READS);
-  const writes = new Connections(databaseUrl, WRITES);
-  const heavy = new Connections(databaseUrl, HEAVY);
-  const probes = new Connections(databaseUrl, PROBES);
+  const client = clientClass(databaseUrl);
+  const reads = new Connections(databaseUrl, READS, client);
+  const writes = new Connections(databaseUrl, WRITES, client);
+  const heavy = new Connections(databaseUrl, HEAVY, client);
+  const probes = new Connections(databaseUrl, PROBES, client);
   try {
     await migrate(writes.db, { types: POSTGRES_TYPES });
   } catch (error) {
