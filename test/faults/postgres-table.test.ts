@@ -12,7 +12,7 @@ import { verifies } from "../verifies.ts";
 const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
 /** Once each and briefly, or so often and so long that calls per second can be compared. */
 const FORM: TableForm = IS_FULL
-  ? { rounds: 5, stretchMs: 5_000, calls: 100 }
+  ? { rounds: 5, stretchMs: 3_000, calls: 100 }
   : { rounds: 1, stretchMs: 0, calls: 20 };
 /** The rest takes its time: the breaker's, or that of a second server. */
 const SHORT_FORM = ["stopped and started", "out of connections", "read-only, new sessions"];

@@ -65,6 +65,7 @@ export class FaultCallers {
   readonly #loops: Promise<void>[] = [];
   readonly #unanswered = new Set<Promise<void>>();
   readonly #padBytes: number;
+  #failure: Error | null = null;
   #isOver = false;
   #sent = 0;
   #stretch = new Stretch();
@@ -73,7 +74,7 @@ export class FaultCallers {
   constructor(service: KillableService, padBytes = 0) {
     this.#service = service;
     this.#padBytes = padBytes;
-    for (let n = 0; n < SYNC_CALLERS; n++) this.#loops.push(this.#callSync());
+    for (let n = 0; n < SYNC_CALLERS; n++) this.#loops.push(this.#callSync().catch(this.#fail));
     this.#loops.push(this.#every(ASYNC_EVERY_MS, () => this.#submit()));
     this.#loops.push(this.#every(LOOK_EVERY_MS, () => this.#look()));
   }
@@ -85,11 +86,21 @@ export class FaultCallers {
     return this.#stretch;
   }
 
+  /** Throws if somebody was not answered at all. */
+  check(): void {
+    if (this.#failure) throw this.#failure;
+  }
+
   /** Sends nothing more, and waits for every answer. */
   async stop(): Promise<void> {
     this.#isOver = true;
     await Promise.all([...this.#loops, ...this.#unanswered]);
+    this.check();
   }
+
+  readonly #fail = (error: unknown): void => {
+    this.#failure ??= new Error("somebody was not answered", { cause: error });
+  };
 
   async #callSync(): Promise<void> {
     while (!this.#isOver) {
@@ -127,10 +138,10 @@ export class FaultCallers {
   async #every(pauseMs: number, ask: () => Promise<void>): Promise<void> {
     while (!this.#isOver) {
       if (this.#unanswered.size < MAX_UNANSWERED) {
-        const asked = ask().finally(() => this.#unanswered.delete(asked));
+        const asked = ask()
+          .catch(this.#fail)
+          .finally(() => this.#unanswered.delete(asked));
         this.#unanswered.add(asked);
-        // Unheard it would end the tests; `stop` tells of it.
-        asked.catch((error: unknown) => this.#loops.push(Promise.reject(error as Error)));
       }
       await pause(pauseMs);
     }

@@ -83,7 +83,10 @@ async function suffer(
   callers: FaultCallers,
   { stretchMs, calls }: TableForm,
 ): Promise<Round> {
-  const isLong = (stretch: Stretch): boolean => stretch.lengthMs >= stretchMs && stretch.syncCalls >= calls;
+  const isLong = (stretch: Stretch): boolean => {
+    callers.check();
+    return stretch.lengthMs >= stretchMs && stretch.syncCalls >= calls;
+  };
   const before = callers.begin();
   await until(`all is well before: ${fault.name}`, () => isLong(before) && accepts(before));
   const during = callers.begin();
@@ -100,7 +103,10 @@ async function suffer(
   const after = callers.begin();
   await heal();
   const healed = callers.begin();
-  await until(`it is over: ${fault.name}`, () => accepts(healed));
+  await until(`it is over: ${fault.name}`, () => {
+    callers.check();
+    return accepts(healed);
+  });
   return { before, during: merged(during, after), after: healed, metrics, backMs: healed.lengthMs };
 }
 

@@ -23,6 +23,8 @@ type AuditRow = Omit<AuditEntry, "number" | "createdAt"> & {
 export async function inspectPostgres(databaseUrl: string): Promise<DatabaseReport> {
   const Connecting = clientClass(databaseUrl);
   const client = new Connecting({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
+  // What breaks is told by the query that waits.
+  client.on("error", () => {});
   try {
     await client.connect();
   } catch (error) {

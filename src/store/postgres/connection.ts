@@ -37,5 +37,8 @@ export function createPool(
   });
   // An idle connection that breaks has left the pool by now. Unheard, the event would end the process.
   pool.on("error", () => {});
+  // The same of one that is ended as it comes: the server's last word may be read in the same piece as its first, before
+  // whoever asked for the connection has it. Its first query tells that it is of no use.
+  pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
 }
