@@ -137,7 +137,8 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "database_url",
     reader: optional(databaseUrl),
     default: null,
-    meaning: "Postgres to use instead of SQLite in the data directory.",
+    meaning:
+      "Postgres to use instead of SQLite in the data directory; of several hosts the one that takes writes.",
   },
   publicApiUrl: {
     name: "public_api_url",

@@ -65,7 +65,11 @@ export class SilentProxy {
 
   reset(): void {
     this.#isResetting = true;
-    for (const socket of this.#sockets) socket.resetAndDestroy();
+    // The server's own side may be a socket of the file system, which knows no reset.
+    for (const socket of this.#sockets) {
+      if (socket.remoteFamily === undefined) socket.destroy();
+      else socket.resetAndDestroy();
+    }
   }
 
   speak(): void {

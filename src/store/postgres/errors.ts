@@ -14,9 +14,8 @@ const STORAGE_STATES = [
   /^XX00[12]$/, // corrupted data
 ];
 
-// Of those, what the connection itself will not get over. One that is read-only may stay so when its server is not any
-// more, or leads to one that is a standby now.
-const LOST_STATE = /^(08|57P0|25P03|25006)/;
+// Of those, what the connection itself will not get over.
+const LOST_STATE = /^(08|57P0|25P03)/;
 
 // `pg` and Node have no SQLSTATE for these.
 const CONNECTION_CODE = /^(E[A-Z]+|CERT_|DEPTH_|ERR_(TLS|SSL|SOCKET)_)/;
@@ -33,6 +32,11 @@ export function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = codeOf(error);
   return CONNECTION_MESSAGE.test(error.message) || CONNECTION_CODE.test(code) || LOST_STATE.test(code);
+}
+
+/** Whether it says that nothing can be written by this connection: its session is read-only, or its server is. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && codeOf(error) === "25006";
 }
 
 /**

@@ -52,3 +52,29 @@ verifies(
     expect(await store.takesWrites()).toBe(true);
   },
 );
+
+verifies(
+  "faults.postgres",
+  "sessions that stay read-only when the database is not any more are given up",
+  async () => {
+    const { databaseUrl, dataDir } = await databases.fresh("postgres");
+    const store = await openStore({ databaseUrl, dataDir });
+    onTestFinished(() => store.close());
+    const name = new URL(databaseUrl!).pathname.slice(1);
+    const client = new Client({ connectionString: databaseUrl! });
+    await client.connect();
+    onTestFinished(() => client.end());
+    await client.query(`alter database ${name} set default_transaction_read_only = on`);
+    await client.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()",
+      [name],
+    );
+    let count = 0;
+    const write = async () => await store.meta.setIfAbsent({ key: `key-${count++}`, value: "x" });
+    const isTaken = async () => await write().then(Boolean, () => false);
+    await until("nothing is taken", async () => !(await isTaken()) && !(await store.takesWrites()));
+    await client.query(`alter database ${name} reset default_transaction_read_only`);
+    await until("writes are taken", isTaken);
+    expect(await store.takesWrites()).toBe(true);
+  },
+);
