@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { resolve } from "node:path";
+import { hostUrls } from "../kit/host-urls.ts";
 import { readMailServer } from "../kit/smtp/mail-server.ts";
 import { readSender } from "../kit/smtp/message.ts";
 import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
@@ -88,7 +89,7 @@ const hostName = matching("an IP address or a host name", (text) => {
 const databaseUrl: Reader<string> = {
   ...matching(
     "an address that begins with postgres:// or postgresql://",
-    (text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text),
+    (text) => /^postgres(ql)?:\/\//.test(text) && hostUrls(text).every((url) => URL.canParse(url)),
   ),
   secret: true,
 };
@@ -136,7 +137,8 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "database_url",
     reader: optional(databaseUrl),
     default: null,
-    meaning: "Postgres to use instead of SQLite in the data directory.",
+    meaning:
+      "Postgres to use instead of SQLite in the data directory; of several hosts the one that takes writes.",
   },
   publicApiUrl: {
     name: "public_api_url",

@@ -35,7 +35,8 @@ async function findProblem({ isReady, store }: HealthParts): Promise<string | nu
   } catch {
     return "the database does not answer";
   }
-  return store.isSilent("write") ? "the database does not answer to writes" : null;
+  if (store.isSilent("write")) return "the database does not answer to writes";
+  return (await store.takesWrites()) ? null : "the database takes no writes";
 }
 
 function details({ store, catalog, journal, build, reserve }: HealthParts): object {

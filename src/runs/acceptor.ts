@@ -34,6 +34,10 @@ export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #accepts: Batcher<AcceptedRun, void>;
   readonly #refusals: Batcher<AcceptedRun, Set<string>>;
+  /** Runs of which it is not known whether they are stored. */
+  #doubts = 0;
+  /** The log knows that there are such. */
+  #isTold = false;
   #isStopping = false;
 
   constructor(parts: AcceptorParts) {
@@ -78,15 +82,36 @@ export class Acceptor {
 
   /** Whether the run is stored. If it is not, its place is taken, so that a commit still on its way finds no room. */
   async #settle(run: AcceptedRun): Promise<boolean> {
-    const { clock, log } = this.#parts;
-    while (!this.#isStopping) {
-      try {
-        return !(await this.#refusals.add(run)).has(run.run.id);
-      } catch (error) {
-        log.warn({ err: error, runId: run.run.id }, "it is not known whether a run was stored; asking again");
+    this.#doubts += 1;
+    try {
+      while (!this.#isStopping) {
+        try {
+          return !(await this.#refusals.add(run)).has(run.run.id);
+        } catch (error) {
+          this.#warn(error, run.run.id);
+        }
+        await new Promise<void>((resolve) => this.#parts.clock.after(ASK_AGAIN_MS, resolve));
       }
-      await new Promise<void>((resolve) => clock.after(ASK_AGAIN_MS, resolve));
+      return false;
+    } finally {
+      this.#doubts -= 1;
+      if (this.#doubts === 0) this.#reassure();
     }
-    return false;
+  }
+
+  /** Once, however many there are and however long it lasts: each is asked about four times a second. */
+  #warn(error: unknown, runId: string): void {
+    if (this.#isTold) return;
+    this.#isTold = true;
+    this.#parts.log.warn(
+      { err: error, runId },
+      "it is not known whether a run was stored; asking until it is",
+    );
+  }
+
+  #reassure(): void {
+    if (!this.#isTold || this.#isStopping) return;
+    this.#isTold = false;
+    this.#parts.log.info("it is known of every run whether it was stored");
   }
 }

@@ -96,7 +96,7 @@ export class Journal {
     this.#fresh.push(isKept ? entry : { ...entry, payload: null });
     if (this.#fresh.length === BLOCK_ROWS || this.#freshBytes >= BATCH_BYTES) this.#pack();
     if (this.#waiting >= FLUSH_ROWS && !this.#writing && !this.#hasFailed) this.#flush();
-    else this.#timer ??= this.#clock.after(FLUSH_MS, () => this.#flush());
+    else this.#flushLater();
   }
 
   /** How many records are not stored yet. */
@@ -145,9 +145,15 @@ export class Journal {
     this.#timer = null;
     this.#writing ??= this.#write().finally(() => {
       this.#writing = null;
-      const delayMs = this.#hasFailed ? RETRY_MS : FLUSH_MS;
-      if (this.#waiting > 0) this.#timer ??= this.#clock.after(delayMs, () => this.#flush());
+      // What ended meanwhile would have it tried again too soon.
+      if (this.#hasFailed) this.#timer?.cancel();
+      if (this.#hasFailed) this.#timer = null;
+      if (this.#waiting > 0) this.#flushLater();
     });
+  }
+
+  #flushLater(): void {
+    this.#timer ??= this.#clock.after(this.#hasFailed ? RETRY_MS : FLUSH_MS, () => this.#flush());
   }
 
   #pack(): void {

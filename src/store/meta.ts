@@ -1,4 +1,8 @@
+import { randomBytes } from "node:crypto";
 import { read, statement, write } from "./operation.ts";
+
+/** Enough to find out whether somebody answers. */
+export const PROBE_BYTES = 16;
 
 /** Facts about this installation, by key. */
 export const meta = {
@@ -24,9 +28,10 @@ export const meta = {
     },
   ),
 
-  /** Writes something, so that one knows whether the database can; what it writes means nothing. */
-  prove: statement(async ({ db }): Promise<void> => {
-    const value = String(Math.random());
+  /** Writes something of that size, so that one knows whether the database can; what it writes means nothing. */
+  prove: statement(async ({ db }, bytes: number): Promise<void> => {
+    // Random, so that it is not compressed.
+    const value = randomBytes(Math.ceil((bytes * 3) / 4)).toString("base64");
     await db
       .insertInto("meta")
       .values({ key: "probe", value })

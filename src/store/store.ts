@@ -18,6 +18,11 @@ export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
   /** Whether the database says nothing to those who read, or to those who write. */
   isSilent(lane: Lane): boolean;
+  /**
+   * Whether the database takes writes, as far as is known. Once it has refused one it is asked by a write of some size,
+   * until it takes that: on a full disk what is small may still find room.
+   */
+  takesWrites(): Promise<boolean>;
   /** How long writes took, from being asked for to being durable. */
   readonly commits: SpanCounts;
   /** Finishes what was asked, then lets go of the database. */
@@ -36,6 +41,8 @@ type WatchOptions = {
   readonly onSilence?: (lane: Lane, isSilent: boolean) => void;
 };
 
+/** Too much for the room that is left in what a database has taken of its disk already. */
+const PROOF_BYTES = 64 * 1024;
 const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /** Opens the database and brings it to this release's schema. */
@@ -63,21 +70,41 @@ export function storeOn(
     });
   const breakers = { read: breakerOf("read"), write: breakerOf("write") };
   const commits = new SpanCounts(COMMIT_BOUNDS_MS);
+  let hasRefused = false;
   let isClosed = false;
   const calls = callsThrough(async (name, packed) => {
     if (isClosed) throw new Error(`${name} was called on a store that is closed`);
     const ask = async () => await backend.run(name, packed);
     if (operationNamed(name).mode === "read") return await breakers.read.run(ask).catch(cannotRead);
     const askedAt = performance.now();
-    const result = await breakers.write.run(ask);
+    const result = await breakers.write.run(ask).catch((error: unknown) => {
+      if (isSilence(error)) hasRefused = true;
+      throw error;
+    });
     commits.add(performance.now() - askedAt);
     return result;
   });
+  const prove = async (): Promise<boolean> => {
+    // What is refused meanwhile counts again.
+    hasRefused = false;
+    return await calls.meta.prove(PROOF_BYTES).then(
+      () => !hasRefused,
+      () => false,
+    );
+  };
+  let proving: Promise<boolean> | null = null;
   return {
     ...calls,
     versions: versionPlaces(calls.versions, dataDir),
     kind,
     isSilent: (lane) => breakers[lane].isOpen,
+    takesWrites: async () => {
+      if (breakers.write.isOpen) return false;
+      if (!hasRefused) return proving === null || (await proving);
+      // One at a time, however many ask.
+      proving ??= prove().finally(() => (proving = null));
+      return await proving;
+    },
     commits,
     close: async () => {
       isClosed = true;

@@ -98,6 +98,12 @@ export const SHOW = {
     "async.claim-in-doubt":
       "Runs and webhooks of a claim whose answer was lost are taken again, not left until the next start.",
     "show.write-errors.refusals": "What was refused because a write failed is never executed.",
+    "faults.postgres":
+      "Whatever befalls Postgres: sync calls with tokens seen before go on, async runs are accepted and end once or are refused and never executed, management answers, and all is as before without a restart.",
+    "faults.postgres.readyz":
+      "/readyz is 503 while the database takes no writes, whatever its reason, and 200 when it does again.",
+    "config.database-hosts":
+      "A Postgres address may name several hosts: the service uses the one that takes writes, and finds the next when that changes.",
   }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Kysely } from "kysely";
+import { Client } from "pg";
 import { Migrator } from "kysely/migration";
 import { readAppConfig } from "../../src/config/app-config.ts";
 import { uuidBytes } from "../../src/kit/ids.ts";
@@ -108,7 +109,7 @@ export async function makeOldSchema(database: TestDatabase, schema: OldSchema): 
 function openPlain({ databaseUrl, dataDir }: TestDatabase) {
   return databaseUrl === null
     ? sqliteKysely(new DatabaseSync(path.join(dataDir, "millrace.db")))
-    : postgresKysely(createPool(databaseUrl, { max: 1, waitMs: 5_000, statementMs: 30_000 }));
+    : postgresKysely(createPool(databaseUrl, { max: 1, waitMs: 5_000, statementMs: 30_000 }, Client));
 }
 
 async function migrateTo(

@@ -38,6 +38,7 @@ export async function openOneThreadStore(database: TestDatabase): Promise<Store>
     versions: versionPlaces(calls.versions, database.dataDir),
     kind: "sqlite",
     isSilent: () => false,
+    takesWrites: () => Promise.resolve(true),
     commits: new SpanCounts([]),
     close: async () => {
       await inTurn(() => session.db.destroy());

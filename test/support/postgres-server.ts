@@ -1,97 +1,237 @@
 import { spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import {
+  appendFileSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { childrenOf } from "./process-tree.ts";
 
-/** A Postgres that belongs to the tests. */
-export type PostgresServer = {
-  /** The address of its first database. */
-  readonly url: string;
-  /** Stops all its processes where they are, or has them go on: its sockets stay open, and nobody answers. */
-  freeze(isFrozen: boolean): void;
-  stop(): Promise<void>;
+/** What a test wants of a Postgres of its own. */
+export type PostgresOptions = {
+  /** Settings as `name=value`, besides those that all have. */
+  readonly settings?: readonly string[];
+  /** Its data directory is a disk of its own of this size; only where `canMount`. Its log of changes may lie beside. */
+  readonly disk?: { readonly bytes: number; readonly hasLog: boolean };
+  /** Follows that server from its beginning, before which this is called. */
+  readonly follows?: PostgresServer;
 };
+
+/** Postgres's exit for each way to stop it. */
+type StopSignal = "INT" | "QUIT" | "KILL";
 
 // Postgres refuses to run as root; as root the tests lend it the one account that owns nothing.
 const NOBODY = 65_534;
 const owner = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
 
-// The shell holds the reading end of a pipe from the tests: however they end, the pipe does too, and then the
-// server is stopped and its files are removed.
-const KEEPER = 'dir=$1; shift; "$@" & read -r _; kill -QUIT $!; wait $!; rm -rf "$dir"';
+// The shell holds the reading end of a pipe from the tests. A word on it is the signal to end the server with; however
+// the tests end, the pipe does too, and then the server is stopped and its files are removed.
+const KEEPER =
+  'dir=$1; shift; "$@" & read -r word; kill "-${word:-QUIT}" $!; wait $!; [ -n "$word" ] || rm -rf "$dir"';
 
-/** Starts a server that is reached through a socket in its own directory, so that no port can be taken. */
-export async function startPostgres(): Promise<PostgresServer> {
-  const dir = mkdtempSync(join(tmpdir(), "millrace-pg-"));
-  if (owner.uid !== undefined) chownSync(dir, owner.uid, owner.gid);
-  const bin = findBinaries(dir);
-  const data = join(dir, "data");
-  const initialised = spawnSync(
-    join(bin, "initdb"),
-    ["-D", data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync"],
-    { ...owner, cwd: dir, encoding: "utf8" },
-  );
-  if (initialised.status !== 0)
-    throw new Error(`initdb failed: ${initialised.stderr}`, { cause: initialised.error });
+// The mount is seen by those who enter this process's namespace, and goes with the last of them.
+const DISK =
+  'mount -t tmpfs -o "size=$1,mode=700,uid=$2,gid=$2" millrace-disk "$3" && echo mounted && read -r _';
 
-  // Speed before safety: what these databases hold is thrown away.
-  const settings = ["listen_addresses=", "fsync=off", "full_page_writes=off", "shared_buffers=32MB"];
-  const postgres = [
-    join(bin, "postgres"),
-    "-D",
-    data,
-    "-k",
-    dir,
-    ...settings.flatMap((setting) => ["-c", setting]),
-  ];
-  const keeper = spawn("sh", ["-c", KEEPER, "sh", dir, ...postgres], {
-    ...owner,
-    cwd: dir,
-    // Its own group: a Ctrl-C meant for the tests must not end the keeper before its work is done.
-    detached: true,
-    stdio: ["pipe", "ignore", "pipe"],
-  });
-  await untilReady(keeper);
-  return {
-    url: `postgres://postgres@${encodeURIComponent(dir)}/postgres`,
-    freeze: (isFrozen) => {
-      const [postmaster = 0] = childrenOf(keeper.pid ?? 0);
-      // The postmaster first: it starts no other while the others are stopped.
-      for (const pid of [postmaster, ...childrenOf(postmaster)]) {
-        process.kill(pid, isFrozen ? "SIGSTOP" : "SIGCONT");
-      }
-    },
-    stop: async () => {
+// Speed before safety: what these databases hold is thrown away.
+const SETTINGS = ["listen_addresses=", "fsync=off", "full_page_writes=off", "shared_buffers=32MB"];
+
+/** Whether this process may give a server a disk of its own. */
+export function canMount(): boolean {
+  return process.getuid?.() === 0 && spawnSync("unshare", ["-m", "true"]).status === 0;
+}
+
+/** A Postgres that belongs to the tests. It is reached through a socket in its own directory: no port can be taken. */
+export class PostgresServer {
+  readonly #dir: string;
+  readonly #bin: string;
+  readonly #options: PostgresOptions;
+  #disk: ChildProcess | null = null;
+  #keeper: ChildProcess | null = null;
+
+  private constructor(dir: string, bin: string, options: PostgresOptions) {
+    this.#dir = dir;
+    this.#bin = bin;
+    this.#options = options;
+  }
+
+  /** Makes its files; nothing runs yet. */
+  static async create(options: PostgresOptions = {}): Promise<PostgresServer> {
+    const dir = mkdtempSync(join(tmpdir(), "millrace-pg-"));
+    if (owner.uid !== undefined) chownSync(dir, owner.uid, owner.gid);
+    const server = new PostgresServer(dir, findBinaries(dir), options);
+    if (options.disk) await server.#mount(options.disk.bytes);
+    if (options.follows) server.#copy(options.follows);
+    else server.#initialise();
+    return server;
+  }
+
+  /** The address of its first database. */
+  get url(): string {
+    return `postgres://postgres@${encodeURIComponent(this.#dir)}/postgres`;
+  }
+
+  /** Of the process that all others of it belong to. */
+  get #postmaster(): number {
+    return childrenOf(this.#keeper?.pid ?? 0)[0] ?? 0;
+  }
+
+  get isRunning(): boolean {
+    return this.#keeper !== null && this.#postmaster !== 0;
+  }
+
+  get #data(): string {
+    return join(this.#dir, "data");
+  }
+
+  /** Starts it, and resolves when it takes connections; false if it could not. */
+  async start(): Promise<boolean> {
+    const { settings = [], follows } = this.#options;
+    const primary = follows ? [`primary_conninfo=host=${follows.#dir} user=postgres`] : [];
+    const all = [...SETTINGS, ...settings, ...primary].flatMap((setting) => ["-c", setting]);
+    const postgres = [join(this.#bin, "postgres"), "-D", this.#data, "-k", this.#dir, ...all];
+    const [program, ...args] = this.#entering(["sh", "-c", KEEPER, "sh", this.#dir, ...postgres]);
+    const keeper = spawn(program!, args, {
+      ...(this.#disk ? {} : owner),
+      cwd: this.#dir,
+      // Its own group: a Ctrl-C meant for the tests must not end the keeper before its work is done.
+      detached: true,
+      stdio: ["pipe", "ignore", "pipe"],
+    });
+    this.#keeper = keeper;
+    return await untilReady(keeper);
+  }
+
+  /** Stops it: cutting connections off (`INT`), as in a crash (`QUIT`), or kill -9. Its files stay. */
+  async end(signal: StopSignal): Promise<void> {
+    const keeper = this.#keeper;
+    this.#keeper = null;
+    if (!keeper) return;
+    const exited = once(keeper, "exit");
+    const below = childrenOf(childrenOf(keeper.pid ?? 0)[0] ?? 0);
+    keeper.stdin?.write(`${signal}\n`);
+    if (signal === "KILL") for (const pid of below) tryKill(pid);
+    await exited;
+  }
+
+  /** Stops all its processes where they are, or has them go on: its sockets stay open, and nobody answers. */
+  freeze(isFrozen: boolean): void {
+    const postmaster = this.#postmaster;
+    // The postmaster first: it starts no other while the others are stopped.
+    for (const pid of [postmaster, ...childrenOf(postmaster)]) {
+      process.kill(pid, isFrozen ? "SIGSTOP" : "SIGCONT");
+    }
+  }
+
+  /** Leaves nothing of its disk free, but for what it has already; or gives it back. */
+  fillDisk(isFull: boolean): void {
+    const file = join(`/proc/${this.#disk?.pid}/root`, this.#data, "ballast");
+    if (!isFull) return rmSync(file, { force: true });
+    const piece = Buffer.alloc(16 * 1024);
+    try {
+      for (;;) appendFileSync(file, piece);
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "ENOSPC")) throw error;
+    }
+  }
+
+  /** Ends it and removes its files. */
+  async stop(): Promise<void> {
+    const keeper = this.#keeper;
+    if (keeper && keeper.exitCode === null) {
       const exited = once(keeper, "exit");
       keeper.stdin?.end();
       await exited;
-      // Copied programs belong to root, and their keeper cannot remove them.
-      rmSync(dir, { recursive: true, force: true });
-    },
-  };
+    }
+    this.#disk?.stdin?.end();
+    // Copied programs belong to root, and their keeper cannot remove them.
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
+
+  #initialise(): void {
+    const { disk } = this.#options;
+    // Small segments of the log, so that a small disk is enough.
+    const log = disk ? ["--wal-segsize=1", ...(disk.hasLog ? [] : ["--waldir", join(this.#dir, "wal")])] : [];
+    const [program, ...args] = this.#entering([
+      ...[join(this.#bin, "initdb"), "-D", this.#data, "-U", "postgres", "-E", "UTF8", "--locale=C"],
+      ...["--auth=trust", "--no-sync", ...log],
+    ]);
+    const done = spawnSync(program!, args, {
+      ...(this.#disk ? {} : owner),
+      cwd: this.#dir,
+      encoding: "utf8",
+    });
+    if (done.status !== 0) throw new Error(`initdb failed: ${done.stderr}`, { cause: done.error });
+  }
+
+  /** Begins as the other did: from there on it is told what changes. */
+  #copy(primary: PostgresServer): void {
+    const { status } = spawnSync("cp", ["-a", primary.#data, this.#data]);
+    if (status !== 0) throw new Error(`cp ended with ${status}`);
+    writeFileSync(join(this.#data, "standby.signal"), "");
+  }
+
+  async #mount(bytes: number): Promise<void> {
+    mkdirSync(this.#data);
+    const args = ["-m", "sh", "-c", DISK, "sh", String(bytes), String(NOBODY), this.#data];
+    const disk = spawn("unshare", args, { stdio: ["pipe", "pipe", "inherit"], detached: true });
+    this.#disk = disk;
+    await once(disk.stdout!, "data");
+  }
+
+  #entering(command: string[]): string[] {
+    if (!this.#disk) return command;
+    const as = [`--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups"];
+    return ["nsenter", "-t", String(this.#disk.pid), "-m", "setpriv", ...as, ...command];
+  }
 }
 
-async function untilReady(keeper: ChildProcess): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
+/** Starts a server of the tests. */
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  const server = await PostgresServer.create(options);
+  if (!(await server.start())) throw new Error("Postgres did not start");
+  return server;
+}
+
+function tryKill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It saw that its postmaster has gone, and went too.
+  }
+}
+
+async function untilReady(keeper: ChildProcess): Promise<boolean> {
+  const { promise, resolve, reject } = Promise.withResolvers<boolean>();
   let log = "";
   const listen = (text: Buffer) => {
     log += text.toString();
-    if (log.includes("ready to accept connections")) resolve();
-    // A server that cannot start ends by itself, but its keeper waits for our word.
-    else if (log.includes("FATAL")) keeper.stdin?.end();
+    // A standby speaks of read-only connections.
+    if (/ready to accept (?:read-only )?connections/.test(log)) resolve(true);
+    // A server that cannot start ends by itself, but its keeper waits for our word. It tells clients that come too
+    // early that it is starting up: that is not its end.
+    else if (/FATAL: {2}(?!the database system is)/.test(log)) keeper.stdin?.end("QUIT\n");
   };
-  const end = () => reject(new Error(`Postgres did not start: ${log}`));
+  const end = () => resolve(false);
   keeper.stderr?.on("data", listen);
   keeper.on("error", reject);
   keeper.on("exit", end);
-  await promise;
+  const isReady = await promise;
   keeper.off("exit", end);
   // Still read, so that the server never waits for a full pipe.
   keeper.stderr?.off("data", listen).resume();
+  return isReady;
 }
 
 /** The folder with Postgres's programs, copied next to its data if its user cannot reach the package. */

@@ -5,12 +5,14 @@ import { onTestFinished } from "vitest";
 
 /**
  * A way to a Postgres that can fall silent without closing anything: what is sent is lost, on connections that are
- * made meanwhile too. When it is over new connections go through; those of before stay lost.
+ * made meanwhile too. When it is over new connections go through; those of before stay lost. Or it resets every
+ * connection, and those that are made meanwhile.
  */
 export class SilentProxy {
   /** The database, by this way. */
   readonly url: string;
   #isSilent = false;
+  #isResetting = false;
   readonly #sockets: Set<Socket>;
 
   private constructor(url: string, sockets: Set<Socket>) {
@@ -25,6 +27,10 @@ export class SilentProxy {
     const number = Number(port || 5432);
     const sockets = new Set<Socket>();
     const server = createServer((client) => {
+      if (proxy.#isResetting) {
+        client.on("error", () => {}).resetAndDestroy();
+        return;
+      }
       const target = host.startsWith("/") ? connect(`${host}/.s.PGSQL.${number}`) : connect(number, host);
       for (const socket of [client, target]) {
         sockets.add(socket);
@@ -57,8 +63,18 @@ export class SilentProxy {
     mute(this.#sockets);
   }
 
+  reset(): void {
+    this.#isResetting = true;
+    // The server's own side may be a socket of the file system, which knows no reset.
+    for (const socket of this.#sockets) {
+      if (socket.remoteFamily === undefined) socket.destroy();
+      else socket.resetAndDestroy();
+    }
+  }
+
   speak(): void {
     this.#isSilent = false;
+    this.#isResetting = false;
   }
 }
 

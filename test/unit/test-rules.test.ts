@@ -34,6 +34,16 @@ const ALLOWED: readonly Allowance[] = [
     why: "asks again a while after a refusal, as clients do: no test waits for that",
   },
   {
+    file: "test/support/fault-callers.ts",
+    rule: "sleep",
+    why: "callers and an operator who come at their own pace: no test waits for that",
+  },
+  {
+    file: "test/support/fault-callers.ts",
+    rule: "stopwatch",
+    why: "calls per second during a fault and before it, in turns; only the full form has a bound",
+  },
+  {
     file: "test/support/neighbor.ts",
     rule: "stopwatch",
     why: "how much slower one service is than another in the same breath; only the full form has a bound",

@@ -1,9 +1,10 @@
-import { Client } from "pg";
+import type { Client } from "pg";
 import { AUDIT_ANCHOR, AuditChain, anchorOf } from "../audit-chain.ts";
 import type { AuditEntry } from "../audit-chain.ts";
 import type { DatabaseReport } from "../database-report.ts";
 import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
+import { clientClass } from "./hosts.ts";
 import { UnreachableError } from "./open.ts";
 
 /** So many at a time: the log may be long. */
@@ -20,7 +21,10 @@ type AuditRow = Omit<AuditEntry, "number" | "createdAt"> & {
 
 /** Says what is to be known of the database; its server looks after the rest. */
 export async function inspectPostgres(databaseUrl: string): Promise<DatabaseReport> {
-  const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
+  const Connecting = clientClass(databaseUrl);
+  const client = new Connecting({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
+  // What breaks is told by the query that waits.
+  client.on("error", () => {});
   try {
     await client.connect();
   } catch (error) {
@@ -78,7 +82,7 @@ async function auditState(client: Client): Promise<DatabaseReport["audit"]> {
 
 /** The command that saves the database, without its password. */
 export function dumpCommand(databaseUrl: string): string {
-  const url = new URL(databaseUrl);
-  url.password = "";
-  return `pg_dump --format=custom --file=millrace.dump '${url.href}'`;
+  // As text: the libraries of Postgres read several hosts in one address, and `URL` does not.
+  const address = databaseUrl.replace(/^([a-z]+:\/\/[^:@/?#]*):[^/?#]*@/, "$1@");
+  return `pg_dump --format=custom --file=millrace.dump '${address}'`;
 }

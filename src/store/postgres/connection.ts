@@ -1,4 +1,5 @@
 import { Pool, types } from "pg";
+import type { Client } from "pg";
 
 const INT8 = 20;
 
@@ -15,9 +16,11 @@ export type PoolLimits = {
 export function createPool(
   databaseUrl: string,
   { max, waitMs, statementMs, silenceMs = 5_000 }: PoolLimits,
+  client: typeof Client,
 ): Pool {
   const pool = new Pool({
     connectionString: databaseUrl,
+    Client: client,
     application_name: "millrace",
     max,
     connectionTimeoutMillis: waitMs,
@@ -34,5 +37,8 @@ export function createPool(
   });
   // An idle connection that breaks has left the pool by now. Unheard, the event would end the process.
   pool.on("error", () => {});
+  // The same of one that is ended as it comes: the server's last word may be read in the same piece as its first, before
+  // whoever asked for the connection has it. Its first query tells that it is of no use.
+  pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
 }

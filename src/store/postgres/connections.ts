@@ -4,6 +4,7 @@ import type { Schema } from "../schema.ts";
 import { createPool } from "./connection.ts";
 import type { PoolLimits } from "./connection.ts";
 import { createKysely } from "./dialect.ts";
+import { clientClass } from "./hosts.ts";
 
 type Opened = { readonly db: Kysely<Schema>; readonly clients: ReadonlySet<PoolClient> };
 
@@ -11,15 +12,18 @@ type Opened = { readonly db: Kysely<Schema>; readonly clients: ReadonlySet<PoolC
 export class Connections {
   readonly #databaseUrl: string;
   readonly #limits: PoolLimits;
+  readonly #client: typeof Client;
   #opened: Opened | null = null;
 
-  constructor(databaseUrl: string, limits: PoolLimits) {
+  /** Those to the same database are given the same client: it knows which of several hosts is in use. */
+  constructor(databaseUrl: string, limits: PoolLimits, client: typeof Client = clientClass(databaseUrl)) {
+    this.#client = client;
     this.#databaseUrl = databaseUrl;
     this.#limits = limits;
   }
 
   get db(): Kysely<Schema> {
-    this.#opened ??= open(createPool(this.#databaseUrl, this.#limits));
+    this.#opened ??= open(createPool(this.#databaseUrl, this.#limits, this.#client));
     return this.#opened.db;
   }
 

@@ -2,7 +2,7 @@ import { CamelCasePlugin, Kysely, PostgresDialect } from "kysely";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import type pg from "pg";
 import type { Schema } from "../schema.ts";
-import { isConnectionLost } from "./errors.ts";
+import { isConnectionLost, isReadOnly } from "./errors.ts";
 
 /** Kysely over `pg`, without connections that are lost. */
 export function createKysely(pool: pg.Pool): Kysely<Schema> {
@@ -37,12 +37,23 @@ function statementName(text: string, parameterCount: number): string | undefined
   return name;
 }
 
+/** When each connection was first lent. */
+const lentAt = new WeakMap<pg.PoolClient, number>();
+/** One that is read-only is used so long all the same: a new one for each write that is refused would be costly. */
+const READ_ONLY_MS = 1_000;
+
+/** A session may stay read-only when its server is not any more, or lead to one that is a standby now. */
+function isReadOnlyForLong(client: pg.PoolClient, error: unknown): boolean {
+  return isReadOnly(error) && performance.now() - (lentAt.get(client) ?? 0) > READ_ONLY_MS;
+}
+
 /**
  * Kysely hands every connection back as sound. This one remembers that it is lost: the rollback that follows
  * does not wait on a silent server a second time, and the pool ends it instead of lending it again.
  */
 function watch(client: pg.PoolClient): PostgresPoolClient {
   let loss: Error | null = null;
+  if (!lentAt.has(client)) lentAt.set(client, performance.now());
   const onError = (error: Error) => {
     loss ??= error;
   };
@@ -53,7 +64,7 @@ function watch(client: pg.PoolClient): PostgresPoolClient {
       const name = statementName(sql, parameters.length);
       return await client.query({ text: sql, values: [...parameters], ...(name !== undefined && { name }) });
     } catch (error) {
-      if (isConnectionLost(error)) loss = error as Error;
+      if (isConnectionLost(error) || isReadOnlyForLong(client, error)) loss = error as Error;
       throw error;
     }
   };

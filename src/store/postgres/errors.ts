@@ -14,6 +14,9 @@ const STORAGE_STATES = [
   /^XX00[12]$/, // corrupted data
 ];
 
+// Of those, what the connection itself will not get over.
+const LOST_STATE = /^(08|57P0|25P03)/;
+
 // `pg` and Node have no SQLSTATE for these.
 const CONNECTION_CODE = /^(E[A-Z]+|CERT_|DEPTH_|ERR_(TLS|SSL|SOCKET)_)/;
 const CONNECTION_MESSAGE =
@@ -28,9 +31,12 @@ const CUT_OFF_CODE = /^(ECONNRESET|EPIPE|ETIMEDOUT|08006|57P0[12])$/;
 export function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = codeOf(error);
-  return (
-    CONNECTION_MESSAGE.test(error.message) || CONNECTION_CODE.test(code) || /^(08|57P0|25P03)/.test(code)
-  );
+  return CONNECTION_MESSAGE.test(error.message) || CONNECTION_CODE.test(code) || LOST_STATE.test(code);
+}
+
+/** Whether it says that nothing can be written by this connection: its session is read-only, or its server is. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && codeOf(error) === "25006";
 }
 
 /**

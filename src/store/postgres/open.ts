@@ -1,15 +1,17 @@
 import { sql } from "kysely";
 import type { Kysely } from "kysely";
+import { hostUrls } from "../../kit/host-urls.ts";
 import { migrate } from "../migrate.ts";
 import { POSTGRES_TYPES } from "../migrations/column-types.ts";
 import { AppError } from "../../model/errors.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend, Lane, Session } from "../operation.ts";
-import { meta } from "../meta.ts";
+import { PROBE_BYTES, meta } from "../meta.ts";
 import { operationNamed } from "../operations.ts";
 import type { Schema } from "../schema.ts";
 import type { PoolLimits } from "./connection.ts";
 import { Connections } from "./connections.ts";
+import { clientClass } from "./hosts.ts";
 import { isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
@@ -18,11 +20,13 @@ const RETRY = { headers: { "retry-after": "5" } };
 /** Postgres could not be used at the start; the message names the server, never the password. */
 export class UnreachableError extends Error {
   constructor(databaseUrl: string, cause: Error) {
-    const { hostname, port, pathname } = new URL(databaseUrl);
-    const address = `${decodeURIComponent(hostname)}${port && `:${port}`}${pathname}`;
+    const addresses = hostUrls(databaseUrl).map((each) => {
+      const { hostname, port, pathname } = new URL(each);
+      return `${decodeURIComponent(hostname)}${port && `:${port}`}${pathname}`;
+    });
     // Where a name has several addresses Node reports all their failures at once, with no message.
     const reason = cause instanceof AggregateError ? String(cause.errors[0]) : cause.message;
-    super(`cannot use the Postgres database ${address}: ${reason}`, { cause });
+    super(`cannot use the Postgres database ${addresses.join(", ")}: ${reason}`, { cause });
     this.name = "UnreachableError";
   }
 }
@@ -36,10 +40,11 @@ const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, silenceM
 
 /** Opens a database on a Postgres server; each write is a transaction of its own. */
 export async function openPostgres(databaseUrl: string): Promise<Backend> {
-  const reads = new Connections(databaseUrl, READS);
-  const writes = new Connections(databaseUrl, WRITES);
-  const heavy = new Connections(databaseUrl, HEAVY);
-  const probes = new Connections(databaseUrl, PROBES);
+  const client = clientClass(databaseUrl);
+  const reads = new Connections(databaseUrl, READS, client);
+  const writes = new Connections(databaseUrl, WRITES, client);
+  const heavy = new Connections(databaseUrl, HEAVY, client);
+  const probes = new Connections(databaseUrl, PROBES, client);
   try {
     await migrate(writes.db, { types: POSTGRES_TYPES });
   } catch (error) {
@@ -74,7 +79,7 @@ export async function openPostgres(databaseUrl: string): Promise<Backend> {
 async function probe(session: Session, lane: Lane): Promise<void> {
   try {
     if (lane === "read") await meta.get.run(session, "instance_id");
-    else await meta.prove.run(session);
+    else await meta.prove.run(session, PROBE_BYTES);
   } catch (error) {
     if (isSilence(error)) throw error;
   }

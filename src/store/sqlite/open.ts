@@ -1,6 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { threadScript } from "../../config/package-files.ts";
+import { PROBE_BYTES } from "../meta.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend } from "../operation.ts";
 import { operationNamed } from "../operations.ts";
@@ -35,9 +36,10 @@ export async function openSqlite(dataDir: string): Promise<Backend> {
     },
     // Behind all that waits in that thread: when it is answered, so was everything before it.
     probe: (lane) =>
-      (lane === "read" ? reader.call("meta.get", "instance_id") : writer.call("meta.prove", undefined)).catch(
-        () => {},
-      ),
+      (lane === "read"
+        ? reader.call("meta.get", "instance_id")
+        : writer.call("meta.prove", PROBE_BYTES)
+      ).catch(() => {}),
     // A thread that waits for its disk cannot be told anything, and does what it was asked once the disk is back.
     abandon: () => {},
     close: async () => {

@@ -7,6 +7,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { testDatabases } from "../../support/databases.ts";
+import { Tail } from "../../support/explain.ts";
 import { queuedRun, samplePayload } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -27,10 +28,11 @@ async function scratch(around: (store: Store) => Partial<Store["runs"]> = () => 
   });
   const clock = new HandClock();
   const runs = { ...store.runs, ...around(store) };
-  const acceptor = new Acceptor({ store: { runs }, clock, log: createLog("silent") });
+  const log = new Tail();
+  const acceptor = new Acceptor({ store: { runs }, clock, log: createLog("info", log) });
   const accepted = { run: queuedRun({ appNumber }), payload: samplePayload(), owner: null };
   const found = async () => (await store.runs.find({ appNumber, id: accepted.run.id }))?.state ?? null;
-  return { database, store, clock, acceptor, accepted, found };
+  return { database, store, clock, log, acceptor, accepted, found };
 }
 
 const lost = () => new AppError("in_doubt", {}, new Error("Connection terminated unexpectedly"));
@@ -86,6 +88,25 @@ verifies(
     expect(await found()).toBe("failure");
   },
 );
+
+test("the log tells once that runs are in doubt, and that they are not any more", async () => {
+  let refusals = 0;
+  const { clock, log, acceptor, accepted } = await scratch((store) => ({
+    accept: () => Promise.reject(lost()),
+    refuse: (batch) => (++refusals < 4 ? Promise.reject(lost()) : store.runs.refuse(batch)),
+  }));
+  const refusal = acceptor.accept(accepted).catch((error: unknown) => error);
+  await until("it was asked for often", () => {
+    if (clock.pending === 2) clock.advance(250);
+    return refusals === 4;
+  });
+  expect(await refusal).toMatchObject({ code: "storage_unavailable" });
+  const words = log.text.match(/"msg":"[^"]*/g);
+  expect(words).toEqual([
+    '"msg":"it is not known whether a run was stored; asking until it is',
+    '"msg":"it is known of every run whether it was stored',
+  ]);
+});
 
 test("a refusal whose own answer was lost is not taken for the run", async () => {
   let refusals = 0;

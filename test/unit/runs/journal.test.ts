@@ -116,6 +116,23 @@ test("a few are written 80 ms after the first of them, and a refused write is tr
   await shelf.journal.settle();
 });
 
+test("a refused write is tried again after a second also if runs go on ending", async () => {
+  const shelf = new Shelf();
+  shelf.isBroken = true;
+  shelf.add(1);
+  shelf.clock.advance(80);
+  // The write is under way.
+  shelf.add(1);
+  await until("the next try is planned", () => shelf.clock.pending === 1);
+  shelf.add(1);
+  shelf.clock.advance(999);
+  expect(shelf.refusals).toBe(1);
+  shelf.isBroken = false;
+  shelf.clock.advance(1);
+  expect(shelf.ids.flat()).toHaveLength(3);
+  await shelf.journal.settle();
+});
+
 test("many are not left to wait, and a large pile is written in bounded batches", async () => {
   const shelf = new Shelf();
   const ids = shelf.add(9_000);

@@ -23,12 +23,9 @@ test("what speaks of the statement stays as it is", () => {
 });
 
 test("only a lost connection is thrown away: a cancelled statement or a full disk leaves it sound", () => {
-  expect(["08006", "57P01", "25P03", "ECONNRESET"].map((code) => isConnectionLost(withCode(code)))).toEqual([
-    true,
-    true,
-    true,
-    true,
-  ]);
+  for (const code of ["08006", "57P01", "25P03", "ECONNRESET"]) {
+    expect([code, isConnectionLost(withCode(code))]).toEqual([code, true]);
+  }
   expect(["57014", "53100", "23505"].map((code) => isConnectionLost(withCode(code)))).toEqual([
     false,
     false,
