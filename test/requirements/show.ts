@@ -85,6 +85,13 @@ export const SHOW = {
     "silence.grace":
       "A token seen before counts for auth_grace while the database cannot be asked, and is asked about in passing.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, 10 and must show", {
+    "memory.idle": "A service with nothing to do collects its garbage, once for each time that it grew.",
+    "memory.given-back":
+      "A minute after load ends the service holds at most 150 MB, with one app and one replica.",
+    "show.soak":
+      "Under mixed load and faults all that was accepted ends, once; nothing is left, and memory, log and p99 stay flat.",
+  }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":
       "docs/operations.md lists all that grows, with the settings that bound it, their defaults and the check of doctor.",
