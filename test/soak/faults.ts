@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { KillableService } from "../support/killable-service.ts";
 import type { Roll } from "../support/dice.ts";
@@ -101,11 +102,9 @@ export class Faults {
     await until("the killed one is dead", () => !isAlive(pid));
   }
 
-  /** The service has to find out by itself. */
+  /** The service has to find out by itself. One that is only starting has the time that its app may take for that. */
   async #stopReplica(): Promise<void> {
-    const pid = this.#pick(
-      below(this.#parts.service.command.pid).filter((one) => childrenOf(one).length === 0),
-    );
+    const pid = this.#pick(below(this.#parts.service.command.pid).filter(isReplica));
     if (pid === null) return;
     process.kill(pid, "SIGSTOP");
     await until("the stopped one is ended", () => !isAlive(pid));
@@ -120,4 +119,13 @@ export class Faults {
 /** All processes below one that its apps run in. */
 function below(pid: number): number[] {
   return childrenOf(pid).flatMap((child) => [child, ...below(child)]);
+}
+
+/** Of the processes of an app only a replica has threads. */
+function isReplica(pid: number): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/task`).length > 1;
+  } catch {
+    return false; // It has ended.
+  }
 }

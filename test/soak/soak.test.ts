@@ -43,7 +43,7 @@ async function prepare() {
   if (postgres) onTestFinished(() => postgres.stop());
   const { dataDir } = await databases.fresh("sqlite");
   const database = { dataDir, databaseUrl: postgres?.url ?? null };
-  const env = { MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8", MILLRACE_LOG_LEVEL: "error" };
+  const env = { MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8" };
   const service = await KillableService.deploy(database, loadedApp(0), env);
   expect(await service.start()).toBe(true);
   const { main, toml = "" } = SLEEPER;
@@ -104,9 +104,10 @@ verifies(
     }
     await faults.stop();
     await callers.stop();
+    say(`\nno more calls: ${promises.accepted.size} runs were promised, ${promises.ends.size} have ended`);
     await promises.keep();
     await promises.delivered(target);
-    say(`\n${promises.accepted.size} promised, ${promises.ends.size} ended; a minute of rest`);
+    say("all have ended, their webhooks have come; a minute of rest");
     await sleep(MINUTE_MS);
 
     const after = takeSample(service.command.pid, dataDir, []);
