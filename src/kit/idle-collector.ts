@@ -15,7 +15,7 @@ const LOOK_MS = 10_000;
 /** A collection takes some 50 ms: nobody waits for a thread that is idle but for so much of the time. */
 const CALM_SHARE = 0.05;
 /** Less is not worth a collection. */
-const GROWN_BYTES = 8 * 1024 * 1024;
+const GROWN_BYTES = 4 * 1024 * 1024;
 
 /**
  * Collects garbage when a thread has nothing to do. V8 collects when it allocates, so after a load all its garbage

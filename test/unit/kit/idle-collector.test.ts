@@ -37,7 +37,7 @@ verifies("memory.idle", "a thread that has not grown since is left alone, and on
   const { state, look } = thread();
   expect([look(), look(), look()]).toEqual([1, 1, 1]);
   // Less than a collection is worth.
-  state.heldMb = 25;
+  state.heldMb = 23;
   expect(look()).toBe(1);
   state.heldMb = 40;
   expect(look()).toBe(2);
