@@ -37,21 +37,26 @@ const threadsAsBuilt = {
       : undefined,
 };
 
-// Minutes long, and about figures more than faults: only `npm run test:scale` asks for them.
+// Minutes long, and about figures more than faults: only `npm run test:scale` and `test:soak` ask for them.
 const isScale = process.argv.includes("scale");
+const isSoak = process.argv.includes("soak");
+/** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
+const SOAK_END_MS = 900_000;
+const soakMs = Number(process.env["MILLRACE_SOAK_MINUTES"] ?? 1) * 60_000 + SOAK_END_MS;
 const shared = { globalSetup: ["test/support/shared-postgres.ts", "test/support/made-once.ts"] };
 
 export default defineConfig({
   test: {
     reporters: ["default"],
     // More files at a time than cores: part of a test's time is waiting for real processes. What measures runs alone.
-    maxWorkers: isScale ? 1 : 5,
+    maxWorkers: isScale || isSoak ? 1 : 5,
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
       project("unit", 60_000, { isolate: false }),
       project("integration", 180_000, { isolate: false, ...shared }),
       project("faults", 300_000, { isolate: false, ...shared }),
       ...(isScale ? [project("scale", 3_600_000, shared)] : []),
+      ...(isSoak ? [project("soak", soakMs, shared)] : []),
     ],
   },
 });

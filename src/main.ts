@@ -25,6 +25,7 @@ import type { Tokens } from "./identity/tokens.ts";
 import { AddressRanges } from "./kit/address-ranges.ts";
 import { systemClock } from "./kit/clock.ts";
 import type { Clock } from "./kit/clock.ts";
+import { collectWhenIdle } from "./kit/idle-collector.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
@@ -300,6 +301,11 @@ async function start(
         storage: () => storageReport(store, settings.dataDir),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+  );
+  await life.start(
+    "collection of garbage",
+    () => collectWhenIdle(clock),
+    (started) => started?.stop(),
   );
   management.setReady(true);
   warnOfExposure(settings, baseUrl, log);

@@ -29,8 +29,10 @@ export class FrameReader {
     this.#events = events;
   }
 
-  push(data: Buffer): void {
+  /** Whether all of it was copied: then nobody looks at `data` again. */
+  push(data: Buffer): boolean {
     let at = this.#open.length > 0 ? this.#goOn(data) : 0;
+    if (at === data.length) return true;
     while (data.length - at >= HEAD_BYTES) {
       const bytes = this.#admit(data, at);
       const end = at + bytes;
@@ -43,6 +45,7 @@ export class FrameReader {
       this.#events.onFrame(data[start - 1]!, data.readUInt32LE(start - 5), data.subarray(start, end));
     }
     if (at < data.length) this.#keep(data, at);
+    return false;
   }
 
   /** Adds to the unfinished frame; where the next one begins. */

@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "../kit/clock.ts";
+import { releaseBytes } from "../kit/release-bytes.ts";
 import { within } from "../kit/within.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
@@ -191,7 +192,7 @@ export class Replica implements CallHolder {
         // Who closes a connection, or dies, with something unread on it resets it.
         socket.once("error", ({ code }: NodeJS.ErrnoException) => (this.#hasUnread = code === "ECONNRESET"));
         socket.once("close", () => this.#wireClosed.resolve());
-        this.#listen(socket, (data) => this.#inbox.push(data));
+        this.#listen(socket, (data) => this.#inbox.push(data) && releaseBytes(data));
         break;
       case "control": {
         const control = new Control(socket, this.calls, (call) => {

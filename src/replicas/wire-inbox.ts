@@ -53,8 +53,9 @@ export class WireInbox {
     this.#events = events;
   }
 
-  push(data: Buffer): void {
-    this.#reader.push(data);
+  /** Whether all of it was copied: then nobody looks at `data` again. */
+  push(data: Buffer): boolean {
+    return this.#reader.push(data);
   }
 
   #admit(type: number, callId: number, length: number): void {

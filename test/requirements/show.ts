@@ -104,6 +104,11 @@ export const SHOW = {
       "/readyz is 503 while the database takes no writes, whatever its reason, and 200 when it does again.",
     "config.database-hosts":
       "A Postgres address may name several hosts: the service uses the one that takes writes, and finds the next when that changes.",
+    "memory.idle": "A service with nothing to do collects its garbage, once for each time that it grew.",
+    "memory.given-back":
+      "A minute after load ends the service holds at most 150 MB, with one app and one replica.",
+    "show.soak":
+      "Under mixed load and faults all that was accepted ends, once; nothing is left, and memory, log and p99 stay flat.",
   }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":

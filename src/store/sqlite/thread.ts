@@ -1,4 +1,6 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { systemClock } from "../../kit/clock.ts";
+import { collectWhenIdle } from "../../kit/idle-collector.ts";
 import { operationNamed } from "../operations.ts";
 import { translateError } from "./errors.ts";
 import { commitTogether } from "./group-commit.ts";
@@ -15,6 +17,7 @@ const waiting: Request[] = [];
 let session: SqliteSession | null = null;
 let isBusy = false;
 let isClosing = false;
+collectWhenIdle(systemClock);
 
 port.on("message", (message: ToThread) => {
   take(message);

@@ -15,15 +15,15 @@ function pack(type: number, callId: number, payload: Uint8Array): Buffer {
 
 /** What a reader makes of bytes that arrive cut at these places. */
 function readCut(bytes: Buffer, cuts: readonly number[]): Seen[] {
-  const seen: Seen[] = [];
-  const reader = anyFrames((type, callId, payload) =>
-    seen.push({ type, callId, payload: payload.toString("hex") }),
-  );
+  const seen: { type: number; callId: number; payload: Buffer }[] = [];
+  const reader = anyFrames((type, callId, payload) => seen.push({ type, callId, payload }));
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].toSorted((a, b) => a - b);
   for (const [index, place] of places.slice(1).entries()) {
-    reader.push(Buffer.from(bytes.subarray(places[index], place)));
+    const piece = Buffer.from(bytes.subarray(places[index], place));
+    // What it says it has copied may be freed: payloads must not change with it.
+    if (reader.push(piece)) piece.fill(0xee);
   }
-  return seen;
+  return seen.map(({ payload, ...frame }) => ({ ...frame, payload: payload.toString("hex") }));
 }
 
 const frame = fc.record({
