@@ -16,7 +16,7 @@ import { WebhookTarget } from "../support/webhook-target.ts";
 import { verifies } from "../verifies.ts";
 
 const { calls: CALLS, deploys: DEPLOYS } = {
-  glance: { calls: 200, deploys: 0 },
+  glance: { calls: 80, deploys: 0 },
   short: { calls: 1_500, deploys: 12 },
   full: { calls: 10_000, deploys: 80 },
 }[FAULT_LENGTH];
