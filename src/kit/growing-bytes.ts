@@ -1,7 +1,10 @@
 const EMPTY = Buffer.alloc(0);
 const FIRST_BYTES = 256;
-/** Up to here a whole that is announced is reserved at once; beyond it only as much again as has come. */
-const AT_ONCE_BYTES = 64 * 1024;
+/**
+ * Up to here a whole that is announced is reserved at once; beyond it only as much again as has come. Blocks of this
+ * size go back to the system when they are freed, smaller ones stay with glibc.
+ */
+const AT_ONCE_BYTES = 128 * 1024;
 
 /**
  * Bytes that arrive in pieces and are wanted in one. Each is copied once or twice, however small the pieces are, and

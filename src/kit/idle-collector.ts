@@ -36,10 +36,10 @@ export class IdleCollector {
   }
 
   #look(): void {
-    const { heldBytes, busyShare, collect } = this.#memory;
-    if (busyShare() > CALM_SHARE || heldBytes() < this.#leftBytes + GROWN_BYTES) return;
-    collect();
-    this.#leftBytes = heldBytes();
+    const memory = this.#memory;
+    if (memory.busyShare() > CALM_SHARE || memory.heldBytes() < this.#leftBytes + GROWN_BYTES) return;
+    memory.collect();
+    this.#leftBytes = memory.heldBytes();
   }
 }
 

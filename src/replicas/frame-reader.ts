@@ -32,7 +32,7 @@ export class FrameReader {
   /** Whether all of it was copied: then nobody looks at `data` again. */
   push(data: Buffer): boolean {
     let at = this.#open.length > 0 ? this.#goOn(data) : 0;
-    if (at === data.length) return true;
+    let isCopied = true;
     while (data.length - at >= HEAD_BYTES) {
       const bytes = this.#admit(data, at);
       const end = at + bytes;
@@ -42,10 +42,11 @@ export class FrameReader {
       }
       const start = at + HEAD_BYTES;
       at = end;
+      isCopied = false;
       this.#events.onFrame(data[start - 1]!, data.readUInt32LE(start - 5), data.subarray(start, end));
     }
     if (at < data.length) this.#keep(data, at);
-    return false;
+    return isCopied;
   }
 
   /** Adds to the unfinished frame; where the next one begins. */
