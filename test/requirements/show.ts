@@ -87,11 +87,11 @@ export const SHOW = {
   }),
   ...section("issue: Nothing lost, nothing stuck, must show", {
     "faults.postgres":
-      "Whatever befalls Postgres: sync calls with tokens seen before go on, async runs are accepted and end once or are refused and never executed, management answers, and all is as before without a restart.",
+      "Whatever befalls Postgres sync calls go on, async ones end once or are refused for good, and nothing is restarted.",
     "faults.postgres.readyz":
       "/readyz is 503 while the database takes no writes, whatever its reason, and 200 when it does again.",
     "config.database-hosts":
-      "A Postgres address may name several hosts: the service uses the one that takes writes, and finds the next when that changes.",
+      "A Postgres address may name several hosts: the one that takes writes is used, and the next when that changes.",
   }),
   ...section("issue: Nothing lost, nothing stuck, as operators expect", {
     "retention.table":
