@@ -99,11 +99,11 @@ export const SHOW = {
       "Runs and webhooks of a claim whose answer was lost are taken again, not left until the next start.",
     "show.write-errors.refusals": "What was refused because a write failed is never executed.",
     "faults.postgres":
-      "Whatever befalls Postgres: sync calls with tokens seen before go on, async runs are accepted and end once or are refused and never executed, management answers, and all is as before without a restart.",
+      "Whatever befalls Postgres sync calls go on, async ones end once or are refused for good, and nothing is restarted.",
     "faults.postgres.readyz":
       "/readyz is 503 while the database takes no writes, whatever its reason, and 200 when it does again.",
     "config.database-hosts":
-      "A Postgres address may name several hosts: the service uses the one that takes writes, and finds the next when that changes.",
+      "A Postgres address may name several hosts: the one that takes writes is used, and the next when that changes.",
     "memory.idle": "A service with nothing to do collects its garbage, once for each time that it grew.",
     "memory.given-back":
       "A minute after load ends the service holds at most 150 MB, with one app and one replica.",

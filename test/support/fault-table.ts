@@ -17,6 +17,9 @@ export type TableForm = {
   readonly padBytes?: number;
 };
 
+/** So many calls, and its first ones no longer count. */
+const WARM_CALLS = 100;
+
 /** A row of the table: what a fault did to everybody. */
 export type FaultRow = {
   readonly fault: string;
@@ -52,15 +55,18 @@ export async function sufferFault(
   const rounds: Round[] = [];
   const callers = new FaultCallers(service, form.padBytes);
   try {
+    const first = callers.begin();
+    await until("the service is warm", () => {
+      callers.check();
+      return first.syncCalls >= WARM_CALLS;
+    });
     for (let n = 0; n < form.rounds; n++) rounds.push(await suffer(service, fault, callers, form));
   } finally {
     await callers.stop();
   }
   const stretches = rounds.flatMap(({ before, during, after }) => [before, during, after]);
-  expect(
-    stretches.flatMap(({ answers }) => [...answers.keys()]).filter((answer) => answer !== "200"),
-    `${fault.name}: every sync call with a token seen before is answered`,
-  ).toEqual([]);
+  // Every sync call with a token seen before.
+  expect(new Set(stretches.flatMap(({ answers }) => [...answers.keys()]))).toEqual(new Set(["200"]));
   const tally = await settleAccounts(
     service,
     stretches.flatMap(({ submitted }) => submitted),
@@ -186,7 +192,7 @@ async function metric(service: KillableService, name: string): Promise<number> {
 async function metricsNow(service: KillableService): Promise<string> {
   const lines = (await metricsText(service)).split("\n");
   const told = lines.filter(
-    (line) => /^millrace_(?:storage_|records_waiting)/.test(line) && !/ 0$/.test(line),
+    (line) => /^millrace_(?:storage_|records_waiting)/.test(line) && !line.endsWith(" 0"),
   );
   return told.map((line) => line.replace("millrace_", "").replaceAll('"', "")).join(", ");
 }

@@ -163,10 +163,8 @@ export class PostgresServer {
     const { disk } = this.#options;
     // Small segments of the log, so that a small disk is enough.
     const log = disk ? ["--wal-segsize=1", ...(disk.hasLog ? [] : ["--waldir", join(this.#dir, "wal")])] : [];
-    const [program, ...args] = this.#entering([
-      ...[join(this.#bin, "initdb"), "-D", this.#data, "-U", "postgres", "-E", "UTF8", "--locale=C"],
-      ...["--auth=trust", "--no-sync", ...log],
-    ]);
+    const all = ["-D", this.#data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync"];
+    const [program, ...args] = this.#entering([join(this.#bin, "initdb"), ...all, ...log]);
     const done = spawnSync(program!, args, {
       ...(this.#disk ? {} : owner),
       cwd: this.#dir,
@@ -187,7 +185,7 @@ export class PostgresServer {
     const args = ["-m", "sh", "-c", DISK, "sh", String(bytes), String(NOBODY), this.#data];
     const disk = spawn("unshare", args, { stdio: ["pipe", "pipe", "inherit"], detached: true });
     this.#disk = disk;
-    await once(disk.stdout!, "data");
+    await once(disk.stdout, "data");
   }
 
   #entering(command: string[]): string[] {

@@ -31,17 +31,22 @@ export function clientClass(databaseUrl: string): typeof Client {
     override connect(callback?: (error: Error) => void): Promise<Client> | void {
       const { promise, resolve, reject } = Promise.withResolvers<Client>();
       const done = callback ?? ((error?: Error | null) => (error ? reject(error) : resolve(this)));
-      void findWriter([latest, ...urls.filter((url) => url !== latest)]).then(
-        ({ url, host, port }) => {
-          latest = url;
-          Object.assign(this, { host, port });
-          // Whoever waited for this connection may have given it up meanwhile.
-          if (this.connection.stream.destroyed) done(new NoWriterError("timeout expired"));
-          else super.connect(done);
-        },
-        (error: Error) => done(error),
-      );
+      void this.#connect(done);
       return callback ? undefined : promise;
+    }
+
+    async #connect(done: (error: Error) => void): Promise<void> {
+      try {
+        const { url, host, port } = await findWriter([latest, ...urls.filter((each) => each !== latest)]);
+        latest = url;
+        Object.assign(this, { host, port });
+        // Whoever waited for this connection may have given it up meanwhile.
+        if (this.connection.stream.destroyed) throw new NoWriterError("timeout expired");
+      } catch (error) {
+        done(error as Error);
+        return;
+      }
+      super.connect(done);
     }
   };
 }
