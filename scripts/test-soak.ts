@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { parseArgs } from "node:util";
 
 // Hours of mixed load and faults, or minutes: `npm run test:soak -- --minutes 60 --seed 7 --database postgres`.
-// Prints a line each minute and a verdict. Ends with 1 if a promise was broken; the seed that it names does the same
-// faults again.
+// Prints a line each minute and a verdict. Ends with 1 if a promise was broken, and names the seed: with it the dice
+// fall the same way again, though not at the same moments.
 
 function number(text: string, name: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);

@@ -17,8 +17,8 @@ type Request = { readonly request: IncomingMessage; readonly response: ServerRes
 
 /** What one body has taken. */
 export type BodyPlace = {
-  /** Takes so many bytes more; false where there is no room for them. */
-  grow(bytes: number): boolean;
+  /** Takes so many bytes in all; false where there is no room for them. */
+  growTo(bytes: number): boolean;
 };
 
 /**
@@ -52,11 +52,12 @@ export class BodyRoom {
     response.once("close", leave);
     socket.once("close", leave);
     return {
-      grow: (more) => {
+      growTo: (wanted) => {
+        const more = wanted - bytes;
         const isAlone = this.#bytes === bytes;
         const left = this.#maxBytes - this.#bytes;
         if (!isAlone && (this.#owned.get(owner) ?? 0) + more > left) return false;
-        bytes += more;
+        bytes = wanted;
         this.#add(owner, more);
         return true;
       },

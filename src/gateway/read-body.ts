@@ -54,16 +54,11 @@ export function readBody(
     more = null;
     done(error, NOTHING);
   };
-  const fits = (chunkBytes: number): boolean => {
-    if (place) return place.grow(chunkBytes);
-    place = room();
-    return place.grow(bytes);
-  };
   request.on("data", (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes > maxBytes) {
       refuse(tooLarge(maxBytes));
-    } else if (bytes > LITTLE_BYTES && !fits(chunk.length)) {
+    } else if (bytes > LITTLE_BYTES && !(place ??= room()).growTo(bytes)) {
       refuse(new AppError("overloaded", NO_ROOM));
     } else if (first === null) {
       first = chunk;

@@ -15,9 +15,6 @@ def stream(n, run_id, count, ms=0, kb=1):
         yield "%d %s" % (i, "x" * (kb * 1024))
         time.sleep(ms / 1000)
     note("end", run_id)
-
-def big(n, mb):
-    return "x" * int(mb * 1000000)
 `;
   return { main, toml: TOML };
 }

@@ -131,18 +131,31 @@ verifies(
   },
 );
 
+/** An outage in which the token is asked about in vain, and revoked by another service; then it is over. */
+async function revokeInOutage({
+  clock,
+  tokens,
+  held,
+  database,
+  asks,
+  revokeElsewhere,
+}: Awaited<ReturnType<typeof scratch>>): Promise<void> {
+  database.mode = "refuses";
+  clock.advance(4_000);
+  expect(tokens.isGood(held)).toBe(true);
+  await asks(2);
+  await turns();
+  await revokeElsewhere();
+  database.mode = "answers";
+}
+
 verifies(
   "silence.grace",
   "one revoked elsewhere stops as soon as the database can be asked, and never counts again",
   async () => {
-    const { clock, tokens, token, held, database, asks, revokeElsewhere } = await scratch();
-    database.mode = "refuses";
-    clock.advance(4_000);
-    expect(tokens.isGood(held)).toBe(true);
-    await asks(2);
-    await turns();
-    await revokeElsewhere();
-    database.mode = "answers";
+    const site = await scratch();
+    const { clock, tokens, token, held, database } = site;
+    await revokeInOutage(site);
     clock.advance(1_500);
     // It was asked about in vain a moment ago; the question that goes out now is answered.
     expect(tokens.isGood(held)).toBe(true);
@@ -158,14 +171,9 @@ verifies(
 );
 
 test("an outage that is over is no reason to trust a token: a revoked one stops within 5 s", async () => {
-  const { clock, tokens, token, held, database, asks, revokeElsewhere } = await scratch();
-  database.mode = "refuses";
-  clock.advance(4_000);
-  expect(tokens.isGood(held)).toBe(true);
-  await asks(2);
-  await turns();
-  await revokeElsewhere();
-  database.mode = "answers";
+  const site = await scratch();
+  const { clock, tokens, token, held } = site;
+  await revokeInOutage(site);
   // Nobody used it, so nobody asked since.
   clock.advance(5_001);
   expect(tokens.isGood(held)).toBe(false);
