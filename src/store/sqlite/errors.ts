@@ -13,6 +13,8 @@ const STORAGE_CODES = new Set([
 ]);
 
 const IOERR = 10;
+/** A write to the file failed: what SQLite wrote last is not whole, and no commit. */
+const IOERR_WRITE = 778;
 
 /** `storage_unavailable` for what SQLite reports about its file; any other error as it is. */
 export function translateError(error: unknown): unknown {
@@ -31,5 +33,7 @@ export function translateCommitError(error: unknown): unknown {
   const translated = translateError(error);
   if (!(translated instanceof AppError)) return translated;
   const { errcode } = error as { readonly errcode: number };
-  return (errcode & 0xff) === IOERR ? new AppError("in_doubt", {}, translated.cause) : translated;
+  return (errcode & 0xff) === IOERR && errcode !== IOERR_WRITE
+    ? new AppError("in_doubt", {}, translated.cause)
+    : translated;
 }

@@ -113,11 +113,12 @@ test("what the disk did not confirm is in doubt, as a crash would find it; what 
       } as unknown as DatabaseSync,
     };
   };
-  const [IOERR_FSYNC, FULL] = [1034, 13];
+  const [IOERR_FSYNC, IOERR_WRITE, FULL] = [1034, 778, 13];
   expect(outcomes(await commitTogether(failing(IOERR_FSYNC), put("a"), () => null))).toEqual(["in_doubt"]);
-  expect(outcomes(await commitTogether(failing(FULL), put("a"), () => null))).toEqual([
-    "storage_unavailable",
-  ]);
+  for (const code of [IOERR_WRITE, FULL])
+    expect(outcomes(await commitTogether(failing(code), put("a"), () => null))).toEqual([
+      "storage_unavailable",
+    ]);
   expect(committed()).toEqual([]);
   expect(outcomes(await commit([put("a")]))).toEqual(["stored"]);
 });
