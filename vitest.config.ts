@@ -1,3 +1,4 @@
+import path from "node:path";
 import { defineConfig } from "vitest/config";
 import { builtPackage } from "./test/support/built-package.ts";
 import { pathWithPython } from "./test/support/pythons.ts";
@@ -27,8 +28,15 @@ const built = await builtPackage();
 /** The real Python first: a shim takes longer than the program that it looks for, and hundreds are started. */
 const searchPath = pathWithPython();
 
+const keptWorkers = path.join(import.meta.dirname, "test", "support", "kept-workers.ts");
+
 const threadsAsBuilt = {
   name: "threads-as-built",
+  enforce: "pre" as const,
+  resolveId: (source: string, from: string | undefined) =>
+    source === "./database-worker.ts" && from?.endsWith("/src/store/sqlite/thread-client.ts")
+      ? keptWorkers
+      : undefined,
   transform: (code: string, id: string) =>
     id.endsWith("/src/config/package-files.ts")
       ? code

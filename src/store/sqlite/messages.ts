@@ -1,7 +1,7 @@
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
 
-/** What a database thread is started with. */
+/** What a database thread opens. */
 export type ThreadData = { readonly mode: "read" | "write"; readonly path: string };
 
 /** One operation asked of a thread. */
@@ -13,11 +13,11 @@ export type Request = {
   readonly deadlineMs?: number | undefined;
 };
 
-/** To a thread: the word to open its database, an operation, or the word to finish and end. */
-export type ToThread = "open" | Request | "close";
+/** To a thread: a database to open, an operation, or the word to finish and close it. */
+export type ToThread = ThreadData | Request | "close";
 
-/** From a thread: it is open, or answers; a batch of writes is answered in one message. */
-export type FromThread = "ready" | readonly Reply[];
+/** From a thread: it is open or closed, or answers; a batch of writes is answered in one message. */
+export type FromThread = "ready" | "closed" | readonly Reply[];
 
 export type Reply = { readonly id: number } & ({ readonly result: unknown } | { readonly failure: Failure });
 

@@ -1,6 +1,7 @@
 // oxlint-disable unicorn/require-post-message-target-origin -- these are threads, not windows
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { AppError } from "../../model/errors.ts";
+import { endWorker, startWorker } from "./database-worker.ts";
 import { fromFailure } from "./messages.ts";
 import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
 
@@ -22,7 +23,10 @@ export class ThreadClient {
   readonly #data: ThreadData;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | null;
+  /** The thread was told what to open. */
+  #isTold = false;
   #opening = Promise.withResolvers<void>();
+  #closing: Promise<void> | null = null;
   #lastId = 0;
 
   /** Starts the thread, which loads its code at once; the database is left alone until `open`. */
@@ -34,7 +38,7 @@ export class ThreadClient {
 
   /** Resolves when the thread has its database open; rejects with the reason it could not. */
   async open(): Promise<void> {
-    this.#post("open");
+    this.#told();
     await this.#opening.promise;
   }
 
@@ -48,12 +52,8 @@ export class ThreadClient {
 
   /** Lets the thread finish what was asked of it, then ends it. */
   async close(): Promise<void> {
-    const worker = this.#worker;
-    if (!worker) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    worker.once("exit", () => resolve());
-    worker.postMessage("close");
-    await promise;
+    this.#closing ??= this.#close();
+    await this.#closing;
   }
 
   /** Ends the thread as it is. */
@@ -61,27 +61,50 @@ export class ThreadClient {
     await this.#worker?.terminate();
   }
 
+  async #close(): Promise<void> {
+    if (!this.#worker) return;
+    const worker = this.#told();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    worker.once("exit", resolve);
+    worker.on("message", (message: FromThread) => {
+      if (message === "closed") resolve();
+    });
+    worker.postMessage("close" satisfies ToThread);
+    await promise;
+    if (this.#worker === null) return;
+    this.#worker = null;
+    for (const event of ["message", "error", "exit"]) worker.removeAllListeners(event);
+    await endWorker(worker);
+  }
+
   #post(message: ToThread, moved: readonly ArrayBuffer[] = []): void {
-    this.#worker ??= this.#start();
-    this.#worker.postMessage(message, moved);
+    this.#told().postMessage(message, moved);
+  }
+
+  /** The thread, which knows what to open. */
+  #told(): Worker {
+    const worker = (this.#worker ??= this.#start());
+    if (!this.#isTold) worker.postMessage(this.#data satisfies ToThread);
+    this.#isTold = true;
+    return worker;
   }
 
   #start(): Worker {
-    // No flags of the process: some, such as --input-type, keep a thread from starting.
-    const worker = new Worker(this.#script, { workerData: this.#data, execArgv: [] });
+    const worker = startWorker(this.#script);
     this.#opening = Promise.withResolvers<void>();
     // Only the first opening is waited for; a later one that fails shows in the calls that it fails.
     this.#opening.promise.catch(() => {});
     let failure = new Error("the database thread ended");
     worker.on("message", (message: FromThread) => {
       if (message === "ready") this.#opening.resolve();
-      else this.#settle(message);
+      else if (message !== "closed") this.#settle(message);
     });
     worker.on("error", (error: Error) => {
       failure = error;
     });
     worker.on("exit", () => {
       this.#worker = null;
+      this.#isTold = false;
       this.#opening.reject(failure);
       this.#rejectAll(failure);
     });

@@ -1,4 +1,4 @@
-import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { parentPort, receiveMessageOnPort } from "node:worker_threads";
 import { systemClock } from "../../kit/clock.ts";
 import { collectWhenIdle } from "../../kit/idle-collector.ts";
 import { operationNamed } from "../operations.ts";
@@ -9,11 +9,11 @@ import type { FromThread, Reply, Request, ThreadData, ToThread } from "./message
 import { openSession } from "./session.ts";
 import type { SqliteSession } from "./session.ts";
 
-// The body of a database thread: opens its connection when told, then answers until it is told to close.
+// The body of a database thread: opens the database that it is told, then answers until it is told to close it.
 
-const { mode, path } = workerData as ThreadData;
 const port = parentPort!;
 const waiting: Request[] = [];
+let data: ThreadData | null = null;
 let session: SqliteSession | null = null;
 let isBusy = false;
 let isClosing = false;
@@ -26,6 +26,7 @@ port.on("message", (message: ToThread) => {
 
 async function work(): Promise<void> {
   isBusy = true;
+  const { mode, path } = data!;
   if (!session) {
     session = await openSession(mode, path);
     send("ready");
@@ -33,11 +34,13 @@ async function work(): Promise<void> {
   for (let request = next(); request; request = next()) {
     send(mode === "write" ? await commitTogether(session, request, next) : [await answer(session, request)]);
   }
-  isBusy = false;
   if (isClosing) {
     await session.db.destroy();
-    port.close();
+    session = null;
+    isClosing = false;
+    send("closed");
   }
+  isBusy = false;
 }
 
 async function answer(session: SqliteSession, { id, name, packed, deadlineMs }: Request): Promise<Reply> {
@@ -51,7 +54,8 @@ async function answer(session: SqliteSession, { id, name, packed, deadlineMs }: 
 
 function take(message: ToThread): void {
   if (message === "close") isClosing = true;
-  else if (message !== "open") waiting.push(message);
+  else if ("id" in message) waiting.push(message);
+  else data = message;
 }
 
 /** Looks into the port too, so that what arrived while the disk was busy need not wait for the event loop. */

@@ -3,7 +3,7 @@ import { ThreadClient } from "../../../../src/store/sqlite/thread-client.ts";
 
 /** A thread with a body of its own in place of a database. */
 function clientOf(body: string): ThreadClient {
-  const code = `import { parentPort as port, workerData } from "node:worker_threads"; ${body}`;
+  const code = `import { parentPort as port } from "node:worker_threads"; ${body}`;
   return new ThreadClient(new URL(`data:text/javascript,${encodeURIComponent(code)}`), {
     mode: "write",
     path: "p",
@@ -13,8 +13,8 @@ function clientOf(body: string): ThreadClient {
 // Opens like a database thread; answers "echo" with its argument, and dies of "crash".
 const ECHO = `
   port.on("message", (message) => {
-    if (message === "open") port.postMessage("ready");
-    else if (message === "close") port.close();
+    if (message.path) port.postMessage("ready");
+    else if (message === "close") port.postMessage("closed");
     else if (message.name === "crash") throw new Error("struck by lightning");
     else if (message.name === "echo") port.postMessage([{ id: message.id, result: message.packed }]);
   });
@@ -47,7 +47,8 @@ test("answers find their callers in any order", async () => {
   const client = clientOf(`
     const held = [];
     port.on("message", (message) => {
-      if (message === "close") return port.close();
+      if (message.path) return;
+      if (message === "close") return port.postMessage("closed");
       held.unshift({ id: message.id, result: message.packed });
       if (held.length === 3) port.postMessage(held);
     });

@@ -1,0 +1,12 @@
+import { Worker } from "node:worker_threads";
+
+/** Starts a database thread. It loads its code at once, and leaves all databases alone until it is told of one. */
+export function startWorker(script: URL): Worker {
+  // No flags of the process: some, such as --input-type, keep a thread from starting.
+  return new Worker(script, { execArgv: [] });
+}
+
+/** Ends a thread that has closed its database. */
+export async function endWorker(worker: Worker): Promise<void> {
+  await worker.terminate();
+}
