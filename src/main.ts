@@ -37,7 +37,7 @@ import type { Version } from "./model/app.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
-import { findInterpreter } from "./replicas/process/interpreter.ts";
+import { findInterpreter } from "./host/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import { startReserve } from "./store/start-reserve.ts";
 import type { Store } from "./store/store.ts";

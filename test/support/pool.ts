@@ -15,7 +15,7 @@ import type { Exit } from "../../src/replicas/engine.ts";
 import { Home } from "../../src/replicas/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
-import { findInterpreter } from "../../src/replicas/process/interpreter.ts";
+import { findInterpreter } from "../../src/host/interpreter.ts";
 import type { Replica } from "../../src/replicas/replica.ts";
 import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";

@@ -1,7 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { barrels, layerFaults, longFiles, specifierFaults } from "../support/architecture-rules.ts";
+import {
+  barrels,
+  engineFaults,
+  layerFaults,
+  longFiles,
+  specifierFaults,
+} from "../support/architecture-rules.ts";
 import { findCircles, importGraph, specifiersOf } from "../support/import-graph.ts";
 import { pythonGraph } from "../support/python-imports.ts";
 import { readSources, REPOSITORY } from "../support/source-files.ts";
@@ -33,6 +39,10 @@ describe("the house as it stands", () => {
 
   verifies("design.layers", "imports go down, never up or sideways", () => {
     expect(layerFaults(source)).toEqual([]);
+  });
+
+  test("only main.ts knows which engine there is", () => {
+    expect(engineFaults(source)).toEqual([]);
   });
 
   verifies("show.no-circle", "no file imports itself, directly or through others", () => {
@@ -92,6 +102,17 @@ describe("the rules find planted faults", () => {
       "src/apps/deploy.ts": "export const deploy = 1;\n",
     });
     expect(layerFaults(files)).toEqual(["src/runs/execute.ts imports sideways: src/apps/deploy.ts"]);
+  });
+
+  test("an import of an engine's own files is found", () => {
+    const files = planted({
+      "src/main.ts": 'import { engine } from "./replicas/process/engine.ts";\n',
+      "src/apps/build.ts": 'import { engine } from "../replicas/process/engine.ts";\n',
+      "src/replicas/process/engine.ts": "export const engine = 1;\n",
+    });
+    expect(engineFaults(files)).toEqual([
+      "src/apps/build.ts knows an engine: src/replicas/process/engine.ts",
+    ]);
   });
 
   test("imports of the own room and of lower layers are let through", () => {

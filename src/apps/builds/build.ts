@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import path from "node:path";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";

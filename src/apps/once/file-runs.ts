@@ -1,5 +1,8 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
+import { PYTHON_DIR } from "../../config/package-files.ts";
+import { appEnvironment } from "../../host/app-environment.ts";
+import { runKept } from "../../host/run-kept.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import { pause } from "../../kit/pause.ts";
@@ -10,8 +13,6 @@ import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
 import type { Run } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
-import { appEnvironment } from "../../replicas/process/environment.ts";
-import { PYTHON_DIR, runKept } from "../builds/run-kept.ts";
 import { appVariables } from "../app-variables.ts";
 import type { AppLogLine } from "../catalog.ts";
 import { WHOLE_PROJECT } from "../secrets.ts";

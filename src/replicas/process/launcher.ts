@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
 import { isDeepStrictEqual } from "node:util";
+import { pythonOfVersion } from "../../host/host-pythons.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, LaunchSpec, Launcher, LauncherEvents, Started } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
-import { pythonOfVersion } from "./host-pythons.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
 import type { Spawn, StartedProcess, Tickets } from "./spawn.ts";
 import { startLater } from "./start-later.ts";

@@ -1,4 +1,6 @@
 import type { Socket } from "node:net";
+import { KEEPER_GRACE_MS } from "../../host/end-keeper.ts";
+import { describeExit } from "../../host/start-kept.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { within } from "../../kit/within.ts";
@@ -9,8 +11,6 @@ import type { TemplateMessage } from "../messages.ts";
 import { WIRE_LIMITS } from "../wire-limits.ts";
 import { TEMPLATE_MOVES } from "../wire-order.ts";
 import type { TemplatePhase } from "../wire-order.ts";
-import { KEEPER_GRACE_MS } from "./end-keeper.ts";
-import { describeExit } from "./spawn.ts";
 
 const LAST_WORDS_MS = 500;
 /** How long a process may live on after it closed its connection: a keeper has to end all it left behind. */

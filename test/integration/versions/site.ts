@@ -16,7 +16,7 @@ import { Call } from "../../../src/replicas/call.ts";
 import { Home } from "../../../src/replicas/home.ts";
 import type { Pool } from "../../../src/replicas/pool.ts";
 import { processEngine } from "../../../src/replicas/process/engine.ts";
-import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
-import { LineCutter } from "../../kit/line-cutter.ts";
-import { readPaced } from "../../replicas/read-paced.ts";
+import { LineCutter } from "../kit/line-cutter.ts";
+import { readPaced } from "./read-paced.ts";
 
 /** A longer line is handed on in pieces. */
 const MAX_LINE_BYTES = 16 * 1024;

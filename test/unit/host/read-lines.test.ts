@@ -1,8 +1,8 @@
 import { PassThrough, Readable } from "node:stream";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { verifies } from "../../../verifies.ts";
-import { readLines } from "../../../../src/apps/builds/read-lines.ts";
+import { verifies } from "../../verifies.ts";
+import { readLines } from "../../../src/host/read-lines.ts";
 
 async function linesOf(pieces: readonly (string | Buffer)[]): Promise<string[]> {
   const lines: string[] = [];

@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../../kit/clock.ts";
+import type { Clock } from "../kit/clock.ts";
 import { below, isEmpty } from "./process-tree.ts";
 
 /** How long a keeper has to kill what is below it before that is done from here. */

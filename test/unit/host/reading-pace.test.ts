@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { verifies } from "../../verifies.ts";
-import { ReadingPace } from "../../../src/replicas/reading-pace.ts";
+import { ReadingPace } from "../../../src/host/reading-pace.ts";
 
 test("readers wait when the time is spent, and go on in turn", () => {
   vi.useFakeTimers();

@@ -1,18 +1,11 @@
-import path from "node:path";
-import { spawn } from "node:child_process";
-import { PACKAGE_DIR } from "../../config/package-files.ts";
-import type { ChildProcessByStdio } from "node:child_process";
-import type { Readable, Writable } from "node:stream";
-import { systemClock } from "../../kit/clock.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { within } from "../../kit/within.ts";
-import type { BuildStream } from "../../model/build.ts";
-import { keeperEnd } from "../../replicas/process/end-keeper.ts";
-import { describeExit } from "../../replicas/process/spawn.ts";
+import { PYTHON_DIR } from "../config/package-files.ts";
+import { systemClock } from "../kit/clock.ts";
+import type { Clock } from "../kit/clock.ts";
+import { within } from "../kit/within.ts";
+import type { BuildStream } from "../model/build.ts";
 import { readLines } from "./read-lines.ts";
+import { describeExit, startKept } from "./start-kept.ts";
 
-/** The folder that holds the package `millrace_worker`. */
-export const PYTHON_DIR = path.join(PACKAGE_DIR, "python");
 /** A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. */
 const keepCode = (first: number): string => `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
 from millrace_worker import keeper, linux
@@ -28,7 +21,7 @@ const DECORATION = /^[\s×╰├│─▶]+/;
 const MAX_LAST_WORDS = 4;
 const MAX_LAST_CHARS = 1_000;
 
-export type KeptProcess = {
+export type KeptProgram = {
   /** Absolute: it is not looked for on the path. */
   readonly program: string;
   readonly args: readonly string[];
@@ -47,13 +40,10 @@ export type KeptEnd = {
   readonly lastWords: string;
 };
 
-/**
- * Runs a program under a keeper of its own: when it ends, when it is cancelled and when the service dies, all it
- * started dies too, daemons included. Throws the signal's reason when cancelled.
- */
+/** Runs a program under a keeper, to its end. Throws the signal's reason when cancelled. */
 export async function runKept(
   keeperPython: string,
-  { program, args, cwd, env, input, onLine }: KeptProcess,
+  { program, args, cwd, env, input, onLine }: KeptProgram,
   signal: AbortSignal,
   clock: Clock = systemClock,
 ): Promise<KeptEnd> {
@@ -69,31 +59,24 @@ export async function runKept(
     else if (lastWords.length < MAX_LAST_WORDS) lastWords.push(line);
     hasError ||= isError;
   };
-  const hasInput = input !== undefined;
-  const code = keepCode(hasInput ? INPUT_DESCRIPTOR + 1 : INPUT_DESCRIPTOR);
-  const child = spawn(keeperPython, ["-I", "-S", "-c", code, program, ...args], {
-    cwd,
-    env: { ...env },
-    stdio: ["ignore", "pipe", "pipe", ...(hasInput ? (["pipe"] as const) : [])],
-    detached: true,
-  }) as ChildProcessByStdio<null, Readable, Readable>;
-  const handOver = child.stdio[INPUT_DESCRIPTOR] as Writable | null | undefined;
-  handOver?.on("error", () => {}); // It died before it read: its exit tells.
-  handOver?.end(input);
-  const exited = new Promise<{ code: number | null; signal: string | null }>((resolve, reject) => {
-    child.once("exit", (code, killedBy) => resolve({ code, signal: killedBy }));
-    child.once("error", reject);
-  });
-  const read = Promise.all([
-    readLines(child.stdout, take("stdout")),
-    readLines(child.stderr, take("stderr")),
-  ]);
-  const stop = keeperEnd(child, exited, clock);
+  const code = keepCode(input === undefined ? INPUT_DESCRIPTOR : INPUT_DESCRIPTOR + 1);
+  const kept = startKept(
+    {
+      python: keeperPython,
+      args: ["-I", "-S", "-c", code, program, ...args],
+      cwd,
+      env,
+      input: input === undefined ? null : { descriptor: INPUT_DESCRIPTOR, text: input },
+    },
+    clock,
+  );
+  const read = Promise.all([readLines(kept.stdout, take("stdout")), readLines(kept.stderr, take("stderr"))]);
+  const stop = (): void => kept.end();
   signal.addEventListener("abort", stop, { once: true });
   // Whoever takes the lines has failed: nothing more is heard of it, so it ends too.
   read.catch(stop);
   try {
-    const end = await exited;
+    const end = await kept.exited;
     await within(LATE_OUTPUT_MS, read);
     signal.throwIfAborted();
     return {
@@ -103,8 +86,6 @@ export async function runKept(
     };
   } finally {
     signal.removeEventListener("abort", stop);
-    child.stdout.destroy();
-    child.stderr.destroy();
-    handOver?.destroy();
+    kept.close();
   }
 }
