@@ -37,6 +37,7 @@ import type { Version } from "./model/app.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
+import type { ProcessHost } from "./replicas/process/seat.ts";
 import { findInterpreter } from "./host/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import { startReserve } from "./store/start-reserve.ts";
@@ -71,7 +72,7 @@ export type ServiceOptions = {
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
-  readonly engine?: (python: string, clock: Clock) => Engine;
+  readonly engine?: (host: ProcessHost) => Engine;
   /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
@@ -128,7 +129,7 @@ async function start(
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  const engine = (engineOf ?? processEngine)(python.path, clock);
+  const engine = (engineOf ?? processEngine)({ python: python.path, dataDir: settings.dataDir, clock });
   const share = new LogShare({ store, maxBytes: settings.maxLogBytes, reserve });
   const logBook = await life.start(
     "apps' logs",

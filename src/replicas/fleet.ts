@@ -5,7 +5,7 @@ import type { AppConfig, ScalingConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Call } from "./call.ts";
 import { CrashLoop } from "./crash-loop.ts";
-import type { Exit, InitFailure, Launcher } from "./engine.ts";
+import type { Exit, InitFailure } from "./engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
@@ -15,6 +15,7 @@ import type { ReplicaEvents } from "./replica-events.ts";
 import { Rounds } from "./rounds.ts";
 import { desiredReplicas } from "./scale.ts";
 import type { Load } from "./scale.ts";
+import type { Seats } from "./seats.ts";
 import type { PayloadLimits } from "./wire-limits.ts";
 
 /** What the owner of a fleet learns, and what the fleet asks of it. */
@@ -35,7 +36,7 @@ export type FleetEvents = {
 };
 
 export type FleetParts = {
-  readonly launcher: Launcher;
+  readonly seats: Pick<Seats, "start" | "close">;
   readonly home: Home;
   readonly clock: Clock;
   readonly events: FleetEvents;
@@ -60,7 +61,7 @@ export class Fleet {
   readonly #initSeconds: number;
   readonly #limits: PayloadLimits;
   readonly #owner: string;
-  readonly #launcher: Launcher;
+  readonly #seats: FleetParts["seats"];
   readonly #home: Home;
   readonly #events: FleetEvents;
   readonly #clock: Clock;
@@ -72,12 +73,12 @@ export class Fleet {
   #isStopping = false;
   readonly #emptied = Promise.withResolvers<void>();
 
-  constructor(config: AppConfig, { launcher, home, clock, events, counts, owner }: FleetParts) {
+  constructor(config: AppConfig, { seats, home, clock, events, counts, owner }: FleetParts) {
     this.#scaling = config.scaling;
     this.#limits = config.limits;
     this.#owner = owner;
     this.#initSeconds = config.deployment.deploymentInitializationTimeoutSeconds;
-    this.#launcher = launcher;
+    this.#seats = seats;
     this.#home = home;
     this.#events = events;
     this.#clock = clock;
@@ -153,7 +154,7 @@ export class Fleet {
   async close(): Promise<void> {
     this.#halt();
     for (const replica of this.replicas) replica.kill();
-    await this.#launcher.close();
+    await this.#seats.close();
     await this.#empty();
   }
 
@@ -181,7 +182,7 @@ export class Fleet {
     const replica: Replica = new Replica(id, parts);
     const ticket = this.#home.expect((kind, socket) => replica.attach(kind, socket));
     this.replicas.add(replica);
-    replica.follow(this.#launcher.start(id, ticket), this.#initSeconds);
+    replica.follow(this.#seats.start({ id, ticket }), this.#initSeconds);
   }
 
   #onReady(replica: Replica, functions: readonly FunctionSignature[]): void {

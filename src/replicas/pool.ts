@@ -58,7 +58,7 @@ export class Pool {
   #isClosing = false;
 
   constructor(config: AppConfig, parts: PoolParts) {
-    const { launcher, home, clock, events, counts = newFleetCounts(), owner = "" } = parts;
+    const { seats, home, clock, events, counts = newFleetCounts(), owner = "" } = parts;
     this.#clock = clock;
     this.#watch = new Watch(clock, () => this.#look());
     this.counts = counts;
@@ -77,7 +77,7 @@ export class Pool {
       onLog: (replica, line) => this.#onLog(replica, line),
       onError: (error) => events.onError(error),
     };
-    this.#fleet = new Fleet(config, { launcher, home, clock, counts, owner, events: fleetEvents });
+    this.#fleet = new Fleet(config, { seats, home, clock, counts, owner, events: fleetEvents });
     this.#fleet.scale();
   }
 

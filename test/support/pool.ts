@@ -15,6 +15,7 @@ import type { Exit } from "../../src/replicas/engine.ts";
 import { Home } from "../../src/replicas/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
+import { Seats } from "../../src/replicas/seats.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import type { Replica } from "../../src/replicas/replica.ts";
 import { HandClock } from "./clocks.ts";
@@ -128,23 +129,23 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const { config } = loadAppConfig(bundleDir, { host: { cpuCount: availableParallelism() } });
   const python = await findInterpreter(process.env["MILLRACE_PYTHON"] ?? "python3");
   const home = await Home.open(path.join(directory, "run"));
-  const spec = {
-    versionId: randomUUID(),
-    owner: "p-test",
-    bundleDir,
-    python: null,
+  const workload = {
+    projectId: "p-test",
+    bundle: path.relative(directory, bundleDir),
+    environment: null,
     pythonVersion: null,
-    environment: {},
+    variables: {},
     concurrency: config.scaling.replicaConcurrency,
     ignoreExtra: false,
     maxResultBytes: config.limits.maxResultBytes,
     maxChunkBytes: config.limits.maxChunkBytes,
     mayFork: config.deployment.fork === "auto",
-    templateKeepMs: config.scaling.templateKeepSeconds * 1000,
   };
+  const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
-  const launcher = processEngine(python.path, clock).launcher(spec, home, {
+  const engine = processEngine({ python: python.path, dataDir: directory, clock });
+  const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),
     onError: (error) => faults.push(String(error)),
@@ -155,7 +156,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     onReplicaGone: (_: string, exit: Exit) => exits.push(exit.detail),
     onError: (error: unknown) => faults.push(String(error)),
   };
-  const pool = new Pool(config, { launcher, home, clock, events });
+  const pool = new Pool(config, { seats, home, clock, events });
   const close = async (): Promise<void> => {
     const closing = pool.close({ kind: "refused", code: "draining" });
     await (clock instanceof HandClock ? clock.passDuring(closing) : closing);

@@ -1,16 +1,17 @@
 import { mkdirSync } from "node:fs";
-import path from "node:path";
+import { storageFolder } from "../../host/artifacts.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, FunctionSignature, Version } from "../../model/app.ts";
-import type { Engine, InitFailure, LaunchSpec, Launcher } from "../../replicas/engine.ts";
+import type { Engine, InitFailure, Workload } from "../../replicas/engine.ts";
 import type { FleetCounts } from "../../replicas/fleet-counts.ts";
 import type { Home } from "../../replicas/home.ts";
 import type { LogLine } from "../../replicas/log-lines.ts";
 import { Pool } from "../../replicas/pool.ts";
 import type { PoolEvents } from "../../replicas/pool-events.ts";
+import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
-import { launchSpec } from "../launch-spec.ts";
+import { workloadOf } from "../workload.ts";
 import type { AppSecrets } from "./app-secrets.ts";
 import type { AppLogLine, LiveApp } from "./live-app.ts";
 import { standbyScaling } from "./standby.ts";
@@ -32,7 +33,7 @@ export type OpenParts = {
  */
 export class OpenVersion {
   readonly #parts: OpenParts;
-  readonly #launcher: Launcher;
+  readonly #seats: Seats;
   readonly pool: Pool;
   /** What callers get to see; another one when its settings change. */
   live: LiveApp;
@@ -45,10 +46,10 @@ export class OpenVersion {
     this.usedAt = clock.monotonic();
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
     this.#parts = parts;
-    mkdirSync(storageDir(dataDir, app), { recursive: true, mode: 0o700 });
+    mkdirSync(storageFolder(app.projectId, dataDir), { recursive: true, mode: 0o700 });
     // What a template prints at its import belongs to no replica.
     const ofTemplate = { ...where, replicaId: "template" };
-    this.#launcher = engine.launcher(this.#spec(app, version), home, {
+    this.#seats = new Seats(engine, home, this.#workload(app, version), this.#keepMs(version), {
       onLog: (line) => onLog({ ...line, ...ofTemplate }),
       onFault: (fault) => this.#tellFault(ofTemplate, fault),
       onError: (error) => this.#tellError(where, error),
@@ -56,7 +57,7 @@ export class OpenVersion {
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };
     const events = this.#events(where, version);
     const owner = app.projectId;
-    this.pool = new Pool(config, { launcher: this.#launcher, home, clock, events, counts, owner });
+    this.pool = new Pool(config, { seats: this.#seats, home, clock, events, counts, owner });
     this.pool.isRetired = true;
     this.live = this.#live(app, version);
   }
@@ -103,7 +104,7 @@ export class OpenVersion {
 
   /** Later replicas are started with what is true now. */
   renew(): void {
-    this.#launcher.update(this.#spec(this.live.app, this.version));
+    this.#seats.update(this.#workload(this.live.app, this.version), this.#keepMs(this.version));
   }
 
   /** Its packages are in another folder now. */
@@ -128,13 +129,15 @@ export class OpenVersion {
     };
   }
 
-  #spec(app: App, version: Version): LaunchSpec {
+  #workload(app: App, version: Version): Workload {
     const { dataDir, appSecrets } = this.#parts;
-    return launchSpec(app, version, {
-      storageDir: storageDir(dataDir, app),
-      secrets: appSecrets.of({ projectId: app.projectId, appNumber: app.number }),
-      templateKeepMs: this.#isServing ? version.config.scaling.templateKeepSeconds * 1000 : 0,
-    });
+    const secrets = appSecrets.of({ projectId: app.projectId, appNumber: app.number });
+    return workloadOf(app, version, secrets, dataDir);
+  }
+
+  /** How long a template is kept without a replica. */
+  #keepMs({ config }: Version): number {
+    return this.#isServing ? config.scaling.templateKeepSeconds * 1000 : 0;
   }
 
   #events(where: Omit<AppLogLine, keyof PoolLine>, version: Version): PoolEvents {
@@ -186,7 +189,3 @@ export class OpenVersion {
 }
 
 type PoolLine = Parameters<PoolEvents["onLog"]>[0];
-
-function storageDir(dataDir: string, { projectId }: App): string {
-  return path.join(dataDir, "storage", projectId);
-}

@@ -1,11 +1,12 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { appEnvironment } from "../../host/app-environment.ts";
+import { appEnvironment, placedVariables } from "../../host/app-environment.ts";
 import { residentBelow } from "../../host/process-tree.ts";
 import { describeExit, startKept } from "../../host/start-kept.ts";
 import type { Kept } from "../../host/start-kept.ts";
 import type { Clock } from "../../kit/clock.ts";
-import type { Exit, LaunchSpec, LauncherEvents, Started } from "../engine.ts";
+import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import type { WorkloadFolders } from "./folders.ts";
 import { ProcessLook } from "./vitals.ts";
 import { whatIsMissing } from "./what-is-missing.ts";
 
@@ -17,39 +18,50 @@ const look = new ProcessLook();
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
+/** A process that is to be. */
+export type ProcessStart = {
+  readonly python: string;
+  readonly workload: Workload;
+  readonly folders: WorkloadFolders;
+  /** Where it calls home. */
+  readonly address: string;
+  readonly tickets: Tickets;
+};
+
 /** A process of ours, with what it keeps. */
 export type StartedProcess = Started & {
   /** What it holds in memory: told by the kernel of whom we started, never by an app of itself. */
   residentBytes(): number;
 };
 
-/** Starts a template or a replica, which calls home at `address`; what it says before that is told as lines. */
+/** Starts a template or a replica, which calls home; what it says before that is told as lines. */
 export type Spawn = (
-  python: string,
-  spec: LaunchSpec,
-  address: string,
-  tickets: Tickets,
+  start: ProcessStart,
   clock: Clock,
-  events: Pick<LauncherEvents, "onLog" | "onError">,
+  events: Pick<SeatEvents, "onLog" | "onError">,
 ) => StartedProcess;
 
 /** Starts a keeper and, under it, a template or a replica. */
-export const spawnPython: Spawn = (python, spec, address, tickets, clock, { onLog, onError }) => {
+export const spawnPython: Spawn = (
+  { python, workload, folders, address, tickets },
+  clock,
+  { onLog, onError },
+) => {
   const order = {
     address,
-    bundle_dir: spec.bundleDir,
-    concurrency: spec.concurrency,
-    ignore_extra: spec.ignoreExtra,
-    max_result_bytes: spec.maxResultBytes,
-    max_chunk_bytes: spec.maxChunkBytes,
+    bundle_dir: folders.bundle,
+    concurrency: workload.concurrency,
+    ignore_extra: workload.ignoreExtra,
+    max_result_bytes: workload.maxResultBytes,
+    max_chunk_bytes: workload.maxChunkBytes,
     template_ticket: tickets.template,
     replica_ticket: tickets.replica,
   };
   const start = {
     python,
     args: ["-c", START],
-    cwd: spec.bundleDir,
-    env: appEnvironment(process.env, spec.environment),
+    cwd: folders.bundle,
+    env: appEnvironment(process.env, placedVariables(workload.variables, folders)),
     input: { descriptor: 0, text: `${JSON.stringify(order)}\n` },
   } as const;
   let kept: Kept;
@@ -59,10 +71,10 @@ export const spawnPython: Spawn = (python, spec, address, tickets, clock, { onLo
     return stillborn(error as NodeJS.ErrnoException);
   }
   for (const name of ["stdout", "stderr"] as const)
-    readLogLines(kept[name], name, onLog, { owner: spec.owner }).catch(onError);
+    readLogLines(kept[name], name, onLog, { owner: workload.projectId }).catch(onError);
   const exited = kept.exited.then(
     ({ code, signal }): Exit => ({ detail: describeExit(code, signal), initFailure: null }),
-    (error: Error): Exit => ({ detail: error.message, initFailure: whatIsMissing(python, spec) }),
+    (error: Error): Exit => ({ detail: error.message, initFailure: whatIsMissing(python, folders) }),
   );
   void exited.then(() => clock.after(LAST_LINES_MS, () => kept.close()));
   return {

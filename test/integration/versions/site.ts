@@ -68,7 +68,7 @@ class Ground {
     this.#home = await Home.open(path.join(this.directory, "run"));
     this.catalog = await Catalog.open({
       store,
-      engine: processEngine(this.#python, clock),
+      engine: processEngine({ python: this.#python, dataDir, clock }),
       home: this.#home,
       secrets,
       dataDir,

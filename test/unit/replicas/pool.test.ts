@@ -102,7 +102,7 @@ describe("a cancelled call", () => {
     expect([replica.kills, next.call.holder]).toEqual([0, null]);
     site.clock.advance(1);
     expect(replica.kills).toBe(1);
-    await until("another replica is started", () => site.launcher.started.length === 2);
+    await until("another replica is started", () => site.seats.started.length === 2);
     await site.answer(await site.ready(1), next);
     // That end was our own doing.
     expect([site.exits, site.pool.counts.deaths]).toEqual([["killed by SIGKILL"], 0]);
@@ -176,7 +176,7 @@ describe("the cooldown", () => {
       await replica.hears("STOP");
       expect(site.pool.readyCount).toBe(0);
       const next = site.submit();
-      expect([site.launcher.started.length, next.call.holder]).toEqual([2, null]);
+      expect([site.seats.started.length, next.call.holder]).toEqual([2, null]);
       replica.exit();
       await until("the first is gone", () => site.exits.length === 1);
       expect(site.pool.counts.deaths).toBe(0);
@@ -199,7 +199,7 @@ describe("an app that cannot start", () => {
     site.clock.advance(300);
     expect([site.pool.hasFailedToStart, site.pool.backlogRoom]).toEqual([false, 1]);
     const again = site.submit();
-    expect([again.outcome, site.launcher.started.length]).toEqual([null, 2]);
+    expect([again.outcome, site.seats.started.length]).toEqual([null, 2]);
     const started = site.pool.started(1, NEVER);
     await site.answer(await site.ready(1), again);
     expect(await started).toBe(null);
