@@ -107,7 +107,7 @@ export class Catalog {
    */
   async signature({ pool, version }: LiveApp, name: string): Promise<FunctionSignature | undefined> {
     if (!pool.functions && version.functions) return version.functions.find((known) => known.name === name);
-    if (!pool.functions) await learnFunctions(pool);
+    if (!pool.functions) await learnFunctions(pool.slots);
     return pool.functions?.get(name);
   }
 

@@ -61,7 +61,7 @@ export class Executor {
 
   #start(run: LiveRun): LiveRun {
     this.#enter(run);
-    run.request.target.pool.submit(run.call);
+    run.request.target.slots.submit(run.call);
     return run;
   }
 }

@@ -52,6 +52,15 @@ export function engineFaults(files: SourceFiles): string[] {
     .map(({ path, target }) => `${path} knows an engine: ${target}`);
 }
 
+/** Imports by which the slots would learn how calls travel: they may know `kit`, `model` and each other. */
+export function slotFaults(files: SourceFiles): string[] {
+  return [...importGraph(files)]
+    .filter(([path]) => path.startsWith("src/replicas/slots/"))
+    .flatMap(([path, targets]) => targets.map((target) => ({ path, target })))
+    .filter(({ target }) => !/^src\/(?:kit|model|replicas\/slots)\//.test(target))
+    .map(({ path, target }) => `${path} knows more than slots: ${target}`);
+}
+
 /** Imports of `src/` that name no source file with its `.ts` ending, or a package a user will not have. */
 export function specifierFaults(files: SourceFiles, dependencies: ReadonlySet<string>): string[] {
   const faults: string[] = [];

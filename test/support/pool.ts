@@ -10,7 +10,7 @@ import type { Outcome } from "../../src/model/outcome.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import type { Clock } from "../../src/kit/clock.ts";
 import { Call } from "../../src/replicas/call.ts";
-import type { Lane } from "../../src/replicas/call.ts";
+import type { Lane } from "../../src/replicas/slots/slot-call.ts";
 import type { Exit } from "../../src/replicas/engine.ts";
 import { Home } from "../../src/replicas/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
@@ -80,7 +80,7 @@ export class TestPool {
       },
     };
     const call = new Call(randomUUID(), functionName, body, reader, lane);
-    this.pool.submit(call);
+    this.pool.slots.submit(call);
     return { call, ended };
   }
 

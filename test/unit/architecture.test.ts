@@ -6,6 +6,7 @@ import {
   engineFaults,
   layerFaults,
   longFiles,
+  slotFaults,
   specifierFaults,
 } from "../support/architecture-rules.ts";
 import { findCircles, importGraph, specifiersOf } from "../support/import-graph.ts";
@@ -43,6 +44,13 @@ describe("the house as it stands", () => {
 
   test("only main.ts knows which engine there is", () => {
     expect(engineFaults(source)).toEqual([]);
+  });
+
+  test("slots know nothing of wires and processes", () => {
+    expect(
+      [...source.keys()].filter((path) => path.startsWith("src/replicas/slots/")).length,
+    ).toBeGreaterThan(5);
+    expect(slotFaults(source)).toEqual([]);
   });
 
   verifies("show.no-circle", "no file imports itself, directly or through others", () => {
@@ -112,6 +120,18 @@ describe("the rules find planted faults", () => {
     });
     expect(engineFaults(files)).toEqual([
       "src/apps/build.ts knows an engine: src/replicas/process/engine.ts",
+    ]);
+  });
+
+  test("an import by which slots learn of the wire is found, of a type too", () => {
+    const files = planted({
+      "src/replicas/slots/lanes.ts":
+        'import type { Slot } from "./slot.ts";\nimport type { Frame } from "../frames.ts";\n',
+      "src/replicas/slots/slot.ts": "export type Slot = 1;\n",
+      "src/replicas/frames.ts": "export type Frame = 1;\n",
+    });
+    expect(slotFaults(files)).toEqual([
+      "src/replicas/slots/lanes.ts knows more than slots: src/replicas/frames.ts",
     ]);
   });
 

@@ -58,7 +58,7 @@ export class OpenVersion {
     const events = this.#events(where, version);
     const owner = app.projectId;
     this.pool = new Pool(config, { seats: this.#seats, home, clock, events, counts, owner });
-    this.pool.isRetired = true;
+    this.pool.slots.isRetired = true;
     this.live = this.#live(app, version);
   }
 
@@ -74,7 +74,7 @@ export class OpenVersion {
   /** Takes calls from now on, by these settings. */
   serve(app: App, version: Version): void {
     this.#isServing = true;
-    this.pool.isRetired = false;
+    this.pool.slots.isRetired = false;
     this.live = this.#live(app, version);
     this.renew();
     this.relax();
@@ -97,7 +97,7 @@ export class OpenVersion {
   retire(): void {
     this.#isServing = false;
     this.usedAt = this.#parts.clock.monotonic();
-    this.pool.isRetired = true;
+    this.pool.slots.isRetired = true;
     this.renew();
     this.relax();
   }
@@ -116,7 +116,9 @@ export class OpenVersion {
   #scale(atLeast: number): void {
     const { scaling } = this.version.config;
     const minReplicas = Math.max(atLeast, scaling.minReplicas);
-    this.pool.setScaling(this.#isServing ? { ...scaling, minReplicas } : standbyScaling(scaling, atLeast));
+    this.pool.slots.setScaling(
+      this.#isServing ? { ...scaling, minReplicas } : standbyScaling(scaling, atLeast),
+    );
   }
 
   #live(app: App, version: Version): LiveApp {
@@ -125,7 +127,7 @@ export class OpenVersion {
       app,
       version,
       pool,
-      target: { appNumber: app.number, versionId: version.id, pool, config: version.config },
+      target: { appNumber: app.number, versionId: version.id, slots: pool.slots, config: version.config },
     };
   }
 

@@ -238,7 +238,7 @@ export const NEVER = new AbortController().signal;
 export function callOn(pool: Pool, functionName = "run", args: object = {}): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const body = Buffer.from(JSON.stringify(args));
-  pool.submit(new Call(randomUUID(), functionName, body, { onEnd: resolve }));
+  pool.slots.submit(new Call(randomUUID(), functionName, body, { onEnd: resolve }));
   return promise;
 }
 

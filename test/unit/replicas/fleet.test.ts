@@ -1,9 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
+import type { Call } from "../../../src/replicas/call.ts";
 import type { InitFailure } from "../../../src/replicas/engine.ts";
 import { Fleet } from "../../../src/replicas/fleet.ts";
 import { newFleetCounts } from "../../../src/replicas/fleet-counts.ts";
+import { functionReplicas } from "../../../src/replicas/function-replicas.ts";
+import type { Replica } from "../../../src/replicas/replica.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -20,7 +23,7 @@ class FleetByHand {
   readonly exits: string[] = [];
   load = { calls: 0, callsPerSecond: 0 };
   readonly seats: HandSeats;
-  readonly fleet: Fleet;
+  readonly fleet: Fleet<Call, Replica>;
 
   private constructor(home: ConstructorParameters<typeof HandSeats>[0], scaling: ScalingConfig) {
     this.seats = new HandSeats(home);
@@ -40,10 +43,8 @@ class FleetByHand {
         throw error;
       },
     };
-    this.fleet = new Fleet(
-      { ...config, deployment, scaling },
-      { seats, owner: "project", home, clock, counts, events },
-    );
+    const source = functionReplicas({ ...config, deployment, scaling }, { seats, home, clock });
+    this.fleet = new Fleet<Call, Replica>(scaling, { source, clock, counts, events });
     this.fleet.scale();
   }
 

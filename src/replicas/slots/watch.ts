@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../kit/clock.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
 
 /** Short enough that a timeout is told "at once", long enough to cost nothing. */
 const TICK_MS = 10;

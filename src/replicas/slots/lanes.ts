@@ -1,11 +1,11 @@
-import type { Call } from "./call.ts";
 import { CallQueue } from "./call-queue.ts";
 import { isBacklogsTurn } from "./lane-turn.ts";
+import type { SlotCall } from "./slot-call.ts";
 
 /** Calls waiting for a replica in two lanes, each first come first served; which is next, `lane-turn.ts` decides. */
-export class Lanes {
-  readonly callers = new CallQueue();
-  readonly backlog = new CallQueue();
+export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
+  readonly callers = new CallQueue<C>();
+  readonly backlog = new CallQueue<C>();
   /** Callers that went before a waiting backlog since its last turn. */
   #passedBy = 0;
 
@@ -14,12 +14,12 @@ export class Lanes {
     return this.callers.size + this.backlog.size;
   }
 
-  push(call: Call): void {
+  push(call: C): void {
     this.#laneOf(call).push(call);
   }
 
   /** Takes the call whose turn it is. */
-  shift(): Call | undefined {
+  shift(): C | undefined {
     const backlog = this.backlog.size;
     if (isBacklogsTurn(this.callers.size, backlog, this.#passedBy)) {
       this.#passedBy = 0;
@@ -30,22 +30,22 @@ export class Lanes {
   }
 
   /** Puts calls that came back before they began into their own lanes again, in their old places. */
-  putBack(calls: readonly Call[]): void {
+  putBack(calls: readonly C[]): void {
     this.callers.putBack(calls.filter(({ lane }) => lane === "caller"));
     this.backlog.putBack(calls.filter(({ lane }) => lane === "backlog"));
   }
 
   /** Takes one call out, wherever it stands; false when it is not here. */
-  remove(call: Call): boolean {
+  remove(call: C): boolean {
     return this.#laneOf(call).remove(call);
   }
 
   /** Empties both lanes. */
-  takeAll(): Call[] {
+  takeAll(): C[] {
     return [...this.callers.takeAll(), ...this.backlog.takeAll()];
   }
 
-  #laneOf({ lane }: Call): CallQueue {
+  #laneOf({ lane }: C): CallQueue<C> {
     return lane === "caller" ? this.callers : this.backlog;
   }
 }

@@ -1,4 +1,4 @@
-import type { LoadBalancing } from "../model/app-config.ts";
+import type { LoadBalancing } from "../../model/app-config.ts";
 
 type Busy = { readonly calls: { readonly size: number } };
 

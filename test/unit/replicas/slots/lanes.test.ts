@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { Call } from "../../../src/replicas/call.ts";
-import type { Lane } from "../../../src/replicas/call.ts";
-import { Lanes } from "../../../src/replicas/lanes.ts";
+import { Call } from "../../../../src/replicas/call.ts";
+import type { Lane } from "../../../../src/replicas/slots/slot-call.ts";
+import { Lanes } from "../../../../src/replicas/slots/lanes.ts";
 
 /** A call of a lane that began to wait at a moment of its own. */
 function waitingCall(lane: Lane, enqueuedAt: number): Call {
@@ -12,15 +12,15 @@ function waitingCall(lane: Lane, enqueuedAt: number): Call {
 }
 
 /** Lanes in which so many of each wait. */
-function lanesOf(callers: number, backlog: number): Lanes {
-  const lanes = new Lanes();
+function lanesOf(callers: number, backlog: number): Lanes<Call> {
+  const lanes = new Lanes<Call>();
   for (let n = 0; n < backlog; n++) lanes.push(waitingCall("backlog", n));
   for (let n = 0; n < callers; n++) lanes.push(waitingCall("caller", n));
   return lanes;
 }
 
 /** The names of the next calls, all of them unless told how many. */
-function take(lanes: Lanes, count = lanes.size): string {
+function take(lanes: Lanes<Call>, count = lanes.size): string {
   return Array.from({ length: count }, () => lanes.shift()?.runId).join(" ");
 }
 
@@ -76,7 +76,7 @@ test("whatever comes and goes, no caller is passed by the backlog twice in a row
   const step = fc.constantFrom("caller" as const, "backlog" as const, "shift" as const, "shift" as const);
   fc.assert(
     fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
-      const lanes = new Lanes();
+      const lanes = new Lanes<Call>();
       let sinceBacklog = 0;
       let sinceCaller = 0;
       for (const [at, each] of steps.entries()) {

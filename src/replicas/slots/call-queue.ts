@@ -1,8 +1,8 @@
-import type { Call } from "./call.ts";
+import type { SlotCall } from "./slot-call.ts";
 
 /** Calls waiting for a replica, first come first served; taking from the front costs the same at any length. */
-export class CallQueue {
-  #items: (Call | undefined)[] = [];
+export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
+  #items: (C | undefined)[] = [];
   #head = 0;
   #size = 0;
 
@@ -10,18 +10,18 @@ export class CallQueue {
     return this.#size;
   }
 
-  push(call: Call): void {
+  push(call: C): void {
     this.#items.push(call);
     this.#size += 1;
   }
 
   /** The call that has waited longest, left where it is. */
-  peek(): Call | undefined {
+  peek(): C | undefined {
     while (this.#head < this.#items.length && this.#items[this.#head] === undefined) this.#head += 1;
     return this.#items[this.#head];
   }
 
-  shift(): Call | undefined {
+  shift(): C | undefined {
     const call = this.peek();
     if (!call) return undefined;
     this.#items[this.#head] = undefined;
@@ -35,7 +35,7 @@ export class CallQueue {
   }
 
   /** Puts calls that came back before they began in front again, in their old order. */
-  putBack(calls: readonly Call[]): void {
+  putBack(calls: readonly C[]): void {
     if (calls.length === 0) return;
     const waiting = this.#items.slice(this.#head).filter((call) => call !== undefined);
     this.#items = [...calls, ...waiting].toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
@@ -44,7 +44,7 @@ export class CallQueue {
   }
 
   /** Takes one call out, wherever it stands; false when it is not here. */
-  remove(call: Call): boolean {
+  remove(call: C): boolean {
     const index = this.#items.indexOf(call, this.#head);
     if (index === -1) return false;
     this.#items[index] = undefined;
@@ -53,7 +53,7 @@ export class CallQueue {
   }
 
   /** Empties the queue. */
-  takeAll(): Call[] {
+  takeAll(): C[] {
     const calls = this.#items.slice(this.#head).filter((call) => call !== undefined);
     this.#items = [];
     this.#head = 0;

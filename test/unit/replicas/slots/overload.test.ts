@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { overload } from "../../../src/replicas/overload.ts";
+import { overload } from "../../../../src/replicas/slots/overload.ts";
 
 test("who is refused may come again when those before him are served, within a minute", () => {
   const after = (waiting: number, slots: number, meanMs: number) =>

@@ -1,4 +1,4 @@
-import type { Refused } from "../model/outcome.ts";
+import type { Refused } from "../../model/outcome.ts";
 
 const MAX_SECONDS = 60;
 

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
-import { Watch } from "../../../src/replicas/watch.ts";
-import { HandClock } from "../../support/clocks.ts";
+import { Watch } from "../../../../src/replicas/slots/watch.ts";
+import { HandClock } from "../../../support/clocks.ts";
 
 let clock = new HandClock();
 beforeEach(() => {

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { desiredReplicas, growsEarly } from "../../../src/replicas/scale.ts";
-import { sampleScaling } from "./sample-scaling.ts";
+import { desiredReplicas, growsEarly } from "../../../../src/replicas/slots/scale.ts";
+import { sampleScaling } from "../sample-scaling.ts";
 
 const idle = { calls: 0, callsPerSecond: 0 };
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { LOAD_BALANCING } from "../../../src/model/app-config.ts";
-import { Balancer } from "../../../src/replicas/balance.ts";
+import { LOAD_BALANCING } from "../../../../src/model/app-config.ts";
+import { Balancer } from "../../../../src/replicas/slots/balance.ts";
 
 type Busy = { readonly name: number; readonly calls: { readonly size: number } };
 

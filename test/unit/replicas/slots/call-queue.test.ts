@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { Call } from "../../../src/replicas/call.ts";
-import { CallQueue } from "../../../src/replicas/call-queue.ts";
+import { Call } from "../../../../src/replicas/call.ts";
+import { CallQueue } from "../../../../src/replicas/slots/call-queue.ts";
 
 /** A call that began to wait at a moment of its own. */
 function waitingCall(enqueuedAt: number): Call {
@@ -24,7 +24,7 @@ const step = fc.oneof(
 type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
 
 /** Does a step on the queue and on a sorted list; gives what each answered. */
-function doBoth(step: Step, queue: CallQueue, model: Model): [unknown, unknown] {
+function doBoth(step: Step, queue: CallQueue<Call>, model: Model): [unknown, unknown] {
   switch (step.act) {
     case "push": {
       const call = waitingCall(model.clock++);
@@ -59,7 +59,7 @@ function doBoth(step: Step, queue: CallQueue, model: Model): [unknown, unknown] 
 test("whatever happens, it holds what a sorted list would, in the same order", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-      const queue = new CallQueue();
+      const queue = new CallQueue<Call>();
       const model: Model = { waiting: [], handed: [], clock: 0 };
       for (const each of steps) {
         const [answer, expected] = doBoth(each, queue, model);
@@ -74,7 +74,7 @@ test("whatever happens, it holds what a sorted list would, in the same order", (
 });
 
 test("it keeps order over many thousand calls, with a few always waiting", () => {
-  const queue = new CallQueue();
+  const queue = new CallQueue<Call>();
   for (let n = 0; n < 4; n++) queue.push(waitingCall(n));
   for (let n = 4; n < 10_000; n++) {
     queue.push(waitingCall(n));
@@ -84,7 +84,7 @@ test("it keeps order over many thousand calls, with a few always waiting", () =>
 });
 
 test("a call put back goes before those that came later", () => {
-  const queue = new CallQueue();
+  const queue = new CallQueue<Call>();
   const [first, second, third] = [waitingCall(1), waitingCall(2), waitingCall(3)];
   queue.push(second);
   queue.putBack([third, first]);

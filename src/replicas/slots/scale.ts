@@ -1,4 +1,4 @@
-import type { ScalingConfig } from "../model/app-config.ts";
+import type { ScalingConfig } from "../../model/app-config.ts";
 
 /** What the decision looks at. */
 export type Load = {

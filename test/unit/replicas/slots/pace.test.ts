@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Pace } from "../../../src/replicas/pace.ts";
+import { Pace } from "../../../../src/replicas/slots/pace.ts";
 
 /** A pace after calls of these lengths. */
 function paceOf(...spans: readonly { count: number; runMs: number }[]): Pace {
