@@ -4,16 +4,23 @@ import type { Claim, RunKeeper, RunParts, RunReader, RunRequest } from "./live-r
 
 const NOBODY: RunReader = { onStream: () => undefined, onChunk: () => undefined, onEnd: () => undefined };
 
+/** As many as two hexadecimal digits tell apart: a run is looked for among one in so many. */
+const SHELVES = 256;
+
 /** THE path of a run: every mode hands it to a replica here and learns its one outcome here. */
 export class Executor {
   readonly #parts: RunParts;
   readonly #keeper: RunKeeper;
-  /** In no order, each with its place: a map or a set costs the garbage collector more (`call-table.ts`). */
-  readonly #live: LiveRun[] = [];
+  /**
+   * By the end of their ids, which is random, and within that in no order, each with its place: a map or a set costs
+   * the garbage collector more (`call-table.ts`).
+   */
+  readonly #live: readonly LiveRun[][] = Array.from({ length: SHELVES }, () => []);
   readonly #forget = (run: LiveRun): void => {
-    const last = this.#live.pop();
+    const shelf = this.#shelf(run.request.id);
+    const last = shelf.pop();
     if (!last || last === run) return;
-    this.#live[run.place] = last;
+    shelf[run.place] = last;
     last.place = run.place;
   };
 
@@ -44,19 +51,27 @@ export class Executor {
 
   /** The run with that id, while it is under way. */
   find(id: string): LiveRun | undefined {
-    return this.#live.find((run) => run.request.id === id);
+    return this.#shelf(id).find((run) => run.request.id === id);
   }
 
   /** The ids of an app's stored runs that are under way, or whose end is being written down. */
   claimedOf(appNumber: number): Set<string> {
-    const claimed = this.#live.filter(
-      ({ claim, request }) => claim && request.target.appNumber === appNumber,
-    );
-    return new Set(claimed.map(({ request }) => request.id));
+    const claimed = new Set<string>();
+    for (const shelf of this.#live) {
+      for (const { claim, request } of shelf) {
+        if (claim && request.target.appNumber === appNumber) claimed.add(request.id);
+      }
+    }
+    return claimed;
   }
 
   #enter(run: LiveRun): void {
-    run.place = this.#live.push(run) - 1;
+    run.place = this.#shelf(run.request.id).push(run) - 1;
+  }
+
+  #shelf(id: string): LiveRun[] {
+    const index = (digit(id.charCodeAt(id.length - 2)) << 4) | digit(id.charCodeAt(id.length - 1));
+    return this.#live[index & (SHELVES - 1)]!;
   }
 
   #start(run: LiveRun): LiveRun {
@@ -64,4 +79,9 @@ export class Executor {
     run.request.target.slots.submit(run.call);
     return run;
   }
+}
+
+/** The value of a hexadecimal digit, by its character's code. */
+function digit(code: number): number {
+  return (code & 15) + (code >> 6) * 9;
 }

@@ -114,7 +114,7 @@ export class LiveRun implements CallReader {
   #owedBytes = 0;
   #settled: Bell | null = null;
   #isSettled = false;
-  /** Among those under way. */
+  /** Where the executor finds it among those under way. */
   place = 0;
   isStream = false;
   /** Null while its record is nowhere but here. */
@@ -183,7 +183,7 @@ export class LiveRun implements CallReader {
   /** The same where nobody reads: then only a store that is behind holds the generator up. */
   grantUnread(bytes: number): void {
     const { partWriter } = this.#parts;
-    if (partWriter.isFull) void partWriter.hasRoom().then(() => this.grant(bytes));
+    if (partWriter.isFull) void partWriter.untilRoom().then(() => this.grant(bytes));
     else this.grant(bytes);
   }
 

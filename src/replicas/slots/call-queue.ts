@@ -34,13 +34,22 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
     return call;
   }
 
-  /** Puts calls that came back before they began in front again, in their old order. */
+  /** Puts calls that came back before they began into their old places again. */
   putBack(calls: readonly C[]): void {
-    if (calls.length === 0) return;
-    const waiting = this.#items.slice(this.#head).filter((call) => call !== undefined);
-    this.#items = [...calls, ...waiting].toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
-    this.#head = 0;
-    this.#size += calls.length;
+    // Of those that came in one moment, the last put back stands first.
+    for (const call of calls.toReversed()) this.#insert(call);
+  }
+
+  /** Before all that came later. Nearly always that is the front, where those that left have made room. */
+  #insert(call: C): void {
+    let index = this.#head;
+    for (; index < this.#items.length; index++) {
+      const other = this.#items[index];
+      if (other && other.enqueuedAt >= call.enqueuedAt) break;
+    }
+    if (index === this.#head && index > 0) this.#items[--this.#head] = call;
+    else this.#items.splice(index, 0, call);
+    this.#size += 1;
   }
 
   /** Takes one call out, wherever it stands; false when it is not here. */
