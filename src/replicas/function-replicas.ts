@@ -32,7 +32,7 @@ export function functionReplicas(
         },
       });
       const ticket = home.expect((kind, socket) => replica.attach(kind, socket));
-      replica.follow(seats.start({ id, ticket }), deployment.deploymentInitializationTimeoutSeconds);
+      replica.bindTo(seats.start({ id, ticket }), deployment.deploymentInitializationTimeoutSeconds);
       return replica;
     },
     close: () => seats.close(),

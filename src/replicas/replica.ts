@@ -108,7 +108,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
    * Ties it to its process: the end of that process is the end of the replica. Not ready after `initSeconds`
    * is a failure to start.
    */
-  follow(started: Started, initSeconds: number): void {
+  bindTo(started: Started, initSeconds: number): void {
     this.#started = started;
     this.#setDeadline(initSeconds, () => {
       const message = `main.py was not ready within deployment_initialization_timeout (${initSeconds} s)`;

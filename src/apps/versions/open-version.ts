@@ -3,6 +3,7 @@ import { storageFolder } from "../../host/artifacts.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, FunctionSignature, Version } from "../../model/app.ts";
+import type { ScalingConfig } from "../../model/app-config.ts";
 import type { Engine, InitFailure, Workload } from "../../replicas/engine.ts";
 import type { FleetCounts } from "../../replicas/fleet-counts.ts";
 import type { Home } from "../../replicas/home.ts";
@@ -14,7 +15,6 @@ import type { Store } from "../../store/store.ts";
 import { workloadOf } from "../workload.ts";
 import type { AppSecrets } from "./app-secrets.ts";
 import type { AppLogLine, LiveApp } from "./live-app.ts";
-import { standbyScaling } from "./standby.ts";
 
 export type OpenParts = {
   readonly store: Store;
@@ -26,6 +26,9 @@ export type OpenParts = {
   readonly appSecrets: AppSecrets;
   readonly onLog: (line: AppLogLine) => void;
 };
+
+/** Long enough that one queued run after the other finds its replica, and no longer. */
+const STANDBY_COOLDOWN_SECONDS = 2;
 
 /**
  * A version that can take calls, with what its replicas are started with. Before and after it serves it stands
@@ -191,3 +194,16 @@ export class OpenVersion {
 }
 
 type PoolLine = Parameters<PoolEvents["onLog"]>[0];
+
+/** The scaling of a version that no new calls are sent to: so many replicas, and those its calls ask for. */
+function standbyScaling(scaling: ScalingConfig, replicas: number): ScalingConfig {
+  return {
+    ...scaling,
+    minReplicas: replicas,
+    cooldownSeconds: Math.min(scaling.cooldownSeconds, STANDBY_COOLDOWN_SECONDS),
+    // Neither a buffer nor the rate of earlier calls: both would keep replicas that nobody needs.
+    scalingBuffer: 0,
+    scalingMetric: "concurrency_utilization",
+    scalingTarget: 100,
+  };
+}

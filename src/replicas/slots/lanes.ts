@@ -1,8 +1,10 @@
 import { CallQueue } from "./call-queue.ts";
-import { isBacklogsTurn } from "./lane-turn.ts";
 import type { SlotCall } from "./slot-call.ts";
 
-/** Calls waiting for a replica in two lanes, each first come first served; which is next, `lane-turn.ts` decides. */
+/** While both lanes wait, every fourth slot is the backlog's. */
+const CALLERS_IN_A_ROW = 3;
+
+/** Calls waiting for a replica in two lanes, each first come first served; `isBacklogsTurn` decides which is next. */
 export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
   readonly callers = new CallQueue<C>();
   readonly backlog = new CallQueue<C>();
@@ -48,4 +50,12 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
   #laneOf({ lane }: C): CallQueue<C> {
     return lane === "caller" ? this.callers : this.backlog;
   }
+}
+
+/**
+ * Whether the next slot goes to the backlog: callers go first, until three of them have passed by a backlog
+ * that waited. Pure: the lanes count, this decides.
+ */
+export function isBacklogsTurn(callers: number, backlog: number, passedBy: number): boolean {
+  return backlog > 0 && (callers === 0 || passedBy >= CALLERS_IN_A_ROW);
 }

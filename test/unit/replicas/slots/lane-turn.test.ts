@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { isBacklogsTurn } from "../../../../src/replicas/slots/lane-turn.ts";
+import { isBacklogsTurn } from "../../../../src/replicas/slots/lanes.ts";
 
 test("a lane that waits alone has every turn", () => {
   for (const passedBy of [0, 1, 2, 3]) {
