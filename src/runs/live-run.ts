@@ -114,8 +114,9 @@ export class LiveRun implements CallReader {
   #owedBytes = 0;
   #settled: Bell | null = null;
   #isSettled = false;
-  /** Where the executor finds it among those under way. */
-  place = 0;
+  /** Its neighbours among those under way: the executor's own. */
+  before: LiveRun | null = null;
+  after: LiveRun | null = null;
   isStream = false;
   /** Null while its record is nowhere but here. */
   claim: Claim | null;
