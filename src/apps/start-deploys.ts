@@ -7,13 +7,13 @@ import { FileRuns } from "./once/file-runs.ts";
 import type { FileRunsParts } from "./once/file-runs.ts";
 import { Volumes } from "./volumes/volumes.ts";
 
-/** What is needed to take in what people send. */
+/** What receiving uploads needs. */
 export type DeploysParts = Omit<DeployerParts, "shortage"> &
   Pick<FileRunsParts, "secrets" | "onLog" | "ownerId"> & { readonly reserve: DiskReserve };
 
 /**
- * Builds and starts what takes in what people send: files of volumes, deploys, files that run once. The deployer is
- * started and not yet in anybody's care: it has to stop before the apps do.
+ * Builds and starts what receives uploads: volumes, deploys, files that run once. The caller has to stop the deployer,
+ * because it must stop before the apps do.
  */
 export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
   const { catalog, python, clock, dataDir, onLog, reserve } = parts;

@@ -5,15 +5,15 @@ import type { Readable, Writable } from "node:stream";
 import type { Clock } from "../kit/clock.ts";
 import { keeperEnd } from "./end-keeper.ts";
 
-/** A keeper, and what it gives to the process that it keeps. */
+/** How to start a keeper, and what the process under it is given. */
 export type KeptStart = {
-  /** The interpreter that becomes the keeper; by its whole path, as it is not looked for. */
+  /** The interpreter that becomes the keeper: an absolute path. */
   readonly python: string;
   /** Its options, the code that makes it a keeper, and the arguments of that. */
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What it reads, and on which descriptor, for what must not be seen on a command line; null for nothing. */
+  /** What it reads on that descriptor, for what must not show on a command line; null for nothing. */
   readonly input: { readonly descriptor: 0 | 3; readonly text: string } | null;
 };
 
@@ -22,20 +22,20 @@ export type Kept = {
   readonly pid: number;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** How the keeper ended, which is how its ward did; rejects where it could not be run at all. */
+  /** How the keeper ended, which is how its ward ended; rejects if the interpreter could not be run. */
   readonly exited: Promise<KeptExit>;
   /** Ends it and everything below it, at once. */
   end(): void;
-  /** Lets go of its pipes: nothing more is heard of it. */
+  /** Closes its pipes: nothing more is read from it. */
   close(): void;
 };
 
 export type KeptExit = { readonly code: number | null; readonly signal: string | null };
 
 /**
- * Starts a process under a keeper of its own: every process that runs what an app brings is started here, replicas
- * and templates, builds and files that run once. When it ends, when it is ended and when the service dies, all it
- * started dies too, daemons included. Throws when there is nothing left to start it with.
+ * Starts a process under a keeper of its own. Every process that runs what an app brings starts here: replicas,
+ * templates, steps of builds, files that run once. When it exits, when it is ended and when the service dies, all it
+ * started dies too, daemons included. Throws if the process cannot be created at all.
  */
 export function startKept({ python, args, cwd, env, input }: KeptStart, clock: Clock): Kept {
   const child: ChildProcess = spawn(python, [...args], {

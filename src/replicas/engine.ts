@@ -1,7 +1,7 @@
 import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
 
-/** What is to run: a version of an app, described without any machine. An engine turns ids into places. */
+/** What is to run: a version of an app, described without naming any machine. An engine turns the ids into folders. */
 export type Workload = {
   /** Whose it is, and whose storage it sees. */
   readonly projectId: string;
@@ -78,13 +78,13 @@ export type Started = {
   vitals(pid: number): Vitals | null;
 };
 
-/** Where a template sits, with the replicas that it forks; of a workload that may not fork, one replica. */
+/** Where a template sits, with the replicas it forks. For a workload that may not fork, it is one replica. */
 export type Seat = {
-  /** Starts a replica here; one that finds no room after all is started elsewhere. */
+  /** Starts a replica here, or by `SeatOwner.elsewhere` if it turns out that there is no room. */
   start(replica: ReplicaStart): Started;
-  /** For how long it is kept without a replica from now on. */
+  /** How long to keep it without a replica, from now on. */
   keepFor(keepMs: number): void;
-  /** No more replicas: it ends with the last one that it has. */
+  /** No more replicas: it ends with the last one it has. */
   leave(): void;
   /** Ends whatever is left of it. */
   close(): Promise<void>;
@@ -100,9 +100,9 @@ export type SeatEvents = {
   onError(error: unknown): void;
 };
 
-/** Who has a seat: what it learns from it, and does for it. */
+/** The owner of a seat: what it learns from the seat, and does for it. */
 export type SeatOwner = SeatEvents & {
-  /** It may not fork: it is the first replica that was started in it. */
+  /** It may not fork: it has become the first replica that was started in it. */
   onSingle(): void;
   /** Starts a replica that this seat has no room for. */
   elsewhere(replica: ReplicaStart): Started;
@@ -115,6 +115,6 @@ export type SeatOwner = SeatEvents & {
 /** Where replicas run. An engine only starts things and stops them: calls travel by the wire. */
 export type Engine = {
   readonly name: string;
-  /** Opens a seat, kept for `keepMs` without a replica; nothing is there before its first replica is started. */
+  /** Opens a seat that is kept for `keepMs` without a replica. Nothing runs there until its first replica starts. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
 };

@@ -4,7 +4,7 @@ import type { ReplicaSource } from "./fleet-events.ts";
 import type { PoolParts } from "./pool-events.ts";
 import { Replica } from "./replica.ts";
 
-/** Where replicas come from that take their calls by the wire: each starts in a seat and calls home. */
+/** Starts the replicas that take calls by the wire: each starts in a seat and calls home. */
 export function functionReplicas(
   { scaling, limits, deployment }: AppConfig,
   { seats, home, clock, owner = "" }: Pick<PoolParts, "seats" | "home" | "clock" | "owner">,

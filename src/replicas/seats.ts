@@ -3,14 +3,14 @@ import type { Engine, ReplicaStart, Seat, SeatEvents, Started, Workload } from "
 import type { Home } from "./home.ts";
 
 /**
- * The seats of one version: in which of them its next replica starts. That is the one where its template sits; once
- * a template may not fork, each replica has a seat of its own.
+ * The seats of one version. The next replica starts where the version's template sits; once a template may not fork,
+ * each replica gets a seat of its own.
  */
 export class Seats {
   readonly #engine: Engine;
   readonly #home: Home;
   readonly #events: SeatEvents;
-  /** All of which anything is left. */
+  /** Those with a process left. */
   readonly #open = new Set<Seat>();
   /** The one that takes more replicas. */
   #current: Seat | null = null;

@@ -21,9 +21,9 @@ const MAX_BACKLOG_AHEAD = 512;
 const DRAINING: Refused = { kind: "refused", code: "draining" };
 
 /**
- * The slots of a version's replicas, and who has them: admission, two lanes that wait, hand-over, time limits, the
- * end. Callers are bounded by the app's queue limits; the backlog waits in the store, and comes here as there is
- * room. How a call reaches a replica is the replica's business.
+ * The slots of a version's replicas: admission, two lanes, hand-over, time limits, draining. Callers are bounded by
+ * the app's queue limits; the backlog waits in the store and comes here as there is room. How a call reaches its
+ * replica is the replica's business.
  */
 export class Slots<C extends SlotCall> {
   /** Another version has taken this one's place: if it cannot start, its backlog has somewhere else to go. */
