@@ -1,15 +1,8 @@
 import { rm } from "node:fs/promises";
-import { Catalog } from "./apps/catalog.ts";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
-import { Deployer } from "./apps/deploys/deployer.ts";
-import { BaseImages } from "./apps/once/base-images.ts";
-import { FileRuns } from "./apps/once/file-runs.ts";
-import { LogBook } from "./apps/logs/log-book.ts";
-import { LogShare } from "./apps/logs/log-share.ts";
-import { Repairs } from "./apps/repairs.ts";
+import { startApps } from "./apps/start-apps.ts";
+import { startDeploys } from "./apps/start-deploys.ts";
 import { storageReport } from "./apps/storage-report.ts";
-import { Secrets } from "./apps/secrets.ts";
-import { Volumes } from "./apps/volumes/volumes.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
@@ -33,11 +26,11 @@ import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
-import type { Version } from "./model/app.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
-import { findInterpreter } from "./replicas/process/interpreter.ts";
+import type { ProcessHost } from "./replicas/process/seat.ts";
+import { findInterpreter } from "./host/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import { startReserve } from "./store/start-reserve.ts";
 import type { Store } from "./store/store.ts";
@@ -71,7 +64,7 @@ export type ServiceOptions = {
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
-  readonly engine?: (python: string, clock: Clock) => Engine;
+  readonly engine?: (host: ProcessHost) => Engine;
   /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
@@ -128,87 +121,25 @@ async function start(
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  const engine = (engineOf ?? processEngine)(python.path, clock);
-  const share = new LogShare({ store, maxBytes: settings.maxLogBytes, reserve });
-  const logBook = await life.start(
-    "apps' logs",
-    () => LogBook.open({ store, clock, log, share }),
-    (opened) => opened.stop(),
-  );
-  const onLog = (line: AppLogLine): void => {
-    logBook.add(line);
-    onAppLog?.(line);
-  };
-  const secrets = new Secrets(store, seal, clock);
-  const catalog = await life.start(
-    "apps",
-    () =>
-      Catalog.open({
-        store,
-        engine,
-        home,
-        secrets,
-        ...settings,
-        clock,
-        log,
-        onLog,
-        onRemoved: (appNumber) => runs.sweeper.purge(appNumber),
-      }),
-    (opened) => opened.close({ kind: "refused", code: "draining" }),
-  );
-  share.limitApps((appNumber) => catalog.maxLogBytes(appNumber));
-  const onRebuilt = (version: Version) => catalog.rebuilt(version);
-  const repairs = await life.start(
-    "repairs",
-    () => new Repairs({ ...settings, store, python, log, onRebuilt }),
-    (started) => started.stop(),
-  );
+  const engine = (engineOf ?? processEngine)({ python: python.path, dataDir: settings.dataDir, clock });
+  const basics = { ...settings, store, seal, reserve, clock, log };
+  const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
+  const apps = await startApps({ ...basics, engine, home, python, onAppLog, onRemoved }, life);
+  const { catalog } = apps;
   const webhookAllow = new AddressRanges(settings.webhookAllow);
-  const target = (appNumber: number) => catalog.target(appNumber);
-  const versionTarget = (appNumber: number, id: string) => catalog.versionTarget(appNumber, id);
-  const retentions = () => catalog.retentions();
-  const cancelFile = (runId: string) => fileRuns.cancel(runId);
-  const wiring = { reserve, webhookAllow, target, versionTarget, retentions, cancelFile };
-  const runs = await startRuns({ ...settings, ...wiring, store, seal, log, clock }, life);
-  const volumes = await life.start(
-    "volumes",
-    () => new Volumes({ dataDir: settings.dataDir, seal, clock, log, shortage: () => reserve.shortage }),
-    (started) => started.stop(),
+  const runs = await startRuns(
+    {
+      ...basics,
+      webhookAllow,
+      target: (appNumber) => catalog.target(appNumber),
+      versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
+      retentions: () => catalog.retentions(),
+      cancelFile: (runId) => fileRuns.cancel(runId),
+    },
+    life,
   );
-  volumes.start();
-  const deployer = new Deployer({
-    ...settings,
-    store,
-    catalog,
-    python,
-    seal,
-    clock,
-    log,
-    shortage: () => reserve.shortage,
-  });
-  await deployer.start();
-  const baseImages = await life.start(
-    "packages for files",
-    () => new BaseImages({ dataDir: settings.dataDir, python, clock, onLog }),
-    (started) => started.stop(),
-  );
-  const fileRuns: FileRuns = await life.start(
-    "runs of files",
-    () =>
-      new FileRuns({
-        store,
-        secrets,
-        clock,
-        log,
-        onLog,
-        dataDir: settings.dataDir,
-        python: python.path,
-        ownerId: runs.ownerId,
-        configOf: (appNumber) => catalog.byNumber(appNumber)?.version.config,
-      }),
-    (started) => started.stop(),
-  );
-  await fileRuns.start();
+  const deploys = await startDeploys({ ...basics, ...apps, python, ownerId: runs.ownerId }, life);
+  const { deployer, fileRuns } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
   const mailer = await life.start(
@@ -234,13 +165,8 @@ async function start(
         reserve,
         tallies: [runs.keeper.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
-        catalog,
-        logBook,
-        volumes,
-        secrets,
-        deployer,
-        baseImages,
-        fileRuns,
+        ...apps,
+        ...deploys,
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
         signingSecrets: runs.secrets,
@@ -297,7 +223,7 @@ async function start(
         }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: () => inspectDatabase(settings, false),
-        repairEnvironments: () => repairs.repair(),
+        repairEnvironments: () => apps.repairs.repair(),
         storage: () => storageReport(store, settings.dataDir),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),

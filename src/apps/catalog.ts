@@ -1,16 +1,18 @@
+import { randomUUID } from "node:crypto";
 import { AppError } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
 import type { App, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
+import { Call } from "../replicas/call.ts";
 import { newFleetCounts } from "../replicas/fleet-counts.ts";
+import type { Slots } from "../replicas/slots/slots.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
 import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
 import { Candidate } from "./versions/candidate.ts";
 import { Housekeeper } from "./versions/housekeeper.ts";
-import { learnFunctions } from "./versions/learn-functions.ts";
 import type { LiveApp, VersionTarget } from "./versions/live-app.ts";
 import { OpenVersion } from "./versions/open-version.ts";
 import type { OpenParts } from "./versions/open-version.ts";
@@ -107,7 +109,7 @@ export class Catalog {
    */
   async signature({ pool, version }: LiveApp, name: string): Promise<FunctionSignature | undefined> {
     if (!pool.functions && version.functions) return version.functions.find((known) => known.name === name);
-    if (!pool.functions) await learnFunctions(pool);
+    if (!pool.functions) await learnFunctions(pool.slots);
     return pool.functions?.get(name);
   }
 
@@ -249,4 +251,15 @@ export class Catalog {
     traffic.addRetired(reopened);
     return reopened;
   }
+}
+
+/** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */
+async function learnFunctions(slots: Slots<Call>): Promise<void> {
+  const outcome = await new Promise<Outcome>((resolve) => {
+    slots.submit(new Call(randomUUID(), "", Buffer.alloc(0), { onEnd: resolve }));
+  });
+  if (outcome.kind !== "refused") return;
+  const { code, message, retryAfterSeconds = 1 } = outcome;
+  const headers = { "retry-after": String(retryAfterSeconds) };
+  throw new AppError(code, message === undefined ? { headers } : { message, headers });
 }

@@ -1,7 +1,7 @@
 import { cp, mkdir, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Version } from "../model/app.ts";
-import type { Interpreter } from "../replicas/process/interpreter.ts";
+import type { Interpreter } from "../host/interpreter.ts";
 import type { Store } from "../store/store.ts";
 import { prepareBuild } from "./builds/build.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";

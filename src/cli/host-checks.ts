@@ -1,7 +1,7 @@
 import { findUv, probePip } from "../apps/builds/installer.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import { hostPythons } from "../replicas/process/host-pythons.ts";
-import { findInterpreter } from "../replicas/process/interpreter.ts";
+import { hostPythons } from "../host/host-pythons.ts";
+import { findInterpreter } from "../host/interpreter.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 

@@ -1,7 +1,7 @@
 import { repairEnvironments } from "../apps/repair-environments.ts";
 import type { Repaired } from "../apps/repair-environments.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import { findInterpreter } from "../replicas/process/interpreter.ts";
+import { findInterpreter } from "../host/interpreter.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import { openStore } from "../store/store.ts";
 import { askService } from "./ask-service.ts";

@@ -5,6 +5,9 @@ import { pathToFileURL } from "node:url";
 /** The package's own folder. `python/`, `examples/` and `dist/` are in it, whether this runs from sources or built. */
 export const PACKAGE_DIR: string = findPackage(import.meta.dirname);
 
+/** The folder that holds the package `millrace_worker`. */
+export const PYTHON_DIR: string = path.join(PACKAGE_DIR, "python");
+
 /** The script of a thread, given its path below `src/` without an ending. */
 export function threadScript(name: string): URL {
   const isBuilt = import.meta.url.endsWith(".js");

@@ -24,6 +24,11 @@ export class CallTable {
     return this.get(id) !== undefined;
   }
 
+  /** Whether that call is here, under the id it has now. */
+  holds(call: Call): boolean {
+    return this.get(call.wireId) === call;
+  }
+
   /** Ids grow from call to call. */
   set(id: number, call: Call): void {
     if (this.size === 0) {

@@ -1,4 +1,5 @@
 import type { Outcome } from "../model/outcome.ts";
+import type { Lane, SlotCall } from "./slots/slot-call.ts";
 import type { CallPhase } from "./wire-order.ts";
 
 /** One yield of a generator: text as it is, or any other value as JSON. */
@@ -8,9 +9,6 @@ export type Chunk = {
   /** What it cost of the generator's credit. */
   readonly wireBytes: number;
 };
-
-/** Whose time a call takes: a caller's who waits for the answer, or that of a run from the backlog. */
-export type Lane = "caller" | "backlog";
 
 /** Who waits for a call. */
 export type CallReader = {
@@ -36,7 +34,7 @@ export type CallHolder = {
  * replica died before it began. `hasEnded` is what the reader knows; the slot is free only when the replica
  * has said so, which for a call that was cancelled or timed out comes later.
  */
-export class Call {
+export class Call implements SlotCall {
   readonly runId: string;
   readonly functionName: string;
   readonly body: Buffer;
@@ -54,7 +52,7 @@ export class Call {
   /** Monotonic milliseconds. */
   enqueuedAt = 0;
   handedAt = 0;
-  /** The pool's count of milliseconds with a ready replica, when the call began to wait. */
+  /** The count of milliseconds with a ready replica, when the call began to wait. */
   readyMsAtStart = 0;
   /** Milliseconds of the wait in which no replica was ready. */
   coldMs = 0;

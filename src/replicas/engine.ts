@@ -1,24 +1,32 @@
 import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
 
-/** What a version's processes need to know, whichever engine runs them. */
-export type LaunchSpec = {
-  readonly versionId: string;
-  /** The project. */
-  readonly owner: string;
-  readonly bundleDir: string;
-  /** The interpreter of its packages; null when it has none. */
-  readonly python: string | null;
+/** What is to run: a version of an app, described without naming any machine. An engine turns the ids into folders. */
+export type Workload = {
+  /** Whose it is, and whose storage it sees. */
+  readonly projectId: string;
+  /** The id of the folder that holds `main.py`. */
+  readonly bundle: string;
+  /** The id of its packages, with the interpreter they were made for; null when it has none. */
+  readonly environment: string | null;
   /** The version of the interpreter it asks for, such as "3.12"; null where any will do. */
   readonly pythonVersion: string | null;
-  /** What the app finds in its environment, beyond the engine's own allow-list. */
-  readonly environment: Readonly<Record<string, string>>;
+  /** What the app finds in its environment, beyond what an engine shows of its own. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** How many calls a replica takes at once. */
   readonly concurrency: number;
   readonly ignoreExtra: boolean;
   readonly maxResultBytes: number;
   readonly maxChunkBytes: number;
+  /** Its replicas may be forks of a template. */
   readonly mayFork: boolean;
-  readonly templateKeepMs: number;
+};
+
+/** What of a start is one replica's own. */
+export type ReplicaStart = {
+  readonly id: string;
+  /** What it shows where it calls home. */
+  readonly ticket: string;
 };
 
 /** How a replica's process came to its end. */
@@ -70,17 +78,20 @@ export type Started = {
   vitals(pid: number): Vitals | null;
 };
 
-/** Starts the replicas of one version. */
-export type Launcher = {
-  start(replicaId: string, ticket: string): Started;
-  /** Later replicas are started so. Those there are stay as they are, and their template with them. */
-  update(spec: LaunchSpec): void;
-  /** Ends what is left of the version, kept templates too. */
+/** Where a template sits, with the replicas it forks. For a workload that may not fork, it is one replica. */
+export type Seat = {
+  /** Starts a replica here, or by `SeatOwner.elsewhere` if it turns out that there is no room. */
+  start(replica: ReplicaStart): Started;
+  /** How long to keep it without a replica, from now on. */
+  keepFor(keepMs: number): void;
+  /** No more replicas: it ends with the last one it has. */
+  leave(): void;
+  /** Ends whatever is left of it. */
   close(): Promise<void>;
 };
 
-/** What a launcher tells of what it starts, beside what its replicas tell themselves. */
-export type LauncherEvents = {
+/** What a seat tells of its processes, beside what its replicas tell themselves. */
+export type SeatEvents = {
   /** A line of a process that is no replica, or not yet. */
   onLog(line: LogLine): void;
   /** A process that is no replica broke the protocol and is being ended. */
@@ -89,8 +100,21 @@ export type LauncherEvents = {
   onError(error: unknown): void;
 };
 
+/** The owner of a seat: what it learns from the seat, and does for it. */
+export type SeatOwner = SeatEvents & {
+  /** It may not fork: it has become the first replica that was started in it. */
+  onSingle(): void;
+  /** Starts a replica that this seat has no room for. */
+  elsewhere(replica: ReplicaStart): Started;
+  /** It takes no more replicas. */
+  onOver(): void;
+  /** Nothing is left of it. */
+  onEnded(): void;
+};
+
 /** Where replicas run. An engine only starts things and stops them: calls travel by the wire. */
 export type Engine = {
   readonly name: string;
-  launcher(spec: LaunchSpec, home: Home, events: LauncherEvents): Launcher;
+  /** Opens a seat that is kept for `keepMs` without a replica. Nothing runs there until its first replica starts. */
+  open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
 };

@@ -1,68 +1,31 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { FunctionSignature } from "../model/app.ts";
-import type { AppConfig, ScalingConfig } from "../model/app-config.ts";
-import type { Outcome } from "../model/outcome.ts";
-import type { Call } from "./call.ts";
+import type { ScalingConfig } from "../model/app-config.ts";
 import { CrashLoop } from "./crash-loop.ts";
-import type { Exit, InitFailure, Launcher } from "./engine.ts";
+import type { Exit, InitFailure } from "./engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
-import type { Home } from "./home.ts";
-import type { LogLine } from "./log-lines.ts";
+import type { FleetEvents, FleetParts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
 import { ReadyClock } from "./ready-clock.ts";
-import { Replica } from "./replica.ts";
-import type { ReplicaEvents } from "./replica-events.ts";
 import { Rounds } from "./rounds.ts";
-import { desiredReplicas } from "./scale.ts";
-import type { Load } from "./scale.ts";
-import type { PayloadLimits } from "./wire-limits.ts";
-
-/** What the owner of a fleet learns, and what the fleet asks of it. */
-export type FleetEvents = {
-  load(now: number): Load;
-  onReady(functions: readonly FunctionSignature[]): void;
-  /** A call is over and its slot free, or gone with its replica. */
-  onOutcome(call: Call, outcome: Outcome): void;
-  /** These calls never began: they are to wait again. */
-  onReturned(calls: readonly Call[]): void;
-  /** The app cannot start, and no replica is left to serve. */
-  onInitFailure(failure: InitFailure): void;
-  /** One that did not answer takes calls again. */
-  onAwake(): void;
-  onReplicaGone(replicaId: string, exit: Exit): void;
-  onLog(replica: Replica, line: LogLine): void;
-  onError(error: unknown): void;
-};
-
-export type FleetParts = {
-  readonly launcher: Launcher;
-  readonly home: Home;
-  readonly clock: Clock;
-  readonly events: FleetEvents;
-  readonly counts: FleetCounts;
-  /** Whose it is. */
-  readonly owner: string;
-};
+import type { Capacity } from "./slots/capacity.ts";
+import { desiredReplicas } from "./slots/scale.ts";
 
 /** What a replica that is gone had in its hands. */
-type Divided = { readonly begun: readonly Call[]; readonly waiting: readonly Call[] };
+type Divided<C> = { readonly begun: readonly C[]; readonly waiting: readonly C[] };
 
 /** The replicas of one version: starts as many as the load asks for, stops those idle for the cooldown. */
-export class Fleet {
+export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** Counts the time in which at least one replica was ready. */
   readonly readyClock = new ReadyClock();
-  readonly replicas = new Set<Replica>();
+  readonly replicas = new Set<R>();
   /** The ready ones, oldest first. */
-  ready: readonly Replica[] = [];
+  ready: readonly R[] = [];
   /** Of those, the ones that answer: only they are given calls. */
-  awake: readonly Replica[] = [];
+  awake: readonly R[] = [];
   #scaling: ScalingConfig;
-  readonly #initSeconds: number;
-  readonly #limits: PayloadLimits;
-  readonly #owner: string;
-  readonly #launcher: Launcher;
-  readonly #home: Home;
-  readonly #events: FleetEvents;
+  readonly #source: ReplicaSource<C, R>;
+  readonly #events: FleetEvents<C, R>;
   readonly #clock: Clock;
   readonly #counts: FleetCounts;
   readonly #crashes = new CrashLoop();
@@ -72,13 +35,9 @@ export class Fleet {
   #isStopping = false;
   readonly #emptied = Promise.withResolvers<void>();
 
-  constructor(config: AppConfig, { launcher, home, clock, events, counts, owner }: FleetParts) {
-    this.#scaling = config.scaling;
-    this.#limits = config.limits;
-    this.#owner = owner;
-    this.#initSeconds = config.deployment.deploymentInitializationTimeoutSeconds;
-    this.#launcher = launcher;
-    this.#home = home;
+  constructor(scaling: ScalingConfig, { source, clock, events, counts }: FleetParts<C, R>) {
+    this.#scaling = scaling;
+    this.#source = source;
     this.#events = events;
     this.#clock = clock;
     this.#counts = counts;
@@ -136,7 +95,7 @@ export class Fleet {
   }
 
   /** Takes a replica out of service; it finishes what it holds and exits. */
-  retire(replica: Replica): void {
+  retire(replica: R): void {
     replica.isCondemned = true;
     this.#withdraw(replica);
     replica.stop(this.#stopSeconds());
@@ -153,7 +112,7 @@ export class Fleet {
   async close(): Promise<void> {
     this.#halt();
     for (const replica of this.replicas) replica.kill();
-    await this.#launcher.close();
+    await this.#source.close();
     await this.#empty();
   }
 
@@ -161,30 +120,20 @@ export class Fleet {
     this.#counts.starts += 1;
     const id = `r-${randomName(12)}`;
     const startedAt = this.#clock.monotonic();
-    const events: ReplicaEvents = {
+    const replica: R = this.#source.open(id, {
       onReady: (functions) => this.#onReady(replica, functions),
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
       onEnding: () => this.#withdraw(replica),
       onSilence: (isSilent) => this.#onSilence(isSilent),
-      onGone: (exit, lost, unread) => {
-        this.#home.forget(ticket);
-        // Calls begin in order, and a result is sent before the next call begins: only these can have begun.
-        const begun = lost.slice(0, this.#scaling.replicaConcurrency).filter((call) => call !== unread);
-        const waiting = lost.filter((call) => !begun.includes(call));
-        this.#onGone(replica, startedAt, exit, { begun, waiting });
-      },
+      onGone: (exit, begun, waiting) => this.#onGone(replica, startedAt, exit, { begun, waiting }),
       onLog: (line) => this.#events.onLog(replica, line),
       onError: (error) => this.#events.onError(error),
-    };
-    const parts = { clock: this.#clock, events, limits: this.#limits, owner: this.#owner };
-    const replica: Replica = new Replica(id, parts);
-    const ticket = this.#home.expect((kind, socket) => replica.attach(kind, socket));
+    });
     this.replicas.add(replica);
-    replica.follow(this.#launcher.start(id, ticket), this.#initSeconds);
   }
 
-  #onReady(replica: Replica, functions: readonly FunctionSignature[]): void {
+  #onReady(replica: R, functions: readonly FunctionSignature[]): void {
     this.#crashes.initFailure = null;
     if (this.ready.length === 0) this.#counts.coldStarts += 1;
     this.#setReady([...this.ready, replica]);
@@ -202,7 +151,7 @@ export class Fleet {
     this.scale();
   }
 
-  #setReady(ready: readonly Replica[]): void {
+  #setReady(ready: readonly R[]): void {
     this.ready = ready;
     this.awake = ready.filter(({ isSilent }) => !isSilent);
   }
@@ -216,7 +165,7 @@ export class Fleet {
     );
   }
 
-  #onGone(replica: Replica, startedAt: number, exit: Exit, { begun, waiting }: Divided): void {
+  #onGone(replica: R, startedAt: number, exit: Exit, { begun, waiting }: Divided<C>): void {
     this.replicas.delete(replica);
     if (this.replicas.size === 0) this.#rounds.stop();
     this.#withdraw(replica);
@@ -234,7 +183,7 @@ export class Fleet {
   }
 
   /** Once a start may end without a word, by an accident of the machine; the second time it is the app's doing. */
-  #failureToStart(replica: Replica, exit: Exit): InitFailure | null {
+  #failureToStart(replica: R, exit: Exit): InitFailure | null {
     if (exit.initFailure || replica.readyAt > 0 || !this.#crashes.hasFailed) return exit.initFailure;
     const message = `The app's process ended while it started (${exit.detail}).`;
     return { message, traceback: message };
@@ -245,7 +194,7 @@ export class Fleet {
     return this.#scaling.responseGracePeriodSeconds + 6;
   }
 
-  #withdraw(replica: Replica): void {
+  #withdraw(replica: R): void {
     if (!this.ready.includes(replica)) return;
     this.#setReady(this.ready.filter((other) => other !== replica));
     if (this.ready.length === 0) this.readyClock.set(false, this.#clock.monotonic());

@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
 import { LineCutter } from "../kit/line-cutter.ts";
 import { RUN_ID } from "../model/names.ts";
-import { readPaced } from "./read-paced.ts";
-import type { PaceOptions } from "./read-paced.ts";
+import { readPaced } from "../host/read-paced.ts";
+import type { PaceOptions } from "../host/read-paced.ts";
 import { WIRE_LIMITS } from "./wire-limits.ts";
 
 /** One line that a replica printed. */

@@ -1,13 +1,15 @@
 import type { Clock } from "../kit/clock.ts";
-import type { Exit, Launcher } from "./engine.ts";
+import type { Exit } from "./engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Home } from "./home.ts";
 import type { LogLine } from "./log-lines.ts";
+import type { Seats } from "./seats.ts";
 
 /** What a pool is made of. */
 export type PoolParts = {
-  readonly launcher: Launcher;
+  /** Where its replicas start. */
+  readonly seats: Pick<Seats, "start" | "close">;
   readonly home: Home;
   readonly clock: Clock;
   readonly events: PoolEvents;

@@ -7,13 +7,14 @@ import type { Call, CallHolder } from "./call.ts";
 import type { Exit, InitFailure, Started } from "./engine.ts";
 import { CallTable } from "./call-table.ts";
 import { Control } from "./control.ts";
+import type { FleetReplica } from "./fleet-events.ts";
 import { BadFrame } from "./frame-reader.ts";
 import { packCalls } from "./frames.ts";
 import type { PackedCall } from "./frames.ts";
 import type { ConnectionKind } from "./home.ts";
 import { LAST_LINES_MS, readLogLines } from "./log-lines.ts";
 import { Pulse } from "./pulse.ts";
-import type { ReplicaEvents, ReplicaParts } from "./replica-events.ts";
+import type { ReplicaParts, WireReplicaEvents } from "./replica-events.ts";
 import { WireInbox } from "./wire-inbox.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
@@ -27,7 +28,7 @@ const BURIAL_SECONDS = 20;
  *
  * starting → ready → draining → gone; any of them → gone. Only a ready replica is given calls.
  */
-export class Replica implements CallHolder {
+export class Replica implements CallHolder, FleetReplica<Call> {
   readonly id: string;
   readonly startedAt: number;
   /** Calls in its hands by wire id, oldest first. */
@@ -42,7 +43,7 @@ export class Replica implements CallHolder {
   /** When the call now at the head got there. */
   headSince = 0;
   readonly #clock: Clock;
-  readonly #events: ReplicaEvents;
+  readonly #events: WireReplicaEvents;
   readonly #owner: string;
   readonly #inbox: WireInbox;
   readonly #pulse: Pulse;
@@ -107,7 +108,7 @@ export class Replica implements CallHolder {
    * Ties it to its process: the end of that process is the end of the replica. Not ready after `initSeconds`
    * is a failure to start.
    */
-  follow(started: Started, initSeconds: number): void {
+  bindTo(started: Started, initSeconds: number): void {
     this.#started = started;
     this.#setDeadline(initSeconds, () => {
       const message = `main.py was not ready within deployment_initialization_timeout (${initSeconds} s)`;
@@ -161,7 +162,7 @@ export class Replica implements CallHolder {
   }
 
   grant(call: Call, bytes: number): void {
-    if (this.calls.get(call.wireId) === call) this.#tell((control) => control.grant(call, bytes));
+    if (this.calls.holds(call)) this.#tell((control) => control.grant(call, bytes));
   }
 
   /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */

@@ -19,7 +19,7 @@ export class BackgroundReader implements RunReader {
 
   onChunk({ wireBytes }: Chunk): void {
     if (!this.#partWriter.isFull) this.#run?.grant(wireBytes);
-    else void this.#partWriter.hasRoom().then(() => this.#run?.grant(wireBytes));
+    else void this.#partWriter.untilRoom().then(() => this.#run?.grant(wireBytes));
   }
 
   onEnd(): void {}

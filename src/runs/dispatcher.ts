@@ -33,7 +33,7 @@ export type DispatcherParts = {
 type Backlog = {
   /** Claimed and not yet ended. */
   held: number;
-  /** Of those, the ones that the current version's pool knows nothing of. */
+  /** Of those, the ones that the current version's slots know nothing of. */
   elsewhere: number;
   /** Places given to runs that are being accepted. */
   reserved: number;
@@ -59,7 +59,7 @@ const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
 const MAX_INTERRUPTIONS = 20;
 
 /**
- * Takes accepted runs from the store to the replicas, each app's in order of arrival and as many as its pool has
+ * Takes accepted runs from the store to the replicas, each app's in order of arrival and as many as its slots have
  * room for. Everything it takes is claimed: the store knows whose it is, and only that one may write its end.
  */
 export class Dispatcher {
@@ -110,10 +110,10 @@ export class Dispatcher {
    * Whether a run may skip the queue because there is none: accepted as claimed already, it costs one write
    * less. A place that was given must be used by `runReserved` or given back.
    */
-  reserve({ appNumber, pool }: RunTarget): boolean {
+  reserve({ appNumber, slots }: RunTarget): boolean {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
-    if (pool.backlogRoom <= backlog.reserved) return false;
+    if (slots.backlogRoom <= backlog.reserved) return false;
     backlog.reserved += 1;
     return true;
   }
@@ -159,9 +159,9 @@ export class Dispatcher {
 
   /** Counts a run until its end is written down. */
   async #hold(run: LiveRun): Promise<void> {
-    const { appNumber, pool } = run.request.target;
+    const { appNumber, slots } = run.request.target;
     const backlog = this.#backlog(appNumber);
-    const place = this.#parts.target(appNumber)?.pool === pool ? 0 : 1;
+    const place = this.#parts.target(appNumber)?.slots === slots ? 0 : 1;
     backlog.held += 1;
     backlog.elsewhere += place;
     await run.settled();
@@ -191,7 +191,7 @@ export class Dispatcher {
     for (const [appNumber, backlog] of this.#backlogs) this.#pump(appNumber, backlog);
   }
 
-  /** Claims what the app's pool has room for. */
+  /** Claims what the app's slots have room for. */
   #pump(appNumber: number, backlog: Backlog): void {
     if (this.#isStopping || backlog.isClaiming || !backlog.hasMore) return;
     // Those on their way into the store as ours would seem to be nobody's. No more are let in meanwhile.
@@ -202,7 +202,7 @@ export class Dispatcher {
       return;
     }
     // What waits for an earlier version takes the place of what could wait for this one: neither piles up.
-    const room = target.pool.backlogRoom - backlog.elsewhere;
+    const room = target.slots.backlogRoom - backlog.elsewhere;
     if (room <= 0) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
     // Many at once, where many wait ahead: a claim for each of a thousand short runs would cost more than they

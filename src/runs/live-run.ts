@@ -7,18 +7,27 @@ import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call } from "../replicas/call.ts";
 import type { CallReader, Chunk } from "../replicas/call.ts";
 import { INITIAL_CREDIT_BYTES } from "../replicas/frames.ts";
-import type { Pool } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { PartWriter } from "./part-writer.ts";
 import { isBodiless, plainChunk, respond } from "./response.ts";
 import type { RunResponse } from "./response.ts";
 import { LiveTranscript } from "./transcript.ts";
 
+/** What takes a run's call to a replica, as far as runs know of it. */
+export type RunSlots = {
+  /** The call's reader learns its end, be it a refusal, perhaps before this returns. */
+  submit(call: Call): void;
+  /** Ends a call before its time: its reader gets `outcome` now, and its code is stopped. */
+  abandon(call: Call, outcome: Outcome): void;
+  /** How many more calls from the backlog it would take now. */
+  readonly backlogRoom: number;
+};
+
 /** Where a run goes. */
 export type RunTarget = {
   readonly appNumber: number;
   readonly versionId: string;
-  readonly pool: Pool;
+  readonly slots: RunSlots;
   readonly config: AppConfig;
 };
 
@@ -96,7 +105,7 @@ export class LiveRun implements CallReader {
   readonly #parts: RunParts;
   /** Epoch milliseconds. */
   readonly createdAt: number;
-  /** Between its acceptance and its way to the pool. */
+  /** Between its acceptance and its way to a slot. */
   readonly #storedMs: number;
   readonly #onSettled: (run: LiveRun) => void;
   #reader: RunReader;
@@ -105,8 +114,9 @@ export class LiveRun implements CallReader {
   #owedBytes = 0;
   #settled: Bell | null = null;
   #isSettled = false;
-  /** Among those under way. */
-  place = 0;
+  /** Its neighbours among those under way: the executor's own. */
+  before: LiveRun | null = null;
+  after: LiveRun | null = null;
   isStream = false;
   /** Null while its record is nowhere but here. */
   claim: Claim | null;
@@ -148,7 +158,7 @@ export class LiveRun implements CallReader {
 
   /** Stops the run with another outcome than its own. */
   abandon(outcome: Outcome): void {
-    this.request.target.pool.abandon(this.call, outcome);
+    this.request.target.slots.abandon(this.call, outcome);
   }
 
   /** The caller has gone: a run that still waits is dropped, one that runs goes on. */
@@ -174,7 +184,7 @@ export class LiveRun implements CallReader {
   /** The same where nobody reads: then only a store that is behind holds the generator up. */
   grantUnread(bytes: number): void {
     const { partWriter } = this.#parts;
-    if (partWriter.isFull) void partWriter.hasRoom().then(() => this.grant(bytes));
+    if (partWriter.isFull) void partWriter.untilRoom().then(() => this.grant(bytes));
     else this.grant(bytes);
   }
 

@@ -60,7 +60,7 @@ export class PartWriter {
   }
 
   /** Resolves when it is not full, or not any more. */
-  async hasRoom(): Promise<void> {
+  async untilRoom(): Promise<void> {
     while (this.isFull) await this.#written.wait();
   }
 

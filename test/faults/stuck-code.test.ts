@@ -33,7 +33,7 @@ verifies("cancel.kill", "code deaf to cancel has its replica killed after 5 s", 
   const pid = Number(await pool.value("run", {}));
   const deaf = pool.submit("deaf", {});
   await until("it runs", () => pool.has("deaf"));
-  pool.pool.abandon(deaf.call, { kind: "cancelled" });
+  pool.pool.slots.abandon(deaf.call, { kind: "cancelled" });
   expect(await deaf.ended).toEqual({ kind: "cancelled" });
   const next = pool.value("run", {});
   clock.advance(4_999);
@@ -55,7 +55,7 @@ verifies(
     const deaf = pool.submit("deaf", {});
     const beside = pool.value("hold", {});
     await until("both run", () => pool.has("deaf") && pool.has(`entered-${pid}`));
-    pool.pool.abandon(deaf.call, { kind: "cancelled" });
+    pool.pool.slots.abandon(deaf.call, { kind: "cancelled" });
     clock.advance(4_999);
     expect([isCondemned(pool, pid), pool.ready.length]).toEqual([false, 1]);
     clock.advance(1);

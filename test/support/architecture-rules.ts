@@ -6,6 +6,7 @@ export const LAYERS = [
   ["kit"],
   ["model"],
   ["config"],
+  ["host"],
   ["store", "replicas"],
   ["runs", "apps", "identity"],
   ["gateway", "management"],
@@ -40,6 +41,24 @@ export function layerFaults(files: SourceFiles): string[] {
     }
   }
   return faults;
+}
+
+/** Imports of an engine's own files from outside `replicas`: only `main.ts`, which chooses it, may know which there is. */
+export function engineFaults(files: SourceFiles): string[] {
+  return [...importGraph(files)]
+    .filter(([path]) => roomOf(path) !== "replicas" && roomOf(path) !== "main.ts")
+    .flatMap(([path, targets]) => targets.map((target) => ({ path, target })))
+    .filter(({ target }) => target.startsWith("src/replicas/process/"))
+    .map(({ path, target }) => `${path} knows an engine: ${target}`);
+}
+
+/** Imports by which the slots would learn how calls travel: they may know `kit`, `model` and each other. */
+export function slotFaults(files: SourceFiles): string[] {
+  return [...importGraph(files)]
+    .filter(([path]) => path.startsWith("src/replicas/slots/"))
+    .flatMap(([path, targets]) => targets.map((target) => ({ path, target })))
+    .filter(({ target }) => !/^src\/(?:kit|model|replicas\/slots)\//.test(target))
+    .map(({ path, target }) => `${path} knows more than slots: ${target}`);
 }
 
 /** Imports of `src/` that name no source file with its `.ts` ending, or a package a user will not have. */

@@ -34,7 +34,7 @@ export async function storm(test: TestPool, cancels: number, seed: number): Prom
     if (call.hasEnded) return;
     cancelled += 1;
     if (isAhead(test, call.wireId)) aheadCancels += 1;
-    test.pool.abandon(call, { kind: "cancelled" });
+    test.pool.slots.abandon(call, { kind: "cancelled" });
   };
 
   const callOne = (): void => {

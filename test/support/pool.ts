@@ -10,12 +10,13 @@ import type { Outcome } from "../../src/model/outcome.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import type { Clock } from "../../src/kit/clock.ts";
 import { Call } from "../../src/replicas/call.ts";
-import type { Lane } from "../../src/replicas/call.ts";
+import type { Lane } from "../../src/replicas/slots/slot-call.ts";
 import type { Exit } from "../../src/replicas/engine.ts";
 import { Home } from "../../src/replicas/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
-import { findInterpreter } from "../../src/replicas/process/interpreter.ts";
+import { Seats } from "../../src/replicas/seats.ts";
+import { findInterpreter } from "../../src/host/interpreter.ts";
 import type { Replica } from "../../src/replicas/replica.ts";
 import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";
@@ -79,7 +80,7 @@ export class TestPool {
       },
     };
     const call = new Call(randomUUID(), functionName, body, reader, lane);
-    this.pool.submit(call);
+    this.pool.slots.submit(call);
     return { call, ended };
   }
 
@@ -128,23 +129,23 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const { config } = loadAppConfig(bundleDir, { host: { cpuCount: availableParallelism() } });
   const python = await findInterpreter(process.env["MILLRACE_PYTHON"] ?? "python3");
   const home = await Home.open(path.join(directory, "run"));
-  const spec = {
-    versionId: randomUUID(),
-    owner: "p-test",
-    bundleDir,
-    python: null,
+  const workload = {
+    projectId: "p-test",
+    bundle: path.relative(directory, bundleDir),
+    environment: null,
     pythonVersion: null,
-    environment: {},
+    variables: {},
     concurrency: config.scaling.replicaConcurrency,
     ignoreExtra: false,
     maxResultBytes: config.limits.maxResultBytes,
     maxChunkBytes: config.limits.maxChunkBytes,
     mayFork: config.deployment.fork === "auto",
-    templateKeepMs: config.scaling.templateKeepSeconds * 1000,
   };
+  const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
-  const launcher = processEngine(python.path, clock).launcher(spec, home, {
+  const engine = processEngine({ python: python.path, dataDir: directory, clock });
+  const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),
     onError: (error) => faults.push(String(error)),
@@ -155,7 +156,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     onReplicaGone: (_: string, exit: Exit) => exits.push(exit.detail),
     onError: (error: unknown) => faults.push(String(error)),
   };
-  const pool = new Pool(config, { launcher, home, clock, events });
+  const pool = new Pool(config, { seats, home, clock, events });
   const close = async (): Promise<void> => {
     const closing = pool.close({ kind: "refused", code: "draining" });
     await (clock instanceof HandClock ? clock.passDuring(closing) : closing);

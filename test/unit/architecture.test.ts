@@ -1,7 +1,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { barrels, layerFaults, longFiles, specifierFaults } from "../support/architecture-rules.ts";
+import {
+  barrels,
+  engineFaults,
+  layerFaults,
+  longFiles,
+  slotFaults,
+  specifierFaults,
+} from "../support/architecture-rules.ts";
 import { findCircles, importGraph, specifiersOf } from "../support/import-graph.ts";
 import { pythonGraph } from "../support/python-imports.ts";
 import { readSources, REPOSITORY } from "../support/source-files.ts";
@@ -33,6 +40,17 @@ describe("the house as it stands", () => {
 
   verifies("design.layers", "imports go down, never up or sideways", () => {
     expect(layerFaults(source)).toEqual([]);
+  });
+
+  test("only main.ts knows which engine there is", () => {
+    expect(engineFaults(source)).toEqual([]);
+  });
+
+  test("slots know nothing of wires and processes", () => {
+    expect(
+      [...source.keys()].filter((path) => path.startsWith("src/replicas/slots/")).length,
+    ).toBeGreaterThan(5);
+    expect(slotFaults(source)).toEqual([]);
   });
 
   verifies("show.no-circle", "no file imports itself, directly or through others", () => {
@@ -92,6 +110,29 @@ describe("the rules find planted faults", () => {
       "src/apps/deploy.ts": "export const deploy = 1;\n",
     });
     expect(layerFaults(files)).toEqual(["src/runs/execute.ts imports sideways: src/apps/deploy.ts"]);
+  });
+
+  test("an import of an engine's own files is found", () => {
+    const files = planted({
+      "src/main.ts": 'import { engine } from "./replicas/process/engine.ts";\n',
+      "src/apps/build.ts": 'import { engine } from "../replicas/process/engine.ts";\n',
+      "src/replicas/process/engine.ts": "export const engine = 1;\n",
+    });
+    expect(engineFaults(files)).toEqual([
+      "src/apps/build.ts knows an engine: src/replicas/process/engine.ts",
+    ]);
+  });
+
+  test("an import by which slots learn of the wire is found, of a type too", () => {
+    const files = planted({
+      "src/replicas/slots/lanes.ts":
+        'import type { Slot } from "./slot.ts";\nimport type { Frame } from "../frames.ts";\n',
+      "src/replicas/slots/slot.ts": "export type Slot = 1;\n",
+      "src/replicas/frames.ts": "export type Frame = 1;\n",
+    });
+    expect(slotFaults(files)).toEqual([
+      "src/replicas/slots/lanes.ts knows more than slots: src/replicas/frames.ts",
+    ]);
   });
 
   test("imports of the own room and of lower layers are let through", () => {

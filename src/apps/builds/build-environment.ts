@@ -1,5 +1,5 @@
 import path from "node:path";
-import { appEnvironment } from "../../replicas/process/environment.ts";
+import { appEnvironment } from "../../host/app-environment.ts";
 
 /** Beyond what replicas see: the host's choice of index, proxy and certificates. */
 const PASSED_ON = /^(PIP|UV)_|^(HTTPS?|ALL|NO)_PROXY$/i;

@@ -1,7 +1,7 @@
-import { rm } from "node:fs/promises";
+import { mkdir, rm, symlink } from "node:fs/promises";
 import path from "node:path";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";
@@ -9,7 +9,6 @@ import { compileBundle } from "./compile-bundle.ts";
 import { ownEnvironment, releaseEnvironments, removeEnvironment, sharedEnvironment } from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
 import { installInto } from "./make-environment.ts";
-import { namePython } from "./named-python.ts";
 import { readRequirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
 
@@ -93,4 +92,14 @@ async function prepare(input: BuildInput): Promise<PreparedBuild> {
 
 function pythonOf(environment: string): string {
   return path.join(environment, "bin", "python");
+}
+
+/**
+ * Makes a folder in which an interpreter has the names that commands call it by: the host may know it as
+ * `python3.12` alone, or know `python` as another one.
+ */
+async function namePython(python: string, folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  for (const name of ["python", "python3"]) await symlink(python, path.join(folder, name));
 }

@@ -1,5 +1,5 @@
-import { hostPython, hostPythons } from "../../replicas/process/host-pythons.ts";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import { hostPython, hostPythons } from "../../host/host-pythons.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import { BuildError } from "./build-error.ts";
 import type { BuildSite } from "./site.ts";
 

@@ -1,7 +1,7 @@
+import { runKept } from "../../host/run-kept.ts";
 import type { DeploymentConfig } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { readBundleText } from "./bundle-files.ts";
-import { runKept } from "./run-kept.ts";
 import type { BuildSite } from "./site.ts";
 
 /** A command of a build. */

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { appEnvironment } from "../../replicas/process/environment.ts";
+import { appEnvironment } from "../../host/app-environment.ts";
 import { BuildError } from "./build-error.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
 import type { BuildSite } from "./site.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import { hashPath } from "./bundle-files.ts";
 import type { BundlePath, Requirements } from "./requirements.ts";
 

@@ -1,7 +1,7 @@
 import { existsSync, statSync, utimesSync } from "node:fs";
 import { open, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import { environmentKey } from "./environment-key.ts";
 import { createEnvironment, installInto } from "./make-environment.ts";
 import type { Requirements } from "./requirements.ts";

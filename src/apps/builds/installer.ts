@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import { BuildError } from "./build-error.ts";
 import { readPipSettings } from "./pip-settings.ts";
 import type { PipSettings } from "./pip-settings.ts";

@@ -2,15 +2,15 @@ import { existsSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
+import { runKept } from "../../host/run-kept.ts";
+import type { KeptEnd } from "../../host/run-kept.ts";
 import { BuildError } from "./build-error.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { findInstaller, probePip } from "./installer.ts";
 import type { Installer } from "./installer.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
 import type { Requirements } from "./requirements.ts";
-import { runKept } from "./run-kept.ts";
-import type { KeptEnd } from "./run-kept.ts";
 import type { BuildSite } from "./site.ts";
 
 /**

@@ -8,7 +8,7 @@ import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { BuildStatus, BuildStream } from "../../model/build.ts";
 import { isInDoubt } from "../../model/errors.ts";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
 import { copyFolder } from "../bundles/copy.ts";

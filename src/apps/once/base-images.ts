@@ -7,7 +7,7 @@ import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { BuildStream } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
-import type { Interpreter } from "../../replicas/process/interpreter.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
 import { BuildError } from "../builds/build-error.ts";
 import { prepareBuild } from "../builds/build.ts";
 import type { AppLogLine } from "../catalog.ts";

@@ -1,8 +1,8 @@
+import type { KeptEnd } from "../../host/run-kept.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import { fileRunName } from "../../model/file-run.ts";
 import type { Run } from "../../model/run.ts";
-import type { KeptEnd } from "../builds/run-kept.ts";
 
 /** Such a run belongs to no version. */
 const NO_VERSION = "00000000-0000-0000-0000-000000000000";

@@ -1,5 +1,9 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
+import { PYTHON_DIR } from "../../config/package-files.ts";
+import { appEnvironment, placedVariables } from "../../host/app-environment.ts";
+import { storageFolder } from "../../host/artifacts.ts";
+import { runKept } from "../../host/run-kept.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import { pause } from "../../kit/pause.ts";
@@ -10,8 +14,6 @@ import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
 import type { Run } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
-import { appEnvironment } from "../../replicas/process/environment.ts";
-import { PYTHON_DIR, runKept } from "../builds/run-kept.ts";
 import { appVariables } from "../app-variables.ts";
 import type { AppLogLine } from "../catalog.ts";
 import { WHOLE_PROJECT } from "../secrets.ts";
@@ -224,12 +226,13 @@ export class FileRuns {
   ): Promise<Record<string, string>> {
     const { secrets, dataDir } = this.#parts;
     const { projectId, number: appNumber } = app;
-    const storageDir = path.join(dataDir, "storage", projectId);
-    await mkdir(storageDir, { recursive: true, mode: 0o700 });
+    const storage = storageFolder(projectId, dataDir);
+    await mkdir(storage, { recursive: true, mode: 0o700 });
     const [ofProject, ofApp] = await Promise.all(
       [WHOLE_PROJECT, appNumber].map((number) => secrets.read({ projectId, appNumber: number })),
     );
-    return appVariables(app, { storageDir, secrets: { ...ofProject, ...ofApp }, environment, own });
+    const variables = appVariables(app, own, { ...ofProject, ...ofApp });
+    return placedVariables(variables, { storage, environment });
   }
 
   /** Until it works: what has happened must not be lost because the storage is away for a while. */

@@ -1,7 +1,9 @@
 import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
+import type { Call } from "../../replicas/call.ts";
 import type { Pool } from "../../replicas/pool.ts";
 import type { PoolLogLine } from "../../replicas/pool-events.ts";
+import type { Slots } from "../../replicas/slots/slots.ts";
 
 /** A version that takes calls of its app, and its replicas. */
 export type LiveApp = {
@@ -16,7 +18,7 @@ export type LiveApp = {
 export type VersionTarget = {
   readonly appNumber: number;
   readonly versionId: string;
-  readonly pool: Pool;
+  readonly slots: Slots<Call>;
   readonly config: AppConfig;
 };
 

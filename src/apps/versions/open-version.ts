@@ -1,19 +1,20 @@
 import { mkdirSync } from "node:fs";
-import path from "node:path";
+import { storageFolder } from "../../host/artifacts.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, FunctionSignature, Version } from "../../model/app.ts";
-import type { Engine, InitFailure, LaunchSpec, Launcher } from "../../replicas/engine.ts";
+import type { ScalingConfig } from "../../model/app-config.ts";
+import type { Engine, InitFailure, Workload } from "../../replicas/engine.ts";
 import type { FleetCounts } from "../../replicas/fleet-counts.ts";
 import type { Home } from "../../replicas/home.ts";
 import type { LogLine } from "../../replicas/log-lines.ts";
 import { Pool } from "../../replicas/pool.ts";
 import type { PoolEvents } from "../../replicas/pool-events.ts";
+import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
-import { launchSpec } from "../launch-spec.ts";
+import { workloadOf } from "../workload.ts";
 import type { AppSecrets } from "./app-secrets.ts";
 import type { AppLogLine, LiveApp } from "./live-app.ts";
-import { standbyScaling } from "./standby.ts";
 
 export type OpenParts = {
   readonly store: Store;
@@ -26,13 +27,16 @@ export type OpenParts = {
   readonly onLog: (line: AppLogLine) => void;
 };
 
+/** Long enough that one queued run after the other finds its replica, and no longer. */
+const STANDBY_COOLDOWN_SECONDS = 2;
+
 /**
  * A version that can take calls, with what its replicas are started with. Before and after it serves it stands
  * by: no new calls are sent to it, and it has no more replicas than it was asked for and its last calls need.
  */
 export class OpenVersion {
   readonly #parts: OpenParts;
-  readonly #launcher: Launcher;
+  readonly #seats: Seats;
   readonly pool: Pool;
   /** What callers get to see; another one when its settings change. */
   live: LiveApp;
@@ -45,10 +49,10 @@ export class OpenVersion {
     this.usedAt = clock.monotonic();
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
     this.#parts = parts;
-    mkdirSync(storageDir(dataDir, app), { recursive: true, mode: 0o700 });
+    mkdirSync(storageFolder(app.projectId, dataDir), { recursive: true, mode: 0o700 });
     // What a template prints at its import belongs to no replica.
     const ofTemplate = { ...where, replicaId: "template" };
-    this.#launcher = engine.launcher(this.#spec(app, version), home, {
+    this.#seats = new Seats(engine, home, this.#workload(app, version), this.#keepMs(version), {
       onLog: (line) => onLog({ ...line, ...ofTemplate }),
       onFault: (fault) => this.#tellFault(ofTemplate, fault),
       onError: (error) => this.#tellError(where, error),
@@ -56,8 +60,8 @@ export class OpenVersion {
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };
     const events = this.#events(where, version);
     const owner = app.projectId;
-    this.pool = new Pool(config, { launcher: this.#launcher, home, clock, events, counts, owner });
-    this.pool.isRetired = true;
+    this.pool = new Pool(config, { seats: this.#seats, home, clock, events, counts, owner });
+    this.pool.slots.isRetired = true;
     this.live = this.#live(app, version);
   }
 
@@ -73,7 +77,7 @@ export class OpenVersion {
   /** Takes calls from now on, by these settings. */
   serve(app: App, version: Version): void {
     this.#isServing = true;
-    this.pool.isRetired = false;
+    this.pool.slots.isRetired = false;
     this.live = this.#live(app, version);
     this.renew();
     this.relax();
@@ -96,14 +100,14 @@ export class OpenVersion {
   retire(): void {
     this.#isServing = false;
     this.usedAt = this.#parts.clock.monotonic();
-    this.pool.isRetired = true;
+    this.pool.slots.isRetired = true;
     this.renew();
     this.relax();
   }
 
   /** Later replicas are started with what is true now. */
   renew(): void {
-    this.#launcher.update(this.#spec(this.live.app, this.version));
+    this.#seats.update(this.#workload(this.live.app, this.version), this.#keepMs(this.version));
   }
 
   /** Its packages are in another folder now. */
@@ -115,7 +119,9 @@ export class OpenVersion {
   #scale(atLeast: number): void {
     const { scaling } = this.version.config;
     const minReplicas = Math.max(atLeast, scaling.minReplicas);
-    this.pool.setScaling(this.#isServing ? { ...scaling, minReplicas } : standbyScaling(scaling, atLeast));
+    this.pool.slots.setScaling(
+      this.#isServing ? { ...scaling, minReplicas } : standbyScaling(scaling, atLeast),
+    );
   }
 
   #live(app: App, version: Version): LiveApp {
@@ -124,17 +130,19 @@ export class OpenVersion {
       app,
       version,
       pool,
-      target: { appNumber: app.number, versionId: version.id, pool, config: version.config },
+      target: { appNumber: app.number, versionId: version.id, slots: pool.slots, config: version.config },
     };
   }
 
-  #spec(app: App, version: Version): LaunchSpec {
+  #workload(app: App, version: Version): Workload {
     const { dataDir, appSecrets } = this.#parts;
-    return launchSpec(app, version, {
-      storageDir: storageDir(dataDir, app),
-      secrets: appSecrets.of({ projectId: app.projectId, appNumber: app.number }),
-      templateKeepMs: this.#isServing ? version.config.scaling.templateKeepSeconds * 1000 : 0,
-    });
+    const secrets = appSecrets.of({ projectId: app.projectId, appNumber: app.number });
+    return workloadOf(app, version, secrets, dataDir);
+  }
+
+  /** How long a template is kept without a replica. */
+  #keepMs({ config }: Version): number {
+    return this.#isServing ? config.scaling.templateKeepSeconds * 1000 : 0;
   }
 
   #events(where: Omit<AppLogLine, keyof PoolLine>, version: Version): PoolEvents {
@@ -187,6 +195,15 @@ export class OpenVersion {
 
 type PoolLine = Parameters<PoolEvents["onLog"]>[0];
 
-function storageDir(dataDir: string, { projectId }: App): string {
-  return path.join(dataDir, "storage", projectId);
+/** The scaling of a version that no new calls are sent to: so many replicas, and those its calls ask for. */
+function standbyScaling(scaling: ScalingConfig, replicas: number): ScalingConfig {
+  return {
+    ...scaling,
+    minReplicas: replicas,
+    cooldownSeconds: Math.min(scaling.cooldownSeconds, STANDBY_COOLDOWN_SECONDS),
+    // Neither a buffer nor the rate of earlier calls: both would keep replicas that nobody needs.
+    scalingBuffer: 0,
+    scalingMetric: "concurrency_utilization",
+    scalingTarget: 100,
+  };
 }

@@ -1,15 +1,15 @@
-import type { Clock } from "../../kit/clock.ts";
 import type { Engine } from "../engine.ts";
 import { IdleTemplates } from "./idle-templates.ts";
-import { ProcessLauncher } from "./launcher.ts";
+import { ProcessSeat } from "./seat.ts";
+import type { ProcessHost } from "./seat.ts";
 import { spawnPython } from "./spawn.ts";
 import type { Spawn } from "./spawn.ts";
 
-/** Runs replicas as processes of this machine, with the given interpreter; `spawn` starts them. */
-export function processEngine(python: string, clock: Clock, spawn: Spawn = spawnPython): Engine {
-  const parts = { python, clock, idle: new IdleTemplates(), spawn };
+/** Runs replicas as processes of this machine; `spawn` starts them. */
+export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): Engine {
+  const parts = { ...host, idle: new IdleTemplates(), spawn };
   return {
     name: "process",
-    launcher: (spec, home, events) => new ProcessLauncher(parts, spec, home, events),
+    open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
   };
 }

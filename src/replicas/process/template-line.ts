@@ -1,30 +1,17 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { Exit, Started } from "../engine.ts";
+import type { Exit, ReplicaStart, SeatOwner, Started } from "../engine.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
 import type { StartedProcess } from "./spawn.ts";
 import { Template } from "./template.ts";
 
 /** A start that waits for the template to be ready; its process does not exist yet. */
 type Waiting = {
-  readonly replicaId: string;
-  readonly ticket: string;
+  readonly replica: ReplicaStart;
   readonly begin: (started: Started) => void;
 };
 
-/** What the owner of a line learns from it, and does for it. */
-export type LineEvents = {
-  /** The template has imported the app, or failed to. */
-  onReady(): void;
-  /** The template may not fork: it has become a replica. */
-  onOrdinary(): void;
-  /** Starts another replica beside that one. */
-  spawn(ticket: string): Started;
-  /** It starts nothing any more. */
-  onOver(): void;
-  /** The template broke the protocol, and is being ended. */
-  onFault(fault: string): void;
-  onError(error: unknown): void;
-};
+/** What its seat's owner learns from a line and does for it, and when the app was imported, or could not be. */
+export type LineEvents = Omit<SeatOwner, "onLog" | "onEnded"> & { onReady(): void };
 
 /**
  * One template, the starts that wait for it and the replicas that it forks.
@@ -75,10 +62,10 @@ export class TemplateLine {
     });
   }
 
-  start(replicaId: string, ticket: string): Started {
+  start(replica: ReplicaStart): Started {
     this.#retireTimer?.cancel();
     this.#idle.remove(this);
-    return this.#isForking ? this.template.fork(replicaId, ticket) : this.#wait(replicaId, ticket);
+    return this.#isForking ? this.template.fork(replica) : this.#wait(replica);
   }
 
   /** For how long it is kept without a replica from now on. */
@@ -97,12 +84,11 @@ export class TemplateLine {
     this.#retireTimer?.cancel();
   }
 
-  #wait(replicaId: string, ticket: string): Started {
+  #wait(replica: ReplicaStart): Started {
     let begun: Started | null = null;
     const { promise: exited, resolve } = Promise.withResolvers<Exit>();
     const waiting: Waiting = {
-      replicaId,
-      ticket,
+      replica,
       begin: (started) => {
         begun = started;
         void started.exited.then(resolve);
@@ -125,16 +111,16 @@ export class TemplateLine {
 
   #startForking(): void {
     this.#isForking = true;
-    for (const { replicaId, ticket, begin } of this.#take()) begin(this.template.fork(replicaId, ticket));
+    for (const { replica, begin } of this.#take()) begin(this.template.fork(replica));
   }
 
   /** The template's process is the first replica; the others start beside it. */
   #startOrdinary(): void {
-    this.#events.onOrdinary();
+    this.#events.onSingle();
     this.#finish();
     const [first, ...others] = this.#take();
     first?.begin(this.#process);
-    for (const { ticket, begin } of others) begin(this.#events.spawn(ticket));
+    for (const { replica, begin } of others) begin(this.#events.elsewhere(replica));
   }
 
   #lose(exit: Exit): void {

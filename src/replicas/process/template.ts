@@ -1,16 +1,16 @@
 import type { Socket } from "node:net";
+import { KEEPER_GRACE_MS } from "../../host/end-keeper.ts";
+import { describeExit } from "../../host/start-kept.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { within } from "../../kit/within.ts";
-import type { Exit, InitFailure, Started } from "../engine.ts";
+import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
 import { BadFrame } from "../frame-reader.ts";
 import { parseTemplateMessage } from "../messages.ts";
 import type { TemplateMessage } from "../messages.ts";
 import { WIRE_LIMITS } from "../wire-limits.ts";
 import { TEMPLATE_MOVES } from "../wire-order.ts";
 import type { TemplatePhase } from "../wire-order.ts";
-import { KEEPER_GRACE_MS } from "./end-keeper.ts";
-import { describeExit } from "./spawn.ts";
 
 const LAST_WORDS_MS = 500;
 /** How long a process may live on after it closed its connection: a keeper has to end all it left behind. */
@@ -78,14 +78,14 @@ export class Template {
   }
 
   /** Forks one replica, which calls home with `ticket`. */
-  fork(replicaId: string, ticket: string): Started {
-    const exited = new Promise<Exit>((resolve) => this.#children.set(replicaId, resolve));
-    this.#say({ fork: { id: replicaId, ticket } });
+  fork({ id, ticket }: ReplicaStart): Started {
+    const exited = new Promise<Exit>((resolve) => this.#children.set(id, resolve));
+    this.#say({ fork: { id, ticket } });
     let isAsked = false;
     const kill = (): void => {
       if (isAsked) return;
       isAsked = true;
-      this.#end(replicaId, exited);
+      this.#end(id, exited);
     };
     return { exited, kill, vitals: (pid) => this.#process.vitals(pid) };
   }

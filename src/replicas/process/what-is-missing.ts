@@ -1,6 +1,7 @@
 import { existsSync, readlinkSync } from "node:fs";
 import path from "node:path";
-import type { InitFailure, LaunchSpec } from "../engine.ts";
+import type { InitFailure } from "../engine.ts";
+import type { WorkloadFolders } from "./folders.ts";
 
 const REPAIR = "run `millrace doctor --repair`, or deploy the app again";
 
@@ -10,16 +11,15 @@ const REPAIR = "run `millrace doctor --repair`, or deploy the app again";
  */
 export function whatIsMissing(
   python: string,
-  { bundleDir, python: inside }: Pick<LaunchSpec, "bundleDir" | "python">,
+  { bundle, environment }: Pick<WorkloadFolders, "bundle" | "environment">,
 ): InitFailure | null {
-  if (!existsSync(bundleDir)) {
-    const name = bundleDir.split(path.sep).slice(-4).join("/");
+  if (!existsSync(bundle)) {
+    const name = bundle.split(path.sep).slice(-4).join("/");
     return failure(`its bundle ${name} is missing: deploy the app again, or restore a backup`);
   }
   if (existsSync(python)) return null;
-  if (inside === null)
+  if (environment === null)
     return failure(`the interpreter ${python} is missing: install it, or set MILLRACE_PYTHON`);
-  const environment = path.dirname(path.dirname(inside));
   const name = `environments/${path.basename(environment)}`;
   if (!existsSync(environment)) return failure(`its environment ${name} is missing: ${REPAIR}`);
   return failure(`the interpreter of its environment ${name} is missing${leadsTo(python)}: ${REPAIR}`);

@@ -123,7 +123,7 @@ verifies(
     // Once the app is known to be quick, all of a small backlog is fetched ahead.
     await until("there is room for it", async () => {
       await service().call(app, { n: "warm" });
-      return pool.backlogRoom > 12;
+      return pool.slots.backlogRoom > 12;
     });
     const before = ledger(service(), app).length;
     const first = service().call(app, { n: "first" }, HOLD);
@@ -153,7 +153,7 @@ test.for(DATABASE_KINDS)("a long backlog is worked off, a small part of it in me
   // As long as there is room in memory a run goes straight there, and would pass those that are filled in behind it.
   const { pool } = on.apps.get(app)!;
   let ahead = 1;
-  for (; pool.backlogRoom > 0; ahead++) await submit(on, app, { n: -1 });
+  for (; pool.slots.backlogRoom > 0; ahead++) await submit(on, app, { n: -1 });
   await fill(on, app, BACKLOG);
   // The service learns of them by the one that has to wait behind them.
   await submit(on, app, { n: BACKLOG });

@@ -1,6 +1,6 @@
 import { prepareBuild } from "../../../src/apps/builds/build.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
-import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
 
 /** A process of its own that builds one bundle and tells what the build says: something to kill. */
 const [, , bundleDir = "", dataDir = "", python = ""] = process.argv;

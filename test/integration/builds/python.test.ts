@@ -1,7 +1,7 @@
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, expect } from "vitest";
-import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { findPythons } from "../../support/pythons.ts";
 import { verifies } from "../../verifies.ts";
 import { buildPlace, evaluate, servicePython } from "./site.ts";

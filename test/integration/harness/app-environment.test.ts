@@ -1,6 +1,6 @@
 import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { ALLOWED } from "../../../src/replicas/process/environment.ts";
+import { ALLOWED } from "../../../src/host/app-environment.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 

@@ -48,7 +48,7 @@ export class StreamCall {
         this.#news.ring();
       },
     });
-    pool.pool.submit(this.call);
+    pool.pool.slots.submit(this.call);
   }
 
   grant(bytes: number): void {
@@ -57,7 +57,7 @@ export class StreamCall {
   }
 
   cancel(): void {
-    this.#pool.pool.abandon(this.call, { kind: "cancelled" });
+    this.#pool.pool.slots.abandon(this.call, { kind: "cancelled" });
   }
 
   /** Waits until so many chunks have come. */

@@ -60,7 +60,7 @@ async def beside():
 /** Cancels a call once its code runs. */
 async function cancelRunning(test: TestPool, call: TestCall): Promise<void> {
   await until("the call runs", () => test.has("entered"));
-  test.pool.abandon(call.call, { kind: "cancelled" });
+  test.pool.slots.abandon(call.call, { kind: "cancelled" });
   expect(await call.ended).toEqual({ kind: "cancelled" });
 }
 
@@ -114,11 +114,11 @@ verifies("cancel.slot", "a call cancelled while it waits never begins and frees 
   const running = test.submit("slow_cleanup", {});
   await until("the call runs", () => test.has("entered"));
   const waiting = test.submit("stubborn_loop", {});
-  test.pool.abandon(waiting.call, { kind: "cancelled" });
+  test.pool.slots.abandon(waiting.call, { kind: "cancelled" });
   expect(await waiting.ended).toEqual({ kind: "cancelled" });
   expect(test.pool.waiting).toBe(0);
   test.leave("cleaned");
-  test.pool.abandon(running.call, { kind: "cancelled" });
+  test.pool.slots.abandon(running.call, { kind: "cancelled" });
   expect(Number(await test.value("run", {}))).toBeGreaterThan(0);
   expect(test.has("caught")).toBe(false);
 });

@@ -28,31 +28,31 @@ function inHand({ pool }: TestPool): number {
 test("there is room for a call in each slot, less those of the backlog that wait or run", async () => {
   const toml = "[scaling]\nmax_replicas = 2\nreplica_concurrency = 3";
   const test = await testPool({ main: MAIN, toml });
-  expect(test.pool.backlogRoom).toBe(6);
+  expect(test.pool.slots.backlogRoom).toBe(6);
   const calls = [test.submit("hold", {})];
-  expect(test.pool.backlogRoom).toBe(6);
+  expect(test.pool.slots.backlogRoom).toBe(6);
   for (const left of [5, 4, 3, 2, 1, 0, 0]) {
     calls.push(test.backlog("hold", {}));
-    expect(test.pool.backlogRoom).toBe(left);
+    expect(test.pool.slots.backlogRoom).toBe(left);
   }
   await until("every slot is taken", () => inHand(test) === 6);
-  expect([test.pool.waiting, test.pool.backlogRoom]).toEqual([2, 0]);
+  expect([test.pool.waiting, test.pool.slots.backlogRoom]).toEqual([2, 0]);
   test.leave("go");
   await Promise.all(calls.map(({ ended }) => ended));
-  expect(test.pool.backlogRoom).toBeGreaterThanOrEqual(6);
+  expect(test.pool.slots.backlogRoom).toBeGreaterThanOrEqual(6);
 });
 
 test("the shorter the calls, the more room there is ahead, within bounds", async () => {
   const test = await testPool({ main: MAIN, toml: ONE });
   for (let n = 0; n < 100; n++) await test.value("fast", {});
-  const room = test.pool.backlogRoom;
+  const room = test.pool.slots.backlogRoom;
   expect(room).toBeGreaterThan(1);
   expect(room).toBeLessThanOrEqual(513);
   const calls = Array.from({ length: room }, () => test.backlog("hold", {}));
-  expect(test.pool.backlogRoom).toBe(0);
+  expect(test.pool.slots.backlogRoom).toBe(0);
   test.leave("go");
   await Promise.all(calls.map(({ ended }) => ended));
-  expect(test.pool.backlogRoom).toBeGreaterThanOrEqual(1);
+  expect(test.pool.slots.backlogRoom).toBeGreaterThanOrEqual(1);
 });
 
 test("room comes back with a call that is cancelled, whether it waited or ran", async () => {
@@ -60,19 +60,19 @@ test("room comes back with a call that is cancelled, whether it waited or ran", 
   const running = test.backlog("hold", {});
   await until("it runs", () => running.call.holder !== null);
   const waiting = test.backlog("hold", {});
-  test.pool.abandon(waiting.call, { kind: "cancelled" });
-  expect([test.pool.waiting, test.pool.backlogRoom]).toEqual([0, 0]);
-  test.pool.abandon(running.call, { kind: "cancelled" });
-  expect(test.pool.backlogRoom).toBe(0);
-  await until("its code has stopped", () => test.pool.backlogRoom === 1);
+  test.pool.slots.abandon(waiting.call, { kind: "cancelled" });
+  expect([test.pool.waiting, test.pool.slots.backlogRoom]).toEqual([0, 0]);
+  test.pool.slots.abandon(running.call, { kind: "cancelled" });
+  expect(test.pool.slots.backlogRoom).toBe(0);
+  await until("its code has stopped", () => test.pool.slots.backlogRoom === 1);
 });
 
 test("room comes back with the replica that died under a call", async () => {
   const test = await testPool({ main: MAIN, toml: ONE });
   const death = test.backlog("die", {});
-  expect(test.pool.backlogRoom).toBe(0);
+  expect(test.pool.slots.backlogRoom).toBe(0);
   expect(await death.ended).toEqual({ kind: "died", detail: "exit code 3" });
-  expect(test.pool.backlogRoom).toBe(1);
+  expect(test.pool.slots.backlogRoom).toBe(1);
 });
 
 test("max_queue and max_queue_seconds bound callers alone, and count them alone", async () => {
@@ -96,12 +96,12 @@ test("an app that cannot start refuses its backlog, and has no room until it may
   const test = await testPool({ main: "raise ValueError('no')", toml: ONE });
   const rooms: number[] = [];
   const calls = Array.from({ length: 3 }, () =>
-    test.backlog("run", {}, () => rooms.push(test.pool.backlogRoom)),
+    test.backlog("run", {}, () => rooms.push(test.pool.slots.backlogRoom)),
   );
   for (const { ended } of calls)
     expect(await ended).toMatchObject({ kind: "refused", code: "app_not_ready" });
   expect(rooms).toEqual([0, 0, 0]);
-  await until("there is room again", () => test.pool.backlogRoom === 1);
+  await until("there is room again", () => test.pool.slots.backlogRoom === 1);
 });
 
 test("a drain serves waiting callers and what runs, and gives the waiting backlog back at once", async () => {
@@ -113,7 +113,7 @@ test("a drain serves waiting callers and what runs, and gives the waiting backlo
   const drained = test.pool.drain();
   expect(waiting.map(({ call }) => call.hasEnded)).toEqual([true, true, true, true, true]);
   for (const { ended } of waiting) expect(await ended).toEqual(DRAINING);
-  expect([test.pool.waiting, test.pool.backlogRoom]).toEqual([2, 0]);
+  expect([test.pool.waiting, test.pool.slots.backlogRoom]).toEqual([2, 0]);
   expect(await test.backlog("fast", {}).ended).toEqual(DRAINING);
   expect([running, ...callers].map(({ call }) => call.hasEnded)).toEqual([false, false, false]);
   test.leave("go");

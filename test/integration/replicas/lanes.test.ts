@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Lane } from "../../../src/replicas/call.ts";
+import type { Lane } from "../../../src/replicas/slots/slot-call.ts";
 import { testPool } from "../../support/pool.ts";
 import type { TestCall, TestPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
@@ -129,7 +129,7 @@ test("calls handed ahead behind a slow one come back to their own lanes, in thei
   expect(rounds).toBeLessThan(30);
   // Nothing that came back is counted twice: with calls this slow there is room for the one slot alone.
   for (let n = 0; n < 4; n++) await pool.value("note", { text: "slow", seconds: 0.2 });
-  expect(pool.pool.backlogRoom).toBe(1);
+  expect(pool.pool.slots.backlogRoom).toBe(1);
 });
 
 test("a backlog starts replicas as callers do", async () => {

@@ -9,7 +9,6 @@ import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import type { Run } from "../../../src/model/run.ts";
 import type { Call } from "../../../src/replicas/call.ts";
-import type { Pool } from "../../../src/replicas/pool.ts";
 import { ClaimKeeper } from "../../../src/runs/claim-keeper.ts";
 import { Dispatcher } from "../../../src/runs/dispatcher.ts";
 import { Executor } from "../../../src/runs/execute.ts";
@@ -82,7 +81,7 @@ export class ByHand {
     this.target = {
       appNumber,
       versionId: uuidv7(0),
-      pool: this.pool as unknown as Pool,
+      slots: this.pool,
       config: { ...config, scaling: { ...config.scaling, maxReplicas: 1, ...scaling } },
     };
     const log = createLog("silent");

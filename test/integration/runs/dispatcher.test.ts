@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { uuidv7 } from "../../support/ids.ts";
 import { AppError } from "../../../src/model/errors.ts";
-import type { Pool } from "../../../src/replicas/pool.ts";
 import { until } from "../../support/until.ts";
 import { CLOCK, HandPool, partsByHand } from "./by-hand.ts";
 
@@ -120,7 +119,7 @@ test("a run goes to the version that accepted it, and what waits there takes pla
   const parts = byHand();
   const { submitter, pool, dispatcher, target } = parts;
   const before = new HandPool();
-  const earlier = { ...target, versionId: uuidv7(1), pool: before as unknown as Pool };
+  const earlier = { ...target, versionId: uuidv7(1), slots: before };
   pool.room = 0;
   for (let n = 0; n < 6; n++) {
     await submitter.submit({ ...parts.request(String(n)), target: n < 5 ? earlier : target });

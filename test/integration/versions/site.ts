@@ -16,7 +16,7 @@ import { Call } from "../../../src/replicas/call.ts";
 import { Home } from "../../../src/replicas/home.ts";
 import type { Pool } from "../../../src/replicas/pool.ts";
 import { processEngine } from "../../../src/replicas/process/engine.ts";
-import { findInterpreter } from "../../../src/replicas/process/interpreter.ts";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
@@ -68,7 +68,7 @@ class Ground {
     this.#home = await Home.open(path.join(this.directory, "run"));
     this.catalog = await Catalog.open({
       store,
-      engine: processEngine(this.#python, clock),
+      engine: processEngine({ python: this.#python, dataDir, clock }),
       home: this.#home,
       secrets,
       dataDir,
@@ -238,7 +238,7 @@ export const NEVER = new AbortController().signal;
 export function callOn(pool: Pool, functionName = "run", args: object = {}): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const body = Buffer.from(JSON.stringify(args));
-  pool.submit(new Call(randomUUID(), functionName, body, { onEnd: resolve }));
+  pool.slots.submit(new Call(randomUUID(), functionName, body, { onEnd: resolve }));
   return promise;
 }
 

@@ -1,11 +1,11 @@
 import { fork } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import type { Clock } from "../../../src/kit/clock.ts";
 import type { Engine, Exit } from "../../../src/replicas/engine.ts";
 import { processEngine } from "../../../src/replicas/process/engine.ts";
+import type { ProcessHost } from "../../../src/replicas/process/seat.ts";
 import { spawnPython } from "../../../src/replicas/process/spawn.ts";
-import type { Spawn } from "../../../src/replicas/process/spawn.ts";
+import type { ProcessStart, Spawn } from "../../../src/replicas/process/spawn.ts";
 import type { FromPeer, ToPeer } from "./orders.ts";
 
 const PEER = fileURLToPath(new URL("./peer.ts", import.meta.url));
@@ -13,7 +13,7 @@ const PEER = fileURLToPath(new URL("./peer.ts", import.meta.url));
 /** Apps of this name are played; the others run. */
 const HOSTILE = /^hostile-/;
 
-/** Plays the processes of hostile apps in one process of its own, behind the launcher that starts real ones. */
+/** Plays the processes of hostile apps in one process of its own, behind the engine that starts real ones. */
 export class HostilePeer {
   readonly #child: ChildProcess;
   readonly #exits = new Map<number, (exit: Exit) => void>();
@@ -34,19 +34,19 @@ export class HostilePeer {
   }
 
   /** An engine whose hostile apps are played here. */
-  engine(python: string, clock: Clock): Engine {
-    const spawn: Spawn = (interpreter, spec, address, tickets, time, events) =>
-      HOSTILE.test(spec.environment["APP_NAME"] ?? "")
-        ? this.#start(address, tickets)
-        : spawnPython(interpreter, spec, address, tickets, time, events);
-    return processEngine(python, clock, spawn);
+  engine(host: ProcessHost): Engine {
+    const spawn: Spawn = (start, clock, events) =>
+      HOSTILE.test(start.workload.variables["APP_NAME"] ?? "")
+        ? this.#start(start)
+        : spawnPython(start, clock, events);
+    return processEngine(host, spawn);
   }
 
   close(): void {
     this.#child.removeAllListeners("exit").disconnect();
   }
 
-  #start(address: string, tickets: Parameters<Spawn>[3]): ReturnType<Spawn> {
+  #start({ address, tickets }: ProcessStart): ReturnType<Spawn> {
     const id = this.#nextId++;
     const exited = new Promise<Exit>((resolve) => this.#exits.set(id, resolve));
     void exited.then(() => this.#exits.delete(id));

@@ -36,7 +36,7 @@ const peer = new HostilePeer({ HOSTILE_SEED, HOSTILE_FROM });
 const service = await startService(settings, {
   log,
   clock: fastClock(TIMES),
-  engine: (python, clock) => peer.engine(python, clock),
+  engine: (host) => peer.engine(host),
 });
 for (const folder of process.argv.slice(2)) await service.install(folder);
 const { apiUrl, owner } = service;

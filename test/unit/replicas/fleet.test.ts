@@ -1,13 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
+import type { Call } from "../../../src/replicas/call.ts";
 import type { InitFailure } from "../../../src/replicas/engine.ts";
 import { Fleet } from "../../../src/replicas/fleet.ts";
 import { newFleetCounts } from "../../../src/replicas/fleet-counts.ts";
+import { functionReplicas } from "../../../src/replicas/function-replicas.ts";
+import type { Replica } from "../../../src/replicas/replica.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { HandLauncher, handHome } from "./hand-replica.ts";
+import { HandSeats, handHome } from "./hand-replica.ts";
 import { sampleScaling } from "./sample-scaling.ts";
 
 const INIT_SECONDS = 60;
@@ -19,14 +22,14 @@ class FleetByHand {
   readonly failures: InitFailure[] = [];
   readonly exits: string[] = [];
   load = { calls: 0, callsPerSecond: 0 };
-  readonly launcher: HandLauncher;
-  readonly fleet: Fleet;
+  readonly seats: HandSeats;
+  readonly fleet: Fleet<Call, Replica>;
 
-  private constructor(home: ConstructorParameters<typeof HandLauncher>[0], scaling: ScalingConfig) {
-    this.launcher = new HandLauncher(home);
+  private constructor(home: ConstructorParameters<typeof HandSeats>[0], scaling: ScalingConfig) {
+    this.seats = new HandSeats(home);
     const { config } = readAppConfig({ host: { cpuCount: 2 } });
     const deployment = { ...config.deployment, deploymentInitializationTimeoutSeconds: INIT_SECONDS };
-    const { clock, counts, launcher } = this;
+    const { clock, counts, seats } = this;
     const events = {
       load: () => this.load,
       onReady: () => {},
@@ -40,10 +43,8 @@ class FleetByHand {
         throw error;
       },
     };
-    this.fleet = new Fleet(
-      { ...config, deployment, scaling },
-      { launcher, owner: "project", home, clock, counts, events },
-    );
+    const source = functionReplicas({ ...config, deployment, scaling }, { seats, home, clock });
+    this.fleet = new Fleet<Call, Replica>(scaling, { source, clock, counts, events });
     this.fleet.scale();
   }
 
@@ -61,7 +62,7 @@ class FleetByHand {
   }
 
   get started(): number {
-    return this.launcher.started.length;
+    return this.seats.started.length;
   }
 
   /** So many calls are there, in replicas' hands or waiting. */
@@ -72,15 +73,15 @@ class FleetByHand {
 
   /** All that were started since the last time call home. */
   async allReady(count: number): Promise<void> {
-    for (const replica of this.launcher.started.slice(-count)) await replica.hello();
+    for (const replica of this.seats.started.slice(-count)) await replica.hello();
     await until("they are ready", () => this.fleet.ready.length >= count);
   }
 
   /** The latest replica ends of its own accord while it imports the app. */
   async dies(): Promise<void> {
     const before = this.exits.length;
-    await this.launcher.replica(-1).callHome();
-    this.launcher.replica(-1).exit("exit code 1");
+    await this.seats.replica(-1).callHome();
+    this.seats.replica(-1).exit("exit code 1");
     await until("it is gone", () => this.exits.length > before);
   }
 }
@@ -124,11 +125,11 @@ describe("how many there are", () => {
       const [oldest] = site.fleet.ready;
       site.clock.advance(1);
       expect(site.fleet.ready).toEqual([oldest]);
-      for (const place of [1, 2]) await site.launcher.replica(place).hears("STOP");
+      for (const place of [1, 2]) await site.seats.replica(place).hears("STOP");
       site.clock.advance(7 * 86_400_000);
       expect(site.fleet.ready).toEqual([oldest]);
       site.fleet.setScaling(sampleScaling({ minReplicas: 0, cooldownSeconds: 30 }));
-      await site.launcher.replica(0).hears("STOP");
+      await site.seats.replica(0).hears("STOP");
       expect([site.fleet.ready, site.started]).toEqual([[], 3]);
     },
   );
@@ -138,7 +139,7 @@ describe("how many there are", () => {
     site.calls(1);
     await site.allReady(1);
     site.calls(0);
-    await site.launcher.replica(0).hears("STOP");
+    await site.seats.replica(0).hears("STOP");
     site.calls(1);
     expect([site.started, site.fleet.replicas.size]).toEqual([2, 2]);
   });
@@ -186,7 +187,7 @@ describe("a replica that ends of its own accord", () => {
   test("with another one ready keeps nobody waiting, and is no failure to start", async () => {
     const site = await FleetByHand.open({ maxReplicas: 2 });
     site.calls(2);
-    await site.launcher.replica(0).hello();
+    await site.seats.replica(0).hello();
     await until("one is ready", () => site.fleet.ready.length === 1);
     await site.dies();
     await site.dies();
@@ -199,11 +200,11 @@ describe("a replica that is not ready in time", () => {
   test("is killed, and the app cannot start", async () => {
     const site = await FleetByHand.open({ maxReplicas: 1 });
     site.calls(1);
-    await site.launcher.replica(0).callHome();
+    await site.seats.replica(0).callHome();
     site.clock.advance(INIT_SECONDS * 1000 - 1);
-    expect(site.launcher.replica(0).kills).toBe(0);
+    expect(site.seats.replica(0).kills).toBe(0);
     site.clock.advance(1);
-    expect(site.launcher.replica(0).kills).toBe(1);
+    expect(site.seats.replica(0).kills).toBe(1);
     await until("it is gone", () => site.exits.length === 1);
     expect(site.failures).toMatchObject([
       {
@@ -219,7 +220,7 @@ describe("a replica that is not ready in time", () => {
     site.clock.advance(INIT_SECONDS * 1000 - 1);
     await site.allReady(1);
     site.clock.advance(86_400_000);
-    expect([site.launcher.replica(0).kills, site.fleet.ready.length]).toEqual([0, 1]);
+    expect([site.seats.replica(0).kills, site.fleet.ready.length]).toEqual([0, 1]);
   });
 });
 
@@ -227,18 +228,18 @@ describe("a drain", () => {
   test("stops those that are ready, kills those that start, and starts no others", async () => {
     const site = await FleetByHand.open({ maxReplicas: 2, responseGracePeriodSeconds: 30 });
     site.calls(2);
-    await site.launcher.replica(0).hello();
-    await site.launcher.replica(1).callHome();
+    await site.seats.replica(0).hello();
+    await site.seats.replica(1).callHome();
     await until("one is ready", () => site.fleet.ready.length === 1);
     let isOver = false;
     const drained = site.fleet.drain().then(() => (isOver = true));
-    await site.launcher.replica(0).hears("STOP");
-    expect([0, 1].map((place) => site.launcher.replica(place).kills)).toEqual([0, 1]);
+    await site.seats.replica(0).hears("STOP");
+    expect([0, 1].map((place) => site.seats.replica(place).kills)).toEqual([0, 1]);
     // What it holds has its own limit; a few seconds after that it is stuck.
     site.clock.advance(35_999);
-    expect([isOver, site.launcher.replica(0).kills]).toEqual([false, 0]);
+    expect([isOver, site.seats.replica(0).kills]).toEqual([false, 0]);
     site.clock.advance(1);
-    expect(site.launcher.replica(0).kills).toBe(1);
+    expect(site.seats.replica(0).kills).toBe(1);
     await drained;
     expect([site.started, site.counts.deaths]).toEqual([2, 0]);
     await until("it leaves no timer behind", () => site.clock.pending === 0);

@@ -5,11 +5,11 @@ import { Bell } from "../../../src/kit/bell.ts";
 import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import { Call } from "../../../src/replicas/call.ts";
-import type { Lane } from "../../../src/replicas/call.ts";
+import type { Lane } from "../../../src/replicas/slots/slot-call.ts";
 import { Pool } from "../../../src/replicas/pool.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
-import { HandLauncher, handHome } from "./hand-replica.ts";
+import { HandSeats, handHome } from "./hand-replica.ts";
 import type { HandReplica } from "./hand-replica.ts";
 import { sampleScaling } from "./sample-scaling.ts";
 
@@ -19,16 +19,16 @@ export type HandCall = { readonly call: Call; outcome: Outcome | null };
 /** A pool whose time and whose replicas a test moves. */
 export class PoolByHand {
   readonly clock: HandClock;
-  readonly launcher: HandLauncher;
+  readonly seats: HandSeats;
   readonly pool: Pool;
   /** How replicas ended, in order. */
   readonly exits: string[] = [];
   /** Rings for every call that ends. */
   readonly #ends = new Bell();
 
-  private constructor(clock: HandClock, launcher: HandLauncher, makePool: (exits: string[]) => Pool) {
+  private constructor(clock: HandClock, seats: HandSeats, makePool: (exits: string[]) => Pool) {
     this.clock = clock;
-    this.launcher = launcher;
+    this.seats = seats;
     this.pool = makePool(this.exits);
   }
 
@@ -43,10 +43,10 @@ export class PoolByHand {
         return isClosed;
       });
     });
-    const launcher = new HandLauncher(home);
+    const seats = new HandSeats(home);
     const { config } = readAppConfig({ host: { cpuCount: 2 } });
     const scaling = sampleScaling({ maxReplicas: 1, ...changes });
-    const site = new PoolByHand(clock, launcher, (exits) => {
+    const site = new PoolByHand(clock, seats, (exits) => {
       const events = {
         onLog: () => {},
         onFunctions: () => {},
@@ -55,14 +55,14 @@ export class PoolByHand {
           throw error;
         },
       };
-      return new Pool({ ...config, scaling }, { launcher, home, clock, events });
+      return new Pool({ ...config, scaling }, { seats, home, clock, events });
     });
     return site;
   }
 
   /** The replica that was started at that place; -1 is the latest. */
   replica(place: number): HandReplica {
-    return this.launcher.replica(place);
+    return this.seats.replica(place);
   }
 
   /** Has a replica call home; so many are ready then. */
@@ -79,7 +79,7 @@ export class PoolByHand {
     };
     const call = new Call(randomUUID(), "run", Buffer.from("{}"), { onEnd }, lane);
     const made: HandCall = { call, outcome: null };
-    this.pool.submit(call);
+    this.pool.slots.submit(call);
     return made;
   }
 

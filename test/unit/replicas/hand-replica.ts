@@ -7,11 +7,12 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
 import type { Call } from "../../../src/replicas/call.ts";
-import type { Exit, Launcher, Started, Vitals } from "../../../src/replicas/engine.ts";
+import type { Exit, ReplicaStart, Started, Vitals } from "../../../src/replicas/engine.ts";
 import { FrameReader } from "../../../src/replicas/frame-reader.ts";
 import { FRAME, HEAD_BYTES } from "../../../src/replicas/frames.ts";
 import { Home } from "../../../src/replicas/home.ts";
 import type { ConnectionKind } from "../../../src/replicas/home.ts";
+import type { Seats } from "../../../src/replicas/seats.ts";
 import { until } from "../../support/until.ts";
 
 type FrameName = keyof typeof FRAME;
@@ -150,7 +151,7 @@ export class HandReplica implements Started {
 }
 
 /** Starts replicas that the test plays. */
-export class HandLauncher implements Launcher {
+export class HandSeats implements Pick<Seats, "start" | "close"> {
   /** All that were asked for, in order. */
   readonly started: HandReplica[] = [];
   readonly #home: Home;
@@ -159,7 +160,7 @@ export class HandLauncher implements Launcher {
     this.#home = home;
   }
 
-  start(_id: string, ticket: string): Started {
+  start({ ticket }: ReplicaStart): Started {
     const replica = new HandReplica(this.#home.address, ticket);
     this.started.push(replica);
     return replica;
@@ -171,8 +172,6 @@ export class HandLauncher implements Launcher {
     if (!replica) throw new Error(`no replica ${place} was started`);
     return replica;
   }
-
-  update(): void {}
 
   async close(): Promise<void> {
     for (const replica of this.started) replica.exit();

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { IdleTemplates } from "../../../src/replicas/process/idle-templates.ts";
-import { residentBelow } from "../../../src/replicas/process/process-tree.ts";
+import { residentBelow } from "../../../src/host/process-tree.ts";
 
 function played(maxBytes: number) {
   const idle = new IdleTemplates(maxBytes);

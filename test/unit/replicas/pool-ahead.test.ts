@@ -56,7 +56,7 @@ describe("while an app is quick", () => {
       expect([...(site.pool.replicas.values().next().value?.calls.values() ?? [])]).toEqual([next.call]);
       await site.answer(replica, next, 15);
     }
-    expect(site.pool.backlogRoom).toBeGreaterThanOrEqual(1);
+    expect(site.pool.slots.backlogRoom).toBeGreaterThanOrEqual(1);
   });
 
   test("each head is asked about once", async () => {
@@ -112,12 +112,12 @@ for (const count of [1, 15]) {
 describe("room for the backlog", () => {
   test("is a call for each slot, less those that wait or run", async () => {
     const site = await PoolByHand.open({ maxReplicas: 2, replicaConcurrency: 3 });
-    expect(site.pool.backlogRoom).toBe(6);
+    expect(site.pool.slots.backlogRoom).toBe(6);
     site.submit();
-    expect(site.pool.backlogRoom).toBe(6);
+    expect(site.pool.slots.backlogRoom).toBe(6);
     const rooms = Array.from({ length: 8 }, () => {
       site.submit("backlog");
-      return site.pool.backlogRoom;
+      return site.pool.slots.backlogRoom;
     });
     expect(rooms).toEqual([5, 4, 3, 2, 1, 0, 0, 0]);
   });
@@ -125,12 +125,12 @@ describe("room for the backlog", () => {
   test("is 20 ms of work ahead, 512 calls at most", async () => {
     const { site, replica } = await quickPool();
     // 20 ms of 0.05 ms each, beside the slot.
-    expect(site.pool.backlogRoom).toBe(401);
+    expect(site.pool.slots.backlogRoom).toBe(401);
     const calls = site.submitAll(401, "backlog");
-    expect(site.pool.backlogRoom).toBe(0);
+    expect(site.pool.slots.backlogRoom).toBe(0);
     for (const made of calls) await site.answer(replica, made, 0.001);
-    expect(site.pool.backlogRoom).toBe(513);
+    expect(site.pool.slots.backlogRoom).toBe(513);
     for (let call = 0; call < 30; call++) await site.answer(replica, site.submit("backlog"), 400);
-    expect(site.pool.backlogRoom).toBe(1);
+    expect(site.pool.slots.backlogRoom).toBe(1);
   });
 });

@@ -43,9 +43,9 @@ test("its free slots count as taken: whoever waits has another replica started",
   const silent = await site.ready(0);
   await silent.hears("CALL", held.call);
   await fallsSilent(site, silent, 0);
-  expect(site.launcher.started).toHaveLength(1);
+  expect(site.seats.started).toHaveLength(1);
   const waiting = site.submit();
-  expect([site.launcher.started.length, waiting.call.holder]).toEqual([2, null]);
+  expect([site.seats.started.length, waiting.call.holder]).toEqual([2, null]);
   await site.answer(await site.ready(1, 2), waiting);
 });
 

@@ -80,7 +80,7 @@ describe("response_grace_period", () => {
     const made = site.submit();
     await site.ready(0);
     site.clock.advance(100_000);
-    site.pool.setScaling(sampleScaling({ maxReplicas: 1, responseGracePeriodSeconds: 200 }));
+    site.pool.slots.setScaling(sampleScaling({ maxReplicas: 1, responseGracePeriodSeconds: 200 }));
     site.clock.advance(100_000 - TICK_MS);
     expect(made.outcome).toBe(null);
     site.clock.advance(TICK_MS);
@@ -94,7 +94,7 @@ describe("a cancelled call", () => {
     const made = site.submit();
     const replica = await site.ready(0);
     await replica.hears("CALL", made.call);
-    site.pool.abandon(made.call, { kind: "cancelled" });
+    site.pool.slots.abandon(made.call, { kind: "cancelled" });
     expect(made.outcome).toEqual({ kind: "cancelled" });
     await replica.hears("CANCEL", made.call);
     const next = site.submit();
@@ -102,7 +102,7 @@ describe("a cancelled call", () => {
     expect([replica.kills, next.call.holder]).toEqual([0, null]);
     site.clock.advance(1);
     expect(replica.kills).toBe(1);
-    await until("another replica is started", () => site.launcher.started.length === 2);
+    await until("another replica is started", () => site.seats.started.length === 2);
     await site.answer(await site.ready(1), next);
     // That end was our own doing.
     expect([site.exits, site.pool.counts.deaths]).toEqual([["killed by SIGKILL"], 0]);
@@ -112,7 +112,7 @@ describe("a cancelled call", () => {
     const site = await PoolByHand.open();
     const made = site.submit();
     const replica = await site.ready(0);
-    site.pool.abandon(made.call, { kind: "cancelled" });
+    site.pool.slots.abandon(made.call, { kind: "cancelled" });
     site.clock.advance(4_999);
     replica.stopped(made.call);
     await until("the slot is free", () => site.pool.replicas.values().next().value?.calls.size === 0);
@@ -129,7 +129,7 @@ describe("a cancelled call", () => {
       const [stuck, beside] = site.submitAll(2);
       const replica = await site.ready(0);
       await replica.hears("CALL", beside!.call);
-      site.pool.abandon(stuck!.call, { kind: "cancelled" });
+      site.pool.slots.abandon(stuck!.call, { kind: "cancelled" });
       site.clock.advance(5_000);
       await replica.hears("STOP");
       expect([replica.kills, site.pool.readyCount]).toEqual([0, 0]);
@@ -150,7 +150,7 @@ describe("a cancelled call", () => {
     const site = await PoolByHand.open();
     const [held, waiting, last] = site.submitAll(3);
     const replica = await site.ready(0);
-    site.pool.abandon(waiting!.call, { kind: "cancelled" });
+    site.pool.slots.abandon(waiting!.call, { kind: "cancelled" });
     expect([waiting!.outcome, site.pool.waiting]).toEqual([{ kind: "cancelled" }, 1]);
     await site.answer(replica, held!);
     await site.answer(replica, last!);
@@ -176,7 +176,7 @@ describe("the cooldown", () => {
       await replica.hears("STOP");
       expect(site.pool.readyCount).toBe(0);
       const next = site.submit();
-      expect([site.launcher.started.length, next.call.holder]).toEqual([2, null]);
+      expect([site.seats.started.length, next.call.holder]).toEqual([2, null]);
       replica.exit();
       await until("the first is gone", () => site.exits.length === 1);
       expect(site.pool.counts.deaths).toBe(0);
@@ -192,14 +192,14 @@ describe("an app that cannot start", () => {
     const refusal = { kind: "refused", code: "app_not_ready", message: "ValueError: no model" };
     expect(await site.ended(waiting)).toEqual(refusal);
     expect(second.outcome).toEqual(refusal);
-    expect([site.pool.hasFailedToStart, site.pool.backlogRoom]).toEqual([true, 0]);
+    expect([site.pool.hasFailedToStart, site.pool.slots.backlogRoom]).toEqual([true, 0]);
     expect(site.submit().outcome).toEqual({ ...refusal, retryAfterSeconds: 1 });
     expect(await site.pool.started(1, NEVER)).toMatchObject({ message: "ValueError: no model" });
     // A quarter of a second after the first time, and a fifth of that more at most.
     site.clock.advance(300);
-    expect([site.pool.hasFailedToStart, site.pool.backlogRoom]).toEqual([false, 1]);
+    expect([site.pool.hasFailedToStart, site.pool.slots.backlogRoom]).toEqual([false, 1]);
     const again = site.submit();
-    expect([again.outcome, site.launcher.started.length]).toEqual([null, 2]);
+    expect([again.outcome, site.seats.started.length]).toEqual([null, 2]);
     const started = site.pool.started(1, NEVER);
     await site.answer(await site.ready(1), again);
     expect(await started).toBe(null);

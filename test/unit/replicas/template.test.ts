@@ -94,7 +94,7 @@ test.each([
 test("a template that does not end a replica is ended itself", async () => {
   const { template, clock, told, said, say, socket } = playedTemplate();
   await say(READY);
-  const replica = template.fork("r-one", "ticket");
+  const replica = template.fork({ id: "r-one", ticket: "ticket" });
   replica.kill();
   expect(said.map((text) => JSON.parse(text) as object)).toEqual([
     { fork: { id: "r-one", ticket: "ticket" } },

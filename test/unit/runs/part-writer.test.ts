@@ -85,7 +85,7 @@ test("what is beyond 32 MiB is refused, and from 8 MiB on who can wait does", as
   const first = Array.from({ length: 9 }, (_, i) => disk.write(i, MIB));
   expect(disk.writer.isFull).toBe(true);
   let hasRoom = false;
-  const room = disk.writer.hasRoom().then(() => (hasRoom = true));
+  const room = disk.writer.untilRoom().then(() => (hasRoom = true));
   const more = Array.from({ length: 23 }, (_, i) => disk.write(9 + i, MIB));
   expect(await disk.write(99, MIB)).toBe(false);
   expect(hasRoom).toBe(false);

@@ -1,0 +1,50 @@
+import type { Interpreter } from "../host/interpreter.ts";
+import type { DiskReserve } from "../kit/disk-reserve.ts";
+import type { Lifecycle } from "../kit/lifecycle.ts";
+import type { Seal } from "../kit/seal.ts";
+import { Catalog } from "./catalog.ts";
+import type { AppLogLine, CatalogParts } from "./catalog.ts";
+import { LogBook } from "./logs/log-book.ts";
+import { LogShare } from "./logs/log-share.ts";
+import { Repairs } from "./repairs.ts";
+import { Secrets } from "./secrets.ts";
+
+/** What the apps of a service need. */
+export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> & {
+  readonly seal: Seal;
+  /** The service's own. */
+  readonly python: Interpreter;
+  readonly reserve: DiskReserve;
+  /** Of all apps' logs together. */
+  readonly maxLogBytes: number;
+  /** Learns of every line that an app prints, besides the log book. */
+  readonly onAppLog: ((line: AppLogLine) => void) | undefined;
+};
+
+/** Builds and starts what apps need to take calls: their logs, their secrets, the catalogue, repairs. */
+export async function startApps(parts: AppsParts, life: Lifecycle) {
+  const { store, seal, clock, log, reserve, onAppLog } = parts;
+  const share = new LogShare({ store, maxBytes: parts.maxLogBytes, reserve });
+  const logBook = await life.start(
+    "apps' logs",
+    () => LogBook.open({ store, clock, log, share }),
+    (opened) => opened.stop(),
+  );
+  const onLog = (line: AppLogLine): void => {
+    logBook.add(line);
+    onAppLog?.(line);
+  };
+  const secrets = new Secrets(store, seal, clock);
+  const catalog = await life.start(
+    "apps",
+    () => Catalog.open({ ...parts, secrets, onLog }),
+    (opened) => opened.close({ kind: "refused", code: "draining" }),
+  );
+  share.limitApps((appNumber) => catalog.maxLogBytes(appNumber));
+  const repairs = await life.start(
+    "repairs",
+    () => new Repairs({ ...parts, onRebuilt: (version) => catalog.rebuilt(version) }),
+    (started) => started.stop(),
+  );
+  return { logBook, onLog, secrets, catalog, repairs };
+}

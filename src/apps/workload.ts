@@ -1,0 +1,23 @@
+import { artifactId } from "../host/artifacts.ts";
+import type { App, Version } from "../model/app.ts";
+import type { Workload } from "../replicas/engine.ts";
+import { appVariables } from "./app-variables.ts";
+import type { SecretMap } from "./secrets.ts";
+
+/** What the replicas of a version run; `dataDir` is where its folders are. */
+export function workloadOf(app: App, version: Version, secrets: SecretMap, dataDir: string): Workload {
+  const { bundleDir, environment, config } = version;
+  const { deployment, scaling, limits } = config;
+  return {
+    projectId: app.projectId,
+    bundle: artifactId(bundleDir, dataDir),
+    environment: environment && artifactId(environment, dataDir),
+    pythonVersion: deployment.pythonVersion,
+    variables: appVariables(app, { BUILD_ID: version.id }, secrets),
+    concurrency: scaling.replicaConcurrency,
+    ignoreExtra: deployment.extraParams === "ignore",
+    maxResultBytes: limits.maxResultBytes,
+    maxChunkBytes: limits.maxChunkBytes,
+    mayFork: deployment.fork === "auto",
+  };
+}

@@ -1,0 +1,24 @@
+import path from "node:path";
+
+/**
+ * The id of a folder that the service keeps, a bundle or an environment: its path from the data directory on. It
+ * stays true when the directory is moved, and is what the database and a workload know of the folder.
+ */
+export function artifactId(folder: string, dataDir: string): string {
+  const id = path.relative(dataDir, folder);
+  // It would be lost as soon as the data directory is moved.
+  if (id === "" || id.startsWith("..") || path.isAbsolute(id)) {
+    throw new Error(`${folder} is not in the data directory ${dataDir}`);
+  }
+  return id;
+}
+
+/** Where the folder with that id is on this machine. */
+export function artifactFolder(id: string, dataDir: string): string {
+  return path.resolve(dataDir, id);
+}
+
+/** Where the persistent storage of a project is on this machine. */
+export function storageFolder(projectId: string, dataDir: string): string {
+  return path.join(dataDir, "storage", projectId);
+}

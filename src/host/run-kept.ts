@@ -1,0 +1,91 @@
+import { PYTHON_DIR } from "../config/package-files.ts";
+import { systemClock } from "../kit/clock.ts";
+import type { Clock } from "../kit/clock.ts";
+import { within } from "../kit/within.ts";
+import type { BuildStream } from "../model/build.ts";
+import { readLines } from "./read-lines.ts";
+import { describeExit, startKept } from "./start-kept.ts";
+
+/** A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. */
+const keepCode = (first: number): string => `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
+from millrace_worker import keeper, linux
+linux.close_inherited(${first})
+keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
+const INPUT_DESCRIPTOR = 3;
+/** How long output may come after the end: only what another user runs can still hold the pipes. */
+const LATE_OUTPUT_MS = 5_000;
+
+const ERROR = /^error\b/i;
+/** What uv draws before its explanations. */
+const DECORATION = /^[\s×╰├│─▶]+/;
+const MAX_LAST_WORDS = 4;
+const MAX_LAST_CHARS = 1_000;
+
+export type KeptProgram = {
+  /** Absolute: it is not looked for on the path. */
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** What its descriptor 3 gives it, for what must not be seen on a command line; without it there is none. */
+  readonly input?: string;
+  readonly onLine: (text: string, stream: BuildStream) => void;
+};
+
+export type KeptEnd = {
+  readonly code: number;
+  /** For people: "exit code 3". */
+  readonly detail: string;
+  /** The last error it told, with the lines that explain it, or else its last line; on one line. */
+  readonly lastWords: string;
+};
+
+/** Runs a program under a keeper, to its end. Throws the signal's reason when cancelled. */
+export async function runKept(
+  keeperPython: string,
+  { program, args, cwd, env, input, onLine }: KeptProgram,
+  signal: AbortSignal,
+  clock: Clock = systemClock,
+): Promise<KeptEnd> {
+  signal.throwIfAborted();
+  let lastWords: string[] = [];
+  let hasError = false;
+  const take = (stream: BuildStream) => (text: string) => {
+    onLine(text, stream);
+    const line = text.replace(DECORATION, "").trim();
+    if (line === "") return;
+    const isError = ERROR.test(line);
+    if (isError || !hasError) lastWords = [line];
+    else if (lastWords.length < MAX_LAST_WORDS) lastWords.push(line);
+    hasError ||= isError;
+  };
+  const code = keepCode(input === undefined ? INPUT_DESCRIPTOR : INPUT_DESCRIPTOR + 1);
+  const kept = startKept(
+    {
+      python: keeperPython,
+      args: ["-I", "-S", "-c", code, program, ...args],
+      cwd,
+      env,
+      input: input === undefined ? null : { descriptor: INPUT_DESCRIPTOR, text: input },
+    },
+    clock,
+  );
+  const read = Promise.all([readLines(kept.stdout, take("stdout")), readLines(kept.stderr, take("stderr"))]);
+  const stop = (): void => kept.end();
+  signal.addEventListener("abort", stop, { once: true });
+  // Whoever takes the lines has failed: nothing more is heard of it, so it ends too.
+  read.catch(stop);
+  try {
+    const end = await kept.exited;
+    await within(LATE_OUTPUT_MS, read);
+    signal.throwIfAborted();
+    return {
+      code: end.code ?? 1,
+      detail: describeExit(end.code, end.signal),
+      lastWords: lastWords.join(" ").slice(0, MAX_LAST_CHARS),
+    };
+  } finally {
+    signal.removeEventListener("abort", stop);
+    kept.close();
+  }
+}

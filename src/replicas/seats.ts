@@ -1,0 +1,73 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Engine, ReplicaStart, Seat, SeatEvents, Started, Workload } from "./engine.ts";
+import type { Home } from "./home.ts";
+
+/**
+ * The seats of one version. The next replica starts where the version's template sits; once a template may not fork,
+ * each replica gets a seat of its own.
+ */
+export class Seats {
+  readonly #engine: Engine;
+  readonly #home: Home;
+  readonly #events: SeatEvents;
+  /** Those with a process left. */
+  readonly #open = new Set<Seat>();
+  /** The one that takes more replicas. */
+  #current: Seat | null = null;
+  #workload: Workload;
+  #keepMs: number;
+  #forks: boolean;
+
+  /** A seat is kept for `keepMs` without a replica. */
+  constructor(engine: Engine, home: Home, workload: Workload, keepMs: number, events: SeatEvents) {
+    this.#engine = engine;
+    this.#home = home;
+    this.#workload = workload;
+    this.#keepMs = keepMs;
+    this.#events = events;
+    this.#forks = workload.mayFork;
+  }
+
+  start(replica: ReplicaStart): Started {
+    if (!this.#forks) return this.#single(this.#workload).start(replica);
+    this.#current ??= this.#openSeat(this.#workload);
+    return this.#current.start(replica);
+  }
+
+  /** Later replicas are started so. Those there are stay as they are, and their template with them. */
+  update(workload: Workload, keepMs: number): void {
+    const isSame = isDeepStrictEqual(this.#workload, workload);
+    this.#workload = workload;
+    this.#keepMs = keepMs;
+    if (isSame) {
+      this.#current?.keepFor(keepMs);
+      return;
+    }
+    const before = this.#current;
+    this.#current = null;
+    before?.leave();
+  }
+
+  /** Ends what is left of the version, kept templates too. */
+  async close(): Promise<void> {
+    await Promise.all(Array.from(this.#open, (seat) => seat.close()));
+  }
+
+  #single(workload: Workload): Seat {
+    return this.#openSeat({ ...workload, mayFork: false });
+  }
+
+  #openSeat(workload: Workload): Seat {
+    const seat: Seat = this.#engine.open(workload, this.#keepMs, this.#home, {
+      ...this.#events,
+      onSingle: () => (this.#forks = false),
+      elsewhere: (replica) => this.#single(workload).start(replica),
+      onOver: () => {
+        if (this.#current === seat) this.#current = null;
+      },
+      onEnded: () => this.#open.delete(seat),
+    });
+    this.#open.add(seat);
+    return seat;
+  }
+}

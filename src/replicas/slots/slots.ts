@@ -1,0 +1,293 @@
+import type { Clock } from "../../kit/clock.ts";
+import type { ScalingConfig } from "../../model/app-config.ts";
+import type { Outcome, Refused } from "../../model/outcome.ts";
+import { Balancer } from "./balance.ts";
+import type { Capacity, SlotReplica } from "./capacity.ts";
+import { Lanes } from "./lanes.ts";
+import { overload } from "./overload.ts";
+import { Pace } from "./pace.ts";
+import { growsEarly } from "./scale.ts";
+import type { Load } from "./scale.ts";
+import type { Lane, SlotCall } from "./slot-call.ts";
+import { Watch } from "./watch.ts";
+
+/** A head that takes longer than this gives back what was handed ahead. */
+const SLOW_HEAD_MS = 5;
+/** How long a cancelled call's code may go on before its replica is killed. */
+const CANCEL_GRACE_MS = 5_000;
+/** The backlog is fetched from a database: with so much work at hand no slot waits for that. */
+const BACKLOG_AHEAD_MS = 20;
+const MAX_BACKLOG_AHEAD = 512;
+const DRAINING: Refused = { kind: "refused", code: "draining" };
+
+/**
+ * The slots of a version's replicas: admission, two lanes, hand-over, time limits, draining. Callers are bounded by
+ * the app's queue limits; the backlog waits in the store and comes here as there is room. How a call reaches its
+ * replica is the replica's business.
+ */
+export class Slots<C extends SlotCall> {
+  /** Another version has taken this one's place: if it cannot start, its backlog has somewhere else to go. */
+  isRetired = false;
+  readonly #clock: Clock;
+  #scaling: ScalingConfig;
+  #growsEarly: boolean;
+  readonly #capacity: Capacity<C>;
+  readonly #lanes = new Lanes<C>();
+  readonly #balancer: Balancer;
+  readonly #pace = new Pace();
+  readonly #watch: Watch;
+  /** Resolves when the last waiting call has left slots that take no more. */
+  readonly #noneWaits = Promise.withResolvers<void>();
+  /** Backlog calls in replicas' hands. */
+  #backlogInHand = 0;
+  #isDraining = false;
+  /** The replicas are ending: a call that comes back finds no other. */
+  #isClosing = false;
+
+  constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock) {
+    this.#clock = clock;
+    this.#watch = new Watch(clock, () => this.#look());
+    this.#scaling = scaling;
+    this.#growsEarly = growsEarly(scaling);
+    this.#balancer = new Balancer(scaling.loadBalancingAlgorithm);
+    this.#capacity = capacity;
+  }
+
+  /** The replicas are ending, and calls find none any more. */
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
+  /** Calls of both lanes that no replica holds. */
+  get waiting(): number {
+    return this.#lanes.size;
+  }
+
+  /** How long the caller at the head of the queue has waited, in milliseconds; 0 when none waits. */
+  get oldestWaitMs(): number {
+    const first = this.#lanes.callers.peek();
+    return first ? this.#clock.monotonic() - first.enqueuedAt : 0;
+  }
+
+  /** How many more backlog calls it would take now: a call for each slot, and some ahead while they are short. */
+  get backlogRoom(): number {
+    if (this.#isDraining || this.#capacity.holdMs(this.#clock.monotonic()) > 0) return 0;
+    const slots = this.#scaling.maxReplicas * this.#scaling.replicaConcurrency;
+    const ahead = Math.floor(slots * this.#pace.callsIn(BACKLOG_AHEAD_MS));
+    const held = this.#lanes.backlog.size + this.#backlogInHand;
+    return Math.max(0, slots + Math.min(MAX_BACKLOG_AHEAD, ahead) - held);
+  }
+
+  /**
+   * Other limits from now on, for calls that run too. Not how many calls a replica takes at once: that is what
+   * its process was started with.
+   */
+  setScaling(scaling: ScalingConfig): void {
+    this.#scaling = scaling;
+    this.#growsEarly = growsEarly(scaling);
+    this.#capacity.setScaling(scaling);
+  }
+
+  /** Takes a call: at once to a free replica, else into its lane; a refusal is an outcome too. */
+  submit(call: C): void {
+    const now = this.#clock.monotonic();
+    call.enqueuedAt = now;
+    const refusal = this.#refusal(call, now);
+    if (refusal) {
+      call.end(refusal);
+      return;
+    }
+    call.readyMsAtStart = this.#capacity.readyClock.elapsed(now);
+    const replica = this.#lanes.size === 0 ? this.#free() : null;
+    if (replica) this.#hand(replica, call, now);
+    else this.#lanes.push(call);
+    const isFull = !replica || replica.calls.size > this.#scaling.replicaConcurrency;
+    if (isFull || this.#growsEarly) this.#capacity.grow();
+    this.#watch.wake();
+  }
+
+  /**
+   * Ends a call before its time: the reader gets `outcome` now, the code is stopped, and the slot is free
+   * when it has really stopped.
+   */
+  abandon(call: C, outcome: Outcome): void {
+    if (call.isCancelled || call.hasEnded) return;
+    call.isCancelled = true;
+    const replica = call.holder as SlotReplica<C> | null;
+    if (replica) {
+      replica.cancel(call);
+      this.#clock.after(CANCEL_GRACE_MS, () => this.#insist(replica, call));
+    } else {
+      this.#lanes.remove(call);
+    }
+    call.end(outcome);
+  }
+
+  /**
+   * No new calls; resolves when those taken have ended and the replicas are gone. Waiting callers are served;
+   * a backlog that waits is refused now, so that it can wait elsewhere.
+   */
+  async drain(): Promise<void> {
+    this.#isDraining = true;
+    for (const call of this.#lanes.backlog.takeAll()) call.end(DRAINING);
+    if (this.#lanes.size > 0) await this.#noneWaits.promise;
+    this.#isClosing = true;
+    await this.#capacity.drain();
+    this.#watch.stop();
+  }
+
+  /** Ends everything now; what still runs gets `outcome`. */
+  async close(outcome: Outcome): Promise<void> {
+    this.#isDraining = true;
+    this.#isClosing = true;
+    this.#watch.stop();
+    for (const replica of this.#capacity.replicas)
+      for (const call of replica.calls.values()) call.end(outcome);
+    for (const call of this.#lanes.takeAll()) call.end(outcome);
+    this.#noneWaits.resolve();
+    await this.#capacity.close();
+  }
+
+  /** What the number of replicas has to be in line with. */
+  load(now: number): Load {
+    return { calls: this.#load(), callsPerSecond: this.#watch.rate(now) };
+  }
+
+  /** Some slot may be free: a replica has started, or answers again. */
+  handOver(): void {
+    const now = this.#clock.monotonic();
+    while (this.#lanes.size > 0) {
+      const replica = this.#free();
+      const call = replica && this.#lanes.shift();
+      if (!call) return;
+      this.#hand(replica, call, now);
+    }
+  }
+
+  /**
+   * A call is over and its slot free, or gone with its replica. The next call is handed over before this one is
+   * answered: the replica does not wait for the answer.
+   */
+  onOutcome(call: C, outcome: Outcome): void {
+    if (call.lane === "backlog") this.#backlogInHand -= 1;
+    if ("runMs" in outcome) {
+      this.#pace.add(outcome.runMs);
+      this.#capacity.noteHealth();
+    }
+    if (this.#lanes.size > 0) this.handOver();
+    else this.#capacity.noteIdle();
+    call.end(outcome);
+  }
+
+  /** Calls that never began wait again, in their old place. */
+  takeBack(calls: readonly C[]): void {
+    const waiting: C[] = [];
+    for (const call of calls) {
+      if (call.lane === "backlog") this.#backlogInHand -= 1;
+      if (call.hasEnded) continue;
+      call.holder = null;
+      if (this.#isClosing || (this.#isDraining && call.lane === "backlog")) call.end(DRAINING);
+      else waiting.push(call);
+    }
+    if (this.#isClosing) return;
+    this.#lanes.putBack(waiting);
+    this.handOver();
+    this.#capacity.scale();
+  }
+
+  /** No replica can start: whoever waits, waits in vain. */
+  refuseWaiting(failure: { readonly message: string }): void {
+    for (const call of this.#lanes.takeAll()) call.end(this.#unready(call.lane, failure));
+  }
+
+  #load(): number {
+    let calls = this.#lanes.size;
+    for (const replica of this.#capacity.replicas) calls += replica.calls.size;
+    return calls;
+  }
+
+  #refusal({ lane }: C, now: number): Refused | null {
+    if (this.#isDraining) return DRAINING;
+    const doomed = this.#capacity.failure(now);
+    if (doomed) return this.#unready(lane, doomed.failure, Math.ceil(doomed.waitMs / 1000));
+    const isFull = lane === "caller" && this.#lanes.callers.size >= this.#scaling.maxQueue;
+    return isFull ? this.#overload("queue_full") : null;
+  }
+
+  #overload(code: "queue_full" | "queue_timeout"): Refused {
+    const slots = Math.max(1, this.#capacity.ready.length) * this.#scaling.replicaConcurrency;
+    return overload(code, { waiting: this.#lanes.callers.size, slots, meanMs: this.#pace.meanMs });
+  }
+
+  /** A replica with a free slot; while the app is fast and all are busy, a place ahead in one's hands. */
+  #free(): SlotReplica<C> | null {
+    const slots = this.#scaling.replicaConcurrency;
+    const free = this.#balancer.choose(this.#capacity.awake, slots);
+    if (free) return free;
+    const ahead = this.#pace.ahead;
+    return ahead > 0 ? this.#balancer.choose(this.#capacity.awake, slots + ahead) : null;
+  }
+
+  #hand(replica: SlotReplica<C>, call: C, now: number): void {
+    const readyMs = this.#capacity.readyClock.elapsed(now) - call.readyMsAtStart;
+    call.coldMs = now - call.enqueuedAt - readyMs;
+    if (call.lane === "backlog") this.#backlogInHand += 1;
+    replica.hand(call, now);
+    if (replica.isWorn) this.#capacity.retire(replica);
+  }
+
+  #unready(lane: Lane, { message }: { readonly message: string }, retryAfterSeconds?: number): Refused {
+    if (this.isRetired && lane === "backlog") return DRAINING;
+    const refusal = { kind: "refused", code: "app_not_ready", message } as const;
+    return retryAfterSeconds === undefined ? refusal : { ...refusal, retryAfterSeconds };
+  }
+
+  /** A cancelled call's code goes on: its replica has to go, after its other calls. */
+  #insist(replica: SlotReplica<C>, call: C): void {
+    if (!replica.calls.holds(call)) return;
+    replica.isCondemned = true;
+    const others = [...replica.calls.values()].some((other) => !other.hasEnded);
+    if (!others || this.#scaling.replicaConcurrency === 1) {
+      replica.kill();
+      return;
+    }
+    this.#capacity.retire(replica);
+    this.#clock.after(50, () => this.#insist(replica, call));
+  }
+
+  /** Every few milliseconds while there are calls: what has waited, run or blocked too long. */
+  #look(): boolean {
+    const now = this.#clock.monotonic();
+    const graceMs = this.#scaling.responseGracePeriodSeconds * 1000;
+    for (const replica of this.#capacity.replicas) {
+      for (const call of replica.calls.values()) {
+        if (now - call.handedAt < graceMs) break; // Oldest first: the rest is younger.
+        this.abandon(call, { kind: "timed_out", afterMs: graceMs });
+      }
+      const isAhead = replica.calls.size > this.#scaling.replicaConcurrency;
+      if (isAhead && now - replica.headSince > SLOW_HEAD_MS) this.#unblock(replica, now);
+    }
+    const maxWaitMs = this.#scaling.maxQueueSeconds * 1000;
+    const { callers } = this.#lanes;
+    for (let call = callers.peek(); call; call = callers.peek()) {
+      if (this.#capacity.readyClock.elapsed(now) - call.readyMsAtStart < maxWaitMs) break;
+      callers.shift();
+      call.end(this.#overload("queue_timeout"));
+    }
+    if (this.#isDraining && this.#lanes.size === 0) this.#noneWaits.resolve();
+    return this.#load() > 0;
+  }
+
+  /** The call at the head turned out slow: what was handed ahead of its turn goes back to the queue. */
+  #unblock(replica: SlotReplica<C>, now: number): void {
+    this.#pace.add(now - replica.headSince);
+    replica.headSince = Number.POSITIVE_INFINITY; // Once per head.
+    let place = 0;
+    for (const call of replica.calls.values()) {
+      place += 1;
+      // Slots that close have no queue left for a caller; one from the backlog waits elsewhere.
+      const mayLeave = !this.#isClosing || call.lane === "backlog";
+      if (place > this.#scaling.replicaConcurrency && mayLeave) replica.withdraw(call);
+    }
+  }
+}

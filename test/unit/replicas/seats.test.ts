@@ -1,0 +1,103 @@
+import { expect, test } from "vitest";
+import type {
+  Engine,
+  Exit,
+  ReplicaStart,
+  SeatOwner,
+  Started,
+  Workload,
+} from "../../../src/replicas/engine.ts";
+import type { Home } from "../../../src/replicas/home.ts";
+import { Seats } from "../../../src/replicas/seats.ts";
+
+const WORKLOAD: Workload = {
+  projectId: "p-one",
+  bundle: "bundles/one",
+  environment: null,
+  pythonVersion: null,
+  variables: {},
+  concurrency: 1,
+  ignoreExtra: false,
+  maxResultBytes: 1,
+  maxChunkBytes: 1,
+  mayFork: true,
+};
+
+type Played = { readonly workload: Workload; readonly owner: SeatOwner; readonly told: string[] };
+
+/** Seats whose engine a test plays. */
+function playedSeats() {
+  const opened: Played[] = [];
+  const engine: Engine = {
+    name: "played",
+    open: (workload, keepMs, _home, owner) => {
+      const told = [`kept for ${keepMs}`];
+      opened.push({ workload, owner, told });
+      return {
+        start: ({ id }) => {
+          told.push(`start ${id}`);
+          return started();
+        },
+        keepFor: (ms) => void told.push(`kept for ${ms}`),
+        leave: () => void told.push("left"),
+        close: async () => void told.push("closed"),
+      };
+    },
+  };
+  const events = { onLog: () => {}, onFault: () => {}, onError: () => {} };
+  // oxlint-disable-next-line no-unsafe-type-assertion
+  const seats = new Seats(engine, {} as Home, WORKLOAD, 7, events);
+  return { seats, opened };
+}
+
+function started(): Started {
+  return { exited: new Promise<Exit>(() => {}), kill: () => {}, vitals: () => null };
+}
+
+const replica = (id: string): ReplicaStart => ({ id, ticket: `ticket of ${id}` });
+
+test("all replicas of a version sit where its template does", () => {
+  const { seats, opened } = playedSeats();
+  expect(opened).toEqual([]);
+  seats.start(replica("a"));
+  seats.start(replica("b"));
+  expect(opened.map(({ told }) => told)).toEqual([["kept for 7", "start a", "start b"]]);
+});
+
+test("once a template may not fork, each replica has a seat of its own", () => {
+  const { seats, opened } = playedSeats();
+  seats.start(replica("a"));
+  opened[0]?.owner.onSingle();
+  opened[0]?.owner.onOver();
+  opened[0]?.owner.elsewhere(replica("b"));
+  seats.start(replica("c"));
+  expect(opened.map(({ workload, told }) => [workload.mayFork, told.slice(1)])).toEqual([
+    [true, ["start a"]],
+    [false, ["start b"]],
+    [false, ["start c"]],
+  ]);
+});
+
+test("the same workload keeps its seat, another one leaves it", () => {
+  const { seats, opened } = playedSeats();
+  seats.start(replica("a"));
+  seats.update({ ...WORKLOAD, variables: {} }, 8);
+  seats.start(replica("b"));
+  seats.update({ ...WORKLOAD, variables: { KEY: "other" } }, 9);
+  seats.start(replica("c"));
+  expect(opened.map(({ told }) => told)).toEqual([
+    ["kept for 7", "start a", "kept for 8", "start b", "left"],
+    ["kept for 9", "start c"],
+  ]);
+  expect(opened[1]?.workload.variables).toEqual({ KEY: "other" });
+});
+
+test("a seat that is over is not started in again, and all that is left is closed", async () => {
+  const { seats, opened } = playedSeats();
+  seats.start(replica("a"));
+  opened[0]?.owner.onOver();
+  seats.start(replica("b"));
+  opened[0]?.owner.onEnded();
+  await seats.close();
+  expect(opened.map(({ told }) => told.slice(1))).toEqual([["start a"], ["start b", "closed"]]);
+});

@@ -1,0 +1,137 @@
+import { expect, test } from "vitest";
+import type { ScalingConfig } from "../../../../src/model/app-config.ts";
+import type { Outcome } from "../../../../src/model/outcome.ts";
+import type { Capacity, SlotReplica } from "../../../../src/replicas/slots/capacity.ts";
+import type { Lane, SlotCall } from "../../../../src/replicas/slots/slot-call.ts";
+import { Slots } from "../../../../src/replicas/slots/slots.ts";
+import { HandClock } from "../../../support/clocks.ts";
+import { sampleScaling } from "../sample-scaling.ts";
+
+/** A call that reaches its replica in no way at all: slots ask nothing of that. */
+class PlainCall implements SlotCall {
+  readonly name: string;
+  readonly lane: Lane;
+  readonly #said: string[];
+  holder: object | null = null;
+  hasEnded = false;
+  isCancelled = false;
+  enqueuedAt = 0;
+  handedAt = 0;
+  readyMsAtStart = 0;
+  coldMs = 0;
+
+  constructor(name: string, lane: Lane, said: string[]) {
+    this.name = name;
+    this.lane = lane;
+    this.#said = said;
+  }
+
+  end(outcome: Outcome): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
+    this.#said.push(`${this.name} ${outcome.kind === "refused" ? outcome.code : outcome.kind}`);
+  }
+}
+
+/** Slots of one replica that is played, and all that was said, in order. */
+function playedSlots(changes: Partial<ScalingConfig> = {}) {
+  const said: string[] = [];
+  const clock = new HandClock();
+  const held: PlainCall[] = [];
+  const replica: SlotReplica<PlainCall> = {
+    calls: {
+      get size() {
+        return held.length;
+      },
+      values: () => held,
+      holds: (call) => held.includes(call),
+    },
+    headSince: 0,
+    isCondemned: false,
+    isWorn: false,
+    hand: (call, now) => {
+      call.holder = replica;
+      call.handedAt = now;
+      held.push(call);
+      said.push(`${call.name} handed`);
+    },
+    withdraw: (call) => void said.push(`${call.name} asked back`),
+    cancel: (call) => void said.push(`${call.name} stopped`),
+    kill: () => void said.push("killed"),
+  };
+  const capacity: Capacity<PlainCall> = {
+    replicas: new Set([replica]),
+    ready: [replica],
+    awake: [replica],
+    readyClock: { elapsed: (now) => now },
+    setScaling: () => {},
+    holdMs: () => 0,
+    failure: () => null,
+    scale: () => {},
+    grow: () => {},
+    noteIdle: () => {},
+    noteHealth: () => {},
+    retire: () => void said.push("retired"),
+    drain: async () => void said.push("drained"),
+    close: async () => void said.push("closed"),
+  };
+  const slots = new Slots(sampleScaling({ maxReplicas: 1, ...changes }), capacity, clock);
+  const submit = (name: string, lane: Lane = "caller"): PlainCall => {
+    const call = new PlainCall(name, lane, said);
+    slots.submit(call);
+    return call;
+  };
+  /** The replica is done with a call. */
+  const finish = (call: PlainCall): void => {
+    held.splice(held.indexOf(call), 1);
+    slots.onOutcome(call, { kind: "streamed", runMs: 50 });
+  };
+  return { slots, said, clock, submit, finish };
+}
+
+test("a free slot is given at once, and again before the call that had it is answered", () => {
+  const { submit, finish, said } = playedSlots();
+  const first = submit("a");
+  submit("b");
+  finish(first);
+  expect(said).toEqual(["a handed", "b handed", "a streamed"]);
+});
+
+test("more callers than max_queue are refused, a backlog is not", () => {
+  const { submit, said } = playedSlots({ maxQueue: 1 });
+  for (const name of ["a", "b", "c"]) submit(name);
+  submit("d", "backlog");
+  expect(said).toEqual(["a handed", "c queue_full"]);
+});
+
+test("a call that is given up keeps its slot until its code has stopped", () => {
+  const { slots, submit, finish, said } = playedSlots();
+  const first = submit("a");
+  submit("b");
+  slots.abandon(first, { kind: "cancelled" });
+  expect(said).toEqual(["a handed", "a stopped", "a cancelled"]);
+  finish(first);
+  expect(said.slice(3)).toEqual(["b handed"]);
+});
+
+test("at the end callers who wait are served, and a backlog waits elsewhere", async () => {
+  const { slots, submit, finish, said, clock } = playedSlots();
+  const first = submit("a");
+  const second = submit("b");
+  submit("c", "backlog");
+  const drained = slots.drain();
+  submit("d");
+  finish(first);
+  finish(second);
+  clock.advance(10);
+  await drained;
+  expect(said).toEqual([
+    "a handed",
+    "c draining",
+    "d draining",
+    "b handed",
+    "a streamed",
+    "b streamed",
+    "drained",
+  ]);
+});

@@ -1,0 +1,62 @@
+import { beforeEach, expect, test } from "vitest";
+import { Watch } from "../../../../src/replicas/slots/watch.ts";
+import { HandClock } from "../../../support/clocks.ts";
+
+let clock = new HandClock();
+beforeEach(() => {
+  clock = new HandClock();
+});
+
+test("it looks every 10 ms while there is something to look after", () => {
+  let looks = 0;
+  const watch = new Watch(clock, () => {
+    looks += 1;
+    return true;
+  });
+  watch.wake();
+  clock.advance(5_000);
+  expect(looks).toBe(500);
+  watch.stop();
+});
+
+test("it rests a second after the last thing, and one timer serves however many wake it", () => {
+  let looks = 0;
+  const watch = new Watch(clock, () => {
+    looks += 1;
+    return false;
+  });
+  for (let arrival = 0; arrival < 50; arrival++) watch.wake();
+  expect(clock.pending).toBe(1);
+  clock.advance(10_000);
+  expect(looks).toBe(100);
+  expect(clock.pending).toBe(0);
+});
+
+test("it looks again when it is woken after a rest", () => {
+  let isBusy = false;
+  let looks = 0;
+  const watch = new Watch(clock, () => {
+    looks += 1;
+    return isBusy;
+  });
+  watch.wake();
+  clock.advance(2_000);
+  looks = 0;
+  isBusy = true;
+  watch.wake();
+  clock.advance(1_500);
+  expect(looks).toBe(150);
+  watch.stop();
+});
+
+test("the rate is the arrivals of the last window, and falls to nothing in silence", () => {
+  const watch = new Watch(clock, () => true);
+  watch.rate(100_000);
+  for (let arrival = 0; arrival < 110; arrival++) watch.wake();
+  expect(watch.rate(105_000)).toBe(0);
+  expect(watch.rate(111_000)).toBeCloseTo(10, 5);
+  expect(watch.rate(112_000)).toBeCloseTo(10, 5);
+  expect(watch.rate(140_000)).toBe(0);
+  expect(watch.rate(140_001)).toBe(0);
+  watch.stop();
+});
