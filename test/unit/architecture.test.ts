@@ -1,7 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { barrels, layerFaults, longFiles, specifierFaults } from "../support/architecture-rules.ts";
+import {
+  barrels,
+  dashboardFaults,
+  layerFaults,
+  longFiles,
+  specifierFaults,
+} from "../support/architecture-rules.ts";
 import { findCircles, importGraph, specifiersOf } from "../support/import-graph.ts";
 import { pythonGraph } from "../support/python-imports.ts";
 import { readSources, REPOSITORY } from "../support/source-files.ts";
@@ -34,6 +40,16 @@ describe("the house as it stands", () => {
   verifies("design.layers", "imports go down, never up or sideways", () => {
     expect(layerFaults(source)).toEqual([]);
   });
+
+  verifies(
+    "design.shapes",
+    "the dashboard takes of src what browsers run and what the API looks like",
+    () => {
+      const both = readSources(["src", "web"], [".ts", ".tsx"]);
+      expect(dashboardFaults(both)).toEqual([]);
+      expect([...importGraph(both)].filter(([path]) => path.startsWith("web/")).length).toBeGreaterThan(100);
+    },
+  );
 
   verifies("show.no-circle", "no file imports itself, directly or through others", () => {
     expect(findCircles(importGraph(source))).toEqual([]);
@@ -92,6 +108,18 @@ describe("the rules find planted faults", () => {
       "src/apps/deploy.ts": "export const deploy = 1;\n",
     });
     expect(layerFaults(files)).toEqual(["src/runs/execute.ts imports sideways: src/apps/deploy.ts"]);
+  });
+
+  test("an import of the service's own by the dashboard is found", () => {
+    const files = planted({
+      "web/api/runs.ts":
+        'import { RUN } from "../../src/shapes/runs.ts";\nimport type { Store } from "../../src/store/store.ts";\n',
+      "src/shapes/runs.ts": "export const RUN = 1;\n",
+      "src/store/store.ts": "export type Store = 1;\n",
+    });
+    expect(dashboardFaults(files)).toEqual([
+      "web/api/runs.ts imports what is the service's: src/store/store.ts",
+    ]);
   });
 
   test("imports of the own room and of lower layers are let through", () => {

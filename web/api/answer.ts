@@ -1,3 +1,6 @@
+import type { Infer, Shape } from "../../src/shapes/shape.ts";
+import { ShapeError, checked } from "../../src/shapes/shape.ts";
+
 type ErrorBody = { readonly message?: string; readonly code?: string; readonly details?: readonly unknown[] };
 
 /** An answer that is no success, with the service's own words. */
@@ -20,15 +23,23 @@ export class ApiError extends Error {
   }
 }
 
-/** The JSON of a good answer; throws an ApiError for any other. */
-export async function readAnswer<T>(response: Response): Promise<T> {
+/** The JSON of a good answer, in the shape that it should have; throws an ApiError for any other. */
+export async function readAnswer<S extends Shape>(shape: S, response: Response): Promise<Infer<S>> {
+  await requireGood(response);
+  return checked(shape, await response.json());
+}
+
+/** Throws an ApiError for any answer that is not a good one. */
+export async function requireGood(response: Response): Promise<void> {
   if (!response.ok) throw await ApiError.of(response);
-  return (await response.json()) as T;
 }
 
 /** What to tell a person of anything that was thrown. */
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError) return error.message;
+  if (error instanceof ShapeError) {
+    return `This page does not understand the service (${error.fault}): load it again.`;
+  }
   if (error instanceof TypeError) return "The service cannot be reached.";
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,5 +1,7 @@
-import { RANGES, RUN_STATES } from "./figures.ts";
-import type { RangeName, RunState } from "./figures.ts";
+import { RUN_STATES } from "../../src/model/run.ts";
+import type { RunState } from "../../src/model/run.ts";
+import { RANGES } from "./figures.ts";
+import type { RangeName } from "./figures.ts";
 
 /** What a list of runs can be narrowed to; all of it is in the address. */
 export type RunSearch = {

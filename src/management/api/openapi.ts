@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ERRORS } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
+import type { Shape } from "../../shapes/shape.ts";
 import type { AnyOperation } from "./operation.ts";
 
 const VERSION = "1.0.0";
@@ -78,7 +79,7 @@ function bodyOf({ body, takesForm, takesBytes }: AnyOperation): object | null {
   if (!body) return null;
   const content = json(schemaOf(body, "input"));
   return {
-    required: !body.safeParse(undefined).success,
+    required: !z.safeParse(body, undefined).success,
     content: {
       ...content,
       ...(takesForm && { "application/x-www-form-urlencoded": content["application/json"] }),
@@ -108,7 +109,7 @@ function errorResponses(operation: AnyOperation): Record<string, object> {
   );
 }
 
-function parametersOf(schema: z.ZodType | undefined, place: "path" | "query"): object[] {
+function parametersOf(schema: Shape | undefined, place: "path" | "query"): object[] {
   if (!schema) return [];
   const { properties = {}, required = [] } = schemaOf(schema, "input") as {
     properties?: Record<string, object>;
@@ -126,7 +127,7 @@ function json(schema: object) {
   return { "application/json": { schema } };
 }
 
-function schemaOf(schema: z.ZodType, io: "input" | "output"): object {
+function schemaOf(schema: Shape, io: "input" | "output"): object {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" });
   return rest;
 }
