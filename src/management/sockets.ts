@@ -25,7 +25,7 @@ export type SocketRoute = {
 };
 
 /** Texts to send, a few at a time; the next are asked for when these have left. Ends at the signal. */
-export type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
+type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
 
 export type SocketParts = {
   readonly authenticate: Authenticate;

@@ -9,7 +9,7 @@ export const STATE_CODES = Object.fromEntries(RUN_STATES.map((state, code) => [s
 >;
 
 /** The numbers of the states that a run leaves again. */
-export const UNFINISHED_CODES = UNFINISHED.map((state) => STATE_CODES[state]);
+const UNFINISHED_CODES = UNFINISHED.map((state) => STATE_CODES[state]);
 
 /** The number of the state that a move starts from: whoever makes it has to ask for that. */
 export function codeBefore(move: RunMove): number {

@@ -3,14 +3,7 @@ import { APP, APPS, CONFIGURATION } from "../../src/shapes/apps.ts";
 import type { AppRecord, Scaling } from "../../src/shapes/apps.ts";
 import { ask, tell } from "./http.ts";
 
-export type {
-  AppBrief,
-  AppRecord,
-  AppStatus,
-  ConfigEntry,
-  ConfigValue,
-  Scaling,
-} from "../../src/shapes/apps.ts";
+export type { AppBrief, AppRecord, ConfigEntry, ConfigValue, Scaling } from "../../src/shapes/apps.ts";
 
 /** An app's name, which its id ends with. */
 export function nameOf(projectId: string, appId: string): string {

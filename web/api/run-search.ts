@@ -16,7 +16,7 @@ export type RunSearch = {
 };
 
 export const RUN_MODES = ["sync", "async"] as const;
-export type RunMode = (typeof RUN_MODES)[number];
+type RunMode = (typeof RUN_MODES)[number];
 
 /** What of an address is a filter of runs; the rest is left out. */
 export function readRunSearch(search: Readonly<Record<string, unknown>>): RunSearch {

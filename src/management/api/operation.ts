@@ -22,7 +22,7 @@ export type Call<Params, Query, Body> = {
  * Who may call an operation: a role in the path's project; "any" token; a "person" who has signed in; the
  * "operator" of the installation; null for whoever comes.
  */
-export type Access = Role | "any" | "person" | "operator" | null;
+type Access = Role | "any" | "person" | "operator" | null;
 
 /**
  * One operation of the management API: the one source of its validation, its types and its place in the OpenAPI
