@@ -24,10 +24,20 @@ export class ShapeError extends Error {
  * service's affair: a strange date must not hide the list that it is in.
  */
 export function checked<S extends Shape>(shape: S, value: unknown): Infer<S> {
-  const { error } = z.safeParse(shape, value);
-  const fault = error?.issues.find(({ code }) => !MINOR.has(code));
-  if (fault) throw new ShapeError(`${fault.path.join(".") || "the whole"} (${fault.code})`);
+  const fault = faultIn(shape, value);
+  if (fault !== null) throw new ShapeError(fault);
   return value as Infer<S>;
 }
 
+/** Whether the value has the shape, in the same sense. */
+export function fits<S extends Shape>(shape: S, value: unknown): value is Infer<S> {
+  return faultIn(shape, value) === null;
+}
+
 const MINOR: ReadonlySet<string> = new Set(["invalid_format", "too_small", "too_big"]);
+
+function faultIn(shape: Shape, value: unknown): string | null {
+  const { error } = z.safeParse(shape, value);
+  const fault = error?.issues.find(({ code }) => !MINOR.has(code));
+  return fault ? `${fault.path.join(".") || "the whole"} (${fault.code})` : null;
+}

@@ -1,7 +1,7 @@
+import { errorIn } from "../../src/shapes/errors.ts";
+import type { ErrorBody } from "../../src/shapes/errors.ts";
 import type { Infer, Shape } from "../../src/shapes/shape.ts";
 import { ShapeError, checked } from "../../src/shapes/shape.ts";
-
-type ErrorBody = { readonly message?: string; readonly code?: string; readonly details?: readonly unknown[] };
 
 /** An answer that is no success, with the service's own words. */
 export class ApiError extends Error {
@@ -18,8 +18,7 @@ export class ApiError extends Error {
   }
 
   static async of(response: Response): Promise<ApiError> {
-    const body = (await response.json().catch(() => ({}))) as ErrorBody;
-    return new ApiError(response.status, body);
+    return new ApiError(response.status, errorIn(await response.json().catch(() => null)));
   }
 }
 

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ERRORS } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
+import { ERROR } from "../../shapes/errors.ts";
 import type { Shape } from "../../shapes/shape.ts";
 import type { AnyOperation } from "./operation.ts";
 
@@ -24,14 +25,6 @@ const WITH_BODY: readonly ErrorCode[] = [
   "unsupported_media_type",
 ];
 
-const ERROR_SCHEMA = z.object({
-  message: z.string(),
-  code: z.string(),
-  request_id: z.string(),
-  error: z.object({ message: z.string(), code: z.string(), type: z.string() }),
-  details: z.array(z.unknown()).optional(),
-});
-
 const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
 /** The OpenAPI 3.1 document of the operations. */
@@ -46,7 +39,7 @@ export function openApiDocument(operations: readonly AnyOperation[]): object {
     info: { title: "Millrace management API", version: VERSION },
     paths,
     components: {
-      schemas: { Error: schemaOf(ERROR_SCHEMA, "output") },
+      schemas: { Error: schemaOf(ERROR, "output") },
       securitySchemes: { bearerAuth: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
     },
   };

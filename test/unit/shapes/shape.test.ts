@@ -1,5 +1,7 @@
 import * as z from "zod/mini";
 import { expect, test } from "vitest";
+import { AppError, errorBody } from "../../../src/model/errors.ts";
+import { errorIn } from "../../../src/shapes/errors.ts";
 import { ShapeError, checked } from "../../../src/shapes/shape.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -44,4 +46,14 @@ test("what comes is what is given back, with members that nobody knows", () => {
 test("a date or a number that is out of the ordinary hides nothing", () => {
   const strange = [{ ...GOOD, at: "+012026-01-02T03:04:05.006Z", count: -1, id: "no uuid" }];
   expect(checked(LIST, strange)).toBe(strange);
+});
+
+test("of an error there is what the answer has of one, and nothing of anything else", () => {
+  const error = errorBody(new AppError("bad_request", { details: [{ field: "a" }] }), "r-1");
+  expect(errorIn(JSON.parse(error))).toEqual(JSON.parse(error));
+  expect(errorIn({ message: "too large", code: "body_too_large" })).toEqual({
+    message: "too large",
+    code: "body_too_large",
+  });
+  expect([{ message: 502 }, "Bad Gateway", null, []].map(errorIn)).toEqual([{}, {}, {}, {}]);
 });
