@@ -85,6 +85,7 @@ test("after a failure it is tried a while later, however much comes", async () =
   shelf.isBroken = false;
   shelf.add(2);
   shelf.clock.advance(999);
+  await new Promise((resolve) => setImmediate(resolve));
   expect(shelf.writes).toEqual([]);
   shelf.clock.advance(1);
   await until("they are written", () => shelf.writes.length === 1);
