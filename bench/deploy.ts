@@ -10,7 +10,7 @@ import { startMillrace } from "./subjects/millrace.ts";
 import type { MillraceRunning } from "./subjects/millrace.ts";
 import { timedCall } from "./timed-call.ts";
 
-export const DEPLOY_IDS = ["bare", "fastapi", "fresh", "fresh-once", "again", "again-once"] as const;
+const DEPLOY_IDS = ["bare", "fastapi", "fresh", "fresh-once", "again", "again-once"] as const;
 export type DeployId = (typeof DEPLOY_IDS)[number];
 
 /** Milliseconds of each round; empty where a subject cannot be had here. */

@@ -6,7 +6,7 @@ import { CALL_BODY } from "./subject.ts";
 import type { Running } from "./subject.ts";
 
 /** How hard and how long one subject is called. */
-export type Pressure = Pick<LoadJob, "connections" | "leadInMs" | "measureMs">;
+type Pressure = Pick<LoadJob, "connections" | "leadInMs" | "measureMs">;
 
 /** The bench's end of the load generator: one measurement at a time. */
 export type LoadGenerator = {

@@ -21,7 +21,7 @@ import { Switcher } from "./versions/switcher.ts";
 import type { Traffic } from "./versions/traffic.ts";
 import { Turns } from "./versions/turns.ts";
 
-export type { Candidate, Check } from "./versions/candidate.ts";
+export type { Candidate } from "./versions/candidate.ts";
 export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
 
 type AppRetention = {

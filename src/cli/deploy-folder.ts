@@ -5,6 +5,7 @@ import path from "node:path";
 import { Transform } from "node:stream";
 import type { BundleFile } from "../apps/bundles/list-files.ts";
 import { writeZip } from "../apps/bundles/write-zip.ts";
+import { BEGUN_DEPLOY } from "../shapes/builds.ts";
 import type { Api } from "./api/api.ts";
 import { explain, explainError } from "./api/explain.ts";
 import { send, textOf } from "./api/http.ts";
@@ -23,11 +24,10 @@ export async function uploadApp(
   try {
     const zip = path.join(aside, "bundle.zip");
     await writeZip(files, createWriteStream(zip, { mode: 0o600 }));
-    const begun = await api.ask<{ buildId: string; uploadUrl: string; internalEndpoint: string }>(
-      "POST",
-      await api.path("apps"),
-      { body: { name }, about: { app: name } },
-    );
+    const begun = await api.ask(BEGUN_DEPLOY, "POST", await api.path("apps"), {
+      body: { name },
+      about: { app: name },
+    });
     try {
       await put(api, begun.uploadUrl, zip, onBytes);
     } catch (error) {

@@ -54,14 +54,14 @@ export type Settings = {
 };
 
 /** `auto`, `none`, or the lowest level to accept. */
-export const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
+const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
 /** One of the isolation settings. */
-export type Isolation = (typeof ISOLATION_LEVELS)[number];
+type Isolation = (typeof ISOLATION_LEVELS)[number];
 
 /** From the most talkative to none. */
-export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 /** One of the log levels. */
-export type LogLevel = (typeof LOG_LEVELS)[number];
+type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** One setting: its name gives the flag, the environment variable and the key in the config file. */
 export type SettingKey<T> = {

@@ -1,5 +1,5 @@
 import { isFinal } from "../model/run.ts";
-import { runRecord } from "../model/run-record.ts";
+import { runRecord } from "../shapes/run-record.ts";
 import type { KnownRun, RunLookup } from "../runs/lookup.ts";
 import { EventStream } from "./event-stream.ts";
 import type { StreamOptions } from "./event-stream.ts";

@@ -14,7 +14,7 @@ const RESET_CONTENT = 205;
 const ONE_WRITE_BYTES = 16 * 1024;
 
 /** The edge, where what went wrong becomes an answer. */
-export type OnFault = (exchange: Exchange, error: unknown) => void;
+type OnFault = (exchange: Exchange, error: unknown) => void;
 
 /** Does something for a caller, who may go before it is done. */
 export type Follower = { onGone(): void };

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AppError } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
-import { runRecord } from "../model/run-record.ts";
+import { runRecord } from "../shapes/run-record.ts";
 import { plainValue, streamText } from "../runs/ended-run.ts";
 import type { KnownRun } from "../runs/lookup.ts";
 import { STREAM_TYPE } from "../runs/response.ts";

@@ -30,7 +30,7 @@ export type Kept = {
   close(): void;
 };
 
-export type KeptExit = { readonly code: number | null; readonly signal: string | null };
+type KeptExit = { readonly code: number | null; readonly signal: string | null };
 
 /**
  * Starts a process under a keeper of its own. Every process that runs what an app brings starts here: replicas,

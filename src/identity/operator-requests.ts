@@ -8,7 +8,7 @@ import type { Owner } from "./owner.ts";
 import type { Tokens } from "./tokens.ts";
 
 /** The default project, its owner's token, and where the service is reached. */
-export type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };
+type Bootstrap = Owner & { readonly apiUrl: string; readonly baseUrl: string };
 
 /**
  * A link to choose a password by; `isFirst` where nobody can sign in yet, and it makes the first person. Null where
@@ -21,7 +21,7 @@ export type PasswordLink = {
 };
 
 /** The ids of the keys: the newest signs, all verify. */
-export type RotatedKeys = { readonly keys: readonly string[] };
+type RotatedKeys = { readonly keys: readonly string[] };
 
 /** What the one at the machine may ask for, with the service up or down. */
 export type OperatorRequests = {

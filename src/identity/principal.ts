@@ -1,8 +1,6 @@
 import { AppError } from "../model/errors.ts";
-
-/** What an account may do, each role all of the one before it. */
-export const ROLES = ["run", "deploy", "admin"] as const;
-export type Role = (typeof ROLES)[number];
+import { ROLES } from "../model/roles.ts";
+import type { MemberRole, Role } from "../model/roles.ts";
 
 /** A service account: one project, one role. */
 export type AccountPrincipal = {
@@ -29,7 +27,7 @@ export type PersonPrincipal = {
 export type Principal = AccountPrincipal | PersonPrincipal;
 
 /** What a membership lets a person do. */
-export const MEMBER_ROLES = { owner: "admin", member: "deploy" } as const satisfies Record<string, Role>;
+export const ROLE_OF_MEMBER: Readonly<Record<MemberRole, Role>> = { owner: "admin", member: "deploy" };
 
 /** Throws `forbidden` unless the principal has the role in the project; an absent project looks the same. */
 export function requireRole(principal: Principal, projectId: string, role: Role): void {

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
-import { MEMBER_ROLES, ROLES } from "./principal.ts";
+import { ROLES } from "../model/roles.ts";
+import { ROLE_OF_MEMBER } from "./principal.ts";
 import type { AccountPrincipal, PersonPrincipal, Principal } from "./principal.ts";
 import type { Claims } from "./signed-token.ts";
 
@@ -45,7 +46,7 @@ export class TokenJudge {
     const { email, memberships, session } = known;
     const expiresAt = Math.min(exp * 1000, session.expiresAt);
     if (this.#clock.now() >= expiresAt) return null;
-    const roles = new Map(memberships.map(({ projectId, role }) => [projectId, MEMBER_ROLES[role]]));
+    const roles = new Map(memberships.map(({ projectId, role }) => [projectId, ROLE_OF_MEMBER[role]]));
     return { personId: sub, sessionId, email, projectId: null, role: null, roles, expiresAt };
   }
 

@@ -6,7 +6,8 @@ import type { AccountChange } from "../store/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { CHALLENGE } from "./bearer.ts";
 import type { KeyRing } from "./key-ring.ts";
-import type { Principal, Role } from "./principal.ts";
+import type { Role } from "../model/roles.ts";
+import type { Principal } from "./principal.ts";
 import { TokenSigner } from "./signed-token.ts";
 import { TokenJudge, hashSecret } from "./token-judge.ts";
 

@@ -6,13 +6,16 @@ import { SCALING_KEYS } from "../config/keys/scaling.ts";
 import type { Audit } from "../identity/audit.ts";
 import type { ScalingOverrides } from "../model/app.ts";
 import { AppError } from "../model/errors.ts";
+import { APP } from "../shapes/apps.ts";
+import type { Scaling } from "../shapes/apps.ts";
+import { ID } from "../shapes/common.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { record } from "./api/record.ts";
 import { APP_PATH } from "./api/schemas.ts";
-import { APP, appRecord } from "./apps.ts";
+import { appRecord } from "./apps.ts";
 
 export type AppChangeParts = {
   readonly store: Store;
@@ -32,7 +35,7 @@ const SETTINGS = z.object({
   maxReplicaCount: setting(SCALING_KEYS.maxReplicas),
   responseGracePeriodSeconds: setting(SCALING_KEYS.responseGracePeriodSeconds),
   replicaConcurrency: setting(SCALING_KEYS.replicaConcurrency),
-});
+} satisfies Record<keyof Scaling, z.ZodType>);
 
 /** A number, or one as `GET` shows it, within the bounds that the app's configuration has. */
 function setting({ reader }: AppKey<number>) {
@@ -107,7 +110,7 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       summary: "Delete an app; what runs finishes, and its name is free again",
       access: "admin",
       params: APP_PATH,
-      response: z.object({ id: z.string() }),
+      response: ID,
       errors: ["app_not_found"],
       handle: async (call) => {
         const app = await findApp(store, call.params);

@@ -1,61 +1,21 @@
-import { z } from "zod";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { App } from "../model/app.ts";
 import { isFinalBuild } from "../model/build.ts";
 import type { Build } from "../model/build.ts";
 import { appId } from "../model/names.ts";
+import { APP, APPS, CONTAINERS } from "../shapes/apps.ts";
+import type { AppRecord, AppStatus, ContainerRecord } from "../shapes/apps.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { APP_PATH, PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { APP_PATH, PROJECT_PATH } from "./api/schemas.ts";
 
 export type AppParts = { readonly store: Store; readonly catalog: Catalog };
 
 const TAG = "Apps";
 const PATH = "/v2/projects/{project_id}/apps";
-const STATUS = z.enum(["ready", "cold", "pending", "deploying", "notready", "error"]);
-type Status = z.infer<typeof STATUS>;
-
-/** A number as existing clients read it: a JSON string. */
-const NUMERAL = z.string();
-
-/** An app as the API shows it. */
-export const APP = z.object({
-  id: z.string(),
-  createdAt: TIMESTAMP,
-  updatedAt: TIMESTAMP,
-  hardware: z.string(),
-  cpu: NUMERAL,
-  memory: NUMERAL,
-  gpuCount: NUMERAL,
-  cooldownPeriodSeconds: NUMERAL,
-  minReplicaCount: NUMERAL,
-  maxReplicaCount: NUMERAL,
-  responseGracePeriodSeconds: NUMERAL,
-  status: STATUS,
-  lastBuildStatus: z.string().nullable(),
-  latestBuildId: z.string().nullable(),
-});
-
-const CONTAINER = z.object({
-  appId: z.string(),
-  projectId: z.string(),
-  containerId: z.string(),
-  containerState: z.enum(["RUNNING", "PENDING", "SUCCEEDED", "FAILED"]),
-  timestamp: TIMESTAMP,
-  containerStartTimestamp: TIMESTAMP,
-  containerTerminationTimestamp: TIMESTAMP.nullable(),
-  containerRunningTimeMs: z.int(),
-  containerRestartCount: z.int(),
-  hostIp: z.string().nullable(),
-  containerIp: z.string().nullable(),
-  hardwareProvider: z.string().nullable(),
-  region: z.string().nullable(),
-  buildId: z.string(),
-  isTerminating: z.boolean(),
-});
-
 /** A project's apps and their replicas. */
 export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
   return [
@@ -67,7 +27,7 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       summary: "A project's apps",
       access: "run",
       params: PROJECT_PATH,
-      response: z.array(APP.pick({ id: true, status: true, createdAt: true, updatedAt: true })),
+      response: APPS,
       handle: async ({ params }) => {
         const apps = await store.apps.list(params.project_id);
         return await Promise.all(
@@ -98,7 +58,7 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       summary: "An app's replicas",
       access: "run",
       params: APP_PATH,
-      response: z.array(CONTAINER),
+      response: CONTAINERS,
       errors: ["app_not_found"],
       handle: async ({ params }) => {
         const { number } = await findApp(store, params);
@@ -109,7 +69,7 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
 }
 
 /** An app with the settings of the version that serves, and how its last deploy went. */
-export async function appRecord({ store, catalog }: AppParts, app: App): Promise<z.input<typeof APP>> {
+export async function appRecord({ store, catalog }: AppParts, app: App): Promise<AppRecord> {
   const live = catalog.byNumber(app.number);
   const latest = await store.builds.latest(app.number);
   const { hardware, scaling } = live?.version.config ?? {};
@@ -139,19 +99,19 @@ function brief(app: App, live: LiveApp | undefined, latest: Build | null) {
 }
 
 /** Of an app that has no version yet. */
-function statusBefore(latest: Build | null): Status {
+function statusBefore(latest: Build | null): AppStatus {
   if (!latest || latest.status === "pending" || latest.status === "cancelled") return "pending";
   return isFinalBuild(latest.status) ? "error" : "deploying";
 }
 
-function statusOf(live: LiveApp): Status {
+function statusOf(live: LiveApp): AppStatus {
   const states = [...live.pool.replicas].map(({ state }) => state);
   if (states.includes("ready")) return "ready";
   if (live.pool.hasFailedToStart) return "error";
   return states.includes("starting") ? "notready" : "cold";
 }
 
-function containersOf({ app, version, pool }: LiveApp, id: string): z.input<typeof CONTAINER>[] {
+function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRecord[] {
   const now = Date.now();
   return [...pool.replicas].map((replica) => ({
     appId: id,

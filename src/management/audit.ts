@@ -1,23 +1,12 @@
 import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
+import { AUDIT } from "../shapes/audit.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { pagesOf } from "./api/pages.ts";
-import { NEXT_TOKEN, PROJECT_PATH, TIMESTAMP, pageSize, timestamp } from "./api/schemas.ts";
+import { NEXT_TOKEN, PROJECT_PATH, pageSize } from "./api/schemas.ts";
 
 export type AuditParts = { readonly audit: Audit };
-
-const ENTRY = z.object({
-  id: z.string(),
-  createdAt: TIMESTAMP,
-  actor: z.string().nullable(),
-  action: z.string(),
-  target: z.string(),
-  before: z.unknown(),
-  after: z.unknown(),
-  ip: z.string(),
-  requestId: z.string(),
-});
 
 /** What was changed in a project, and by whom. */
 export function auditOperations({ audit }: AuditParts): AnyOperation[] {
@@ -34,7 +23,7 @@ export function auditOperations({ audit }: AuditParts): AnyOperation[] {
         pageSize: pageSize(50, 1000),
         nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "is none of this list's").optional(),
       }),
-      response: pagesOf(ENTRY),
+      response: AUDIT,
       handle: async ({ params, query }) => {
         const { pageSize: limit, nextToken = "" } = query;
         const found = await audit.list({

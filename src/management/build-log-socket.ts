@@ -2,6 +2,7 @@ import type { Deployer } from "../apps/deploys/deployer.ts";
 import type { BuildLine } from "../model/build.ts";
 import { AppError } from "../model/errors.ts";
 import { RUN_ID, appId } from "../model/names.ts";
+import type { BuildFrame } from "../shapes/builds.ts";
 import type { Store } from "../store/store.ts";
 import { lineRecord } from "./build-record.ts";
 import { readAfter } from "./log-place.ts";
@@ -32,7 +33,7 @@ export function buildLogSocket({ store, deployer }: BuildLogSocketParts): Socket
 function frames(buildId: string, id: string): (line: BuildLine) => string {
   return (line) => {
     const { id: logId, createdAt, log } = lineRecord(buildId, line);
-    return JSON.stringify({
+    const frame: BuildFrame = {
       build_id: buildId,
       log_id: logId,
       app_id: id,
@@ -43,6 +44,7 @@ function frames(buildId: string, id: string): (line: BuildLine) => string {
       region: null,
       log_line_number: line.number,
       stage: line.stage,
-    });
+    };
+    return JSON.stringify(frame);
   };
 }

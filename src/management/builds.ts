@@ -3,13 +3,14 @@ import type { Deployer } from "../apps/deploys/deployer.ts";
 import type { Audit } from "../identity/audit.ts";
 import type { Build } from "../model/build.ts";
 import { AppError } from "../model/errors.ts";
+import { BUILD, BUILDS, BUILD_LOG } from "../shapes/builds.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { record } from "./api/record.ts";
 import { APP_PATH } from "./api/schemas.ts";
-import { BUILD, BUILD_LINE, buildRecord, lineRecord } from "./build-record.ts";
+import { buildRecord, lineRecord } from "./build-record.ts";
 
 export type BuildParts = {
   readonly store: Store;
@@ -40,9 +41,7 @@ export function buildOperations({ store, deployer, audit }: BuildParts): AnyOper
       summary: "An app's builds, newest first",
       access: "deploy",
       params: APP_PATH,
-      response: z.array(
-        BUILD.extend({ message: z.string().nullable(), version: z.int().nullable(), isServing: z.boolean() }),
-      ),
+      response: BUILDS,
       errors: ["app_not_found"],
       handle: async ({ params }) => {
         const { number: appNumber, currentVersionId } = await findApp(store, params);
@@ -78,7 +77,7 @@ export function buildOperations({ store, deployer, audit }: BuildParts): AnyOper
       summary: "A build's log as far as it has come; when it failed, the last line says why",
       access: "deploy",
       params: BUILD_PATH,
-      response: z.object({ logs: z.array(BUILD_LINE), status: BUILD.shape.status }),
+      response: BUILD_LOG,
       errors: ["app_not_found", "build_not_found"],
       handle: async ({ params }) => {
         // The status first: with a final one the log is whole.

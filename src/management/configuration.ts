@@ -1,4 +1,3 @@
-import { z } from "zod";
 import type { Catalog } from "../apps/catalog.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../config/keys/build.ts";
 import { DEPLOYMENT_KEYS } from "../config/keys/deployment.ts";
@@ -8,33 +7,16 @@ import { LIMITS_KEYS } from "../config/keys/limits.ts";
 import { SCALING_KEYS } from "../config/keys/scaling.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
+import { CONFIGURATION } from "../shapes/apps.ts";
+import type { ConfigEntry, ConfigValue } from "../shapes/apps.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { APP_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { APP_PATH } from "./api/schemas.ts";
 
 export type ConfigurationParts = { readonly store: Store; readonly catalog: Pick<Catalog, "byNumber"> };
-
-const VALUE = z.union([
-  z.string(),
-  z.number(),
-  z.boolean(),
-  z.null(),
-  z.array(z.string()),
-  z.record(z.string(), z.string()),
-]);
-type Value = z.infer<typeof VALUE>;
-
-const ENTRY = z.object({
-  key: z.string(),
-  value: VALUE,
-  deployed: VALUE,
-  unit: z.enum(["seconds", "bytes"]).nullable(),
-  takes: z.string(),
-  meaning: z.string(),
-});
-type Entry = z.input<typeof ENTRY>;
 
 const PACKAGES = { pip: "Python", apt: "system", conda: "Conda" } as const;
 
@@ -49,12 +31,7 @@ export function configurationOperations({ store, catalog }: ConfigurationParts):
       summary: "The configuration that serves, key by key, and what was deployed of each",
       access: "deploy",
       params: APP_PATH,
-      response: z.object({
-        buildId: z.uuid(),
-        version: z.int(),
-        deployedAt: TIMESTAMP,
-        keys: z.array(ENTRY),
-      }),
+      response: CONFIGURATION,
       errors: ["app_not_found", "build_not_found"],
       handle: async ({ params }) => {
         const app = await findApp(store, params);
@@ -73,7 +50,7 @@ export function configurationOperations({ store, catalog }: ConfigurationParts):
   ];
 }
 
-function entriesOf(now: AppConfig, deployed: AppConfig): Entry[] {
+function entriesOf(now: AppConfig, deployed: AppConfig): ConfigEntry[] {
   const custom = now.customRuntime;
   return [
     ...tableOf(SCALING_KEYS, now.scaling, deployed.scaling),
@@ -86,7 +63,7 @@ function entriesOf(now: AppConfig, deployed: AppConfig): Entry[] {
   ];
 }
 
-function tableOf<C extends object>(keys: AppKeys<C>, now: C, deployed = now): Entry[] {
+function tableOf<C extends object>(keys: AppKeys<C>, now: C, deployed = now): ConfigEntry[] {
   return Object.entries<AppKey<unknown>>(keys).map(([field, { path, reader, meaning }]) => ({
     key: path,
     value: valueIn(now, field),
@@ -98,11 +75,11 @@ function tableOf<C extends object>(keys: AppKeys<C>, now: C, deployed = now): En
 }
 
 /** What an earlier release stored may lack a key of today. */
-function valueIn(table: object, field: string): Value {
-  return (table as Readonly<Record<string, Value | undefined>>)[field] ?? null;
+function valueIn(table: object, field: string): ConfigValue {
+  return (table as Readonly<Record<string, ConfigValue | undefined>>)[field] ?? null;
 }
 
-function packagesOf(kind: (typeof DEPENDENCY_KINDS)[number], { dependencies }: AppConfig): Entry {
+function packagesOf(kind: (typeof DEPENDENCY_KINDS)[number], { dependencies }: AppConfig): ConfigEntry {
   const value = dependencies[kind];
   return {
     key: `dependencies.${kind}`,

@@ -4,6 +4,7 @@ import path from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { PACKAGE_DIR } from "../config/package-files.ts";
+import type { Installation } from "../shapes/installation.ts";
 import { apiUrlOf } from "./api/base-url.ts";
 import { refuseOthers } from "./api/mount.ts";
 
@@ -113,8 +114,9 @@ function sendPage(
   { publicApiUrl, apiPort, build, addresses }: DashboardParts,
 ): FastifyReply {
   const apiUrl = apiUrlOf(request, publicApiUrl, apiPort());
-  const told = JSON.stringify({ apiUrl, version: build.version, sendsMail: addresses.sendsMail });
-  const html = page.toString().replace(FILLED_IN, () => escapeAttribute(told));
+  const { version } = build;
+  const told: Installation = { apiUrl, version, sendsMail: addresses.sendsMail };
+  const html = page.toString().replace(FILLED_IN, () => escapeAttribute(JSON.stringify(told)));
   return reply
     .headers({
       "content-type": "text/html; charset=utf-8",

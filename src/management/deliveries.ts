@@ -4,13 +4,14 @@ import type { Clock } from "../kit/clock.ts";
 import { DELIVERY_STATES } from "../model/delivery.ts";
 import { AppError } from "../model/errors.ts";
 import { RUN_ID } from "../model/names.ts";
+import { DELIVERIES, ONE_DELIVERY, REDELIVERED } from "../shapes/deliveries.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { ID_TOKEN, cutPage, pagesOf } from "./api/pages.ts";
+import { ID_TOKEN, cutPage } from "./api/pages.ts";
 import { record } from "./api/record.ts";
 import { PROJECT_PATH, pageSize } from "./api/schemas.ts";
-import { ATTEMPT, DELIVERY, attemptRecord, deliveryRecord } from "./deliveries-record.ts";
+import { attemptRecord, deliveryRecord } from "./deliveries-record.ts";
 
 export type DeliveryParts = {
   readonly store: Store;
@@ -34,7 +35,6 @@ const LIST = z.object({
 const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 /** With `countOnly` nothing is sent: the answer says what would be. */
 const RANGE = z.object({ from: TIME, to: TIME, countOnly: z.boolean().default(false) });
-const REDELIVERED = z.object({ redelivered: z.int() });
 
 /** A project's deliveries and their attempts; sending one or many again. */
 export function deliveryOperations({ store, audit, steadyClock, wake }: DeliveryParts): AnyOperation[] {
@@ -57,7 +57,7 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
       access: "run",
       params: PROJECT_PATH,
       query: LIST,
-      response: pagesOf(DELIVERY),
+      response: DELIVERIES,
       handle: async ({ params, query }) => {
         const { project_id: projectId } = params;
         const { state, pageSize: limit, nextToken: before } = query;
@@ -80,7 +80,7 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
       summary: "One delivery with its attempts",
       access: "run",
       params: DELIVERY_PATH,
-      response: z.object({ item: DELIVERY.extend({ attempts: z.array(ATTEMPT) }) }),
+      response: ONE_DELIVERY,
       errors: ["not_found"],
       handle: async ({ params }) => {
         const { project_id: projectId, id } = params;

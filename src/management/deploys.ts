@@ -7,6 +7,8 @@ import type { Audit } from "../identity/audit.ts";
 import type { App } from "../model/app.ts";
 import type { Build } from "../model/build.ts";
 import { appId } from "../model/names.ts";
+import { BEGUN_DEPLOY, DEPLOY_LINE, UPLOADED_BUNDLE } from "../shapes/builds.ts";
+import type { DeployLine } from "../shapes/builds.ts";
 import type { Store } from "../store/store.ts";
 import { apiUrlOf, baseUrlOf } from "./api/base-url.ts";
 import { operation } from "./api/operation.ts";
@@ -14,7 +16,7 @@ import type { AnyOperation, Call } from "./api/operation.ts";
 import { record } from "./api/record.ts";
 import { PROJECT_PATH } from "./api/schemas.ts";
 import { takeBytes } from "./api/take-bytes.ts";
-import { BUILD, buildRecord, lineRecord } from "./build-record.ts";
+import { buildRecord, lineRecord } from "./build-record.ts";
 
 export type DeployParts = {
   readonly store: Store;
@@ -41,20 +43,6 @@ const PAYLOAD = z.looseObject({
   cerebrium_toml: z.unknown().optional().describe("The text of a configuration file."),
 });
 
-const BEGUN = z.object({
-  buildId: z.uuid(),
-  status: BUILD.shape.status,
-  uploadUrl: z.url(),
-  keyName: z.string(),
-  internalEndpoint: z.url(),
-  dashboardUrl: z.url(),
-});
-
-const LINE = z.union([
-  z.object({ log: z.string(), stream: z.string(), stage: z.string(), createdAt: z.string() }),
-  z.object({ build: BUILD, endpoint: z.string(), message: z.string().nullable() }),
-]);
-
 /** Deploys: in two calls as existing clients make them, and in one. */
 export function deployOperations(parts: DeployParts): AnyOperation[] {
   const { deployer } = parts;
@@ -71,7 +59,7 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       // With the text of a configuration file, and commands.
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
-      response: BEGUN,
+      response: BEGUN_DEPLOY,
       errors: ["deploy_invalid", "draining"],
       handle: async (call) => {
         const { build, app, grant } = await deployer.begin(call.params.project_id, call.body);
@@ -98,7 +86,7 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       access: null,
       query: z.object({ grant: z.string().min(1).max(10_000) }),
       takesBytes: true,
-      response: z.object({ buildId: z.uuid() }),
+      response: UPLOADED_BUNDLE,
       errors: ["forbidden", "build_not_found", "build_finished", "body_too_large"],
       handle: async ({ query, reply }) => {
         const build = await takeBytes(reply, (from) => deployer.upload(query.grant, from));
@@ -116,7 +104,7 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       query: z.object({ name: z.string().min(1).max(200) }),
       takesBytes: true,
       givesLines: true,
-      response: LINE,
+      response: DEPLOY_LINE,
       errors: ["deploy_invalid", "draining", "body_too_large"],
       handle: async (call) => {
         const { params, query, reply } = call;
@@ -148,11 +136,11 @@ async function* tell(
   }
   const build = await store.builds.find(id);
   if (!build || signal.aborted) return;
-  const end: z.input<typeof LINE> = { build: buildRecord(build), endpoint, message: build.message };
+  const end: DeployLine = { build: buildRecord(build), endpoint, message: build.message };
   yield `${JSON.stringify(end)}\n`;
 }
 
-function oneCallLine(id: string, line: Parameters<typeof lineRecord>[1]): z.input<typeof LINE> {
+function oneCallLine(id: string, line: Parameters<typeof lineRecord>[1]): DeployLine {
   const { log, createdAt } = lineRecord(id, line);
   return { log, stream: line.stream, stage: line.stage, createdAt };
 }

@@ -5,6 +5,8 @@ import type { Devices } from "../identity/devices.ts";
 import { requirePerson } from "../identity/principal.ts";
 import type { Sessions } from "../identity/sessions.ts";
 import { AppError } from "../model/errors.ts";
+import { DONE } from "../shapes/common.ts";
+import { DEVICE_CODES, TOKENS, TOKEN_REFUSAL } from "../shapes/devices.ts";
 import { baseUrlOf } from "./api/base-url.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
@@ -18,17 +20,6 @@ export type DeviceParts = {
 
 const TAG = "Sign-in";
 
-const ASKED = z.object({
-  deviceAuthResponsePayload: z.object({
-    device_code: z.string(),
-    user_code: z.string(),
-    verification_uri: z.string(),
-    verification_uri_complete: z.string(),
-    expires_in: z.int(),
-    interval: z.int(),
-  }),
-});
-
 const SECRET = z.string().min(1).max(1000);
 const TOKEN_REQUEST = z.union([
   z.object({ device_code: SECRET }),
@@ -37,14 +28,6 @@ const TOKEN_REQUEST = z.union([
     client_id: z.string().max(1000).optional(),
     refresh_token: SECRET,
   }),
-]);
-
-/** In OAuth's own form, which the clients of this exchange read. */
-const REFUSED = z.object({ error: z.enum(["authorization_pending", "expired_token", "invalid_grant"]) });
-
-const TOKENS = z.union([
-  z.object({ accessToken: z.string(), refreshToken: z.string() }),
-  z.object({ access_token: z.string() }),
 ]);
 
 /** Sign-in of a command line: it shows a code, a person who is signed in approves it, it gets its tokens. */
@@ -57,7 +40,7 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       tag: TAG,
       summary: "Ask for a code that a person approves",
       access: null,
-      response: ASKED,
+      response: DEVICE_CODES,
       errors: ["too_many_requests"],
       handle: async ({ ip, reply }) => {
         const { deviceCode, userCode, expiresInSeconds } = await devices.ask(ip);
@@ -84,7 +67,7 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       summary: "Sign in the device that shows this code, as the person who asks",
       access: "person",
       body: z.object({ user_code: z.string().min(1).max(50) }),
-      response: z.object({}),
+      response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: async ({ body, principal, ip, requestId }) => {
         const { personId } = requirePerson(principal);
@@ -107,7 +90,7 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       body: TOKEN_REQUEST,
       takesForm: true,
       response: TOKENS,
-      refusal: REFUSED,
+      refusal: TOKEN_REFUSAL,
       handle: async ({ body, reply }) => {
         reply.header("cache-control", "no-store");
         if ("device_code" in body) {

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { TIMESTAMP, timestamp } from "./api/schemas.ts";
+import type { SpanRecord } from "../shapes/figures.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -25,9 +26,6 @@ export const RANGE = z
     error: "is not before to",
   });
 
-/** The span that was counted, in whole steps. */
-export const SPAN = z.object({ from: TIMESTAMP, to: TIMESTAMP, stepMs: z.int() });
-
 /** A span in whole steps, at most about so many; the last one may not be over yet. */
 export function spanOf(
   { from, to }: z.output<typeof RANGE>,
@@ -35,7 +33,7 @@ export function spanOf(
   maxSteps: number,
 ): {
   readonly span: { readonly fromMs: number; readonly toMs: number; readonly stepMs: number };
-  readonly record: z.input<typeof SPAN>;
+  readonly record: SpanRecord;
 } {
   const endMs = to ?? nowMs;
   // Whoever asks may have a clock that is ahead of ours.

@@ -2,13 +2,16 @@ import { z } from "zod";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
 import { appId } from "../model/names.ts";
+import { FIGURES, TRAFFIC } from "../shapes/figures.ts";
+import type { ReplicaCounts, RunFiguresRecord, VersionRecord } from "../shapes/figures.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { RunFigures } from "../store/run-figures.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
-import { RANGE, SPAN, spanOf } from "./figures-span.ts";
+import { PROJECT_PATH } from "./api/schemas.ts";
+import { RANGE, spanOf } from "./figures-span.ts";
 
 export type FigureParts = {
   readonly store: Store;
@@ -24,57 +27,6 @@ const MAX_RUNS = 200_000;
 const MAX_FAILURES = 10;
 const STEPS = 72;
 const STEPS_OF_TRAFFIC = 24;
-
-const COUNT = z.int().min(0);
-const MS = z.number().min(0);
-
-const RUNS = z.object({
-  queued: COUNT,
-  running: COUNT,
-  success: COUNT,
-  failure: COUNT,
-  cancelled: COUNT,
-  coldRuns: COUNT,
-  p50Ms: MS.nullable(),
-  p95Ms: MS.nullable(),
-  p99Ms: MS.nullable(),
-});
-const REPLICAS = z.object({ starting: COUNT, ready: COUNT, draining: COUNT });
-const FAILURE = z.object({
-  id: z.uuid(),
-  appId: z.string(),
-  functionName: z.string(),
-  createdAt: TIMESTAMP,
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
-});
-const VERSION = z.object({ number: z.int(), buildId: z.string() });
-const FIGURES = SPAN.extend({
-  steps: z.array(RUNS.extend({ at: TIMESTAMP })),
-  total: RUNS.extend({ runs: COUNT, errorRate: z.number().min(0).max(1).nullable() }),
-  now: z.object({
-    queueAgeMs: MS,
-    waiting: COUNT,
-    running: COUNT,
-    replicas: REPLICAS,
-    coldStarts: COUNT,
-    /** What the app serves; null of a project. */
-    version: VERSION.nullable(),
-  }),
-  lastFailures: z.array(FAILURE),
-  isPartial: z.boolean(),
-  completeSince: TIMESTAMP,
-});
-const TRAFFIC = SPAN.extend({
-  items: z.array(
-    z.object({
-      appId: z.string(),
-      version: z.int().nullable(),
-      replicas: REPLICAS,
-      runs: z.array(COUNT),
-      failures: z.array(COUNT),
-    }),
-  ),
-});
 
 /** What runs did over a time, and how things are now. */
 export function figureOperations({ store, catalog, steadyClock }: FigureParts): AnyOperation[] {
@@ -172,7 +124,7 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
   ];
 }
 
-function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures): z.input<typeof RUNS> {
+function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures): RunFiguresRecord {
   return { ...byState, coldRuns: cold, p50Ms, p95Ms, p99Ms };
 }
 
@@ -183,7 +135,7 @@ function sharesOf({ byState }: RunFigures): { readonly runs: number; readonly er
   return { runs, errorRate: ended === 0 ? null : byState.failure / ended };
 }
 
-function replicasOf(live: readonly LiveApp[]): z.input<typeof REPLICAS> {
+function replicasOf(live: readonly LiveApp[]): ReplicaCounts {
   const counts = { starting: 0, ready: 0, draining: 0 };
   for (const { pool } of live) {
     for (const { state } of pool.replicas) if (state !== "gone") counts[state] += 1;
@@ -195,7 +147,7 @@ function callsIn({ replicas }: LiveApp["pool"]): number {
   return [...replicas].reduce((sum, { calls }) => sum + calls.size, 0);
 }
 
-function versionOf(live: LiveApp | undefined): z.input<typeof VERSION> | null {
+function versionOf(live: LiveApp | undefined): VersionRecord | null {
   return live ? { number: live.version.number, buildId: live.version.id } : null;
 }
 

@@ -1,17 +1,9 @@
 import { availableParallelism, totalmem } from "node:os";
-import { z } from "zod";
+import { HARDWARE, NOTIFICATIONS } from "../shapes/apps.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 
 const TAG = "Installation";
-const HARDWARE = z.object({
-  name: z.string(),
-  provider: z.string(),
-  cpu: z.number(),
-  memoryGb: z.number(),
-  gpuCount: z.int(),
-});
-
 /** What this installation has to offer. */
 export function hardwareOperations(): AnyOperation[] {
   return [
@@ -22,7 +14,7 @@ export function hardwareOperations(): AnyOperation[] {
       tag: TAG,
       summary: "What apps can run on",
       access: "any",
-      response: z.array(HARDWARE),
+      response: HARDWARE,
       handle: () => [
         {
           name: "CPU",
@@ -40,7 +32,7 @@ export function hardwareOperations(): AnyOperation[] {
       tag: TAG,
       summary: "News for clients; there are none",
       access: null,
-      response: z.array(z.object({ message: z.string() })),
+      response: NOTIFICATIONS,
       handle: () => [],
     }),
   ];

@@ -1,24 +1,16 @@
 import { z } from "zod";
 import { requirePerson } from "../identity/principal.ts";
 import type { Principal } from "../identity/principal.ts";
+import { JOINED, OFFER, SIGNED_UP } from "../shapes/people.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { Joined } from "../store/invitations.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
-import { MEMBER_ROLE, TIMESTAMP, timestamp } from "./api/schemas.ts";
 import type { InvitationParts } from "./invitations.ts";
-import { EMAIL, LINK, NEW_PASSWORD, SIGNED_IN, answerSignedIn } from "./signed-in.ts";
+import { EMAIL, LINK, NEW_PASSWORD, answerSignedIn } from "./signed-in.ts";
 
 const TAG = "Sign-in";
 const PATH = "/v2/invitation";
-
-const OFFER = z.object({
-  projectId: z.string(),
-  projectName: z.string(),
-  role: MEMBER_ROLE,
-  /** Whom it was meant for, as the inviter wrote it. */
-  email: z.string(),
-  expiresAt: TIMESTAMP,
-});
 
 /** What whoever has an invitation's link does with it. The link is its whole right, so it is in no address. */
 export function invitationLinkOperations({
@@ -69,7 +61,7 @@ export function invitationLinkOperations({
       summary: "Join the project that a link invites to, with the account that is signed in",
       access: "person",
       body: z.object({ link: LINK }),
-      response: z.object({ projectId: z.string(), role: MEMBER_ROLE }),
+      response: JOINED,
       handle: async (call) => {
         const person = requirePerson(call.principal);
         const joined = await invitations.join(call.body.link, person);
@@ -87,7 +79,7 @@ export function invitationLinkOperations({
         "Join the project that a link invites to, with a new account; the refresh token comes as a cookie",
       access: null,
       body: z.object({ link: LINK, email: EMAIL, password: NEW_PASSWORD }),
-      response: SIGNED_IN.extend({ projectId: z.string() }),
+      response: SIGNED_UP,
       errors: ["forbidden", "too_many_requests"],
       handle: async (call) => {
         const { link, email, password } = call.body;

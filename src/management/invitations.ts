@@ -2,12 +2,15 @@ import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
 import type { Invitations } from "../identity/invitations.ts";
 import { AppError } from "../model/errors.ts";
+import { INVITATION, INVITATIONS, MADE_INVITATION } from "../shapes/people.ts";
+import type { InvitationRecord } from "../shapes/people.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { Invitation } from "../store/invitations.ts";
 import { baseUrlOf } from "./api/base-url.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
 import { record } from "./api/record.ts";
-import { MEMBER_ROLE, PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { MEMBER_ROLE, PROJECT_PATH } from "./api/schemas.ts";
 import { EMAIL } from "./signed-in.ts";
 
 export type InvitationParts = {
@@ -18,19 +21,6 @@ export type InvitationParts = {
 
 const TAG = "Members";
 const PATH = "/v2/projects/{project_id}/invitations";
-
-const INVITATION = z.object({
-  id: z.string(),
-  email: z.string(),
-  role: MEMBER_ROLE,
-  /** A person or a service account. */
-  invitedBy: z.string(),
-  isMailed: z.boolean(),
-  /** When the mail server took it. */
-  mailedAt: TIMESTAMP.nullable(),
-  createdAt: TIMESTAMP,
-  expiresAt: TIMESTAMP,
-});
 
 /** A project's open invitations, for its owners. */
 export function invitationOperations({ invitations, audit, publicBaseUrl }: InvitationParts): AnyOperation[] {
@@ -43,7 +33,7 @@ export function invitationOperations({ invitations, audit, publicBaseUrl }: Invi
       summary: "A project's open invitations",
       access: "admin",
       params: PROJECT_PATH,
-      response: z.array(INVITATION),
+      response: INVITATIONS,
       handle: async ({ params }) => (await invitations.list(params.project_id)).map(shown),
     }),
 
@@ -60,7 +50,7 @@ export function invitationOperations({ invitations, audit, publicBaseUrl }: Invi
         role: MEMBER_ROLE.default("member"),
         send: z.enum(["link", "mail"]).default("link"),
       }),
-      response: INVITATION.extend({ inviteUrl: z.string().nullable() }),
+      response: MADE_INVITATION,
       errors: ["too_many_requests"],
       handle: async (call) => {
         const { reply, body } = call;
@@ -103,7 +93,7 @@ export function invitationOperations({ invitations, audit, publicBaseUrl }: Invi
   ];
 }
 
-function shown(invitation: Omit<Invitation, "usedAt" | "usedBy">): z.infer<typeof INVITATION> {
+function shown(invitation: Omit<Invitation, "usedAt" | "usedBy">): InvitationRecord {
   const { id, email, role, inviterId, isMailed, mailedAt, createdAt, expiresAt } = invitation;
   return {
     id,

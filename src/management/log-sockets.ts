@@ -3,6 +3,7 @@ import type { LogBook, TailQuery } from "../apps/logs/log-book.ts";
 import { FIRST_TAG, logIdAt, timestampOf } from "../model/log-line.ts";
 import type { LogLine } from "../model/log-line.ts";
 import { RUN_ID, appId } from "../model/names.ts";
+import type { LogFrame, LogFrameWithStream } from "../shapes/logs.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { buildLogSocket } from "./build-log-socket.ts";
@@ -62,12 +63,13 @@ function frameOf(
   { runId, replicaId, text, stream, id: lineId }: LogLine,
   withStream: boolean,
 ): string {
-  return JSON.stringify({
+  const frame: LogFrame | LogFrameWithStream = {
     app_id: id,
     run_id: runId,
     timestamp: timestampOf(lineId),
     container_name: replicaId,
     log: text,
     ...(withStream && { stream }),
-  });
+  };
+  return JSON.stringify(frame);
 }

@@ -4,6 +4,8 @@ import { AppError } from "../model/errors.ts";
 import { FIRST_TAG, LAST_TAG, LOG_STREAMS, logIdAt, parseTimestamp, timestampOf } from "../model/log-line.ts";
 import type { LogLine } from "../model/log-line.ts";
 import { RUN_ID, appId } from "../model/names.ts";
+import { LOG_PAGE } from "../shapes/logs.ts";
+import type { LogLineRecord } from "../shapes/logs.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
@@ -32,25 +34,6 @@ const QUERY = z.object({
   runId: z.uuid().optional(),
 });
 
-const LINE = z.object({
-  appId: z.string(),
-  projectId: z.string(),
-  runId: z.uuid().nullable(),
-  containerId: z.string(),
-  containerName: z.string(),
-  logId: z.uuid(),
-  lineNumber: z.int(),
-  logLine: z.string(),
-  stream: z.enum(LOG_STREAMS),
-  timestamp: z.iso.datetime({ precision: 9 }),
-});
-
-const PAGE = z.object({
-  logs: z.array(LINE),
-  nextPageToken: NEXT_TOKEN.nullable(),
-  hasMore: z.boolean(),
-});
-
 /** What an app printed. */
 export function logOperations({ store, logBook }: LogParts): AnyOperation[] {
   return [
@@ -65,7 +48,7 @@ export function logOperations({ store, logBook }: LogParts): AnyOperation[] {
       query: QUERY,
       isHeavy: ({ search, stream, container, pageSize: lines }) =>
         Boolean(search || stream || container) || lines > SHORT_PAGE,
-      response: PAGE,
+      response: LOG_PAGE,
       errors: ["app_not_found"],
       handle: async ({ params, query }) => {
         const app = await findApp(store, params);
@@ -90,10 +73,7 @@ export function logOperations({ store, logBook }: LogParts): AnyOperation[] {
   ];
 }
 
-function lineRecord(
-  line: LogLine,
-  { projectId, name }: { projectId: string; name: string },
-): z.input<typeof LINE> {
+function lineRecord(line: LogLine, { projectId, name }: { projectId: string; name: string }): LogLineRecord {
   return {
     appId: appId(projectId, name),
     projectId,

@@ -5,10 +5,12 @@ import type { People } from "../identity/people.ts";
 import { requirePerson } from "../identity/principal.ts";
 import type { Sessions } from "../identity/sessions.ts";
 import { AppError } from "../model/errors.ts";
+import { DONE, ID } from "../shapes/common.ts";
+import { ME, SESSIONS } from "../shapes/people.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
-import { MEMBER_ROLE, TIMESTAMP, timestamp } from "./api/schemas.ts";
 import { NEW_PASSWORD, PASSWORD } from "./signed-in.ts";
 
 export type MeParts = {
@@ -21,24 +23,6 @@ export type MeParts = {
 
 const TAG = "Sign-in";
 const PATH = "/v2/me";
-
-const ME = z.object({
-  id: z.string(),
-  email: z.string(),
-  isProven: z.boolean(),
-  /** Whether they run the installation, and may make links that set others' passwords. */
-  isOperator: z.boolean(),
-  projects: z.array(z.object({ id: z.string(), name: z.string(), role: MEMBER_ROLE })),
-});
-
-const SESSION = z.object({
-  id: z.string(),
-  kind: z.enum(["browser", "device"]),
-  isCurrent: z.boolean(),
-  createdAt: TIMESTAMP,
-  refreshedAt: TIMESTAMP,
-  expiresAt: TIMESTAMP,
-});
 
 /** What a signed-in person sees and changes of themselves. */
 export function meOperations({ store, people, sessions, operators, audit }: MeParts): AnyOperation[] {
@@ -82,7 +66,7 @@ export function meOperations({ store, people, sessions, operators, audit }: MePa
       summary: "Change the password; every other session ends",
       access: "person",
       body: z.object({ currentPassword: PASSWORD, newPassword: NEW_PASSWORD }),
-      response: z.object({}),
+      response: DONE,
       errors: ["too_many_requests"],
       handle: async (call) => {
         const person = requirePerson(call.principal);
@@ -100,7 +84,7 @@ export function meOperations({ store, people, sessions, operators, audit }: MePa
       tag: TAG,
       summary: "Where the person is signed in",
       access: "person",
-      response: z.array(SESSION),
+      response: SESSIONS,
       handle: async ({ principal }) => {
         const { personId, sessionId } = requirePerson(principal);
         return (await sessions.list(personId)).map(({ id, kind, createdAt, refreshedAt, expiresAt }) => ({
@@ -122,7 +106,7 @@ export function meOperations({ store, people, sessions, operators, audit }: MePa
       summary: "Sign the person out in one place",
       access: "person",
       params: z.object({ session_id: z.string().min(1).max(100) }),
-      response: z.object({ id: z.string() }),
+      response: ID,
       errors: ["not_found"],
       handle: async (call) => {
         const { personId } = requirePerson(call.principal);

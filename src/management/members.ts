@@ -2,12 +2,15 @@ import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
 import type { People } from "../identity/people.ts";
 import { AppError } from "../model/errors.ts";
+import { MEMBER, MEMBERS, REMOVED_MEMBER } from "../shapes/people.ts";
+import type { MemberRecord } from "../shapes/people.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { Member, MembershipChange } from "../store/memberships.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { record } from "./api/record.ts";
-import { MEMBER_ROLE, PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { MEMBER_ROLE, PROJECT_PATH } from "./api/schemas.ts";
 
 export type MemberParts = {
   readonly store: Store;
@@ -19,14 +22,6 @@ const TAG = "Members";
 const PATH = "/v2/projects/{project_id}/members";
 
 const MEMBER_PATH = PROJECT_PATH.extend({ person_id: z.string().min(1).max(100) });
-
-const MEMBER = z.object({
-  personId: z.string(),
-  /** A label, until it is proven. */
-  email: z.string(),
-  isProven: z.boolean(),
-  role: MEMBER_ROLE,
-});
 
 /** Who belongs to a project: an owner may do everything in it, a member what the role deploy may. */
 export function memberOperations({ store, people, audit }: MemberParts): AnyOperation[] {
@@ -45,7 +40,7 @@ export function memberOperations({ store, people, audit }: MemberParts): AnyOper
       summary: "A project's members",
       access: "deploy",
       params: PROJECT_PATH,
-      response: z.array(MEMBER.extend({ createdAt: TIMESTAMP })),
+      response: MEMBERS,
       handle: async ({ params }) =>
         (await store.memberships.list(params.project_id)).map((member) => ({
           ...shown(member),
@@ -84,7 +79,7 @@ export function memberOperations({ store, people, audit }: MemberParts): AnyOper
       summary: "Take a member out of the project, and the invitations they made with them",
       access: "admin",
       params: MEMBER_PATH,
-      response: z.object({ personId: z.string() }),
+      response: REMOVED_MEMBER,
       errors: ["not_found"],
       handle: async (call) => {
         const { project_id: projectId, person_id: personId } = call.params;
@@ -97,7 +92,7 @@ export function memberOperations({ store, people, audit }: MemberParts): AnyOper
   ];
 }
 
-function shown({ personId, email, provenAt, role }: Member): z.infer<typeof MEMBER> {
+function shown({ personId, email, provenAt, role }: Member): MemberRecord {
   return { personId, email, isProven: provenAt !== null, role };
 }
 

@@ -2,6 +2,8 @@ import { z } from "zod";
 import type { Addresses } from "../identity/addresses.ts";
 import type { Audit } from "../identity/audit.ts";
 import { requirePerson } from "../identity/principal.ts";
+import { DONE } from "../shapes/common.ts";
+import { MY_ADDRESS } from "../shapes/people.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
 import { EMAIL, LINK, PASSWORD } from "./signed-in.ts";
@@ -34,7 +36,7 @@ export function myAddressOperations({ addresses, audit }: MyAddressParts): AnyOp
       summary: "Change the address to sign in with; it is a label, whoever else has it, until it is proven",
       access: "person",
       body: z.object({ email: EMAIL, password: PASSWORD }),
-      response: z.object({ email: z.string() }),
+      response: MY_ADDRESS,
       errors: ["too_many_requests"],
       handle: async (call) => {
         const person = requirePerson(call.principal);
@@ -53,7 +55,7 @@ export function myAddressOperations({ addresses, audit }: MyAddressParts): AnyOp
       tag: TAG,
       summary: "Mail a link to one's own address, to show that it is one's own",
       access: "person",
-      response: z.object({}),
+      response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: async ({ principal, ip }) => {
         await addresses.askForProof(requirePerson(principal), ip);
@@ -70,7 +72,7 @@ export function myAddressOperations({ addresses, audit }: MyAddressParts): AnyOp
         "Prove one's address with the link that was mailed to it; from then on nobody else's counts as proven",
       access: "person",
       body: z.object({ link: LINK }),
-      response: z.object({ email: z.string() }),
+      response: MY_ADDRESS,
       handle: async (call) => {
         const email = await addresses.prove(requirePerson(call.principal), call.body.link);
         await record(call, "person.prove-email", { before: null, after: { email } });

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
 import type { PasswordLinks } from "../identity/password-links.ts";
+import { PASSWORD_LINK } from "../shapes/people.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import { baseUrlOf } from "./api/base-url.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { TIMESTAMP, timestamp } from "./api/schemas.ts";
 import { EMAIL } from "./signed-in.ts";
 
 export type PasswordLinkParts = {
@@ -17,20 +18,6 @@ export type PasswordLinkParts = {
 
 const MEANT = z.union([z.object({ personId: z.string().min(1).max(100) }), z.object({ email: EMAIL })]);
 
-const MADE = z.object({
-  /** Null where nobody, or more than one person, is meant. */
-  url: z.string().nullable(),
-  people: z.array(
-    z.object({
-      personId: z.string(),
-      email: z.string(),
-      isProven: z.boolean(),
-      createdAt: TIMESTAMP,
-      projectIds: z.array(z.string()),
-    }),
-  ),
-});
-
 /** Links that set a password, for the one who runs the installation. */
 export function passwordLinkOperations(parts: PasswordLinkParts): AnyOperation[] {
   return [
@@ -42,7 +29,7 @@ export function passwordLinkOperations(parts: PasswordLinkParts): AnyOperation[]
       summary: "A link by which one person sets a new password; without mail, the only way to one",
       access: "operator",
       body: MEANT,
-      response: MADE,
+      response: PASSWORD_LINK,
       handle: async ({ body, principal, ip, requestId, reply }) => {
         const { passwordLinks, audit, publicBaseUrl, projectId } = parts;
         const { link, people } = await passwordLinks.make(body);

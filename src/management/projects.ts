@@ -4,6 +4,7 @@ import type { People } from "../identity/people.ts";
 import { requirePerson } from "../identity/principal.ts";
 import type { Principal } from "../identity/principal.ts";
 import { randomName } from "../kit/ids.ts";
+import { NEW_PROJECT, PROJECTS } from "../shapes/people.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
@@ -18,7 +19,6 @@ export type ProjectParts = {
 
 const TAG = "Projects";
 const PATH = "/v2/projects";
-const PROJECT = z.object({ id: z.string(), name: z.string() });
 
 /** The projects of whoever asks. */
 export function projectOperations({ store, people, audit }: ProjectParts): AnyOperation[] {
@@ -43,7 +43,7 @@ export function projectOperations({ store, people, audit }: ProjectParts): AnyOp
       tag: TAG,
       summary: "A person's projects; a service account's own",
       access: "any",
-      response: z.array(PROJECT),
+      response: PROJECTS,
       handle: async ({ principal }) => (await projectsOf(principal)).map(({ id, name }) => ({ id, name })),
     }),
     operation({
@@ -54,7 +54,7 @@ export function projectOperations({ store, people, audit }: ProjectParts): AnyOp
       summary: "Make a project; the person who asks is its owner",
       access: "person",
       body: z.object({ name: line(100) }),
-      response: PROJECT,
+      response: NEW_PROJECT,
       handle: async (call) => {
         const { name } = call.body;
         const { personId } = requirePerson(call.principal);

@@ -6,6 +6,8 @@ import type { Audit } from "../identity/audit.ts";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import { APP_NAME, appId } from "../model/names.ts";
+import { ID } from "../shapes/common.ts";
+import { BASE_IMAGE, FILE_RUN } from "../shapes/runs.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { isPlainText } from "./api/json-body.ts";
@@ -31,7 +33,7 @@ const PATH = "/v3/projects/{project_id}/apps/{app_id}";
 const PACKAGES = z.record(z.string().max(300), z.string().max(1_000)).nullish();
 const COMMANDS = z.array(z.string().max(100_000)).max(1_000).nullish();
 
-const BASE_IMAGE = z.object({
+const WANTED_IMAGE = z.object({
   dependencies: z.object({ pip: PACKAGES, conda: PACKAGES, apt: PACKAGES }).nullish(),
   preBuildCommands: COMMANDS,
   shellCommands: COMMANDS,
@@ -63,7 +65,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       summary: "The app that files run in, made if there is none",
       access: "deploy",
       params: APP_PATH,
-      response: z.object({ id: z.string() }),
+      response: ID,
       handle: async (call) => {
         const { project_id: projectId, app_id: id } = call.params;
         const prefix = appId(projectId, "");
@@ -87,10 +89,10 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       summary: "Installs packages for files to run with; ask again until it is ready",
       access: "deploy",
       params: APP_PATH,
-      body: BASE_IMAGE,
+      body: WANTED_IMAGE,
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
-      response: z.object({ status: z.enum(["ready", "building"]), digest: z.string() }),
+      response: BASE_IMAGE,
       errors: ["app_not_found", "deploy_invalid", "queue_full"],
       handle: async ({ params, body }) => {
         const app = await findApp(store, params);
@@ -114,7 +116,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       params: APP_PATH,
       query: RUN_QUERY,
       takesBytes: true,
-      response: z.object({ runId: z.uuid() }),
+      response: FILE_RUN,
       errors: [
         "app_not_found",
         "upload_invalid",

@@ -2,15 +2,16 @@ import { z } from "zod";
 import type { App } from "../model/app.ts";
 import { AppError } from "../model/errors.ts";
 import { RUN_STATES } from "../model/run.ts";
-import { runRecord } from "../model/run-record.ts";
+import { runRecord } from "../shapes/run-record.ts";
+import { ONE_RUN, RUNS } from "../shapes/runs.ts";
 import { isLongPage } from "../store/run-pages.ts";
 import type { RunFilter } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
-import { ID_TOKEN, pagesOf, tokenOf } from "./api/pages.ts";
-import { APP_PATH, PROJECT_PATH, RUN, pageSize } from "./api/schemas.ts";
+import { ID_TOKEN, tokenOf } from "./api/pages.ts";
+import { APP_PATH, PROJECT_PATH, pageSize } from "./api/schemas.ts";
 
 const TAG = "Runs";
 const PROJECT = "/v2/projects/{project_id}/runs";
@@ -54,7 +55,7 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       params: PROJECT_PATH,
       query: PROJECT_LIST,
       isHeavy: ({ app_id, ...query }) => !app_id || isLongPage(filterOf(query)),
-      response: pagesOf(RUN),
+      response: RUNS,
       errors: ["app_not_found"],
       handle: async ({ params, query }) => {
         const { project_id: projectId } = params;
@@ -80,7 +81,7 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       params: APP_PATH,
       query: LIST,
       isHeavy: (query) => isLongPage(filterOf(query)),
-      response: pagesOf(RUN),
+      response: RUNS,
       errors: ["app_not_found"],
       handle: async ({ params, query }) => await listOf(await findApp(store, params), query),
     }),
@@ -92,7 +93,7 @@ export function runOperations({ store }: { readonly store: Store }): AnyOperatio
       summary: "One run",
       access: "run",
       params: APP_PATH.extend({ run_id: z.uuid() }),
-      response: z.object({ item: RUN }),
+      response: ONE_RUN,
       errors: ["app_not_found", "run_not_found"],
       handle: async ({ params }) => {
         const app = await findApp(store, params);

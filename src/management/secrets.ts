@@ -1,9 +1,9 @@
-import { z } from "zod";
 import type { Catalog } from "../apps/catalog.ts";
 import { WHOLE_PROJECT } from "../apps/secrets.ts";
 import type { SecretMap, SecretPlace, Secrets } from "../apps/secrets.ts";
 import type { Audit } from "../identity/audit.ts";
 import { AppError } from "../model/errors.ts";
+import { SECRET_MAP } from "../shapes/secrets.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
@@ -21,19 +21,10 @@ export type SecretParts = {
 const TAG = "Secrets";
 const PATH = "/v2/projects/{project_id}/secrets";
 const APP_SECRETS = "/v2/projects/{project_id}/apps/{app_id}/secrets";
-const MAX_VALUE_CHARS = 64 * 1024;
 const MAX_NAMES = 500;
 /** All of them become environment variables of every replica. */
 const MAX_MAP_BYTES = 512 * 1024;
 const BOUNDS = { maxBodyBytes: MAX_MAP_BYTES, maxValues: MAX_NAMES + 1 } as const;
-
-const SECRET_MAP = z.record(
-  z.string().regex(/^[A-Za-z0-9_.-]{1,253}$/),
-  z
-    .string()
-    .max(MAX_VALUE_CHARS)
-    .refine((value) => !value.includes("\0"), "holds a NUL character"),
-);
 
 /** Secrets of a project and of its apps: maps of strings that are replaced as a whole. */
 export function secretOperations({ store, secrets, catalog, audit }: SecretParts): AnyOperation[] {

@@ -1,16 +1,19 @@
 import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
 import type { Operators } from "../identity/operators.ts";
-import { ROLES } from "../identity/principal.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
+import { ROLES } from "../model/roles.ts";
+import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT } from "../shapes/accounts.ts";
+import type { AccountRecord, ListedAccount } from "../shapes/accounts.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { ServiceAccount } from "../store/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { record } from "./api/record.ts";
-import { PROJECT_PATH, TIMESTAMP, line, prose, timestamp } from "./api/schemas.ts";
+import { PROJECT_PATH, line, prose } from "./api/schemas.ts";
 import { EXPIRY_MEMBERS, expiryOf, refusal } from "./expiry.ts";
 
 export type ServiceAccountParts = {
@@ -47,18 +50,6 @@ const ROTATION = z
   .object({ ...EXPIRY_MEMBERS, overlapSeconds: z.int().min(0).max(MAX_OVERLAP_SECONDS).default(0) })
   .prefault({});
 
-const ACCOUNT = z.object({
-  id: z.string(),
-  name: z.string(),
-  description: z.string().nullable(),
-  role: ROLE,
-  projectId: z.string(),
-  createdAt: TIMESTAMP,
-  expiresAt: TIMESTAMP,
-});
-const LISTED = ACCOUNT.extend({ lastUsedAt: TIMESTAMP.nullable(), revokedAt: TIMESTAMP.nullable() });
-const WITH_TOKEN = ACCOUNT.extend({ token: z.string() });
-
 /** A project's service accounts. Their tokens are shown where they are made, and never again. */
 export function serviceAccountOperations({
   store,
@@ -83,7 +74,7 @@ export function serviceAccountOperations({
       access: "admin",
       params: PROJECT_PATH,
       body: NEW_ACCOUNT,
-      response: WITH_TOKEN,
+      response: ACCOUNT_WITH_TOKEN,
       handle: async (call) => {
         const { project_id: projectId } = call.params;
         const { name, description = null, role } = call.body;
@@ -106,7 +97,7 @@ export function serviceAccountOperations({
       summary: "A project's service accounts, the revoked ones too",
       access: "admin",
       params: PROJECT_PATH,
-      response: z.array(LISTED),
+      response: ACCOUNTS,
       handle: async ({ params }) => (await store.accounts.list(params.project_id)).map(listed),
     }),
 
@@ -119,7 +110,7 @@ export function serviceAccountOperations({
       access: "admin",
       params: ACCOUNT_PATH,
       body: CHANGE,
-      response: LISTED,
+      response: LISTED_ACCOUNT,
       errors: ["not_found"],
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
@@ -154,7 +145,7 @@ export function serviceAccountOperations({
       access: "admin",
       params: ACCOUNT_PATH,
       body: ROTATION,
-      response: WITH_TOKEN,
+      response: ACCOUNT_WITH_TOKEN,
       errors: ["not_found"],
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
@@ -187,7 +178,7 @@ export function serviceAccountOperations({
       summary: "Revoke a service account; its tokens stop within 5 seconds everywhere",
       access: "admin",
       params: ACCOUNT_PATH,
-      response: LISTED,
+      response: LISTED_ACCOUNT,
       errors: ["not_found"],
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;
@@ -207,9 +198,7 @@ export function serviceAccountOperations({
   ];
 }
 
-type Shown = z.infer<typeof ACCOUNT>;
-
-function shown(account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt">): Shown {
+function shown(account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt">): AccountRecord {
   const { id, name, description, role, projectId, createdAt, expiresAt } = account;
   return {
     id,
@@ -222,7 +211,7 @@ function shown(account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt">): Shown
   };
 }
 
-function listed(account: ServiceAccount): z.infer<typeof LISTED> {
+function listed(account: ServiceAccount): ListedAccount {
   const { lastUsedAt, revokedAt } = account;
   return {
     ...shown(account),

@@ -6,10 +6,12 @@ import type { People } from "../identity/people.ts";
 import type { Sessions, SignedIn } from "../identity/sessions.ts";
 import { AppError } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
+import { DONE } from "../shapes/common.ts";
+import { SIGNED_IN } from "../shapes/people.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
 import { readRefreshCookie, refuseOtherSites, setRefreshCookie } from "./refresh-cookie.ts";
-import { EMAIL, LINK, NEW_PASSWORD, PASSWORD, SIGNED_IN, answerSignedIn } from "./signed-in.ts";
+import { EMAIL, LINK, NEW_PASSWORD, PASSWORD, answerSignedIn } from "./signed-in.ts";
 
 export type SignInParts = {
   readonly people: People;
@@ -101,7 +103,7 @@ export function signInOperations(parts: SignInParts): AnyOperation[] {
       tag: TAG,
       summary: "End the cookie's session",
       access: null,
-      response: z.object({}),
+      response: DONE,
       errors: ["forbidden"],
       handle: async (call) => {
         refuseOtherSites(call.reply.request, publicBaseUrl);
@@ -140,7 +142,7 @@ export function signInOperations(parts: SignInParts): AnyOperation[] {
         "Mail a link for a new password to whoever has proven the address; the answer is always the same",
       access: null,
       body: z.object({ email: EMAIL }),
-      response: z.object({}),
+      response: DONE,
       errors: ["not_found", "too_many_requests"],
       handle: ({ body, ip }) => {
         addresses.forgotten(body.email, ip);

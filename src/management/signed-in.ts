@@ -1,7 +1,8 @@
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import type { SignedIn } from "../identity/sessions.ts";
-import { TIMESTAMP, timestamp } from "./api/schemas.ts";
+import type { SignedInRecord } from "../shapes/people.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import { setRefreshCookie } from "./refresh-cookie.ts";
 
 /** The address somebody signs in with. */
@@ -13,15 +14,12 @@ export const PASSWORD = z.string().max(1000);
 /** The secret part of a link. */
 export const LINK = z.string().min(1).max(1000);
 
-/** What whoever signs in is answered; the refresh token comes as a cookie. */
-export const SIGNED_IN = z.object({ personId: z.string(), accessToken: z.string(), expiresAt: TIMESTAMP });
-
 /** Answers a sign-in of any kind. */
 export function answerSignedIn(
   reply: FastifyReply,
   { personId, accessToken, expiresAt, refreshToken }: SignedIn,
   publicBaseUrl: string | null,
-): z.infer<typeof SIGNED_IN> {
+): SignedInRecord {
   if (refreshToken !== null) setRefreshCookie(reply, refreshToken, publicBaseUrl);
   reply.header("cache-control", "no-store");
   return { personId, accessToken, expiresAt: timestamp(expiresAt) };

@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import type { WebSocket } from "ws";
 import { requireRole } from "../identity/principal.ts";
-import type { Role } from "../identity/principal.ts";
+import type { Role } from "../model/roles.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { within } from "../kit/within.ts";
@@ -25,7 +25,7 @@ export type SocketRoute = {
 };
 
 /** Texts to send, a few at a time; the next are asked for when these have left. Ends at the signal. */
-export type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
+type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
 
 export type SocketParts = {
   readonly authenticate: Authenticate;

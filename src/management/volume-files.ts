@@ -5,6 +5,7 @@ import { MAX_PART_BYTES } from "../apps/volumes/uploads.ts";
 import type { OpenFile } from "../apps/volumes/volume.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
 import { AppError } from "../model/errors.ts";
+import { STORED_PART } from "../shapes/files.ts";
 import { readRange } from "./api/byte-range.ts";
 import type { ByteRange } from "./api/byte-range.ts";
 import { operation } from "./api/operation.ts";
@@ -34,7 +35,7 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
       params: PART_NUMBER,
       query: GRANT,
       takesBytes: true,
-      response: z.object({ etag: z.string() }),
+      response: STORED_PART,
       errors: ["not_found", "body_too_large"],
       handle: async ({ params, query, reply }) => {
         const put = (from: Readable) => volumes.put(query.grant, params.part_number, from);

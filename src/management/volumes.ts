@@ -2,12 +2,15 @@ import { z } from "zod";
 import type { VolumeEntry } from "../apps/volumes/volume.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
 import type { Audit } from "../identity/audit.ts";
+import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../shapes/files.ts";
+import type { FileEntry } from "../shapes/files.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import { baseUrlOf } from "./api/base-url.ts";
 import { LongLists } from "./api/long-list.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation, Call } from "./api/operation.ts";
 import { record } from "./api/record.ts";
-import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { PROJECT_PATH } from "./api/schemas.ts";
 import { DOWNLOAD_PATH, PART_PATH } from "./volume-files.ts";
 
 export type VolumeParts = {
@@ -22,14 +25,6 @@ const MAX_PARTS = 2_000;
 const FILE_PATH = z.string().min(1).max(4_000);
 /** Clients name one; there is one. */
 const REGION = z.string().max(100).nullish();
-
-const ENTRY = z.object({
-  name: z.string(),
-  is_folder: z.boolean(),
-  size_bytes: z.int(),
-  last_modified: TIMESTAMP,
-});
-const FILE = z.object({ file_path: z.string(), size_bytes: z.int().nullable() });
 
 const UPLOAD = z.object({ file_path: FILE_PATH, part_count: z.int().min(0).max(MAX_PARTS), region: REGION });
 const COMPLETED = z.object({
@@ -64,7 +59,7 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
       access: "deploy",
       params: PROJECT_PATH,
       query: z.object({ dir: z.string().max(4_000).default("/") }),
-      response: z.array(ENTRY),
+      response: FILES,
       handle: async ({ params, query, reply }) =>
         await lists.send(reply, params.project_id, async () =>
           (await volumes.list(params.project_id, query.dir)).map(shown),
@@ -79,10 +74,7 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
       access: "admin",
       params: PROJECT_PATH,
       body: UPLOAD,
-      response: z.object({
-        upload_id: z.string(),
-        parts: z.array(z.object({ part_number: z.int(), url: z.url() })),
-      }),
+      response: BEGUN_UPLOAD,
       errors: ["not_found"],
       handle: async (call) => {
         const { file_path: filePath, part_count: partCount } = call.body;
@@ -111,7 +103,7 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
       body: COMPLETED,
       maxBodyBytes: 512 * 1024,
       maxValues: 3 * MAX_PARTS + 100,
-      response: FILE,
+      response: COMPLETED_FILE,
       errors: ["not_found"],
       handle: async (call) => {
         const { upload_id: uploadId, file_path: filePath, parts } = call.body;
@@ -134,7 +126,7 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
       access: "deploy",
       params: PROJECT_PATH,
       query: z.object({ file_path: FILE_PATH }),
-      response: z.object({ url: z.url() }),
+      response: OFFERED_FILE,
       errors: ["not_found"],
       handle: async ({ params, query, reply }) => {
         const grant = await volumes.offer(params.project_id, query.file_path);
@@ -151,7 +143,7 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
       access: "admin",
       params: PROJECT_PATH,
       query: z.object({ file_path: FILE_PATH }),
-      response: z.object({ file_path: z.string() }),
+      response: REMOVED_FILE,
       errors: ["not_found"],
       handle: async (call) => {
         const { file_path: filePath } = call.query;
@@ -163,6 +155,6 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
   ];
 }
 
-function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): z.input<typeof ENTRY> {
+function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): FileEntry {
   return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
 }

@@ -2,11 +2,14 @@ import { z } from "zod";
 import type { Audit } from "../identity/audit.ts";
 import { AppError } from "../model/errors.ts";
 import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
+import { ID } from "../shapes/common.ts";
+import { NEW_SIGNING_SECRET, SIGNING_SECRETS } from "../shapes/deliveries.ts";
+import { timestamp } from "../shapes/timestamp.ts";
 import type { Store } from "../store/store.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { record } from "./api/record.ts";
-import { PROJECT_PATH, TIMESTAMP, timestamp } from "./api/schemas.ts";
+import { PROJECT_PATH } from "./api/schemas.ts";
 
 export type WebhookSecretParts = {
   readonly store: Store;
@@ -18,7 +21,6 @@ export type WebhookSecretParts = {
 const MAX_ACTIVE = 10;
 const TAG = "Webhooks";
 const PATH = "/v2/projects/{project_id}/webhook-secrets";
-const SECRET = z.object({ id: z.string(), createdAt: TIMESTAMP });
 
 /** The secrets that a project's webhooks are signed with: list, make, remove. */
 export function webhookSecretOperations({
@@ -38,7 +40,7 @@ export function webhookSecretOperations({
       summary: "The secrets in use, without what they are",
       access: "deploy",
       params: PROJECT_PATH,
-      response: z.array(SECRET),
+      response: SIGNING_SECRETS,
       handle: async ({ params }) =>
         (await active(params.project_id)).map(({ id, createdAt }) => ({
           id,
@@ -53,7 +55,7 @@ export function webhookSecretOperations({
       summary: "Make a secret; it is shown this once",
       access: "admin",
       params: PROJECT_PATH,
-      response: SECRET.extend({ secret: z.string() }),
+      response: NEW_SIGNING_SECRET,
       handle: async (call) => {
         const { project_id: projectId } = call.params;
         if ((await active(projectId)).length >= MAX_ACTIVE) {
@@ -79,7 +81,7 @@ export function webhookSecretOperations({
       summary: "End the use of a secret",
       access: "admin",
       params: PROJECT_PATH.extend({ id: z.string().min(1).max(100) }),
-      response: z.object({ id: z.string() }),
+      response: ID,
       errors: ["not_found"],
       handle: async (call) => {
         const { project_id: projectId, id } = call.params;

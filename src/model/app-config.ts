@@ -54,7 +54,7 @@ export const SCALING_METRICS = [
   "cpu_utilization",
   "memory_utilization",
 ] as const;
-export type ScalingMetric = (typeof SCALING_METRICS)[number];
+type ScalingMetric = (typeof SCALING_METRICS)[number];
 
 export type ScalingConfig = {
   readonly minReplicas: number;

@@ -25,7 +25,7 @@ export type Returned = {
   readonly runMs: number;
 };
 
-export type Raised = {
+type Raised = {
   readonly kind: "raised";
   /** A MemoryError is told apart: it is the machine's limit, not the function's logic. */
   readonly code: "app_error" | "out_of_memory";
@@ -50,7 +50,7 @@ export type Unsendable = {
   readonly runMs: number;
 };
 
-export type Misfits = {
+type Misfits = {
   readonly kind: "misfit";
   readonly details: readonly Misfit[];
   /** How many there are beyond those. */

@@ -1,9 +1,36 @@
 export const RUN_STATES = ["queued", "running", "success", "failure", "cancelled"] as const;
 export type RunState = (typeof RUN_STATES)[number];
 
+/**
+ * Every legal move: where from and where to. No other write changes a run's state. A run is first stored as queued, or
+ * as running by whoever accepts and executes it, or at its end.
+ */
+export const RUN_MOVES = {
+  /** Somebody takes it, to execute it. */
+  claim: { from: "queued", to: ["running"] },
+  /** Its claimer writes its end down. */
+  finish: { from: "running", to: ["success", "failure", "cancelled"] },
+  /** Its replica or the service ended under it: it waits again. */
+  release: { from: "running", to: ["queued"] },
+  /** It ends without having begun. */
+  drop: { from: "queued", to: ["failure", "cancelled"] },
+} as const satisfies Record<string, { readonly from: RunState; readonly to: readonly RunState[] }>;
+export type RunMove = keyof typeof RUN_MOVES;
+
+/** The states that a run leaves again. */
+export const UNFINISHED: readonly RunState[] = RUN_STATES.filter((state) =>
+  Object.values(RUN_MOVES).some(({ from }) => from === state),
+);
+
 /** A run never leaves a final state. */
 export function isFinal(state: RunState): boolean {
-  return state !== "queued" && state !== "running";
+  return !UNFINISHED.includes(state);
+}
+
+/** Throws unless the move leads to that state. */
+export function requireMove(move: RunMove, to: RunState): void {
+  const states: readonly RunState[] = RUN_MOVES[move].to;
+  if (!states.includes(to)) throw new RangeError(`a run cannot ${move} to ${to}`);
 }
 
 export const WEBHOOK_STATES = ["none", "pending", "delivered", "failed"] as const;
@@ -44,3 +71,101 @@ export type Run = {
   /** From acceptance to the end. */
   readonly responseMs: number | null;
 };
+
+/** What is fixed of a run before it is accepted. */
+export type RunOrigin = {
+  readonly id: string;
+  readonly target: Pick<Run, "appNumber" | "versionId">;
+  readonly functionName: string;
+  readonly ip: string | null;
+  readonly webhook: { readonly endpoint: string } | null;
+};
+
+/** How far a run has come. */
+export type RunProgress = Omit<
+  Run,
+  | "id"
+  | "appNumber"
+  | "versionId"
+  | "functionName"
+  | "method"
+  | "ip"
+  | "webhookEndpoint"
+  | "webhookState"
+  | "updatedAt"
+>;
+
+/** Of a run that nobody has begun. */
+export const NOT_BEGUN = {
+  statusCode: null,
+  attempt: 1,
+  interruptions: 0,
+  startedAt: null,
+  completedAt: null,
+  replicaId: null,
+  replicaStartedAt: null,
+  errorCode: null,
+  errorMessage: null,
+  errorTraceback: null,
+  queueMs: null,
+  runMs: null,
+  responseMs: null,
+} as const satisfies Partial<RunProgress>;
+
+/** A run's record: every one that is not read from the store is made here. Field by field, as a spread is slow. */
+export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
+  const { target, webhook } = origin;
+  const { createdAt, startedAt, completedAt } = progress;
+  return {
+    id: origin.id,
+    appNumber: target.appNumber,
+    versionId: target.versionId,
+    functionName: origin.functionName,
+    method: "POST",
+    isAsync: progress.isAsync,
+    state: progress.state,
+    statusCode: progress.statusCode,
+    attempt: progress.attempt,
+    interruptions: progress.interruptions,
+    createdAt,
+    startedAt,
+    completedAt,
+    updatedAt: completedAt ?? startedAt ?? createdAt,
+    replicaId: progress.replicaId,
+    replicaStartedAt: progress.replicaStartedAt,
+    ip: origin.ip,
+    webhookEndpoint: webhook?.endpoint ?? null,
+    webhookState: webhook ? "pending" : "none",
+    errorCode: progress.errorCode,
+    errorMessage: progress.errorMessage,
+    errorTraceback: progress.errorTraceback,
+    queueMs: progress.queueMs,
+    runMs: progress.runMs,
+    responseMs: progress.responseMs,
+  };
+}
+
+/** How a run ended, where its own code did not say so. */
+export type RunFate = Pick<Run, "state" | "statusCode" | "errorCode" | "errorMessage">;
+
+/** The record of a run that came to its end at that time. */
+export function endRun(run: Run, fate: RunFate, now: number): Run {
+  const responseMs = Math.max(0, now - run.createdAt);
+  return { ...run, ...fate, completedAt: now, updatedAt: now, responseMs };
+}
+
+/** The record of a run as it was before its end, which does not count yet. */
+export function withoutEnd(run: Run): Run {
+  return {
+    ...run,
+    state: "running",
+    statusCode: null,
+    completedAt: null,
+    updatedAt: run.startedAt ?? run.createdAt,
+    errorCode: null,
+    errorMessage: null,
+    errorTraceback: null,
+    runMs: null,
+    responseMs: null,
+  };
+}

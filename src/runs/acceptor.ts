@@ -1,5 +1,6 @@
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
+import { insist } from "../kit/insist.ts";
 import { within } from "../kit/within.ts";
 import { AppError } from "../model/errors.ts";
 import type { Log } from "../kit/log.ts";
@@ -84,15 +85,16 @@ export class Acceptor {
   async #settle(run: AcceptedRun): Promise<boolean> {
     this.#doubts += 1;
     try {
-      while (!this.#isStopping) {
-        try {
-          return !(await this.#refusals.add(run)).has(run.run.id);
-        } catch (error) {
+      if (this.#isStopping) return false;
+      const refused = await insist(() => this.#refusals.add(run), {
+        clock: this.#parts.clock,
+        gapMs: () => ASK_AGAIN_MS,
+        goesOn: (error) => {
           this.#warn(error, run.run.id);
-        }
-        await new Promise<void>((resolve) => this.#parts.clock.after(ASK_AGAIN_MS, resolve));
-      }
-      return false;
+          return !this.#isStopping;
+        },
+      });
+      return refused !== null && !refused.has(run.run.id);
     } finally {
       this.#doubts -= 1;
       if (this.#doubts === 0) this.#reassure();

@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import { pause } from "../kit/pause.ts";
 import { AppError, errorBody } from "../model/errors.ts";
-import { isFinal } from "../model/run.ts";
+import { endRun, isFinal } from "../model/run.ts";
 import { RunTally } from "../model/run-tally.ts";
 import type { Store } from "../store/store.ts";
 import type { RunTarget } from "./live-run.ts";
@@ -87,7 +87,7 @@ export class Canceller {
     error: AppError,
     state: "cancelled" | "failure",
   ): Promise<boolean> {
-    const { id, appNumber, createdAt, webhookEndpoint: url } = run;
+    const { id, appNumber, webhookEndpoint: url } = run;
     const now = this.#clock.now();
     const body = Buffer.from(errorBody(error, id));
     const contentType = "application/json";
@@ -95,16 +95,16 @@ export class Canceller {
     const hasEnded = await this.#store.claims.endQueued({
       appNumber,
       id,
-      run: {
-        ...run,
-        state,
-        statusCode: state === "cancelled" ? null : error.status,
-        completedAt: now,
-        updatedAt: now,
-        errorCode: error.code,
-        errorMessage: error.message,
-        responseMs: Math.max(0, now - createdAt),
-      },
+      run: endRun(
+        run,
+        {
+          state,
+          statusCode: state === "cancelled" ? null : error.status,
+          errorCode: error.code,
+          errorMessage: error.message,
+        },
+        now,
+      ),
       result: isKept ? { bytes: body, contentType } : null,
       delivery:
         url === null

@@ -1,7 +1,8 @@
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
+import { insist } from "../kit/insist.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
+
 import { RunTally } from "../model/run-tally.ts";
 import type { FinishedClaim, ReleasedClaim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
@@ -107,17 +108,17 @@ export class ClaimKeeper implements RunKeeper {
     return { run: run.record(), fence, owner, result, input, part: payload && run.lastPart, delivery };
   }
 
-  /** Until it works: what has happened must not be lost because the storage is away for a while. */
+  /** What has happened must not be lost because the storage is away for a while. */
   async #insist<Result>(write: () => Promise<Result>): Promise<Result | null> {
-    for (;;) {
-      try {
-        return await write();
-      } catch (error) {
-        this.#parts.log.error({ err: error }, "the end of a run could not be stored; trying again");
-        if (this.#isStopping) return null;
-        await pause(this.#parts.clock, RETRY_MS);
-      }
-    }
+    const { clock, log } = this.#parts;
+    return await insist(write, {
+      clock,
+      gapMs: () => RETRY_MS,
+      goesOn: (error) => {
+        log.error({ err: error }, "the end of a run could not be stored; trying again");
+        return !this.#isStopping;
+      },
+    });
   }
 }
 

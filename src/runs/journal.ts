@@ -1,7 +1,7 @@
-import type { Clock, Timer } from "../kit/clock.ts";
+import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
+import { WriteBehind } from "../kit/write-behind.ts";
 import { RunTally } from "../model/run-tally.ts";
 import { discardEnded, findEnded, packEnded } from "../store/runs.ts";
 import type { EndedBatch, EndedRun } from "../store/runs.ts";
@@ -55,7 +55,6 @@ export class Journal {
   lost = 0;
   readonly #store: Store;
   readonly #log: Log;
-  readonly #clock: Clock;
   readonly #reserve: Pick<DiskReserve, "isLow">;
   /** The latest, not packed yet. */
   #fresh: JournalEntry[] = [];
@@ -64,17 +63,22 @@ export class Journal {
   #blocks: Block[] = [];
   #waiting = 0;
   #payloadBytes = 0;
-  #timer: Timer | null = null;
-  #writing: Promise<void> | null = null;
+  readonly #behind: WriteBehind;
   #dropped = 0;
-  /** The latest write did. */
-  #hasFailed = false;
 
   constructor(store: Store, log: Log, clock: Clock, reserve: Pick<DiskReserve, "isLow"> = { isLow: false }) {
     this.#reserve = reserve;
     this.#store = store;
     this.#log = log;
-    this.#clock = clock;
+    this.#behind = new WriteBehind({
+      clock,
+      delayMs: FLUSH_MS,
+      retryMs: RETRY_MS,
+      hasWaiting: () => this.#waiting > 0,
+      write: () => this.#write(),
+      onFailure: (err) =>
+        log.error({ err, waiting: this.#waiting }, "run records could not be stored; trying again"),
+    });
   }
 
   /** Within the disk's reserve, which is for what was promised, the record alone is kept. */
@@ -95,8 +99,8 @@ export class Journal {
     this.#waiting += 1;
     this.#fresh.push(isKept ? entry : { ...entry, payload: null });
     if (this.#fresh.length === BLOCK_ROWS || this.#freshBytes >= BATCH_BYTES) this.#pack();
-    if (this.#waiting >= FLUSH_ROWS && !this.#writing && !this.#hasFailed) this.#flush();
-    else this.#flushLater();
+    if (this.#waiting >= FLUSH_ROWS && this.#behind.isFree) this.#behind.begin();
+    else this.#behind.note();
   }
 
   /** How many records are not stored yet. */
@@ -119,41 +123,15 @@ export class Journal {
 
   /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */
   async settle(patienceMs = Number.POSITIVE_INFINITY): Promise<void> {
-    const deadline = this.#clock.monotonic() + patienceMs;
-    while (this.#waiting > 0 || this.#writing) {
-      this.#flush();
-      await this.#writing;
-      if (!this.#hasFailed) continue;
-      if (this.#clock.monotonic() > deadline) {
-        this.#log.error({ lost: this.#waiting }, "run records could not be stored and are lost");
-        this.lost += this.#waiting;
-        this.#waiting = 0;
-        this.#payloadBytes = 0;
-        this.#freshBytes = 0;
-        this.#fresh = [];
-        this.#blocks = [];
-      } else {
-        await pause(this.#clock, RETRY_MS / 10);
-      }
-    }
-    this.#timer?.cancel();
-    this.#timer = null;
-  }
-
-  #flush(): void {
-    this.#timer?.cancel();
-    this.#timer = null;
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = null;
-      // What ended meanwhile would have it tried again too soon.
-      if (this.#hasFailed) this.#timer?.cancel();
-      if (this.#hasFailed) this.#timer = null;
-      if (this.#waiting > 0) this.#flushLater();
+    await this.#behind.settle(patienceMs, () => {
+      this.#log.error({ lost: this.#waiting }, "run records could not be stored and are lost");
+      this.lost += this.#waiting;
+      this.#waiting = 0;
+      this.#payloadBytes = 0;
+      this.#freshBytes = 0;
+      this.#fresh = [];
+      this.#blocks = [];
     });
-  }
-
-  #flushLater(): void {
-    this.#timer ??= this.#clock.after(this.#hasFailed ? RETRY_MS : FLUSH_MS, () => this.#flush());
   }
 
   #pack(): void {
@@ -186,17 +164,7 @@ export class Journal {
     this.#pack();
     for (let left = this.#blocks.length; left > 0;) {
       const blocks = this.#next().slice(0, left);
-      try {
-        await this.#store.runs.insertFinished(blocks.map(({ ended }) => ended));
-      } catch (error) {
-        this.#log.error(
-          { err: error, waiting: this.#waiting },
-          "run records could not be stored; trying again",
-        );
-        this.#hasFailed = true;
-        return;
-      }
-      this.#hasFailed = false;
+      await this.#store.runs.insertFinished(blocks.map(({ ended }) => ended));
       left -= blocks.length;
       this.#blocks = this.#blocks.slice(blocks.length);
       for (const { ended, payloadBytes: bytes } of blocks) {

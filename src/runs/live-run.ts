@@ -2,6 +2,7 @@ import { Bell } from "../kit/bell.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
+import { makeRun } from "../model/run.ts";
 import type { Run, RunState } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call } from "../replicas/call.ts";
@@ -14,7 +15,7 @@ import type { RunResponse } from "./response.ts";
 import { LiveTranscript } from "./transcript.ts";
 
 /** What takes a run's call to a replica, as far as runs know of it. */
-export type RunSlots = {
+type RunSlots = {
   /** The call's reader learns its end, be it a refusal, perhaps before this returns. */
   submit(call: Call): void;
   /** Ends a call before its time: its reader gets `outcome` now, and its code is stopped. */
@@ -256,7 +257,6 @@ export class LiveRun implements CallReader {
   /** Its record as it stands. */
   record(): Run {
     const end = this.end;
-    const { id, target, functionName, ip, webhook } = this.request;
     const { enqueuedAt, handedAt, holder } = this.call;
     const { queueMs, startMs, runMs } = end ? end.timing : this.timing();
     const responseMs = end ? this.#storedMs + end.at - enqueuedAt : null;
@@ -264,12 +264,7 @@ export class LiveRun implements CallReader {
     const startedAt = handedAt ? this.createdAt + Math.round(this.#storedMs + handedAt - enqueuedAt) : null;
     const isCancelled = end?.outcome.kind === "cancelled";
     const error = end?.response.error;
-    return {
-      id,
-      appNumber: target.appNumber,
-      versionId: target.versionId,
-      functionName,
-      method: "POST",
+    return makeRun(this.request, {
       isAsync: this.isAsync,
       state: end ? finalState(end) : holder ? "running" : "queued",
       statusCode: !end || isCancelled ? null : end.response.status,
@@ -278,19 +273,15 @@ export class LiveRun implements CallReader {
       createdAt: this.createdAt,
       startedAt,
       completedAt,
-      updatedAt: completedAt ?? startedAt ?? this.createdAt,
       replicaId: holder?.id ?? null,
       replicaStartedAt: holder?.readyAt ?? null,
-      ip,
-      webhookEndpoint: webhook?.endpoint ?? null,
-      webhookState: webhook ? "pending" : "none",
       errorCode: error?.code ?? null,
       errorMessage: error?.message ?? null,
       errorTraceback: end?.outcome.kind === "raised" ? end.outcome.traceback : null,
       queueMs: end || handedAt ? queueMs + startMs : null,
       runMs,
       responseMs,
-    };
+    });
   }
 
   #endTranscript(transcript: LiveTranscript, outcome: Outcome): TranscriptPart | null {

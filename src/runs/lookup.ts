@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Payload } from "../model/payload.ts";
-import { isFinal } from "../model/run.ts";
+import { isFinal, withoutEnd } from "../model/run.ts";
 import type { Run } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
@@ -22,17 +22,6 @@ export type KnownRun = {
   /** False for an ended run whose answer is not there any more, or never was. */
   readonly isKept: boolean;
 };
-
-const NOT_ENDED = {
-  state: "running",
-  statusCode: null,
-  completedAt: null,
-  errorCode: null,
-  errorMessage: null,
-  errorTraceback: null,
-  runMs: null,
-  responseMs: null,
-} as const;
 
 const NO_CHUNKS = new PlainTranscript(null);
 
@@ -87,7 +76,7 @@ function fromLive(live: LiveRun): KnownRun {
   if (end && !claim) return { ...fromRecord(run, payloadOf(live, end), () => transcript), live: null };
   return {
     // An end of which the store does not know yet may still not count.
-    run: end ? { ...run, ...NOT_ENDED, updatedAt: run.startedAt ?? run.createdAt } : run,
+    run: end ? withoutEnd(run) : run,
     payload: {
       input: inputOf(live),
       result: null,

@@ -2,7 +2,7 @@ import { Bell } from "../kit/bell.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
-import { pause } from "../kit/pause.ts";
+import { WriteBehind } from "../kit/write-behind.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import type { Store } from "../store/store.ts";
 
@@ -20,20 +20,24 @@ const RETRY_MS = 1_000;
 /** Writes parts of transcripts behind, those that wait together; nothing a caller waits for waits for it. */
 export class PartWriter {
   readonly #store: Store;
-  readonly #log: Log;
-  readonly #clock: Clock;
   readonly #reserve: Pick<DiskReserve, "isLow">;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
-  #writing: Promise<void> | null = null;
-  #isStopping = false;
+  readonly #behind: WriteBehind;
   readonly #written = new Bell();
 
   constructor(store: Store, log: Log, clock: Clock, reserve: Pick<DiskReserve, "isLow"> = { isLow: false }) {
     this.#reserve = reserve;
     this.#store = store;
-    this.#log = log;
-    this.#clock = clock;
+    this.#behind = new WriteBehind({
+      clock,
+      delayMs: 0,
+      retryMs: RETRY_MS,
+      hasWaiting: () => this.#waiting.length > 0,
+      write: () => this.#write(),
+      onFailure: (err) =>
+        log.error({ err, parts: this.#waiting.length }, "parts of transcripts could not be stored"),
+    });
   }
 
   /** Whether somebody who can wait should. */
@@ -49,14 +53,13 @@ export class PartWriter {
     this.#waitingBytes += part.bytes.length;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#waiting.push({ part: { ...key, ...part }, settle: resolve });
-    this.#writing ??= this.#work();
+    this.#behind.note();
     return await promise;
   }
 
   /** Stores what waits, or gives it up where the storage does not answer. */
   async stop(): Promise<void> {
-    this.#isStopping = true;
-    await this.#writing;
+    await this.#behind.settle(0, () => this.#settle(this.#waiting.length, false));
   }
 
   /** Resolves when it is not full, or not any more. */
@@ -64,36 +67,22 @@ export class PartWriter {
     while (this.isFull) await this.#written.wait();
   }
 
-  async #work(): Promise<void> {
-    // What comes in the same tick joins the first write.
-    await Promise.resolve();
-    while (this.#waiting.length > 0) await this.#writeSome();
-    this.#writing = null;
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      let bytes = 0;
+      const end = this.#waiting.findIndex(({ part }) => (bytes += part.bytes.length) > BATCH_BYTES) + 1;
+      const count = end || this.#waiting.length;
+      await this.#store.transcripts.write(this.#waiting.slice(0, count).map(({ part }) => part));
+      this.#settle(count, true);
+    }
   }
 
-  async #writeSome(): Promise<void> {
-    let bytes = 0;
-    const end = this.#waiting.findIndex(({ part }) => (bytes += part.bytes.length) > BATCH_BYTES) + 1;
-    const batch = this.#waiting.splice(0, end || this.#waiting.length);
-    const isStored = await this.#insist(batch.map(({ part }) => part));
-    for (const { part, settle } of batch) {
+  /** The first so many are stored, or will never be. */
+  #settle(count: number, isStored: boolean): void {
+    for (const { part, settle } of this.#waiting.splice(0, count)) {
       this.#waitingBytes -= part.bytes.length;
       settle(isStored);
     }
     this.#written.ring();
-  }
-
-  /** Until it works: meanwhile others wait, within bounds. */
-  async #insist(parts: readonly RunPart[]): Promise<boolean> {
-    for (;;) {
-      try {
-        await this.#store.transcripts.write(parts);
-        return true;
-      } catch (error) {
-        this.#log.error({ err: error, parts: parts.length }, "parts of transcripts could not be stored");
-        if (this.#isStopping) return false;
-        await pause(this.#clock, RETRY_MS);
-      }
-    }
   }
 }

@@ -2,6 +2,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
+import { NOT_BEGUN, makeRun } from "../model/run.ts";
 import type { Run } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs.ts";
@@ -238,32 +239,5 @@ function withoutInput(request: RunRequest): AcceptedRun["payload"] {
 }
 
 function acceptedRecord(request: RunRequest, isAsync: boolean, isClaimed: boolean, createdAt: number): Run {
-  const { id, target, functionName, ip, webhook } = request;
-  return {
-    id,
-    appNumber: target.appNumber,
-    versionId: target.versionId,
-    functionName,
-    method: "POST",
-    isAsync,
-    state: isClaimed ? "running" : "queued",
-    statusCode: null,
-    attempt: 1,
-    interruptions: 0,
-    createdAt,
-    startedAt: null,
-    completedAt: null,
-    updatedAt: createdAt,
-    replicaId: null,
-    replicaStartedAt: null,
-    ip,
-    webhookEndpoint: webhook?.endpoint ?? null,
-    webhookState: webhook ? "pending" : "none",
-    errorCode: null,
-    errorMessage: null,
-    errorTraceback: null,
-    queueMs: null,
-    runMs: null,
-    responseMs: null,
-  };
+  return makeRun(request, { ...NOT_BEGUN, isAsync, state: isClaimed ? "running" : "queued", createdAt });
 }

@@ -1,6 +1,7 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
+import { PENDING } from "./delivery-columns.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
 import { isAlive, renewLease, shortenLeases } from "./leases.ts";
 import type { Lease } from "./leases.ts";
@@ -10,6 +11,7 @@ import { PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
 import { removeTranscripts } from "./removal.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
 import type { RunKey } from "./run-columns.ts";
+import { STATE_CODES, codeAfter, codeBefore, isInState, isQueued } from "./run-states.ts";
 import { addUsage } from "./usage.ts";
 
 export type { FinishedClaim } from "./final-runs.ts";
@@ -77,7 +79,7 @@ export const claims = {
     const { db } = session;
     await db
       .updateTable("runs")
-      .set((eb) => ({ state: 1, owner, fence: eb("fence", "+", 1) }))
+      .set((eb) => ({ state: codeAfter("claim"), owner, fence: eb("fence", "+", 1) }))
       .where("appNumber", "=", appNumber)
       .where("id", "in", ids)
       .execute();
@@ -107,15 +109,16 @@ export const claims = {
   }),
 
   /** The numbers of the apps that have queued runs. */
-  backlog: read(async ({ db, sql }): Promise<number[]> => {
+  backlog: read(async (session): Promise<number[]> => {
+    const { db, sql } = session;
     // From app to app: reading all of 100,000 queued runs took 80 to 140 ms, this less than 1.
     const { rows } = await sql<{ appNumber: number }>`
       with recursive queued (app_number) as (
-        select min(app_number) from runs where state = 0 and state in (0, 1)
+        select min(app_number) from runs where ${isQueued(session)}
         union all
         select (
           select min(app_number) from runs
-          where state = 0 and state in (0, 1) and app_number > queued.app_number
+          where ${isQueued(session)} and app_number > queued.app_number
         )
         from queued where queued.app_number is not null
       )
@@ -133,14 +136,14 @@ export const claims = {
    */
   held: write(
     async (
-      { db },
+      session,
       { appNumber, owner }: { readonly appNumber: number; readonly owner: string },
     ): Promise<HeldClaim[]> => {
-      const rows = await db
+      const rows = await session.db
         .selectFrom("runs")
         .select(["id", "fence", "attempt"])
         .where("appNumber", "=", appNumber)
-        .where("state", "=", (eb) => eb.lit(1))
+        .where(isInState(session, "running"))
         .where("owner", "=", owner)
         // Of what a caller waits for only what an earlier service left: that was claimed again.
         .where((eb) => eb.or([eb("isAsync", "=", 1), eb("fence", ">", 1)]))
@@ -155,14 +158,14 @@ export const claims = {
       await db
         .updateTable("runs")
         .set((eb) => ({
-          state: 0,
+          state: codeAfter("release"),
           owner: null,
           attempt,
           interruptions: eb("interruptions", "+", isInterruption ? 1 : 0),
         }))
         .where("appNumber", "=", appNumber)
         .where("id", "=", uuidBytes(id))
-        .where("state", "=", 1)
+        .where("state", "=", codeBefore("release"))
         .where("fence", "=", fence)
         .where("owner", "=", owner)
         .execute();
@@ -191,8 +194,8 @@ export const claims = {
     ).execute();
     const running = db
       .updateTable("runs")
-      .set((eb) => ({ state: 0, owner: null, interruptions: eb("interruptions", "+", 1) }))
-      .where("state", "=", (eb) => eb.lit(1));
+      .set((eb) => ({ state: codeAfter("release"), owner: null, interruptions: eb("interruptions", "+", 1) }))
+      .where(isInState(session, "running"));
     const abandoned = isAlone
       ? running
       : running.where("owner", "<>", owner).where((eb) => eb.not(isAlive(session, eb.ref("runs.owner"))));
@@ -200,7 +203,7 @@ export const claims = {
     const held = db
       .updateTable("deliveries")
       .set({ owner: null })
-      .where("state", "=", (eb) => eb.lit(0))
+      .where("state", "=", (eb) => eb.lit(PENDING))
       .where("owner", "is not", null);
     const dropped = isAlone
       ? held
@@ -220,7 +223,7 @@ export const claims = {
       .set({ isAsync: 1 })
       .where("appNumber", "=", appNumber)
       .where("id", "=", uuidBytes(id))
-      .where("state", "=", 1)
+      .where("state", "=", STATE_CODES.running)
       .where("fence", "=", fence)
       .where("owner", "=", owner)
       .executeTakeFirst();
@@ -261,12 +264,11 @@ async function pickQueued(
   query: ClaimQuery,
 ): Promise<{ ids: Uint8Array[]; hasMore: boolean }> {
   const { sql, db } = session;
-  // Both conditions on the state: the second is the one of the index, word for word. One more than is wanted
-  // tells whether there are more.
+  // One more than is wanted tells whether there are more.
   const { rows } = await sql<{ id: Uint8Array; size: number | null }>`
     select runs.id, length(payloads.input) as size
     from runs left join payloads on payloads.app_number = runs.app_number and payloads.id = runs.id
-    where runs.app_number = ${query.appNumber} and runs.state = 0 and runs.state in (0, 1)
+    where runs.app_number = ${query.appNumber} and ${isQueued(session)}
     order by runs.id limit ${query.limit + 1} ${session.skipLocked("runs")}
   `.execute(db);
   let bytes = 0;

@@ -1,7 +1,7 @@
 import type { ExpressionBuilder } from "kysely";
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../model/delivery.ts";
-import { DELIVERY_COLUMNS, deliveryFromRow, deliveryStateCode } from "./delivery-columns.ts";
+import { DELIVERY_COLUMNS, PENDING, deliveryFromRow, deliveryStateCode } from "./delivery-columns.ts";
 import { isAlive, renewLease } from "./leases.ts";
 import type { Lease } from "./leases.ts";
 import { read, write } from "./operation.ts";
@@ -47,7 +47,7 @@ export const deliveries = {
       const due = await db
         .selectFrom("deliveries")
         .select(["deliveries.id", session.sql<number | null>`length(deliveries.body)`.as("bodyBytes")])
-        .where("state", "=", (eb) => eb.lit(0))
+        .where("state", "=", (eb) => eb.lit(PENDING))
         .where("nextAt", "<=", query.now)
         .where(isFree)
         .orderBy("nextAt")
@@ -84,7 +84,7 @@ export const deliveries = {
     const row = await db
       .selectFrom("deliveries")
       .select("nextAt")
-      .where("state", "=", (eb) => eb.lit(0))
+      .where("state", "=", (eb) => eb.lit(PENDING))
       .where("nextAt", "is not", null)
       .where("owner", "is", null)
       .orderBy("nextAt")
@@ -98,7 +98,7 @@ export const deliveries = {
     const rows = await db
       .selectFrom("deliveries")
       .select("id")
-      .where("state", "=", (eb) => eb.lit(0))
+      .where("state", "=", (eb) => eb.lit(PENDING))
       .where("owner", "=", owner)
       .execute();
     return rows.map(({ id }) => uuidText(id));
@@ -115,7 +115,7 @@ export const deliveries = {
         .set({ owner: null, nextAt })
         .where("id", "=", uuidBytes(id))
         .where("owner", "=", owner)
-        .where("state", "=", 0)
+        .where("state", "=", PENDING)
         .execute();
     },
   ),
@@ -131,7 +131,7 @@ export const deliveries = {
       .set({ ...change, updatedAt: now, owner: null, ...(state === "pending" ? {} : ended) })
       .where("id", "=", id)
       .where("owner", "=", input.owner)
-      .where("state", "=", 0)
+      .where("state", "=", PENDING)
       .returning("appNumber")
       .executeTakeFirst();
     if (!delivery) return false;

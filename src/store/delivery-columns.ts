@@ -8,11 +8,19 @@ import type { DeliveriesTable } from "./schema.ts";
 /** A delivery's row without what is the store's own affair. */
 export type DeliveryRow = Omit<DeliveriesTable, "owner">;
 
+/** The number a state is stored as: its place in the model's list, which may grow at its end. */
+export function deliveryStateCode(state: DeliveryState): number {
+  return DELIVERY_STATES.indexOf(state);
+}
+
+/** That of a delivery which has not ended. */
+export const PENDING = deliveryStateCode("pending");
+
 const SOURCES = {
   numbers: {
     appNumber: (delivery) => delivery.appNumber,
     runStatus: (delivery) => delivery.runStatus,
-    state: () => 0,
+    state: () => PENDING,
     attempts: () => 0,
     nextAt: (delivery) => delivery.nextAt,
     createdAt: (delivery) => delivery.createdAt,
@@ -39,11 +47,6 @@ const ALL = {
 
 /** The columns that make a delivery. */
 export const DELIVERY_COLUMNS = Object.keys(ALL) as (keyof DeliveryRow)[];
-
-/** The number a state is stored as: its place in the model's list, which may grow at its end. */
-export function deliveryStateCode(state: DeliveryState): number {
-  return DELIVERY_STATES.indexOf(state);
-}
 
 /** New deliveries as columns, ready to travel to the database's thread. */
 export function packDeliveries(deliveries: readonly NewDelivery[]): ColumnBatch {

@@ -1,4 +1,6 @@
+import { PENDING } from "./delivery-columns.ts";
 import { heavyRead } from "./operation.ts";
+import { isQueued } from "./run-states.ts";
 
 /** What waits in an app's queue. */
 export type QueuedRuns = {
@@ -17,27 +19,28 @@ const MAX_COUNTED = 100_000;
 /** Figures over everything that is stored, for those who watch the service. */
 export const figures = {
   /** The async runs that wait, by app; apps without any are left out. */
-  queuedRuns: heavyRead(async ({ db, sql }): Promise<QueuedRuns[]> => {
+  queuedRuns: heavyRead(async (session): Promise<QueuedRuns[]> => {
+    const { db, sql } = session;
     // From app to app, as the backlog is found; 100,000 rows take 50 ms, and nobody needs to know more exactly.
     const { rows } = await sql<QueuedRuns>`
       with recursive queued (app_number) as (
-        select min(app_number) from runs where state = 0 and state in (0, 1)
+        select min(app_number) from runs where ${isQueued(session)}
         union all
         select (
           select min(app_number) from runs
-          where state = 0 and state in (0, 1) and app_number > queued.app_number
+          where ${isQueued(session)} and app_number > queued.app_number
         )
         from queued where queued.app_number is not null
       )
       select queued.app_number, (
         select count(*) from (
           select 1 from runs as r
-          where r.app_number = queued.app_number and r.state = 0 and r.state in (0, 1)
+          where r.app_number = queued.app_number and ${isQueued(session, "r")}
           limit ${MAX_COUNTED}
         ) as counted
       ) as count, (
         select r.created_at from runs as r
-        where r.app_number = queued.app_number and r.state = 0 and r.state in (0, 1)
+        where r.app_number = queued.app_number and ${isQueued(session, "r")}
         order by r.id limit 1
       ) as oldest_at
       from queued where queued.app_number is not null
@@ -53,7 +56,7 @@ export const figures = {
         eb.fn.countAll<number>().as("count"),
         eb.fn.min<number | null>("createdAt").as("oldestAt"),
       ])
-      .where("state", "=", (eb) => eb.lit(0))
+      .where("state", "=", (eb) => eb.lit(PENDING))
       .executeTakeFirstOrThrow();
     return { count, oldestAt };
   }),

@@ -1,5 +1,6 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { NewDelivery } from "../model/delivery.ts";
+import { requireMove } from "../model/run.ts";
 import type { Run } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { packColumns, pickRows, uuidAt } from "./column-batch.ts";
@@ -9,6 +10,7 @@ import type { Session } from "./operation.ts";
 import { removeContents } from "./removal.ts";
 import { finalSources } from "./run-columns.ts";
 import type { RunKey } from "./run-columns.ts";
+import { codeBefore } from "./run-states.ts";
 import { packParts } from "./transcripts.ts";
 import { addUsage } from "./usage.ts";
 
@@ -67,6 +69,7 @@ const KEY = ["appNumber", "id"] as const;
 
 /** Finished claims as columns, ready to travel to the database's thread. */
 export function packFinished(finished: readonly FinishedClaim[]): PackedFinals {
+  for (const { run } of finished) requireMove("finish", run.state);
   return { runs: packColumns(finished, FINISHED), ...packKept(finished) };
 }
 
@@ -74,7 +77,7 @@ export function packFinished(finished: readonly FinishedClaim[]): PackedFinals {
 export async function finishClaims(session: Session, packed: PackedFinals): Promise<string[]> {
   const passed = await session.updateColumns("runs", packed.runs, {
     match: [...KEY, "fence", "owner"],
-    where: { state: 1 },
+    where: { state: codeBefore("finish") },
     set: { owner: null },
   });
   await writeKept(session, packed, passed);
@@ -85,13 +88,17 @@ export async function finishClaims(session: Session, packed: PackedFinals): Prom
 
 /** The end of a queued run as columns, ready to travel to the database's thread. */
 export function packQueuedEnd({ run, result, delivery = null }: QueuedEnd): PackedFinals {
+  requireMove("drop", run.state);
   const finals = [{ run, result, part: null, delivery }];
   return { runs: packColumns(finals, FINAL), ...packKept(finals) };
 }
 
 /** Ends the run if it is queued; otherwise false. */
 export async function endQueued(session: Session, packed: PackedFinals): Promise<boolean> {
-  const passed = await session.updateColumns("runs", packed.runs, { match: KEY, where: { state: 0 } });
+  const passed = await session.updateColumns("runs", packed.runs, {
+    match: KEY,
+    where: { state: codeBefore("drop") },
+  });
   await writeKept(session, packed, passed);
   return passed.length === 1;
 }

@@ -34,7 +34,7 @@ export const MIGRATIONS = {
 export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
 
 /** The database was written by a later release, which this one would damage. */
-export class NewerSchemaError extends Error {
+class NewerSchemaError extends Error {
   constructor(unknownNames: readonly string[]) {
     super(
       `the database was written by a newer release of Millrace (it has ${unknownNames.join(", ")}; ` +

@@ -1,7 +1,9 @@
+import { isFinal } from "../model/run.ts";
 import type { RunState } from "../model/run.ts";
 import type { Session } from "./operation.ts";
-import { listedText, stateCode } from "./run-columns.ts";
+import { listedText } from "./run-columns.ts";
 import type { ListedRow } from "./run-columns.ts";
+import { isInState, isUnfinished } from "./run-states.ts";
 
 type Newest = {
   readonly projectId: string;
@@ -59,13 +61,14 @@ async function newestOfEachApp(session: Session, query: Newest): Promise<Head[]>
 }
 
 /** Whether the run `r` is wanted, by what is in an index. Numbers of states are written out, as an index has them. */
-function isFound({ sql }: Session, { beforeId, fromId, asyncOnly, state }: Newest) {
+function isFound(session: Session, { beforeId, fromId, asyncOnly, state }: Newest) {
+  const { sql } = session;
   const conditions = [sql`r.id < ${beforeId}`];
   if (fromId) conditions.push(sql`r.id >= ${fromId}`);
   if (asyncOnly) conditions.push(sql`r.is_async = 1`);
   if (state !== undefined && state !== "success") {
-    conditions.push(sql`r.state = ${sql.lit(stateCode(state))}`);
-    if (state === "queued" || state === "running") conditions.push(sql`r.state in (0, 1)`);
+    conditions.push(isInState(session, state, "r"));
+    if (!isFinal(state)) conditions.push(isUnfinished(session, "r"));
   }
   return sql<boolean>`${sql.join(conditions, sql` and `)}`;
 }

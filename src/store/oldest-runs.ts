@@ -1,5 +1,7 @@
+import { PENDING } from "./delivery-columns.ts";
 import type { Session } from "./operation.ts";
 import type { StoredKey } from "./removal.ts";
+import { isOver } from "./run-states.ts";
 
 /** Tables whose key begins with an app's number and a run's id. */
 type KeyedTable = "runs" | "payloads" | "transcripts";
@@ -73,7 +75,8 @@ async function oldestOfApp(
 }
 
 /** Whether the row `t` belongs to a run `r` that has ended and has no open delivery. */
-function isRemovable({ sql }: Session) {
-  return sql<boolean>`r.app_number = t.app_number and r.id = t.id and r.state not in (0, 1)
-    and not exists (select 1 from deliveries as d where d.id = r.id and d.state = 0)`;
+function isRemovable(session: Session) {
+  const { sql } = session;
+  return sql<boolean>`r.app_number = t.app_number and r.id = t.id and ${isOver(session, "r")}
+    and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})`;
 }

@@ -1,5 +1,6 @@
 import { uuidBytes } from "../kit/ids.ts";
 import { chunks } from "./chunks.ts";
+import { PENDING } from "./delivery-columns.ts";
 import type { Session } from "./operation.ts";
 import { webhookStateCode } from "./run-columns.ts";
 
@@ -21,8 +22,8 @@ export async function redeliver({ db }: Session, input: Redelivery): Promise<num
   for (const some of ids ? chunks(ids.map(uuidBytes)) : [null]) {
     let query = db
       .updateTable("deliveries")
-      .set({ state: 0, nextAt: now, updatedAt: now, owner: null })
-      .where("state", "<>", (eb) => eb.lit(0))
+      .set({ state: PENDING, nextAt: now, updatedAt: now, owner: null })
+      .where("state", "<>", (eb) => eb.lit(PENDING))
       .where("body", "is not", null)
       .where("appNumber", "in", (eb) =>
         eb.selectFrom("apps").select("number").where("projectId", "=", projectId),
@@ -54,7 +55,7 @@ export async function countRedeliverable(
   const row = await db
     .selectFrom("deliveries")
     .select((eb) => eb.fn.countAll<number>().as("count"))
-    .where("state", "<>", (eb) => eb.lit(0))
+    .where("state", "<>", (eb) => eb.lit(PENDING))
     .where("body", "is not", null)
     .where("appNumber", "in", (eb) =>
       eb.selectFrom("apps").select("number").where("projectId", "=", projectId),

@@ -24,7 +24,7 @@ export async function removeTranscripts({ db }: Session, keys: readonly StoredKe
 }
 
 /** Removes the inputs and results of runs. */
-export async function removePayloads({ db }: Session, keys: readonly StoredKey[]): Promise<number> {
+async function removePayloads({ db }: Session, keys: readonly StoredKey[]): Promise<number> {
   let bytes = 0;
   for (const { appNumber, ids } of byApp(keys)) {
     const removed = await db

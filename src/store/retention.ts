@@ -1,8 +1,10 @@
+import { PENDING } from "./delivery-columns.ts";
 import { oldestRuns } from "./oldest-runs.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import { removeContents, removeDeliveries, removeRecords } from "./removal.ts";
 import type { StoredKey } from "./removal.ts";
+import { isOver } from "./run-states.ts";
 import { addUsage, readUsage } from "./usage.ts";
 
 type Expiry = {
@@ -46,8 +48,8 @@ export const retention = {
           from found where found.app_number is not null
         )
         select r.app_number, r.id from found cross join runs as r
-        where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and r.state not in (0, 1)
-          and not exists (select 1 from deliveries as d where d.id = r.id and d.state = 0)
+        where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and ${isOver(session, "r")}
+          and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})
         limit ${limit}
       `.execute(db);
       const { runs, bytes } = await removeRecords(session, rows);
@@ -72,7 +74,7 @@ export const retention = {
     const rows = await session.db
       .selectFrom("deliveries")
       .select("id")
-      .where("state", "<>", (eb) => eb.lit(0))
+      .where("state", "<>", (eb) => eb.lit(PENDING))
       .where("updatedAt", "<", before)
       .orderBy("updatedAt")
       .limit(limit)
@@ -147,7 +149,7 @@ async function expireBodies({ sql, db }: Session, { appNumber, cutoff, limit }: 
   const { numAffectedRows } = await sql`
     update deliveries set body = null where id in (
       select id from deliveries
-      where app_number = ${appNumber} and id < ${firstIdAt(cutoff)} and state <> 0 and body is not null
+      where app_number = ${appNumber} and id < ${firstIdAt(cutoff)} and state <> ${sql.lit(PENDING)} and body is not null
         and updated_at < ${cutoff}
       order by id limit ${limit}
     )
@@ -156,9 +158,9 @@ async function expireBodies({ sql, db }: Session, { appNumber, cutoff, limit }: 
 }
 
 /** Whether the run `r` ended before that time; one without a record did so long ago, or was never stored. */
-function hasEnded({ sql }: Session, cutoff: number) {
-  return sql<boolean>`(
-    r.id is null or (r.state not in (0, 1) and coalesce(r.completed_at, r.updated_at) < ${cutoff})
+function hasEnded(session: Session, cutoff: number) {
+  return session.sql<boolean>`(
+    r.id is null or (${isOver(session, "r")} and coalesce(r.completed_at, r.updated_at) < ${cutoff})
   )`;
 }
 

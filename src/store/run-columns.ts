@@ -5,6 +5,7 @@ import type { Run, RunState, WebhookState } from "../model/run.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "./column-batch.ts";
 import type { Session } from "./operation.ts";
+import { STATE_CODES } from "./run-states.ts";
 import type { RunsTable } from "./schema.ts";
 
 /** What finds a run. */
@@ -13,21 +14,12 @@ export type RunKey = { readonly appNumber: number; readonly id: string };
 /** A run's row without what is the store's own affair. */
 export type RunRow = Omit<RunsTable, "owner" | "fence">;
 
-// A state is stored as its place in the model's list: those lists may grow at their end, never in between.
-const STATE_CODES = codesOf(RUN_STATES);
+// Stored as its place in the model's list, which may grow at its end, never in between.
 const WEBHOOK_CODES = codesOf(WEBHOOK_STATES);
 
 function codesOf<Name extends string>(names: readonly Name[]): Record<Name, number> {
   return Object.fromEntries(names.map((name, code) => [name, code])) as Record<Name, number>;
 }
-
-/** The number a state is stored as. */
-export function stateCode(state: RunState): number {
-  return STATE_CODES[state];
-}
-
-/** The states of runs that have not ended. */
-export const UNFINISHED = ["queued", "running"] as const;
 
 /** The number a webhook's state is stored as. */
 export function webhookStateCode(state: WebhookState): number {

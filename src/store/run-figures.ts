@@ -4,6 +4,7 @@ import { RUN_STATES } from "../model/run.ts";
 import type { RunState } from "../model/run.ts";
 import { heavyRead } from "./operation.ts";
 import type { Session } from "./operation.ts";
+import { isInState, isQueued } from "./run-states.ts";
 import { countSlices } from "./time-slices.ts";
 import type { Slice } from "./time-slices.ts";
 
@@ -98,7 +99,7 @@ export const runFigures = {
     const { sql, db } = session;
     const { groups } = await countSlices(span, async (slice, limit) => {
       const { rows } = await sql<AppStep>`
-        select app_number, step, count(*) as count, count(case when state = 3 then 1 end) as failures
+        select app_number, step, count(*) as count, count(case when ${isInState(session, "failure", "seen")} then 1 end) as failures
         from (${runsOf(session, sql`r.app_number, r.state, ${stepOf(session, span)} as step`, span, slice, limit)}) as seen
         group by 1, 2
       `.execute(db);
@@ -119,7 +120,7 @@ export const runFigures = {
         substr(r.error_message, 1, ${MAX_MESSAGE_CHARS}) as error_message
       from (
         select r.app_number, r.id from apps as a cross join runs as r
-        where ${isIn(session, span, [span.fromMs, span.toMs])} and r.state = 3
+        where ${isIn(session, span, [span.fromMs, span.toMs])} and ${isInState(session, "failure", "r")}
         order by r.id desc limit ${span.limit}
       ) as newest
       join runs as r on r.app_number = newest.app_number and r.id = newest.id
@@ -131,11 +132,12 @@ export const runFigures = {
 
   /** When the async run that waits longest was accepted, in epoch milliseconds; null when none waits. */
   oldestQueuedAt: heavyRead(
-    async ({ sql, db }, of: Pick<RunSpan, "projectId" | "appNumber">): Promise<number | null> => {
+    async (session, of: Pick<RunSpan, "projectId" | "appNumber">): Promise<number | null> => {
+      const { sql, db } = session;
       const { rows } = await sql<{ oldestAt: number | null }>`
         select min((
           select r.created_at from runs as r
-          where r.app_number = a.number and r.state = 0 and r.state in (0, 1)
+          where r.app_number = a.number and ${isQueued(session, "r")}
           order by r.id limit 1
         )) as oldest_at
         from apps as a where a.project_id = ${of.projectId} and a.deleted_at is null

@@ -1,10 +1,12 @@
 import type { SelectQueryBuilder } from "kysely";
 import { firstIdAt, uuidBytes, uuidText } from "../kit/ids.ts";
+import { isFinal } from "../model/run.ts";
 import type { Run, RunState } from "../model/run.ts";
 import { newestRows } from "./newest-runs.ts";
 import type { Session } from "./operation.ts";
-import { UNFINISHED, listedColumns, runFromRow, stateCode } from "./run-columns.ts";
+import { listedColumns, runFromRow } from "./run-columns.ts";
 import type { ListedRow } from "./run-columns.ts";
+import { STATE_CODES, isInState, isUnfinished } from "./run-states.ts";
 import type { Schema } from "./schema.ts";
 
 /** Which runs a list is of. */
@@ -91,7 +93,7 @@ export async function pageOfProject(
   const { syncOnly, state, functionName } = filter;
   const isWanted = (row: ListedRow): boolean =>
     (!syncOnly || row.isAsync === 0) &&
-    (state === undefined || row.state === stateCode(state)) &&
+    (state === undefined || row.state === STATE_CODES[state]) &&
     (functionName === undefined || row.functionName === functionName);
   const stretches = isLookedThrough(filter) ? PROJECT_STRETCHES : [filter.limit + 1];
   const first = Math.max(filter.limit + 1, stretches[0]!);
@@ -128,30 +130,23 @@ function isLookedThrough({ syncOnly, state, functionName }: RunFilter): boolean 
 }
 
 /** An app's runs older than that, as far as an index or the key finds them. */
-function indexed({ db }: Session, filter: RunFilter & { readonly appNumber: number }, place: Uint8Array) {
+function indexed(session: Session, filter: RunFilter & { readonly appNumber: number }, place: Uint8Array) {
   const { appNumber, asyncOnly, state } = filter;
   const { fromId, beforeId } = boundsOf(filter, place);
-  let query = db.selectFrom("runs").where("appNumber", "=", appNumber).where("id", "<", beforeId);
+  let query = session.db.selectFrom("runs").where("appNumber", "=", appNumber).where("id", "<", beforeId);
   if (fromId) query = query.where("id", ">=", fromId);
   // Literals, not parameters: SQLite takes a partial index only if the query repeats its condition.
   if (asyncOnly) query = query.where("isAsync", "=", (eb) => eb.lit(1));
   if (state === undefined || state === "success") return query;
-  query = query.where("state", "=", (eb) => eb.lit(stateCode(state)));
-  if (state !== "queued" && state !== "running") return query;
-  return query.where((eb) =>
-    eb(
-      "state",
-      "in",
-      UNFINISHED.map((name) => eb.lit(stateCode(name))),
-    ),
-  );
+  query = query.where(isInState(session, state));
+  return isFinal(state) ? query : query.where(isUnfinished(session));
 }
 
 function looked<Output>(query: SelectQueryBuilder<Schema, "runs", Output>, filter: RunFilter) {
   const { syncOnly, state, functionName } = filter;
   let wanted = query;
   if (syncOnly) wanted = wanted.where("isAsync", "=", 0);
-  if (state) wanted = wanted.where("state", "=", stateCode(state));
+  if (state) wanted = wanted.where("state", "=", STATE_CODES[state]);
   if (functionName !== undefined) wanted = wanted.where("functionName", "=", functionName);
   return wanted;
 }

@@ -1,5 +1,7 @@
 // The tables of people, in the form that `schema.ts` describes.
 
+import type { MemberRole } from "../model/roles.ts";
+
 export type PeopleTable = {
   id: string;
   /** In lower case. A label that several may have, until one of them has proven it. */
@@ -24,7 +26,7 @@ export type SignInSaltsTable = {
 export type InvitationsTable = {
   id: string;
   projectId: string;
-  role: "owner" | "member";
+  role: MemberRole;
   /** A label, in lower case: whoever has the secret may accept. */
   email: string;
   secretHash: Uint8Array;
@@ -43,7 +45,7 @@ export type InvitationsTable = {
 export type MembershipsTable = {
   personId: string;
   projectId: string;
-  role: "owner" | "member";
+  role: MemberRole;
   createdAt: number;
 };
 

@@ -44,7 +44,7 @@ export type Schema = {
   meta: MetaTable;
 };
 
-export type ProjectsTable = {
+type ProjectsTable = {
   id: string;
   name: string;
   createdAt: number;
@@ -88,7 +88,7 @@ export type BuildsTable = {
   updatedAt: number;
 };
 
-export type BuildLinesTable = {
+type BuildLinesTable = {
   buildId: Uint8Array;
   number: number;
   createdAt: number;
@@ -147,7 +147,7 @@ export type TranscriptsTable = {
   bytes: Uint8Array;
 };
 
-export type IdempotencyKeysTable = {
+type IdempotencyKeysTable = {
   appNumber: number;
   keyHash: Uint8Array;
   runId: Uint8Array;
@@ -172,7 +172,7 @@ export type DeliveriesTable = {
   owner: string | null;
 };
 
-export type DeliveryAttemptsTable = {
+type DeliveryAttemptsTable = {
   deliveryId: Uint8Array;
   number: number;
   startedAt: number;
@@ -193,13 +193,13 @@ export type WebhookSecretsTable = {
 };
 
 /** Services that hold runs or deliveries, and how long each is taken to be alive, by the database's clock. */
-export type OwnersTable = {
+type OwnersTable = {
   id: string;
   leaseUntil: number;
 };
 
 /** What is stored, as the sum of a few rows: one alone would make every transaction wait for the one before. */
-export type UsageTable = {
+type UsageTable = {
   slot: number;
   runs: number;
   /** Of inputs, results and transcripts. */
@@ -207,7 +207,7 @@ export type UsageTable = {
 };
 
 /** What the lines of each app take up. */
-export type LogUsageTable = {
+type LogUsageTable = {
   appNumber: number;
   bytes: number;
 };
@@ -251,7 +251,7 @@ export type SigningKeysTable = {
   retiredAt: number | null;
 };
 
-export type MetaTable = {
+type MetaTable = {
   key: string;
   value: string;
 };
@@ -265,7 +265,7 @@ export type AuditEntriesTable = {
   hash: Uint8Array;
 };
 
-export type SecretsTable = {
+type SecretsTable = {
   projectId: string;
   /** 0 for the whole project. */
   appNumber: number;

@@ -33,7 +33,7 @@ export function packParts(parts: readonly RunPart[]): ColumnBatch {
 }
 
 /** Stores parts; one that is stored already stays as it is. */
-export async function insertParts(session: Session, batch: ColumnBatch): Promise<void> {
+async function insertParts(session: Session, batch: ColumnBatch): Promise<void> {
   const { bytes } = await session.insertColumns("transcripts", batch, ["bytes"]);
   await addUsage(session, { runs: 0, bytes });
 }

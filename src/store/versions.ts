@@ -3,7 +3,7 @@ import type { FunctionSignature, ScalingOverrides, Version } from "../model/app.
 import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
 import { read, write } from "./operation.ts";
-import { UNFINISHED, stateCode } from "./run-columns.ts";
+import { isUnfinished } from "./run-states.ts";
 import type { VersionsTable } from "./schema.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundleDir" | "createdAt"> &
@@ -98,19 +98,13 @@ export const versions = {
   ),
 
   /** Of an app's versions, those that runs which have not ended name. */
-  inUse: read(async ({ db }, appNumber: number): Promise<string[]> => {
-    const rows = await db
+  inUse: read(async (session, appNumber: number): Promise<string[]> => {
+    const rows = await session.db
       .selectFrom("runs")
       .select("versionId")
       .distinct()
       .where("appNumber", "=", appNumber)
-      .where((eb) =>
-        eb(
-          "state",
-          "in",
-          UNFINISHED.map((state) => eb.lit(stateCode(state))),
-        ),
-      )
+      .where(isUnfinished(session))
       .execute();
     return rows.map(({ versionId }) => uuidText(versionId));
   }),

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import type { RunRecord } from "../../src/model/run-record.ts";
+import type { RunRecord } from "../../src/shapes/runs.ts";
 import { formOf, tarOf } from "../integration/once/site.ts";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";

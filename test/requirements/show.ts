@@ -120,5 +120,8 @@ export const SHOW = {
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",
+    "design.run-moves": "A run's state changes only by the moves of one table, which every write goes by.",
+    "design.shapes":
+      "What the API answers is described once; the dashboard and the CLI take types from there and check what they read.",
   }),
 };

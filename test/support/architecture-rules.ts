@@ -4,8 +4,8 @@ import type { SourceFiles } from "./source-files.ts";
 /** The rooms of `src/`, lowest layer first; rooms on one layer never import each other. */
 export const LAYERS = [
   ["kit"],
-  ["model"],
-  ["config"],
+  ["model", "client"],
+  ["config", "shapes"],
   ["host"],
   ["store", "replicas"],
   ["runs", "apps", "identity"],
@@ -59,6 +59,19 @@ export function slotFaults(files: SourceFiles): string[] {
     .flatMap(([path, targets]) => targets.map((target) => ({ path, target })))
     .filter(({ target }) => !/^src\/(?:kit|model|replicas\/slots)\//.test(target))
     .map(({ path, target }) => `${path} knows more than slots: ${target}`);
+}
+
+/** What the dashboard may take from `src/`: what a browser runs too, and what says how the API looks. */
+const OF_DASHBOARD: ReadonlySet<string> = new Set(["model", "client", "shapes"]);
+
+/** Imports of `web/` from rooms of `src/` that are the service's own. */
+export function dashboardFaults(files: SourceFiles): string[] {
+  return [...importGraph(files)].flatMap(([path, targets]) =>
+    targets
+      .filter((target) => path.startsWith("web/") && target.startsWith("src/"))
+      .filter((target) => !OF_DASHBOARD.has(roomOf(target)))
+      .map((target) => `${path} imports what is the service's: ${target}`),
+  );
 }
 
 /** Imports of `src/` that name no source file with its `.ts` ending, or a package a user will not have. */

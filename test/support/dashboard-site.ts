@@ -85,7 +85,7 @@ export function addressOf(test: TestService, place: string): string {
 }
 
 /** Makes the first person of a service, as the set-up link would. */
-export async function makeOwner({ service, settings }: TestService): Promise<void> {
+async function makeOwner({ service, settings }: TestService): Promise<void> {
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
   const link = new Links(seal, systemClock).setup();
   const response = await fetch(`${service.baseUrl}/v2/setup`, {
@@ -97,7 +97,7 @@ export async function makeOwner({ service, settings }: TestService): Promise<voi
 }
 
 /** Has the owner signed in, in all pages of a context; the way through the form is tested where it is the subject. */
-export async function enter(context: BrowserContext, { service }: TestService): Promise<void> {
+async function enter(context: BrowserContext, { service }: TestService): Promise<void> {
   const { store, tokens, baseUrl } = service;
   const [person] = await store.people.listByEmail({ email: OWNER.email, limit: 1 });
   if (!person) throw new Error("there is no owner");

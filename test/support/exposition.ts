@@ -1,5 +1,5 @@
 /** One line of figures as Prometheus reads it. */
-export type ExposedSample = {
+type ExposedSample = {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;

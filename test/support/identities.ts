@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "jose";
-import type { Role } from "../../src/identity/principal.ts";
-import { ROLES } from "../../src/identity/principal.ts";
+import type { Role } from "../../src/model/roles.ts";
+import { ROLES } from "../../src/model/roles.ts";
 import { claimsOf } from "./identity-site.ts";
 import type { ManagementSite } from "./management-site.ts";
 

@@ -11,7 +11,7 @@ import { SmtpMailer } from "../../src/identity/mailer.ts";
 import { takeOverPasswords } from "../../src/identity/old-passwords.ts";
 import { Passwords, scryptHash } from "../../src/identity/passwords.ts";
 import type { People } from "../../src/identity/people.ts";
-import type { Role } from "../../src/identity/principal.ts";
+import type { Role } from "../../src/model/roles.ts";
 import type { Sessions } from "../../src/identity/sessions.ts";
 import { Tokens } from "../../src/identity/tokens.ts";
 import type { Clock } from "../../src/kit/clock.ts";

@@ -6,7 +6,7 @@ import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { startService } from "../../src/main.ts";
-import type { RunRecord } from "../../src/model/run-record.ts";
+import type { RunRecord } from "../../src/shapes/runs.ts";
 import { callsThrough, operationNamed } from "../../src/store/operations.ts";
 import type { Calls } from "../../src/store/operations.ts";
 import { openSession } from "../../src/store/sqlite/session.ts";

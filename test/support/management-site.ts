@@ -2,7 +2,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import { z } from "zod";
 import { Links } from "../../src/identity/links.ts";
-import { ROLES } from "../../src/identity/principal.ts";
+import { ROLES } from "../../src/model/roles.ts";
 import { systemClock } from "../../src/kit/clock.ts";
 import { Seal, loadMasterKey } from "../../src/kit/seal.ts";
 import type { TestService } from "./service.ts";

@@ -87,7 +87,7 @@ export class Terminal {
 const ANEW = /^[^\n]*(?:\r\u{1b}\[K|\u{1b}\[1G\u{1b}\[0J)/u;
 
 /** What is left of a text when a terminal has drawn it, without colours. */
-export function drawn(raw: string): string {
+function drawn(raw: string): string {
   const lines = raw.replaceAll("\r\n", "\n").split("\n");
   return lines.map((line) => stripVTControlCharacters(line.replace(ANEW, "")).trimEnd()).join("\n");
 }

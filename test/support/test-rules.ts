@@ -2,7 +2,7 @@ import { withoutCommentLines } from "./source-files.ts";
 import type { SourceFiles } from "./source-files.ts";
 
 /** What no test may do, by name: what it looks like, and what to do instead. */
-export const TEST_RULES = {
+const TEST_RULES = {
   "second-try": {
     pattern: /\bretry:\s*\d+\s*[,}]/,
     instead: "a test fails when something is broken: mend the test or the code",
@@ -26,7 +26,7 @@ export const TEST_RULES = {
   },
 } as const;
 
-export type TestRule = keyof typeof TEST_RULES;
+type TestRule = keyof typeof TEST_RULES;
 
 /** A use of something forbidden that is right where it is, and why. */
 export type Allowance = { readonly file: string; readonly rule: TestRule; readonly why: string };

@@ -1,7 +1,7 @@
 import { crc32, deflateRawSync } from "node:zlib";
 
 /** What a header says; whatever is given stands there, true or not. */
-export type ZipFacts = {
+type ZipFacts = {
   name?: string | Buffer;
   flags?: number;
   method?: number;

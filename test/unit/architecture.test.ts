@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
   barrels,
+  dashboardFaults,
   engineFaults,
   layerFaults,
   longFiles,
@@ -52,6 +53,16 @@ describe("the house as it stands", () => {
     ).toBeGreaterThan(5);
     expect(slotFaults(source)).toEqual([]);
   });
+
+  verifies(
+    "design.shapes",
+    "the dashboard takes of src what browsers run and what the API looks like",
+    () => {
+      const both = readSources(["src", "web"], [".ts", ".tsx"]);
+      expect(dashboardFaults(both)).toEqual([]);
+      expect([...importGraph(both)].filter(([path]) => path.startsWith("web/")).length).toBeGreaterThan(100);
+    },
+  );
 
   verifies("show.no-circle", "no file imports itself, directly or through others", () => {
     expect(findCircles(importGraph(source))).toEqual([]);
@@ -132,6 +143,18 @@ describe("the rules find planted faults", () => {
     });
     expect(slotFaults(files)).toEqual([
       "src/replicas/slots/lanes.ts knows more than slots: src/replicas/frames.ts",
+    ]);
+  });
+
+  test("an import of the service's own by the dashboard is found", () => {
+    const files = planted({
+      "web/api/runs.ts":
+        'import { RUN } from "../../src/shapes/runs.ts";\nimport type { Store } from "../../src/store/store.ts";\n',
+      "src/shapes/runs.ts": "export const RUN = 1;\n",
+      "src/store/store.ts": "export type Store = 1;\n",
+    });
+    expect(dashboardFaults(files)).toEqual([
+      "web/api/runs.ts imports what is the service's: src/store/store.ts",
     ]);
   });
 

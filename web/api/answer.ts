@@ -1,4 +1,7 @@
-type ErrorBody = { readonly message?: string; readonly code?: string; readonly details?: readonly unknown[] };
+import { errorIn } from "../../src/shapes/errors.ts";
+import type { ErrorBody } from "../../src/shapes/errors.ts";
+import type { Infer, Shape } from "../../src/shapes/shape.ts";
+import { ShapeError, checked } from "../../src/shapes/shape.ts";
 
 /** An answer that is no success, with the service's own words. */
 export class ApiError extends Error {
@@ -15,20 +18,27 @@ export class ApiError extends Error {
   }
 
   static async of(response: Response): Promise<ApiError> {
-    const body = (await response.json().catch(() => ({}))) as ErrorBody;
-    return new ApiError(response.status, body);
+    return new ApiError(response.status, errorIn(await response.json().catch(() => null)));
   }
 }
 
-/** The JSON of a good answer; throws an ApiError for any other. */
-export async function readAnswer<T>(response: Response): Promise<T> {
+/** The JSON of a good answer, in the shape that it should have; throws an ApiError for any other. */
+export async function readAnswer<S extends Shape>(shape: S, response: Response): Promise<Infer<S>> {
+  await requireGood(response);
+  return checked(shape, await response.json());
+}
+
+/** Throws an ApiError for any answer that is not a good one. */
+export async function requireGood(response: Response): Promise<void> {
   if (!response.ok) throw await ApiError.of(response);
-  return (await response.json()) as T;
 }
 
 /** What to tell a person of anything that was thrown. */
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError) return error.message;
+  if (error instanceof ShapeError) {
+    return `This page does not understand the service (${error.fault}): load it again.`;
+  }
   if (error instanceof TypeError) return "The service cannot be reached.";
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,20 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
+import { APP_DOCUMENT } from "../../src/shapes/app-document.ts";
+import type { AppDocument, JsonSchema } from "../../src/shapes/app-document.ts";
 import { readAnswer } from "./answer.ts";
 import { askApps } from "./http.ts";
-
-export type JsonSchema = Readonly<Record<string, unknown>>;
-
-type Operation = {
-  readonly summary?: string;
-  readonly description?: string;
-  readonly requestBody?: { readonly content?: Readonly<Record<string, { readonly schema?: JsonSchema }>> };
-  readonly responses?: Readonly<Record<string, { readonly content?: Readonly<Record<string, unknown>> }>>;
-};
-
-type OpenApi = {
-  readonly paths: Readonly<Record<string, { readonly post?: Operation }>>;
-  readonly components?: { readonly schemas?: Readonly<Record<string, JsonSchema>> };
-};
 
 /** A function that an app has, and what it takes. */
 export type AppFunction = {
@@ -47,13 +35,13 @@ export function functionsQuery(projectId: string, appName: string) {
     queryKey: ["functions", projectId, appName],
     queryFn: async ({ signal }) => {
       const response = await askApps(`/v4/${projectId}/${appName}/openapi.json`, { signal });
-      return functionsOf(await readAnswer<OpenApi>(response));
+      return functionsOf(await readAnswer(APP_DOCUMENT, response));
     },
     staleTime: 30_000,
   });
 }
 
-function functionsOf({ paths, components }: OpenApi): AppFunction[] {
+function functionsOf({ paths, components }: AppDocument): AppFunction[] {
   const schemas = components?.schemas ?? {};
   return Object.entries(paths).flatMap(([path, { post }]): AppFunction[] => {
     if (!post) return [];

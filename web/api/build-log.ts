@@ -1,7 +1,8 @@
+import { BUILD_FRAME, BUILD_LOG } from "../../src/shapes/builds.ts";
+import { checked } from "../../src/shapes/shape.ts";
 import { ApiError } from "./answer.ts";
 import { placeOf } from "./apps.ts";
 import { isUnderWay } from "./builds.ts";
-import type { Build } from "./builds.ts";
 import { ask } from "./http.ts";
 import { session } from "./session.ts";
 
@@ -18,18 +19,6 @@ export type BuildLine = {
 export type BuildPlace = { readonly projectId: string; readonly appName: string; readonly buildId: string };
 
 type Take = (lines: readonly BuildLine[]) => void;
-type Frame = {
-  readonly log_id: string;
-  readonly log_line_number: number;
-  readonly timestamp: string;
-  readonly log: string;
-  readonly stream: string;
-};
-type Page = {
-  readonly logs: readonly { readonly id: string; readonly createdAt: string; readonly log: string }[];
-  readonly status: Build["status"];
-};
-
 const AGAIN_MS = 1_500;
 /** Lines are shown together that come within so long. */
 const GATHER_MS = 60;
@@ -87,7 +76,7 @@ async function listen(
     if (signal.aborted) socket.close();
   });
   socket.addEventListener("message", ({ data }) => {
-    const frame = JSON.parse(String(data)) as Frame;
+    const frame = checked(BUILD_FRAME, JSON.parse(String(data)));
     const { log_id: id, log_line_number: number, timestamp: at, log: text } = frame;
     gathered.push({ number, id, at, text, isError: frame.stream === "stderr" });
     timer ??= setTimeout(give, GATHER_MS);
@@ -111,7 +100,7 @@ async function readWhole(
 ): Promise<boolean> {
   try {
     const path = `${placeOf(projectId, appName)}/builds/${buildId}/logs`;
-    const { logs, status } = await ask<Page>(path, { signal });
+    const { logs, status } = await ask(BUILD_LOG, path, { signal });
     // This way does not say what was an error.
     take(
       logs.map(({ id, createdAt: at, log: text }, place) => ({

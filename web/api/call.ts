@@ -1,3 +1,4 @@
+import { errorIn } from "../../src/shapes/errors.ts";
 import { readEvents } from "./events.ts";
 import type { MessageLog } from "./message-log.ts";
 import { SHOWN_BYTES, readBeginning } from "./payload.ts";
@@ -88,11 +89,11 @@ const FAULTS: Readonly<Record<string, string>> = {
   unknown: "The function takes no argument of that name.",
 };
 
+type FaultyArgument = { readonly field?: unknown; readonly problem?: unknown };
+
 function faultsOf(text: string): Record<string, string> {
   try {
-    const { details = [] } = JSON.parse(text) as {
-      readonly details?: readonly { readonly field?: unknown; readonly problem?: unknown }[];
-    };
+    const details = (errorIn(JSON.parse(text)).details ?? []) as readonly FaultyArgument[];
     return Object.fromEntries(
       details.map(({ field, problem }) => [String(field), FAULTS[String(problem)] ?? String(problem)]),
     );

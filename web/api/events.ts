@@ -1,5 +1,5 @@
-import { SseParser } from "../../client/typescript/sse.ts";
-import type { Message } from "../../client/typescript/sse.ts";
+import { SseParser } from "../../src/client/sse.ts";
+import type { Message } from "../../src/client/sse.ts";
 import { ApiError } from "./answer.ts";
 import { askApps } from "./http.ts";
 import { runPath } from "./runs.ts";

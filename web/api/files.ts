@@ -1,13 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
-import { ask } from "./http.ts";
+import { BEGUN_UPLOAD, FILES, OFFERED_FILE } from "../../src/shapes/files.ts";
+import { ask, tell } from "./http.ts";
 
-/** What a folder of the persistent storage holds. */
-export type FileEntry = {
-  readonly name: string;
-  readonly is_folder: boolean;
-  readonly size_bytes: number;
-  readonly last_modified: string;
-};
+export type { FileEntry } from "../../src/shapes/files.ts";
 
 /** A part of an upload, and where it is sent. */
 export type UploadPart = { readonly number: number; readonly path: string };
@@ -21,7 +16,7 @@ export function filesQuery(projectId: string, dir: string) {
   return queryOptions({
     queryKey: ["files", projectId, dir],
     queryFn: async ({ signal }) => {
-      const entries = await ask<readonly FileEntry[]>(`${place(projectId)}/ls`, { query: { dir }, signal });
+      const entries = await ask(FILES, `${place(projectId)}/ls`, { query: { dir }, signal });
       return entries.toSorted(
         (one, other) =>
           Number(other.is_folder) - Number(one.is_folder) ||
@@ -35,12 +30,12 @@ export function filesQuery(projectId: string, dir: string) {
 /** Where a file can be read, for an hour, by a link. */
 export async function offerFile(projectId: string, filePath: string): Promise<string> {
   const query = { file_path: filePath };
-  return pathOf((await ask<{ readonly url: string }>(`${place(projectId)}/download`, { query })).url);
+  return pathOf((await ask(OFFERED_FILE, `${place(projectId)}/download`, { query })).url);
 }
 
 /** Removes a file, or with a `/` at the end a folder and all in it. */
 export async function removeFile(projectId: string, filePath: string): Promise<void> {
-  await ask(`${place(projectId)}/rm`, { method: "DELETE", query: { file_path: filePath } });
+  await tell(`${place(projectId)}/rm`, { method: "DELETE", query: { file_path: filePath } });
 }
 
 /** Begins an upload; a file without parts is there at once. */
@@ -49,12 +44,8 @@ export async function beginUpload(
   filePath: string,
   partCount: number,
 ): Promise<{ readonly uploadId: string; readonly parts: readonly UploadPart[] }> {
-  type Answer = {
-    readonly upload_id: string;
-    readonly parts: readonly { readonly part_number: number; readonly url: string }[];
-  };
   const body = { file_path: filePath, part_count: partCount };
-  const answer = await ask<Answer>(`${place(projectId)}/cp/initialize`, { method: "POST", body });
+  const answer = await ask(BEGUN_UPLOAD, `${place(projectId)}/cp/initialize`, { method: "POST", body });
   const parts = answer.parts.map(({ part_number: number, url }) => ({ number, path: pathOf(url) }));
   return { uploadId: answer.upload_id, parts };
 }
@@ -66,7 +57,7 @@ export async function completeUpload(
   upload: { readonly uploadId: string; readonly parts: readonly StoredPart[] },
 ): Promise<void> {
   const body = { upload_id: upload.uploadId, file_path: filePath, parts: upload.parts };
-  await ask(`${place(projectId)}/cp/complete`, { method: "POST", body });
+  await tell(`${place(projectId)}/cp/complete`, { method: "POST", body });
 }
 
 /** The same place on the site that this page is from: it may call no other. */

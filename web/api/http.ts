@@ -1,4 +1,5 @@
-import { ApiError, readAnswer } from "./answer.ts";
+import type { Infer, Shape } from "../../src/shapes/shape.ts";
+import { ApiError, readAnswer, requireGood } from "./answer.ts";
 import { installation } from "./installation.ts";
 import { session } from "./session.ts";
 
@@ -16,8 +17,17 @@ export type RequestOptions = {
 };
 
 /** Asks the management API as whoever is signed in. */
-export async function ask<T>(path: string, options: RequestOptions = {}): Promise<T> {
-  return await readAnswer<T>(await send(path, options));
+export async function ask<S extends Shape>(
+  shape: S,
+  path: string,
+  options: RequestOptions = {},
+): Promise<Infer<S>> {
+  return await readAnswer(shape, await send(path, options));
+}
+
+/** Has the management API do something, as whoever is signed in; of the answer only counts that it is a good one. */
+export async function tell(path: string, options: RequestOptions): Promise<void> {
+  await requireGood(await send(path, options));
 }
 
 /** Asks where apps are called, as whoever is signed in; the caller reads the answer, whatever it is. */

@@ -1,51 +1,33 @@
 import { queryOptions } from "@tanstack/react-query";
+import { INVITATIONS, JOINED, MADE_INVITATION, OFFER } from "../../src/shapes/people.ts";
+import type { InvitationRecord, MadeInvitation } from "../../src/shapes/people.ts";
 import { readAnswer } from "./answer.ts";
-import { ask } from "./http.ts";
-import type { MemberRole } from "./members.ts";
+import { ask, tell } from "./http.ts";
 
-/** An invitation that nobody has used yet. */
-export type Invitation = {
-  readonly id: string;
-  /** Whom it is meant for: whoever has the link may use it. */
-  readonly email: string;
-  readonly role: MemberRole;
-  readonly invitedBy: string;
-  readonly isMailed: boolean;
-  readonly mailedAt: string | null;
-  readonly createdAt: string;
-  readonly expiresAt: string;
-};
-
-/** An invitation as it was made; its link is told here or by mail, and never again. */
-export type MadeInvitation = Invitation & { readonly inviteUrl: string | null };
-
-/** What a link invites to. */
-export type Offer = {
-  readonly projectId: string;
-  readonly projectName: string;
-  readonly role: MemberRole;
-  readonly email: string;
-  readonly expiresAt: string;
-};
+export type {
+  InvitationRecord as Invitation,
+  MadeInvitation,
+  OfferRecord as Offer,
+} from "../../src/shapes/people.ts";
 
 /** Somebody to be invited. */
-export type Wish = { readonly email: string; readonly role: MemberRole; readonly send: "link" | "mail" };
+export type Wish = Pick<InvitationRecord, "email" | "role"> & { readonly send: "link" | "mail" };
 
 const place = (projectId: string): string => `/v2/projects/${projectId}/invitations`;
 
 export function invitationsQuery(projectId: string) {
   return queryOptions({
     queryKey: ["invitations", projectId],
-    queryFn: ({ signal }) => ask<readonly Invitation[]>(place(projectId), { signal }),
+    queryFn: ({ signal }) => ask(INVITATIONS, place(projectId), { signal }),
   });
 }
 
 export async function invite(projectId: string, wish: Wish): Promise<MadeInvitation> {
-  return await ask(place(projectId), { method: "POST", body: wish });
+  return await ask(MADE_INVITATION, place(projectId), { method: "POST", body: wish });
 }
 
 export async function revokeInvitation(projectId: string, id: string): Promise<void> {
-  await ask(`${place(projectId)}/${id}`, { method: "DELETE" });
+  await tell(`${place(projectId)}/${id}`, { method: "DELETE" });
 }
 
 /** What the link is for; nobody has to be signed in. */
@@ -55,7 +37,8 @@ export function offerQuery(link: string) {
     queryFn: async ({ signal }) => {
       const headers = { "content-type": "application/json" };
       const body = JSON.stringify({ link });
-      return await readAnswer<Offer>(
+      return await readAnswer(
+        OFFER,
         await fetch("/v2/invitation", { method: "POST", headers, body, signal }),
       );
     },
@@ -66,5 +49,5 @@ export function offerQuery(link: string) {
 
 /** Joins with the account that is signed in. */
 export async function joinProject(link: string): Promise<{ readonly projectId: string }> {
-  return await ask("/v2/invitation/join", { method: "POST", body: { link } });
+  return await ask(JOINED, "/v2/invitation/join", { method: "POST", body: { link } });
 }

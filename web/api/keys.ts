@@ -1,38 +1,24 @@
 import { queryOptions } from "@tanstack/react-query";
-import { ask } from "./http.ts";
+import { ACCOUNTS, ACCOUNT_WITH_TOKEN } from "../../src/shapes/accounts.ts";
+import type { AccountRecord, AccountWithToken } from "../../src/shapes/accounts.ts";
+import { ask, tell } from "./http.ts";
 
-export type Role = "run" | "deploy" | "admin";
+export type { Role } from "../../src/model/roles.ts";
+export type { AccountWithToken as KeyWithToken, ListedAccount as Key } from "../../src/shapes/accounts.ts";
 
-/** A service account as lists show it. */
-export type Key = {
-  readonly id: string;
-  readonly name: string;
-  readonly description: string | null;
-  readonly role: Role;
-  readonly createdAt: string;
-  readonly expiresAt: string;
-  readonly lastUsedAt: string | null;
-  readonly revokedAt: string | null;
-};
-export type KeyWithToken = Omit<Key, "lastUsedAt" | "revokedAt"> & { readonly token: string };
-export type NewKey = {
-  readonly name: string;
-  readonly role: Role;
-  readonly expiresAt: string;
-  readonly description: string | null;
-};
+type NewKey = Pick<AccountRecord, "name" | "role" | "expiresAt" | "description">;
 
 const place = (projectId: string): string => `/v2/projects/${projectId}/service-accounts`;
 
 export function keysQuery(projectId: string) {
   return queryOptions({
     queryKey: ["keys", projectId],
-    queryFn: ({ signal }) => ask<readonly Key[]>(place(projectId), { signal }),
+    queryFn: ({ signal }) => ask(ACCOUNTS, place(projectId), { signal }),
   });
 }
 
-export async function createKey(projectId: string, body: NewKey): Promise<KeyWithToken> {
-  return await ask(place(projectId), { method: "POST", body });
+export async function createKey(projectId: string, body: NewKey): Promise<AccountWithToken> {
+  return await ask(ACCOUNT_WITH_TOKEN, place(projectId), { method: "POST", body });
 }
 
 /** A new token; the old one goes on for the overlap. */
@@ -40,10 +26,13 @@ export async function rotateKey(
   projectId: string,
   id: string,
   overlapSeconds: number,
-): Promise<KeyWithToken> {
-  return await ask(`${place(projectId)}/${id}/rotate`, { method: "POST", body: { overlapSeconds } });
+): Promise<AccountWithToken> {
+  return await ask(ACCOUNT_WITH_TOKEN, `${place(projectId)}/${id}/rotate`, {
+    method: "POST",
+    body: { overlapSeconds },
+  });
 }
 
 export async function deleteKey(projectId: string, id: string): Promise<void> {
-  await ask(`${place(projectId)}/${id}`, { method: "DELETE" });
+  await tell(`${place(projectId)}/${id}`, { method: "DELETE" });
 }

@@ -1,5 +1,7 @@
+import { LOG_FRAME_WITH_STREAM } from "../../src/shapes/logs.ts";
+import { checked } from "../../src/shapes/shape.ts";
 import { idOf } from "./apps.ts";
-import type { LogLine, LogStream } from "./logs.ts";
+import type { LogLine } from "./logs.ts";
 import { session } from "./session.ts";
 
 export type TailOptions = {
@@ -11,13 +13,6 @@ export type TailOptions = {
   readonly onLines: (lines: readonly LogLine[]) => void;
   /** Whether lines come as they are printed, or the connection has to be made again first. */
   readonly onLive: (isLive: boolean) => void;
-};
-
-type Frame = {
-  readonly run_id: string | null;
-  readonly timestamp: string;
-  readonly log: string;
-  readonly stream: LogStream;
 };
 
 /** Lines that come together are shown together. */
@@ -42,7 +37,7 @@ export function followLog(options: TailOptions, signal: AbortSignal): void {
     if (!signal.aborted) options.onLines(lines);
   };
   const onMessage = ({ data }: MessageEvent<string>): void => {
-    const { timestamp, run_id: runId, stream, log: text } = JSON.parse(data) as Frame;
+    const { timestamp, run_id: runId, stream, log: text } = checked(LOG_FRAME_WITH_STREAM, JSON.parse(data));
     after = timestamp;
     gathered.push({ timestamp, runId, stream, text });
     timer ??= setTimeout(handOver, GATHER_MS);

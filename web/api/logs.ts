@@ -1,8 +1,8 @@
+import { LOG_STREAMS } from "../../src/model/log-line.ts";
+import type { LogStream } from "../../src/model/log-line.ts";
+import { LOG_PAGE } from "../../src/shapes/logs.ts";
 import { idOf } from "./apps.ts";
 import { ask } from "./http.ts";
-
-export const LOG_STREAMS = ["stdout", "stderr"] as const;
-export type LogStream = (typeof LOG_STREAMS)[number];
 
 /** One line that an app printed. Its timestamp has nine digits of a second, and no other line has it. */
 export type LogLine = {
@@ -37,16 +37,6 @@ export function readLogSearch(search: Record<string, unknown>): LogSearch {
 /** Lines, oldest first, and where to go on looking for older ones; null at the beginning of the log. */
 export type LogPage = { readonly lines: readonly LogLine[]; readonly olderToken: string | null };
 
-type LogAnswer = {
-  readonly logs: readonly {
-    readonly runId: string | null;
-    readonly logLine: string;
-    readonly stream: LogStream;
-    readonly timestamp: string;
-  }[];
-  readonly nextPageToken: string | null;
-};
-
 /** The newest lines before a place in an app's log. */
 export async function readLog(
   { projectId, appName }: { readonly projectId: string; readonly appName: string },
@@ -54,7 +44,7 @@ export async function readLog(
   signal?: AbortSignal,
 ): Promise<LogPage> {
   const path = `/v2/projects/${projectId}/apps/${idOf(projectId, appName)}/logs`;
-  const { logs, nextPageToken } = await ask<LogAnswer>(path, { query, signal });
+  const { logs, nextPageToken } = await ask(LOG_PAGE, path, { query, signal });
   const lines = logs.map(({ timestamp, runId, stream, logLine }) => ({
     timestamp,
     runId,

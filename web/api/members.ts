@@ -1,67 +1,58 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import { ask } from "./http.ts";
+import type { MemberRole } from "../../src/model/roles.ts";
+import { MEMBERS, NEW_PROJECT, PASSWORD_LINK, SESSIONS } from "../../src/shapes/people.ts";
+import type { ProjectRecord } from "../../src/shapes/people.ts";
+import { ask, tell } from "./http.ts";
 import { meQuery } from "./me.ts";
 
-export const MEMBER_ROLES = ["member", "owner"] as const;
-export type MemberRole = (typeof MEMBER_ROLES)[number];
+export type { MemberRole } from "../../src/model/roles.ts";
+export type { ListedMember as Member, SessionRecord as PlaceSignedIn } from "../../src/shapes/people.ts";
 
-export type Member = {
-  readonly personId: string;
-  /** A label, until it is proven. */
-  readonly email: string;
-  readonly isProven: boolean;
-  readonly role: MemberRole;
-  readonly createdAt: string;
-};
-
-/** Where a person is signed in. */
-export type PlaceSignedIn = {
-  readonly id: string;
-  readonly kind: "browser" | "device";
-  readonly isCurrent: boolean;
-  readonly createdAt: string;
-  readonly refreshedAt: string;
-  readonly expiresAt: string;
-};
+/** As they are offered: the usual one first. */
+export const ROLE_CHOICES: readonly MemberRole[] = ["member", "owner"];
 
 const place = (projectId: string): string => `/v2/projects/${projectId}/members`;
 
 export function membersQuery(projectId: string) {
   return queryOptions({
     queryKey: ["members", projectId],
-    queryFn: ({ signal }) => ask<readonly Member[]>(place(projectId), { signal }),
+    queryFn: ({ signal }) => ask(MEMBERS, place(projectId), { signal }),
   });
 }
 
 export async function changeMember(projectId: string, personId: string, role: MemberRole): Promise<void> {
-  await ask(`${place(projectId)}/${personId}`, { method: "PATCH", body: { role } });
+  await tell(`${place(projectId)}/${personId}`, { method: "PATCH", body: { role } });
 }
 
 /** A link by which somebody sets a new password; only who runs the installation makes them. */
 export async function makePasswordLink(personId: string): Promise<{ readonly url: string | null }> {
-  return await ask("/v2/password-links", { method: "POST", body: { personId } });
+  return await ask(PASSWORD_LINK, "/v2/password-links", { method: "POST", body: { personId } });
 }
 
 export async function removeMember(projectId: string, personId: string): Promise<void> {
-  await ask(`${place(projectId)}/${personId}`, { method: "DELETE" });
+  await tell(`${place(projectId)}/${personId}`, { method: "DELETE" });
 }
 
-export async function createProject(name: string): Promise<{ readonly id: string; readonly name: string }> {
-  return await ask("/v2/projects", { method: "POST", body: { name } });
+export async function createProject(name: string): Promise<ProjectRecord> {
+  return await ask(NEW_PROJECT, "/v2/projects", { method: "POST", body: { name } });
 }
 
 export async function changePassword(currentPassword: string, newPassword: string): Promise<void> {
-  await ask("/v2/me/password", { method: "POST", body: { currentPassword, newPassword }, hasPassword: true });
+  await tell("/v2/me/password", {
+    method: "POST",
+    body: { currentPassword, newPassword },
+    hasPassword: true,
+  });
 }
 
 /** Where the person is signed in. */
 export const sessionsQuery = queryOptions({
   queryKey: ["sessions"],
-  queryFn: ({ signal }) => ask<readonly PlaceSignedIn[]>("/v2/me/sessions", { signal }),
+  queryFn: ({ signal }) => ask(SESSIONS, "/v2/me/sessions", { signal }),
 });
 
 export async function endSession(id: string): Promise<void> {
-  await ask(`/v2/me/sessions/${id}`, { method: "DELETE" });
+  await tell(`/v2/me/sessions/${id}`, { method: "DELETE" });
 }
 
 /** Whether the person may change what is in the project; undefined while nobody knows, and in others' projects. */

@@ -1,4 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
+import { errorIn } from "../../src/shapes/errors.ts";
 import { ApiError } from "./answer.ts";
 import { askApps } from "./http.ts";
 import { runPath } from "./runs.ts";
@@ -48,8 +49,7 @@ const REFUSALS = new Set(["run_not_found", "app_not_found", "unauthorized", "for
 
 function codeOf(text: string): string {
   try {
-    const { code } = JSON.parse(text) as { readonly code?: unknown };
-    return typeof code === "string" ? code : "";
+    return errorIn(JSON.parse(text)).code ?? "";
   } catch {
     return "";
   }

@@ -1,23 +1,17 @@
 import { queryOptions } from "@tanstack/react-query";
+import { CONTAINERS } from "../../src/shapes/apps.ts";
 import { idOf } from "./apps.ts";
 import { ask } from "./http.ts";
 
 /** One replica of an app, which the API calls a container. */
-export type Replica = {
-  readonly containerId: string;
-  readonly containerState: "RUNNING" | "PENDING" | "SUCCEEDED" | "FAILED";
-  readonly containerStartTimestamp: string;
-  readonly containerRunningTimeMs: number;
-  readonly buildId: string;
-  readonly isTerminating: boolean;
-};
+export type { ContainerRecord as Replica } from "../../src/shapes/apps.ts";
 
 /** An app's replicas, kept fresh while they are looked at. */
 export function replicasQuery(projectId: string, appName: string) {
   return queryOptions({
     queryKey: ["replicas", projectId, appName],
     queryFn: ({ signal }) =>
-      ask<readonly Replica[]>(`/v2/projects/${projectId}/apps/${idOf(projectId, appName)}/containers`, {
+      ask(CONTAINERS, `/v2/projects/${projectId}/apps/${idOf(projectId, appName)}/containers`, {
         signal,
       }),
     refetchInterval: 5_000,

@@ -1,5 +1,7 @@
-import { RANGES, RUN_STATES } from "./figures.ts";
-import type { RangeName, RunState } from "./figures.ts";
+import { RUN_STATES } from "../../src/model/run.ts";
+import type { RunState } from "../../src/model/run.ts";
+import { RANGES } from "./figures.ts";
+import type { RangeName } from "./figures.ts";
 
 /** What a list of runs can be narrowed to; all of it is in the address. */
 export type RunSearch = {
@@ -14,7 +16,7 @@ export type RunSearch = {
 };
 
 export const RUN_MODES = ["sync", "async"] as const;
-export type RunMode = (typeof RUN_MODES)[number];
+type RunMode = (typeof RUN_MODES)[number];
 
 /** What of an address is a filter of runs; the rest is left out. */
 export function readRunSearch(search: Readonly<Record<string, unknown>>): RunSearch {

@@ -1,47 +1,15 @@
 import { queryOptions } from "@tanstack/react-query";
-import { ApiError, readAnswer } from "./answer.ts";
+import { ONE_DELIVERY } from "../../src/shapes/deliveries.ts";
+import { ONE_RUN, RUN, RUNS } from "../../src/shapes/runs.ts";
+import type { RunPage, RunRecord } from "../../src/shapes/runs.ts";
+import { ApiError, readAnswer, requireGood } from "./answer.ts";
 import { idOf, placeOf } from "./apps.ts";
-import type { RunState } from "./figures.ts";
 import { ask, askApps } from "./http.ts";
 import { queryOf } from "./run-search.ts";
 import type { RunSearch } from "./run-search.ts";
 
-/** A run as both planes show it, as far as it is shown here. */
-export type Run = {
-  readonly id: string;
-  readonly projectId: string;
-  readonly modelId: string;
-  readonly functionName: string;
-  readonly async: boolean;
-  readonly status: RunState | "failed";
-  readonly statusCode: number | null;
-  readonly attempt: number;
-  readonly createdAt: string;
-  readonly startedAt: string | null;
-  readonly completedAt: string | null;
-  readonly containerId: string | null;
-  readonly containerStartedAt: string | null;
-  readonly ip: string | null;
-  readonly webhookEndpoint: string | null;
-  readonly webhookStatus: "none" | "pending" | "delivered" | "failed";
-  readonly error: { readonly code: string; readonly message: string } | null;
-  readonly queueTimeMs: number | null;
-  readonly runtimeMs: number | null;
-  readonly responseTimeMs: number | null;
-};
-
-/** A page of runs, newest first; the token is empty where there are no older ones. */
-export type RunPage = { readonly items: readonly Run[]; readonly nextToken: string };
-
-/** A delivery's attempt, as far as a run's timeline shows it. */
-export type WebhookAttempt = {
-  readonly number: number;
-  readonly startedAt: string;
-  readonly durationMs: number;
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly nextAt: string | null;
-};
+export type { AttemptRecord as WebhookAttempt } from "../../src/shapes/deliveries.ts";
+export type { RunRecord as Run } from "../../src/shapes/runs.ts";
 
 /** What finds a run. */
 export type RunPlace = { readonly projectId: string; readonly appName: string; readonly runId: string };
@@ -52,7 +20,7 @@ const MOVING_MS = 2_000;
 const WATCHED_MS = 1_000;
 
 /** Whether nothing of it will change any more. */
-export function isOver({ status }: Pick<Run, "status">): boolean {
+export function isOver({ status }: Pick<RunRecord, "status">): boolean {
   return status !== "queued" && status !== "running";
 }
 
@@ -65,7 +33,7 @@ export async function readRuns(
 ): Promise<RunPage> {
   const { app } = search;
   const query = { ...queryOf(search, Date.now()), ...page, app_id: app && idOf(projectId, app) };
-  return await ask<RunPage>(`/v2/projects/${projectId}/runs`, { query, signal });
+  return await ask(RUNS, `/v2/projects/${projectId}/runs`, { query, signal });
 }
 
 /** The newest runs, asked for again and again. */
@@ -84,7 +52,7 @@ export function runQuery(place: RunPlace) {
   return queryOptions({
     queryKey: ["run", place.projectId, place.appName, place.runId],
     queryFn: async ({ client, queryKey, signal }) => {
-      const last = client.getQueryData<Run>(queryKey);
+      const last = client.getQueryData<RunRecord>(queryKey);
       // One that somebody waits for is not stored before it has ended.
       const isUnstored = last !== undefined && !last.async && !isOver(last);
       return isUnstored ? await findLive(place, signal) : await findRun(place, signal);
@@ -95,10 +63,10 @@ export function runQuery(place: RunPlace) {
 }
 
 /** A run as it is stored; while it is under way the service itself knows more. */
-async function findRun(place: RunPlace, signal: AbortSignal): Promise<Run> {
+async function findRun(place: RunPlace, signal: AbortSignal): Promise<RunRecord> {
   try {
     const path = `${placeOf(place.projectId, place.appName)}/runs/${place.runId}`;
-    const { item } = await ask<{ readonly item: Run }>(path, { signal });
+    const { item } = await ask(ONE_RUN, path, { signal });
     return item.status === "running" ? await findLive(place, signal) : item;
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "run_not_found") throw error;
@@ -106,19 +74,18 @@ async function findRun(place: RunPlace, signal: AbortSignal): Promise<Run> {
   }
 }
 
-async function findLive(place: RunPlace, signal: AbortSignal): Promise<Run> {
-  return await readAnswer<Run>(await askApps(runPath(place), { signal }));
+async function findLive(place: RunPlace, signal: AbortSignal): Promise<RunRecord> {
+  return await readAnswer(RUN, await askApps(runPath(place), { signal }));
 }
 
 /** What was tried to deliver the run's response; the delivery has the run's id. */
-export function attemptsQuery({ projectId, runId }: RunPlace, run: Run | undefined) {
+export function attemptsQuery({ projectId, runId }: RunPlace, run: RunRecord | undefined) {
   return queryOptions({
     // Asked for once more when the last one is over.
     queryKey: ["attempts", projectId, runId, run?.webhookStatus],
     queryFn: async ({ signal }) => {
       const path = `/v2/projects/${projectId}/deliveries/${runId}`;
-      type Answer = { readonly item: { readonly attempts: readonly WebhookAttempt[] } };
-      return (await ask<Answer>(path, { signal })).item.attempts;
+      return (await ask(ONE_DELIVERY, path, { signal })).item.attempts;
     },
     enabled: run !== undefined && run.webhookStatus !== "none" && isOver(run),
     refetchInterval: run?.webhookStatus === "pending" ? MOVING_MS : false,
@@ -127,7 +94,7 @@ export function attemptsQuery({ projectId, runId }: RunPlace, run: Run | undefin
 }
 
 export async function cancelRun(place: RunPlace): Promise<void> {
-  await readAnswer(await askApps(`${runPath(place)}/cancel`, { method: "POST" }));
+  await requireGood(await askApps(`${runPath(place)}/cancel`, { method: "POST" }));
 }
 
 /** The run's address where apps are called. */

@@ -1,20 +1,20 @@
 import { queryOptions } from "@tanstack/react-query";
+import { SECRET_MAP } from "../../src/shapes/secrets.ts";
+import type { SecretMap } from "../../src/shapes/secrets.ts";
 import { placeOf } from "./apps.ts";
 import { ask } from "./http.ts";
 
-export type SecretMap = Readonly<Record<string, string>>;
+export { SECRET_NAME } from "../../src/shapes/secrets.ts";
+export type { SecretMap } from "../../src/shapes/secrets.ts";
 
 /** Whose secrets: an app's own, or with null those that every app of the project gets. */
 export type SecretHolder = { readonly projectId: string; readonly appName: string | null };
-
-/** What a secret may be called. */
-export const SECRET_NAME = /^[A-Za-z0-9_.-]{1,253}$/;
 
 /** The secrets of a holder. They leave this page's memory with the page that shows them. */
 export function secretsQuery(holder: SecretHolder) {
   return queryOptions({
     queryKey: ["secrets", holder.projectId, holder.appName],
-    queryFn: ({ signal }) => ask<SecretMap>(pathOf(holder), { signal }),
+    queryFn: ({ signal }) => ask(SECRET_MAP, pathOf(holder), { signal }),
     gcTime: 0,
   });
 }
@@ -27,9 +27,9 @@ export async function changeSecret(
 ): Promise<SecretMap> {
   const path = pathOf(holder);
   // The API replaces the whole map.
-  const { [name]: _, ...others } = await ask<SecretMap>(path);
+  const { [name]: _, ...others } = await ask(SECRET_MAP, path);
   const body = value === null ? others : { ...others, [name]: value };
-  return await ask<SecretMap>(path, { method: "PATCH", body });
+  return await ask(SECRET_MAP, path, { method: "PATCH", body });
 }
 
 function pathOf({ projectId, appName }: SecretHolder): string {

@@ -1,7 +1,10 @@
 import { useSyncExternalStore } from "react";
+import { DONE } from "../../src/shapes/common.ts";
+import { SIGNED_IN, SIGNED_UP } from "../../src/shapes/people.ts";
+import type { SignedInRecord } from "../../src/shapes/people.ts";
+import { checked } from "../../src/shapes/shape.ts";
+import type { Infer, Shape } from "../../src/shapes/shape.ts";
 import { ApiError, readAnswer } from "./answer.ts";
-
-type SignedIn = { readonly personId: string; readonly accessToken: string; readonly expiresAt: string };
 
 /** Unknown until the cookie has been tried. */
 export type SessionState = "unknown" | "out" | "in";
@@ -17,7 +20,7 @@ const CHANNEL = "millrace-session";
  * reach of scripts.
  */
 class Session {
-  #token: SignedIn | null = null;
+  #token: SignedInRecord | null = null;
   #state: SessionState = "unknown";
   #renewing: Promise<string | null> | null = null;
   readonly #listeners = new Set<() => void>();
@@ -49,7 +52,7 @@ class Session {
   }
 
   /** Takes the answer of any way in. */
-  enter(signedIn: SignedIn): void {
+  enter(signedIn: SignedInRecord): void {
     // Somebody else has signed in on another page: nothing of what this one holds is theirs.
     if (this.#token && this.#token.personId !== signedIn.personId) location.reload();
     this.#token = signedIn;
@@ -57,20 +60,20 @@ class Session {
   }
 
   async signIn(email: string, password: string): Promise<void> {
-    this.enter(await post("/v2/session", { email, password }));
+    this.enter(await post(SIGNED_IN, "/v2/session", { email, password }));
   }
 
   async setUp(link: string, email: string, password: string): Promise<void> {
-    this.enter(await post("/v2/setup", { link, email, password }));
+    this.enter(await post(SIGNED_IN, "/v2/setup", { link, email, password }));
   }
 
   async setPassword(link: string, password: string): Promise<void> {
-    this.enter(await post("/v2/password", { link, password }));
+    this.enter(await post(SIGNED_IN, "/v2/password", { link, password }));
   }
 
   /** Makes an account by an invitation's link. */
   async signUp(link: string, email: string, password: string): Promise<string> {
-    const signedUp = await post<SignedIn & { readonly projectId: string }>("/v2/invitation/sign-up", {
+    const signedUp = await post(SIGNED_UP, "/v2/invitation/sign-up", {
       link,
       email,
       password,
@@ -81,7 +84,7 @@ class Session {
 
   /** Has a link for a new password sent, if somebody has proven the address; the answer never says. */
   async forgot(email: string): Promise<void> {
-    await post("/v2/password/forgotten", { email });
+    await post(DONE, "/v2/password/forgotten", { email });
   }
 
   /** Ends the session, on every page of this browser. */
@@ -108,7 +111,7 @@ class Session {
     // Kept alive, since the answer brings the next cookie: a page that is reloaded meanwhile must not lose it.
     const response = await fetch("/v2/session/refresh", { method: "POST", keepalive: true });
     if (response.ok) {
-      this.enter((await response.json()) as SignedIn);
+      this.enter(checked(SIGNED_IN, await response.json()));
       return this.#token?.accessToken ?? null;
     }
     if (response.status >= 500) throw await ApiError.of(response);
@@ -128,7 +131,7 @@ export function useSessionState(): SessionState {
   return useSyncExternalStore(session.subscribe, session.state);
 }
 
-async function post<Answer = SignedIn>(path: string, body: object): Promise<Answer> {
+async function post<S extends Shape>(shape: S, path: string, body: object): Promise<Infer<S>> {
   const headers = { "content-type": "application/json" };
-  return await readAnswer<Answer>(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+  return await readAnswer(shape, await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
 }

@@ -1,3 +1,6 @@
+import { errorIn } from "../../src/shapes/errors.ts";
+import { STORED_PART } from "../../src/shapes/files.ts";
+import { fits } from "../../src/shapes/shape.ts";
 import { ApiError } from "./answer.ts";
 import { beginUpload, completeUpload } from "./files.ts";
 import type { StoredPart, UploadPart } from "./files.ts";
@@ -80,9 +83,9 @@ async function put(
       request.responseType = "json";
       request.upload.addEventListener("progress", ({ loaded }) => onBytes(loaded));
       request.addEventListener("load", () => {
-        const body = (request.response ?? {}) as { readonly etag?: string; readonly message?: string };
-        if (request.status === 200 && body.etag) resolve(body.etag);
-        else reject(new ApiError(request.status, body));
+        const body: unknown = request.response;
+        if (request.status === 200 && fits(STORED_PART, body)) resolve(body.etag);
+        else reject(new ApiError(request.status, errorIn(body)));
       });
       request.addEventListener("error", () => reject(new TypeError("The connection broke.")));
       request.addEventListener("abort", () => reject(new DOMException("Cancelled.", "AbortError")));

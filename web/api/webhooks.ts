@@ -1,41 +1,22 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { ask } from "./http.ts";
+import { DELIVERY_STATES } from "../../src/model/delivery.ts";
+import type { DeliveryState } from "../../src/model/delivery.ts";
+import {
+  DELIVERIES,
+  NEW_SIGNING_SECRET,
+  ONE_DELIVERY,
+  REDELIVERED,
+  SIGNING_SECRETS,
+} from "../../src/shapes/deliveries.ts";
+import type { NewSigningSecret } from "../../src/shapes/deliveries.ts";
+import { ask, tell } from "./http.ts";
 
-export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
-export type DeliveryState = (typeof DELIVERY_STATES)[number];
-
-/** A run's response on its way to a webhook; it has the run's id. */
-export type Delivery = {
-  readonly id: string;
-  /** The app's id; null once the app is deleted. */
-  readonly modelId: string | null;
-  readonly url: string;
-  readonly contentType: string | null;
-  readonly runStatusCode: number;
-  readonly state: DeliveryState;
-  readonly attemptCount: number;
-  readonly nextAt: string | null;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-};
-
-/** One try at a delivery. */
-export type Attempt = {
-  readonly number: number;
-  readonly startedAt: string;
-  readonly durationMs: number;
-  readonly requestHeaders: Readonly<Record<string, string>>;
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly nextAt: string | null;
-};
-export type DeliveryDetail = Delivery & { readonly attempts: readonly Attempt[] };
-
-/** A secret that deliveries are signed with; what it is was shown once. */
-export type SigningSecret = { readonly id: string; readonly createdAt: string };
-export type NewSigningSecret = SigningSecret & { readonly secret: string };
-
-type DeliveryPage = { readonly items: readonly Delivery[]; readonly nextToken: string };
+export type {
+  AttemptRecord as Attempt,
+  DeliveryDetail,
+  DeliveryRecord as Delivery,
+  SigningSecretRecord as SigningSecret,
+} from "../../src/shapes/deliveries.ts";
 
 /** More pages than these are not asked for again by themselves. */
 const MAX_LIVE_PAGES = 4;
@@ -54,7 +35,7 @@ export function deliveriesQuery(projectId: string, state: DeliveryState | undefi
   return infiniteQueryOptions({
     queryKey: ["deliveries", projectId, state ?? null],
     queryFn: ({ pageParam: nextToken, signal }) =>
-      ask<DeliveryPage>(deliveriesOf(projectId), { query: { state, nextToken, pageSize: 50 }, signal }),
+      ask(DELIVERIES, deliveriesOf(projectId), { query: { state, nextToken, pageSize: 50 }, signal }),
     initialPageParam: "",
     getNextPageParam: ({ nextToken }) => nextToken || null,
     refetchInterval: ({ state: { data } }) => ((data?.pages.length ?? 1) > MAX_LIVE_PAGES ? false : 5_000),
@@ -66,7 +47,7 @@ export function deliveryQuery(projectId: string, id: string) {
   return queryOptions({
     queryKey: ["delivery", projectId, id],
     queryFn: async ({ signal }) =>
-      (await ask<{ readonly item: DeliveryDetail }>(`${deliveriesOf(projectId)}/${id}`, { signal })).item,
+      (await ask(ONE_DELIVERY, `${deliveriesOf(projectId)}/${id}`, { signal })).item,
     refetchInterval: ({ state: { data } }) => (data?.state === "pending" ? 2_000 : 15_000),
   });
 }
@@ -74,7 +55,7 @@ export function deliveryQuery(projectId: string, id: string) {
 /** Sends one again; says how many that are, which is none when it is on its way already. */
 export async function redeliver(projectId: string, id: string): Promise<number> {
   const path = `${deliveriesOf(projectId)}/${id}/redeliver`;
-  return (await ask<{ readonly redelivered: number }>(path, { method: "POST" })).redelivered;
+  return (await ask(REDELIVERED, path, { method: "POST" })).redelivered;
 }
 
 export type Span = { readonly from: string; readonly to: string };
@@ -83,20 +64,20 @@ export type Span = { readonly from: string; readonly to: string };
 export async function redeliverSpan(projectId: string, span: Span, countOnly: boolean): Promise<number> {
   const body = { ...span, countOnly };
   const path = `${deliveriesOf(projectId)}/redeliver`;
-  return (await ask<{ readonly redelivered: number }>(path, { method: "POST", body })).redelivered;
+  return (await ask(REDELIVERED, path, { method: "POST", body })).redelivered;
 }
 
 export function signingSecretsQuery(projectId: string) {
   return queryOptions({
     queryKey: ["webhook-secrets", projectId],
-    queryFn: ({ signal }) => ask<readonly SigningSecret[]>(secretsOf(projectId), { signal }),
+    queryFn: ({ signal }) => ask(SIGNING_SECRETS, secretsOf(projectId), { signal }),
   });
 }
 
 export async function createSigningSecret(projectId: string): Promise<NewSigningSecret> {
-  return await ask(secretsOf(projectId), { method: "POST" });
+  return await ask(NEW_SIGNING_SECRET, secretsOf(projectId), { method: "POST" });
 }
 
 export async function retireSigningSecret(projectId: string, id: string): Promise<void> {
-  await ask(`${secretsOf(projectId)}/${id}`, { method: "DELETE" });
+  await tell(`${secretsOf(projectId)}/${id}`, { method: "DELETE" });
 }

@@ -1,6 +1,6 @@
 import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { ask } from "../api/http.ts";
+import { tell } from "../api/http.ts";
 import { Field } from "../parts/field.tsx";
 import { Entrance } from "./entrance.tsx";
 import { Notice } from "./notice.tsx";
@@ -21,7 +21,7 @@ export function Device() {
       intro="Go on only if your own terminal shows this code: the device will act in your name."
       action="Sign it in"
       onSubmit={async () => {
-        await ask("/device/approve", { method: "POST", body: { user_code: code.trim() } });
+        await tell("/device/approve", { method: "POST", body: { user_code: code.trim() } });
         setDone(true);
       }}
     >

@@ -1,8 +1,9 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { DELIVERY_STATES, deliveriesQuery } from "../api/webhooks.ts";
-import type { DeliveryState } from "../api/webhooks.ts";
+import { DELIVERY_STATES } from "../../src/model/delivery.ts";
+import type { DeliveryState } from "../../src/model/delivery.ts";
+import { deliveriesQuery } from "../api/webhooks.ts";
 import { Button } from "../parts/button.tsx";
 import { Card } from "../parts/card.tsx";
 import { CodeBlock } from "../parts/copy.tsx";

@@ -1,5 +1,5 @@
 /** An option that stands on a line of its own. */
-export const REQUIREMENT_FLAGS = ["--pre", "--no-index", "--require-hashes"] as const;
+const REQUIREMENT_FLAGS = ["--pre", "--no-index", "--require-hashes"] as const;
 export type RequirementFlag = (typeof REQUIREMENT_FLAGS)[number];
 
 /** What one line of a requirements file asks for. */

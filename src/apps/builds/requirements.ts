@@ -21,7 +21,7 @@ export type Requirements = {
 };
 
 export type BundlePath = { readonly name: string; readonly place: string };
-export type LocalPackage = BundlePath & { readonly after: string };
+type LocalPackage = BundlePath & { readonly after: string };
 
 /** The file that clients make of `[dependencies.pip]`. */
 const GENERATED = "requirements.txt";

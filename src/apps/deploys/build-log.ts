@@ -1,6 +1,7 @@
 import { Bell } from "../../kit/bell.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
+import { WriteBehind } from "../../kit/write-behind.ts";
 import type { BuildLine, BuildStage, BuildStream } from "../../model/build.ts";
 import { logIdAt } from "../../model/log-line.ts";
 import type { Store } from "../../store/store.ts";
@@ -10,6 +11,7 @@ export type BuildLogParts = { readonly store: Store; readonly clock: Clock; read
 
 /** A line is on its way to the disk at most this long after it was said. */
 const FLUSH_MS = 100;
+const RETRY_MS = 1_000;
 const BATCH_LINES = 200;
 /** Of one build: all of it is in memory until the build ends. */
 const MAX_LINES = 20_000;
@@ -36,8 +38,7 @@ export class BuildLog {
   #chars = 0;
   #leftOut = 0;
   #hasEnded = false;
-  #timer: NodeJS.Timeout | null = null;
-  #writing: Promise<void> | null = null;
+  readonly #behind: WriteBehind;
 
   /** Goes on after the lines that are stored already. */
   constructor(buildId: string, stored: readonly BuildLine[], parts: BuildLogParts) {
@@ -45,6 +46,14 @@ export class BuildLog {
     this.#parts = parts;
     this.#lines = [...stored];
     this.#storedCount = stored.length;
+    this.#behind = new WriteBehind({
+      clock: parts.clock,
+      delayMs: FLUSH_MS,
+      retryMs: RETRY_MS,
+      hasWaiting: () => this.#storedCount < this.#lines.length,
+      write: () => this.#write(),
+      onFailure: (err) => parts.log.error({ err, buildId }, "lines of a build could not be stored"),
+    });
   }
 
   get lines(): readonly BuildLine[] {
@@ -59,14 +68,12 @@ export class BuildLog {
   /** Resolves when every line is stored, or could not be. */
   async flush(): Promise<void> {
     if (this.#leftOut > 0) this.#tellLeftOut();
-    // What a write under way does not take comes with the next.
-    if (this.#writing) await this.#writing;
-    await this.#write();
+    await this.#behind.flush();
   }
 
   /** Nothing more will be said: who follows it is at its end. */
   end(): void {
-    if (this.#timer) clearTimeout(this.#timer);
+    this.#behind.cancel();
     this.#hasEnded = true;
     this.#bell.ring();
   }
@@ -96,7 +103,7 @@ export class BuildLog {
     const createdAt = Math.max(this.#parts.clock.now(), this.#lines.at(-1)?.createdAt ?? 0);
     this.#lines.push({ number: this.#lines.length + 1, createdAt, stream, stage, text });
     this.#chars += text.length;
-    this.#timer ??= setTimeout(() => void this.#write(), FLUSH_MS).unref();
+    this.#behind.note();
     if (this.#bell.isAwaited) this.#bell.ring();
   }
 
@@ -106,24 +113,12 @@ export class BuildLog {
     this.#leftOut = 0;
   }
 
-  #write(): Promise<void> {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-    this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
-    return this.#writing;
-  }
-
-  async #writeAll(): Promise<void> {
-    const { store, log } = this.#parts;
+  async #write(): Promise<void> {
     const { buildId } = this;
-    try {
-      while (this.#storedCount < this.#lines.length) {
-        const lines = this.#lines.slice(this.#storedCount, this.#storedCount + BATCH_LINES);
-        await store.buildLines.append({ buildId, lines });
-        this.#storedCount += lines.length;
-      }
-    } catch (error) {
-      log.error({ err: error, buildId }, "lines of a build could not be stored");
+    while (this.#storedCount < this.#lines.length) {
+      const lines = this.#lines.slice(this.#storedCount, this.#storedCount + BATCH_LINES);
+      await this.#parts.store.buildLines.append({ buildId, lines });
+      this.#storedCount += lines.length;
     }
   }
 }

@@ -6,7 +6,7 @@ import { ConfigError } from "../../config/problems.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** The members of a deploy's payload that say how the app is to be; the others are the client's own affair. */
-export const PAYLOAD_MEMBERS: readonly string[] = [
+const PAYLOAD_MEMBERS: readonly string[] = [
   "runtime",
   "cerebrium_toml",
   ...APP_KEYS.flatMap(({ payload }) => payload ?? []),

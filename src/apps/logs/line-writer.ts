@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
+import { WriteBehind } from "../../kit/write-behind.ts";
 import type { LogLine } from "../../model/log-line.ts";
 import { ROW_BYTES } from "../../store/log-removal.ts";
-import type { LogUse } from "../../store/log-removal.ts";
 import type { Store } from "../../store/store.ts";
 import type { LineBuffer } from "./line-buffer.ts";
 import type { Added, LogShare } from "./log-share.ts";
@@ -16,6 +16,7 @@ const RETRY_MS = 1_000;
 
 export type LineWriterParts = {
   readonly store: Store;
+  readonly clock: Clock;
   readonly log: Log;
   readonly buffer: LineBuffer;
   readonly share: Pick<LogShare, "keep">;
@@ -26,66 +27,46 @@ export type LineWriterParts = {
 /** Writes a buffer's lines behind, in batches. */
 export class LineWriter {
   readonly #parts: LineWriterParts;
-  #timer: NodeJS.Timeout | null = null;
-  #writing: Promise<void> | null = null;
-  /** The latest write did. */
-  #hasFailed = false;
+  readonly #behind: WriteBehind;
 
   constructor(parts: LineWriterParts) {
+    const { clock, buffer, log } = parts;
     this.#parts = parts;
+    this.#behind = new WriteBehind({
+      clock,
+      delayMs: FLUSH_MS,
+      retryMs: RETRY_MS,
+      hasWaiting: () => buffer.waitingCount > 0,
+      write: () => this.#write(),
+      onFailure: (err) =>
+        log.error({ err, waiting: buffer.waitingCount }, "lines of apps could not be stored; trying again"),
+    });
   }
 
   /** There is something to write. */
   note(): void {
-    this.#timer ??= setTimeout(() => void this.flush(), this.#hasFailed ? RETRY_MS : FLUSH_MS);
+    this.#behind.note();
   }
 
   /** Resolves when every line that waits now is stored, or could not be. */
   async flush(): Promise<void> {
-    // What a write under way does not take comes with the next.
-    if (this.#writing) await this.#writing;
-    await this.#write();
+    await this.#behind.flush();
   }
 
   /** Stores what waits; gives it up when that fails for longer than `patienceMs`. */
   async stop(patienceMs: number): Promise<void> {
     const { buffer, log } = this.#parts;
-    const deadline = performance.now() + patienceMs;
-    while (buffer.waitingCount > 0) {
-      await this.flush();
-      if (!this.#hasFailed) continue;
-      if (performance.now() < deadline) await sleep(RETRY_MS / 10);
-      else log.error({ lost: buffer.abandon() }, "lines of apps could not be stored and are lost");
-    }
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-  }
-
-  #write(): Promise<void> {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-    this.#writing ??= this.#writeAll().finally(() => {
-      this.#writing = null;
-      if (this.#parts.buffer.waitingCount > 0) this.note();
-    });
-    return this.#writing;
+    await this.#behind.settle(patienceMs, () =>
+      log.error({ lost: buffer.abandon() }, "lines of apps could not be stored and are lost"),
+    );
   }
 
   /** All that waits at the beginning. */
-  async #writeAll(): Promise<void> {
+  async #write(): Promise<void> {
     const { store, log, buffer, share, onStored } = this.#parts;
     for (let left = buffer.waitingCount; left > 0;) {
       const batch = buffer.waiting(Math.min(left, BATCH_LINES), BATCH_BYTES);
-      let used: readonly LogUse[];
-      try {
-        used = await store.logs.insert(batch);
-      } catch (error) {
-        const waiting = buffer.waitingCount;
-        log.error({ err: error, waiting }, "lines of apps could not be stored; trying again");
-        this.#hasFailed = true;
-        return;
-      }
-      this.#hasFailed = false;
+      const used = await store.logs.insert(batch);
       left -= batch.length;
       buffer.markStored(batch.length);
       onStored();

@@ -6,7 +6,7 @@ import { storageFolder } from "../../host/artifacts.ts";
 import { runKept } from "../../host/run-kept.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
-import { pause } from "../../kit/pause.ts";
+import { insist } from "../../kit/insist.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
@@ -235,19 +235,20 @@ export class FileRuns {
     return placedVariables(variables, { storage, environment });
   }
 
-  /** Until it works: what has happened must not be lost because the storage is away for a while. */
+  /** What has happened must not be lost because the storage is away for a while. */
   async #keepEnd(run: Run): Promise<void> {
-    const { store, ownerId: owner, log } = this.#parts;
-    for (;;) {
-      try {
-        await store.claims.finish([{ run, fence: 1, owner, result: null, part: null, delivery: null }]);
-        return;
-      } catch (error) {
+    const { store, ownerId: owner, clock, log } = this.#parts;
+    const { signal } = this.#stopping;
+    const end = { run, fence: 1, owner, result: null, part: null, delivery: null };
+    await insist(() => store.claims.finish([end]), {
+      clock,
+      gapMs: () => RETRY_MS,
+      goesOn: (error) => {
         log.error({ err: error, runId: run.id }, "the end of a file's run could not be stored");
-        if (this.#stopping.signal.aborted) return;
-        await pause(this.#parts.clock, RETRY_MS, this.#stopping.signal);
-      }
-    }
+        return !signal.aborted;
+      },
+      signal,
+    });
   }
 
   /** Of apps that serve nothing: the dispatcher has nowhere to take those to, and they would wait for ever. */

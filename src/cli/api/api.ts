@@ -1,11 +1,15 @@
 import type { Readable } from "node:stream";
 import { APP_NAME } from "../../model/names.ts";
-import { CliFailure, usage } from "../failure.ts";
+import { REFRESHED_TOKEN } from "../../shapes/devices.ts";
+import { PROJECTS } from "../../shapes/people.ts";
+import type { Infer, Shape } from "../../shapes/shape.ts";
+import { usage } from "../failure.ts";
 import { explain, explainError, explainMissingToken } from "./explain.ts";
 import type { About } from "./explain.ts";
 import { send, textOf } from "./http.ts";
 import type { Answer } from "./http.ts";
 import { changeProfile } from "./profiles.ts";
+import { readJson } from "./read-json.ts";
 import { claimsOf } from "./site.ts";
 import type { Site } from "./site.ts";
 
@@ -44,7 +48,7 @@ export class Api {
     const { project, token } = this.#site;
     const known = project ?? claimsOf(token ?? "").project_id;
     if (known !== undefined) return this.#setProject(known);
-    const projects = await this.get<{ id: string }[]>("/v2/projects");
+    const projects = await this.get(PROJECTS, "/v2/projects");
     if (projects.length === 1 && projects[0]) return this.#setProject(projects[0].id);
     throw usage(
       projects.length === 0 ? "you have no project yet" : "which project? You have several",
@@ -86,16 +90,16 @@ export class Api {
     return `${apiUrl}/v4/${await this.project()}/${await this.appName(app)}/${rest}`;
   }
 
-  async get<T>(path: string, asking: Asking = {}): Promise<T> {
-    return await this.ask("GET", path, asking);
+  async get<S extends Shape>(shape: S, path: string, asking: Asking = {}): Promise<Infer<S>> {
+    return await this.ask(shape, "GET", path, asking);
   }
 
-  /** Asks and reads JSON; throws a sentence for anything but success. */
-  async ask<T>(method: string, path: string, asking: Asking = {}): Promise<T> {
+  /** Asks and reads JSON of that shape; throws a sentence for anything but success. */
+  async ask<S extends Shape>(shape: S, method: string, path: string, asking: Asking = {}): Promise<Infer<S>> {
     const answer = await this.open(method, path, asking);
     const text = await textOf(answer);
     if (answer.status >= 400) throw explain(answer, text, this.#site, asking.about);
-    return parse(text, this.#site) as T;
+    return readJson(shape, text, this.#site.baseUrl);
   }
 
   /** Asks and leaves the answer, whatever it is, to be read; a path is of the management plane. */
@@ -151,7 +155,7 @@ export class Api {
     });
     const text = await textOf(answer);
     if (answer.status !== 200) return false;
-    const { access_token: token } = parse(text, this.#site) as { access_token: string };
+    const { access_token: token } = readJson(REFRESHED_TOKEN, text, baseUrl);
     this.#site = { ...this.#site, token };
     changeProfile(baseUrl, { token });
     return true;
@@ -165,14 +169,4 @@ export class Api {
 
 function isReadable(body: unknown): body is Readable {
   return typeof (body as Readable | undefined)?.pipe === "function";
-}
-
-function parse(text: string, { baseUrl }: Site): unknown {
-  try {
-    return text === "" ? {} : (JSON.parse(text) as unknown);
-  } catch {
-    throw new CliFailure(`${baseUrl} answered with something that is not JSON`, {
-      hint: "check the address: millrace whoami shows which one is used",
-    });
-  }
 }

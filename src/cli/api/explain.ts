@@ -1,16 +1,10 @@
+import { errorIn } from "../../shapes/errors.ts";
+import type { ErrorBody } from "../../shapes/errors.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import type { FailureDetail } from "../failure.ts";
 import { ConnectionError } from "./http.ts";
 import type { Answer } from "./http.ts";
 import type { Site } from "./site.ts";
-
-/** An error as both planes write it. */
-type ErrorBody = {
-  readonly message?: string;
-  readonly code?: string;
-  readonly request_id?: string;
-  readonly details?: readonly unknown[];
-};
 
 /** What the failed request was about. */
 export type About = { readonly app?: string; readonly runId?: string };
@@ -113,8 +107,7 @@ function sentence(fault: unknown): string {
 
 function parse(text: string): ErrorBody {
   try {
-    const body: unknown = JSON.parse(text);
-    return typeof body === "object" && body !== null ? body : {};
+    return errorIn(JSON.parse(text));
   } catch {
     return {};
   }

@@ -1,16 +1,21 @@
+import type { Shape } from "../../shapes/shape.ts";
 import type { Api, Asking } from "./api.ts";
 import { usage } from "../failure.ts";
 
-type Page<T> = { readonly items: readonly T[]; readonly nextToken: string };
-
 /** The first entries of a list that comes in pages, as many as were asked for. */
-export async function firstOf<T>(api: Api, path: string, limit: number, asking: Asking = {}): Promise<T[]> {
-  const found: T[] = [];
+export async function firstOf<Entry>(
+  api: Api,
+  pages: Shape<{ items: Entry[]; nextToken: string }>,
+  path: string,
+  limit: number,
+  asking: Asking = {},
+): Promise<Entry[]> {
+  const found: Entry[] = [];
   let nextToken = "";
   do {
     const pageSize = Math.min(limit - found.length, 100);
     const query = { ...asking.query, pageSize, ...(nextToken !== "" && { nextToken }) };
-    const page = await api.get<Page<T>>(path, { ...asking, query });
+    const page = await api.get(pages, path, { ...asking, query });
     found.push(...page.items);
     nextToken = page.nextToken;
   } while (nextToken !== "" && found.length < limit);

@@ -1,18 +1,21 @@
 import { WebSocket } from "ws";
 import { CliFailure } from "../failure.ts";
+import type { Infer, Shape } from "../../shapes/shape.ts";
 import type { Api, Query } from "./api.ts";
 import { explain, explainConnection } from "./explain.ts";
 import { ConnectionError } from "./http.ts";
+import { readJson } from "./read-json.ts";
 
 /** What a socket ended with: 1000 when there was no more to tell. */
 export type SocketEnd = { readonly code: number; readonly reason: string };
 
 /** Reads the frames of a WebSocket on the management plane until it ends; the token travels in a header. */
-export async function readFrames(
+export async function readFrames<S extends Shape>(
   api: Api,
+  shape: S,
   path: string,
   query: Query,
-  onFrame: (frame: unknown) => void,
+  onFrame: (frame: Infer<S>) => void,
 ): Promise<SocketEnd> {
   const { site, signal } = api;
   const url = new URL(`${site.baseUrl}${path}`);
@@ -25,7 +28,7 @@ export async function readFrames(
   const onAbort = (): void => socket.terminate();
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    const end = await untilClosed(socket, api, onFrame);
+    const end = await untilClosed(socket, api, (text) => onFrame(readJson(shape, text, site.baseUrl)));
     signal.throwIfAborted();
     return end;
   } finally {
@@ -36,12 +39,19 @@ export async function readFrames(
 async function untilClosed(
   socket: WebSocket,
   { site }: Api,
-  onFrame: (frame: unknown) => void,
+  onText: (text: string) => void,
 ): Promise<SocketEnd> {
   return await new Promise((resolve, reject) => {
     let isOpen = false;
     socket.on("open", () => (isOpen = true));
-    socket.on("message", (data: Buffer) => onFrame(JSON.parse(data.toString())));
+    socket.on("message", (data: Buffer) => {
+      try {
+        onText(data.toString());
+      } catch (error) {
+        reject(error);
+        socket.terminate();
+      }
+    });
     socket.on("close", (code, reason) => resolve({ code, reason: reason.toString() }));
     socket.on("unexpected-response", (_, answer) => {
       let text = "";

@@ -59,7 +59,7 @@ export async function measureCalls(
 }
 
 /** The smallest value that at least this share (0 to 1) of the sorted values does not exceed; 0 when there is none. */
-export function quantile(sorted: Float64Array, share: number): number {
+function quantile(sorted: Float64Array, share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
 }
 

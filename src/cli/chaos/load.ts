@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { ACCEPTED_RUN } from "../../shapes/runs.ts";
+import { checked } from "../../shapes/shape.ts";
 import { send, textOf } from "../api/http.ts";
 import { readEnvelope } from "../output/json-text.ts";
 import { LEDGER_APP, resultOf } from "./ledger.ts";
@@ -57,7 +59,7 @@ export class Load {
     const n = (this.#last += 1);
     const answer = await this.#post("run?async=true", { n, ms }).catch(() => null);
     if (answer?.status !== 202) return null;
-    const { run_id: id } = JSON.parse(answer.text) as { run_id: string };
+    const { run_id: id } = checked(ACCEPTED_RUN, JSON.parse(answer.text));
     this.accepted.set(id, n);
     return id;
   }

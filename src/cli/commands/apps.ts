@@ -1,5 +1,8 @@
 import type { Command } from "commander";
 import { parseDuration } from "../../kit/duration.ts";
+import { APP, APPS } from "../../shapes/apps.ts";
+import type { Scaling } from "../../shapes/apps.ts";
+import { ID } from "../../shapes/common.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { duration, relative } from "../output/amounts.ts";
@@ -9,26 +12,6 @@ import { fields, table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
 import { findEarlier } from "./builds.ts";
-
-type AppBrief = {
-  readonly id: string;
-  readonly status: string;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-};
-
-/** Numbers are JSON strings here. */
-type App = AppBrief & {
-  readonly hardware: string;
-  readonly cpu: string;
-  readonly memory: string;
-  readonly cooldownPeriodSeconds: string;
-  readonly minReplicaCount: string;
-  readonly maxReplicaCount: string;
-  readonly responseGracePeriodSeconds: string;
-  readonly lastBuildStatus: string | null;
-  readonly latestBuildId: string | null;
-};
 
 type ScaleFlags = RemoteFlags & {
   readonly min?: string;
@@ -71,7 +54,7 @@ export function defineApps(command: Command): void {
 }
 
 async function listApps({ api, out }: Task): Promise<void> {
-  const apps = await api.get<AppBrief[]>(await api.path("apps"));
+  const apps = await api.get(APPS, await api.path("apps"));
   const prefix = `${await api.project()}-`;
   out.show(apps, () =>
     table(
@@ -88,7 +71,7 @@ async function listApps({ api, out }: Task): Promise<void> {
 }
 
 async function getApp({ api, out }: Task, app: string): Promise<void> {
-  const found = await api.get<App>(await api.appPath(app), { about: { app } });
+  const found = await api.get(APP, await api.appPath(app), { about: { app } });
   const seconds = (text: string): string => duration(Number(text) * 1000);
   const endpoint = api.site.apiUrl === null ? null : await api.appUrl(app, "run");
   out.show(found, () =>
@@ -109,7 +92,7 @@ async function getApp({ api, out }: Task, app: string): Promise<void> {
 
 async function scaleApp(task: Task<ScaleFlags>, app: string): Promise<void> {
   const { api, flags, out } = task;
-  const body = {
+  const body: Partial<Scaling> = {
     ...(flags.min !== undefined && { minReplicaCount: readCount("--min", flags.min) }),
     ...(flags.max !== undefined && { maxReplicaCount: readCount("--max", flags.max) }),
     ...(flags.concurrency !== undefined && {
@@ -121,14 +104,14 @@ async function scaleApp(task: Task<ScaleFlags>, app: string): Promise<void> {
   if (Object.keys(body).length === 0) {
     throw usage("nothing to change", `millrace apps scale ${app} --min 1 --max 4`);
   }
-  const changed = await api.ask<object>("PATCH", await api.appPath(app), { body, about: { app } });
+  const changed = await api.ask(APP, "PATCH", await api.appPath(app), { body, about: { app } });
   out.show(changed, () => `${app} is changed.\n`);
 }
 
 async function rollBack({ api, out }: Task, app: string, build?: string): Promise<void> {
   const buildId = build ?? (await findEarlier(api, app));
   const path = await api.appPath(app, "/rollback");
-  const answer = await api.ask<object>("POST", path, { body: { buildId }, about: { app } });
+  const answer = await api.ask(APP, "POST", path, { body: { buildId }, about: { app } });
   out.show(answer, () => `${app} is as build ${buildId} made it.\n`);
 }
 
@@ -136,9 +119,9 @@ async function deleteApp(task: Task<RemoteFlags & { yes?: boolean }>, app: strin
   const { api, flags, out, signal } = task;
   const path = await api.appPath(app);
   // Before the question: whoever mistyped the name is told so.
-  await api.get(path, { about: { app } });
+  await api.get(APP, path, { about: { app } });
   await confirm(`Delete ${app} of ${await api.project()} with its versions?`, flags, signal);
-  const answer = await api.ask<object>("DELETE", path, { about: { app } });
+  const answer = await api.ask(ID, "DELETE", path, { about: { app } });
   out.show(answer, () => `${app} is deleted.\n`);
 }
 

@@ -1,4 +1,6 @@
 import type { Command } from "commander";
+import { BUILD, BUILDS, BUILD_LOG } from "../../shapes/builds.ts";
+import type { ListedBuild } from "../../shapes/builds.ts";
 import type { Api } from "../api/api.ts";
 import { CliFailure } from "../failure.ts";
 import { examples, remote } from "../options.ts";
@@ -8,21 +10,6 @@ import { table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
 import { followBuild } from "./follow-build.ts";
-
-type Build = {
-  readonly id: string;
-  readonly status: string;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  /** The line a person needs; null when all is well. */
-  readonly message: string | null;
-  /** Calls go to its version. */
-  readonly isServing: boolean;
-};
-type BuildLogs = {
-  readonly logs: readonly { readonly id: string; readonly createdAt: string; readonly log: string }[];
-  readonly status: string;
-};
 
 /** `millrace builds list|logs|cancel` */
 export function defineBuilds(command: Command): void {
@@ -57,8 +44,8 @@ export async function buildMessage(api: Api, app: string, buildId: string): Prom
   return (await buildsOf(api, app)).find(({ id }) => id === buildId)?.message ?? null;
 }
 
-async function buildsOf(api: Api, app: string): Promise<readonly Build[]> {
-  return await api.get<readonly Build[]>(await api.appPath(app, "/builds"), { about: { app } });
+async function buildsOf(api: Api, app: string): Promise<readonly ListedBuild[]> {
+  return await api.get(BUILDS, await api.appPath(app, "/builds"), { about: { app } });
 }
 
 async function newestOf(api: Api, app: string): Promise<string> {
@@ -95,7 +82,7 @@ async function showLogs(
     if (status !== "success") throw new CliFailure(`the build ended as ${status}`);
     return;
   }
-  const found = await api.get<BuildLogs>(await api.appPath(app, `/builds/${id}/logs`), { about: { app } });
+  const found = await api.get(BUILD_LOG, await api.appPath(app, `/builds/${id}/logs`), { about: { app } });
   out.show(found, () =>
     found.logs
       .map(({ createdAt, log }) => `${paint("dim", createdAt.slice(11, 19))}  ${printable(log)}\n`)
@@ -106,6 +93,6 @@ async function showLogs(
 
 async function cancelBuild({ api, out }: Task, app: string, build?: string): Promise<void> {
   const id = build ?? (await newestOf(api, app));
-  const answer = await api.ask<object>("DELETE", await api.appPath(app, `/builds/${id}`), { about: { app } });
+  const answer = await api.ask(BUILD, "DELETE", await api.appPath(app, `/builds/${id}`), { about: { app } });
   out.show(answer, () => `build ${id} is cancelled.\n`);
 }

@@ -1,8 +1,10 @@
 import type { Command } from "commander";
+import { ACCEPTED_RUN } from "../../shapes/runs.ts";
 import type { Api } from "../api/api.ts";
 import { explain } from "../api/explain.ts";
 import { textOf } from "../api/http.ts";
 import type { Answer } from "../api/http.ts";
+import { readJson } from "../api/read-json.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { Progress } from "../output/progress.ts";
@@ -77,7 +79,7 @@ async function accepted(
 ): Promise<Answer> {
   const text = await textOf(answer);
   if (answer.status !== 202) throw explain(answer, text, api.site, { app });
-  const { run_id: runId } = JSON.parse(text) as { run_id: string };
+  const { run_id: runId } = readJson(ACCEPTED_RUN, text, api.site.baseUrl);
   if (flags.wait) return await waitFor(api, app, runId, progress);
   progress.end();
   out.show({ run_id: runId }, () => `${runId}\n`);

@@ -1,19 +1,11 @@
 import type { Command } from "commander";
+import { CONTAINERS } from "../../shapes/apps.ts";
 import { examples, remote } from "../options.ts";
 import { duration, relative } from "../output/amounts.ts";
 import { paintStatus } from "../output/paint.ts";
 import { table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { Task } from "../task.ts";
-
-type Container = {
-  readonly containerId: string;
-  readonly containerState: string;
-  readonly containerStartTimestamp: string;
-  readonly containerRunningTimeMs: number;
-  readonly buildId: string;
-  readonly isTerminating: boolean;
-};
 
 /** `millrace containers list APP` */
 export function defineContainers(command: Command): void {
@@ -24,7 +16,7 @@ export function defineContainers(command: Command): void {
 }
 
 async function listContainers({ api, out }: Task, app: string): Promise<void> {
-  const found = await api.get<Container[]>(await api.appPath(app, "/containers"), { about: { app } });
+  const found = await api.get(CONTAINERS, await api.appPath(app, "/containers"), { about: { app } });
   out.show(found, () =>
     table(
       ["CONTAINER", "STATE", "STARTED", "READY FOR", "BUILD"],

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { APPS } from "../../shapes/apps.ts";
 import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
 import { cancelBuild, uploadApp } from "../deploy-folder.ts";
 import type { BegunDeploy } from "../deploy-folder.ts";
@@ -72,7 +73,7 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
 async function askForNew({ api, flags, signal, out }: Task<DeployFlags>, name: string): Promise<void> {
   if (flags.yes || out.isJson || !process.stdin.isTTY || !process.stderr.isTTY) return;
   const project = await api.project();
-  const apps = await api.get<{ id: string }[]>(await api.path("apps"));
+  const apps = await api.get(APPS, await api.path("apps"));
   if (apps.some(({ id }) => id === `${project}-${name}`)) return;
   await confirm(`Make a new app ${name} in ${project} on ${api.site.baseUrl}?`, flags, signal);
 }

@@ -3,6 +3,7 @@ import { rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { OFFERED_FILE } from "../../shapes/files.ts";
 import { explain, explainError } from "../api/explain.ts";
 import { send, textOf } from "../api/http.ts";
 import { CliFailure, usage } from "../failure.ts";
@@ -21,7 +22,7 @@ export async function download(
   if (target !== null && existsSync(target) && !flags.force) {
     throw usage(`${target} is there already`, "add --force, or name another file");
   }
-  const { url } = await api.get<{ url: string }>(await api.path("volumes/default/download"), {
+  const { url } = await api.get(OFFERED_FILE, await api.path("volumes/default/download"), {
     query: { file_path: from },
   });
   const answer = await send(url, { signal: api.signal });

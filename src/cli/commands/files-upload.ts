@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import path from "node:path";
 import { Transform } from "node:stream";
+import { BEGUN_UPLOAD, COMPLETED_FILE } from "../../shapes/files.ts";
 import type { Api } from "../api/api.ts";
 import { explain, explainError } from "../api/explain.ts";
 import { send, textOf } from "../api/http.ts";
@@ -11,7 +12,6 @@ import { Progress } from "../output/progress.ts";
 import type { Task } from "../task.ts";
 
 type Source = { readonly file: string; readonly target: string; readonly sizeBytes: number };
-type Begun = { readonly upload_id: string; readonly parts: readonly { part_number: number; url: string }[] };
 
 /** A part that is lost is sent again whole: small enough to repeat, and larger only where there would be too many. */
 const PART_BYTES = 16 * 1024 * 1024;
@@ -39,7 +39,7 @@ async function uploadFile(api: Api, source: Source, onBytes: (count: number) => 
   const { file, target, sizeBytes } = source;
   const partBytes = Math.max(PART_BYTES, Math.ceil(sizeBytes / MAX_PARTS));
   const count = Math.ceil(sizeBytes / partBytes);
-  const begun = await api.ask<Begun>("POST", await api.path("volumes/default/cp/initialize"), {
+  const begun = await api.ask(BEGUN_UPLOAD, "POST", await api.path("volumes/default/cp/initialize"), {
     body: { file_path: target, part_count: count },
   });
   if (count === 0) return;
@@ -50,7 +50,7 @@ async function uploadFile(api: Api, source: Source, onBytes: (count: number) => 
     const etag = await putPart(api, { file, url, start, end }, onBytes);
     parts.push({ part_number: number, etag });
   }
-  await api.ask("POST", await api.path("volumes/default/cp/complete"), {
+  await api.ask(COMPLETED_FILE, "POST", await api.path("volumes/default/cp/complete"), {
     body: { upload_id: begun.upload_id, file_path: target, parts },
   });
 }

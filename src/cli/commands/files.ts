@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { FILES, REMOVED_FILE } from "../../shapes/files.ts";
 import { examples, remote } from "../options.ts";
 import { bytes, relative } from "../output/amounts.ts";
 import { confirm } from "../output/confirm.ts";
@@ -8,13 +9,6 @@ import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
 import { download } from "./files-download.ts";
 import { upload } from "./files-upload.ts";
-
-type Entry = {
-  readonly name: string;
-  readonly is_folder: boolean;
-  readonly size_bytes: number;
-  readonly last_modified: string;
-};
 
 /** `millrace files ls|cp|download|rm` */
 export function defineFiles(command: Command): void {
@@ -42,7 +36,7 @@ export function defineFiles(command: Command): void {
 }
 
 async function list({ api, out }: Task, folder = "/"): Promise<void> {
-  const found = await api.get<Entry[]>(await api.path("volumes/default/ls"), { query: { dir: folder } });
+  const found = await api.get(FILES, await api.path("volumes/default/ls"), { query: { dir: folder } });
   out.show(found, () =>
     table(
       ["NAME", "SIZE", "MODIFIED"],
@@ -60,6 +54,6 @@ async function remove(task: Task<RemoteFlags & { yes?: boolean }>, target: strin
   const { api, flags, out, signal } = task;
   if (target.endsWith("/")) await confirm(`Remove ${target} and all in it?`, flags, signal);
   const query = { file_path: target };
-  const answer = await api.ask<object>("DELETE", await api.path("volumes/default/rm"), { query });
+  const answer = await api.ask(REMOVED_FILE, "DELETE", await api.path("volumes/default/rm"), { query });
   out.show(answer, () => `${target} is removed.\n`);
 }

@@ -1,17 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { BUILD, BUILD_FRAME } from "../../shapes/builds.ts";
+import type { BuildFrame, BuildRecord } from "../../shapes/builds.ts";
 import type { Api } from "../api/api.ts";
 import { readFrames, requireRenewable } from "../api/tail-socket.ts";
 import { CliFailure } from "../failure.ts";
-
-/** A line of a build's log as it comes live. */
-export type BuildFrame = {
-  readonly timestamp: string;
-  readonly log: string;
-  readonly stage: string;
-  readonly stream: string;
-};
-
-export type EndedBuild = { readonly id: string; readonly status: string };
 
 const ENDED = 1000;
 const GAP_MS = 500;
@@ -23,18 +15,23 @@ export async function followBuild(
   app: string,
   buildID: string,
   onLine: (line: BuildFrame) => void,
-): Promise<EndedBuild> {
+): Promise<BuildRecord> {
   const projectID = await api.project();
   let after: string | undefined;
   for (let losses = 0; losses < MAX_LOSSES; losses += 1) {
-    const end = await readFrames(api, "/ws-build-logs", { projectID, buildID, after }, (given) => {
-      const frame = given as BuildFrame;
-      after = frame.timestamp;
-      losses = 0;
-      onLine(frame);
-    });
+    const end = await readFrames(
+      api,
+      BUILD_FRAME,
+      "/ws-build-logs",
+      { projectID, buildID, after },
+      (frame) => {
+        after = frame.timestamp;
+        losses = 0;
+        onLine(frame);
+      },
+    );
     if (end.code === ENDED) {
-      return await api.get<EndedBuild>(await api.appPath(app, `/builds/${buildID}`), { about: { app } });
+      return await api.get(BUILD, await api.appPath(app, `/builds/${buildID}`), { about: { app } });
     }
     requireRenewable(end);
     await sleep(GAP_MS, undefined, { signal: api.signal });

@@ -1,10 +1,15 @@
 import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
+import { DEVICE_CODES, DEVICE_TOKENS } from "../../shapes/devices.ts";
+import type { DeviceCodes } from "../../shapes/devices.ts";
+import { PROJECTS } from "../../shapes/people.ts";
+import type { ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "../api/api.ts";
 import { explain, explainError } from "../api/explain.ts";
 import { send, textOf } from "../api/http.ts";
 import { changeProfile, readProfiles } from "../api/profiles.ts";
 import type { Profile } from "../api/profiles.ts";
+import { readJson } from "../api/read-json.ts";
 import { USUAL, checkedUrl, claimsOf } from "../api/site.ts";
 import type { Site } from "../api/site.ts";
 import { CliFailure, usage } from "../failure.ts";
@@ -21,16 +26,6 @@ type LoginFlags = {
   readonly project?: string;
   readonly json?: boolean;
 };
-
-type DeviceCodes = {
-  readonly device_code: string;
-  readonly user_code: string;
-  readonly verification_uri: string;
-  readonly verification_uri_complete: string;
-  readonly expires_in: number;
-  readonly interval: number;
-};
-type Project = { readonly id: string; readonly name: string };
 
 /** `millrace login [URL]` */
 export function defineLogin(command: Command): void {
@@ -65,7 +60,7 @@ async function login(given: string | undefined, flags: LoginFlags, signal: Abort
     tokenSource: flags.token ? "you" : "the sign-in",
   };
   // Asked before it is kept: a token that is not good is no profile.
-  const projects = await new Api(site, signal).get<Project[]>("/v2/projects");
+  const projects = await new Api(site, signal).get(PROJECTS, "/v2/projects");
   const project = choose(projects, flags.project ?? claimsOf(signedIn.token).project_id);
   // From the start: nothing of somebody who was signed in before stays behind.
   changeProfile(baseUrl, null);
@@ -93,7 +88,7 @@ async function signInDevice(
 ): Promise<Required<Pick<Profile, "token" | "refreshToken">>> {
   const { status, text } = await post(`${baseUrl}/device-authorization`, {}, signal);
   if (status !== 200) throw explain({ status }, text, { baseUrl } as Site);
-  const { deviceAuthResponsePayload: codes } = JSON.parse(text) as { deviceAuthResponsePayload: DeviceCodes };
+  const { deviceAuthResponsePayload: codes } = readJson(DEVICE_CODES, text, baseUrl);
   const code = paint("bold", codes.user_code, process.stderr);
   // On stderr also with --json: without it nobody could ever approve.
   process.stderr.write(
@@ -116,7 +111,7 @@ async function redeem(
   while (Date.now() < deadline) {
     const { status, text } = await post(`${baseUrl}/token`, { device_code: deviceCode }, signal);
     if (status === 200) {
-      const { accessToken, refreshToken } = JSON.parse(text) as { accessToken: string; refreshToken: string };
+      const { accessToken, refreshToken } = readJson(DEVICE_TOKENS, text, baseUrl);
       return { token: accessToken, refreshToken };
     }
     if (!text.includes("authorization_pending")) break;
@@ -139,7 +134,7 @@ async function post(
   }
 }
 
-function choose(projects: readonly Project[], wanted: string | undefined): Project | undefined {
+function choose(projects: readonly ProjectRecord[], wanted: string | undefined): ProjectRecord | undefined {
   const found = projects.find(({ id }) => id === wanted) ?? (wanted === undefined ? projects[0] : undefined);
   if (!found && wanted !== undefined) {
     const ids = projects.map(({ id }) => id).join(", ") || "none";

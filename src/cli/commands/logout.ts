@@ -1,4 +1,6 @@
 import type { Command } from "commander";
+import { ID } from "../../shapes/common.ts";
+import { SESSIONS } from "../../shapes/people.ts";
 import { Api } from "../api/api.ts";
 import { changeProfile, readProfiles } from "../api/profiles.ts";
 import { checkedUrl } from "../api/site.ts";
@@ -6,8 +8,6 @@ import { usage } from "../failure.ts";
 import { interruptible } from "../interrupt.ts";
 import { examples } from "../options.ts";
 import { Output } from "../output/output.ts";
-
-type Session = { readonly id: string; readonly isCurrent: boolean };
 
 /** `millrace logout [URL]` */
 export function defineLogout(command: Command): void {
@@ -46,7 +46,7 @@ async function logout(given: string | undefined, out: Output, signal: AbortSigna
 }
 
 async function endSession(api: Api): Promise<void> {
-  const sessions = await api.get<Session[]>("/v2/me/sessions");
+  const sessions = await api.get(SESSIONS, "/v2/me/sessions");
   const current = sessions.find(({ isCurrent }) => isCurrent);
-  if (current) await api.ask("DELETE", `/v2/me/sessions/${current.id}`);
+  if (current) await api.ask(ID, "DELETE", `/v2/me/sessions/${current.id}`);
 }

@@ -1,6 +1,8 @@
 import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseDuration } from "../../kit/duration.ts";
+import { LOG_FRAME, LOG_PAGE } from "../../shapes/logs.ts";
+import type { LogLineRecord } from "../../shapes/logs.ts";
 import { readLimit } from "../api/pages.ts";
 import { readFrames, requireRenewable } from "../api/tail-socket.ts";
 import { CliFailure, usage } from "../failure.ts";
@@ -17,14 +19,6 @@ type LogFlags = RemoteFlags & {
   readonly search?: string;
   readonly limit: string;
 };
-
-type Line = { readonly timestamp: string; readonly logLine: string; readonly runId: string | null };
-type Page = {
-  readonly logs: readonly Line[];
-  readonly nextPageToken: string | null;
-  readonly hasMore: boolean;
-};
-type Frame = { readonly timestamp: string; readonly log: string; readonly run_id: string | null };
 
 const PAGE_LINES = 1_000;
 const GAP_MS = 1_000;
@@ -68,15 +62,15 @@ async function lastLines(
   app: string,
   since: string | undefined,
   limit: number,
-): Promise<Line[]> {
+): Promise<LogLineRecord[]> {
   const path = await api.appPath(app, "/logs");
   const { run: runId, container, search } = flags;
-  const found: Line[] = [];
+  const found: LogLineRecord[] = [];
   let nextToken: string | undefined;
   do {
     const pageSize = Math.min(limit - found.length, PAGE_LINES);
     const query = { pageSize, runId, container, search, afterDate: since, nextToken };
-    const page = await api.get<Page>(path, { query, about: { app } });
+    const page = await api.get(LOG_PAGE, path, { query, about: { app } });
     found.push(...page.logs);
     nextToken = page.hasMore ? (page.nextPageToken ?? undefined) : undefined;
   } while (nextToken !== undefined && found.length < limit);
@@ -95,8 +89,7 @@ async function follow(
   let after = from;
   for (let losses = 0; losses < MAX_LOSSES; losses += 1) {
     const query = { projectID, appID, runID: flags.run, containerID: flags.container, after };
-    const end = await readFrames(api, "/ws-logs", query, (given) => {
-      const frame = given as Frame;
+    const end = await readFrames(api, LOG_FRAME, "/ws-logs", query, (frame) => {
       after = frame.timestamp;
       losses = 0;
       if (wanted !== undefined && !frame.log.toLowerCase().includes(wanted)) return;

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { INVITATION, INVITATIONS, MADE_INVITATION, MEMBERS, REMOVED_MEMBER } from "../../shapes/people.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { relative } from "../output/amounts.ts";
@@ -7,22 +8,6 @@ import { printable } from "../output/paint.ts";
 import { table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
-
-type Member = {
-  readonly personId: string;
-  readonly email: string;
-  readonly isProven: boolean;
-  readonly role: string;
-  readonly createdAt: string;
-};
-type Invitation = {
-  readonly id: string;
-  readonly email: string;
-  readonly role: string;
-  readonly isMailed: boolean;
-  readonly mailedAt: string | null;
-  readonly expiresAt: string;
-};
 
 type InviteFlags = RemoteFlags & { readonly role?: string; readonly mail?: boolean };
 type YesFlags = RemoteFlags & { readonly yes?: boolean };
@@ -54,7 +39,7 @@ export function defineMembers(command: Command): void {
 }
 
 async function listMembers({ api, out }: Task): Promise<void> {
-  const members = await api.get<Member[]>(await api.path("members"));
+  const members = await api.get(MEMBERS, await api.path("members"));
   out.show(members, () =>
     table(
       ["ID", "E-MAIL", "PROVEN", "ROLE", "SINCE"],
@@ -71,8 +56,7 @@ async function listMembers({ api, out }: Task): Promise<void> {
 
 async function inviteMember({ api, flags, out }: Task<InviteFlags>, email: string): Promise<void> {
   const body = { email, role: flags.role, send: flags.mail ? "mail" : "link" };
-  type Made = Invitation & { readonly inviteUrl: string | null };
-  const made = await api.ask<Made>("POST", await api.path("invitations"), { body });
+  const made = await api.ask(MADE_INVITATION, "POST", await api.path("invitations"), { body });
   // The link alone on stdout, so that a script can take it.
   out.show(made, () => (made.inviteUrl === null ? "" : `${made.inviteUrl}\n`));
   const what = made.inviteUrl === null ? `mailed to ${printable(made.email)}` : "shown this once: pass it on";
@@ -80,7 +64,7 @@ async function inviteMember({ api, flags, out }: Task<InviteFlags>, email: strin
 }
 
 async function listInvitations({ api, out }: Task): Promise<void> {
-  const invitations = await api.get<Invitation[]>(await api.path("invitations"));
+  const invitations = await api.get(INVITATIONS, await api.path("invitations"));
   out.show(invitations, () =>
     table(
       ["ID", "FOR", "ROLE", "LINK", "EXPIRES"],
@@ -96,19 +80,19 @@ async function listInvitations({ api, out }: Task): Promise<void> {
 }
 
 async function revokeInvitation({ api, out }: Task, wanted: string): Promise<void> {
-  const invitations = await api.get<Invitation[]>(await api.path("invitations"));
+  const invitations = await api.get(INVITATIONS, await api.path("invitations"));
   const { id, email } = theOne(invitations, wanted, "millrace members invitations");
-  const answer = await api.ask<object>("DELETE", await api.path(`invitations/${id}`));
+  const answer = await api.ask(INVITATION, "DELETE", await api.path(`invitations/${id}`));
   out.show(answer, () => `The invitation for ${printable(email)} is revoked.\n`);
 }
 
 async function removeMember(task: Task<YesFlags>, wanted: string): Promise<void> {
   const { api, flags, out, signal } = task;
-  const members = await api.get<Member[]>(await api.path("members"));
+  const members = await api.get(MEMBERS, await api.path("members"));
   const entries = members.map((member) => ({ ...member, id: member.personId }));
   const { id, email } = theOne(entries, wanted, "millrace members list");
   await confirm(`Take ${printable(email)} (${id}) out of the project?`, flags, signal);
-  const answer = await api.ask<object>("DELETE", await api.path(`members/${id}`));
+  const answer = await api.ask(REMOVED_MEMBER, "DELETE", await api.path(`members/${id}`));
   out.show(answer, () => `${printable(email)} is no longer in the project.\n`);
 }
 

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
 import { changeProfile } from "../api/profiles.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
@@ -6,8 +7,6 @@ import { printableName } from "../output/paint.ts";
 import { table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { Task } from "../task.ts";
-
-type Project = { readonly id: string; readonly name: string };
 
 /** `millrace projects [list|create|use]` */
 export function defineProjects(command: Command): void {
@@ -24,7 +23,7 @@ export function defineProjects(command: Command): void {
 }
 
 async function listProjects({ api, out }: Task): Promise<void> {
-  const projects = await api.get<Project[]>("/v2/projects");
+  const projects = await api.get(PROJECTS, "/v2/projects");
   const current = await api.project().catch(() => null);
   out.show(projects, () =>
     table(
@@ -35,13 +34,13 @@ async function listProjects({ api, out }: Task): Promise<void> {
 }
 
 async function createProject({ api, out }: Task, name: string): Promise<void> {
-  const made = await api.ask<Project>("POST", "/v2/projects", { body: { name } });
+  const made = await api.ask(NEW_PROJECT, "POST", "/v2/projects", { body: { name } });
   out.show(made, () => `${made.id}\n`);
   out.note(`millrace projects use ${made.id}`);
 }
 
 async function useProject({ api, out }: Task, wanted: string): Promise<void> {
-  const projects = await api.get<Project[]>("/v2/projects");
+  const projects = await api.get(PROJECTS, "/v2/projects");
   const [found, another] = projects.filter(({ id, name }) => id === wanted || name === wanted);
   if (!found || another) {
     const problem = another ? "several of your projects have the name" : "you have no project";

@@ -1,9 +1,11 @@
 import type { Command } from "commander";
 import { RUN_STATES } from "../../model/run.ts";
-import type { RunRecord } from "../../model/run-record.ts";
+import { ACCEPTED_RUN, RUN, RUNS } from "../../shapes/runs.ts";
+import type { RunRecord } from "../../shapes/runs.ts";
 import { firstOf, readLimit } from "../api/pages.ts";
 import { explain } from "../api/explain.ts";
 import { textOf } from "../api/http.ts";
+import { readJson } from "../api/read-json.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { duration, relative } from "../output/amounts.ts";
@@ -61,7 +63,7 @@ async function listRuns({ api, flags, out }: Task<ListFlags>, app: string): Prom
   }
   const path = await api.appPath(app, "/runs");
   const query = { status, asyncOnly };
-  const runs = await firstOf<RunRecord>(api, path, readLimit(flags.limit), { query, about: { app } });
+  const runs = await firstOf(api, RUNS, path, readLimit(flags.limit), { query, about: { app } });
   out.show(runs, () =>
     table(
       ["RUN", "FUNCTION", "STATUS", "CODE", "TOOK", "CREATED", "ERROR"],
@@ -86,7 +88,7 @@ async function getRun({ api, out }: Task, app: string, id: string): Promise<void
     process.stdout.write(`${text}\n`);
     return;
   }
-  process.stdout.write(describe(JSON.parse(text) as RunRecord));
+  process.stdout.write(describe(readJson(RUN, text, api.site.baseUrl)));
   // Cut out of the text: read and written again, long numbers would lose digits.
   const place = text.indexOf(RESULT);
   if (place !== -1) process.stdout.write(`\n${indented(text.slice(place + RESULT.length, -1))}\n`);
@@ -111,6 +113,6 @@ function describe(run: RunRecord): string {
 
 async function cancelRun({ api, out }: Task, app: string, id: string): Promise<void> {
   const url = await api.appUrl(app, `runs/${encodeURIComponent(id)}/cancel`);
-  const answer = await api.ask<object>("POST", url, { about: { app } });
+  const answer = await api.ask(ACCEPTED_RUN, "POST", url, { about: { app } });
   out.show(answer, () => `run ${id} is cancelled.\n`);
 }

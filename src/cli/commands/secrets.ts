@@ -1,6 +1,8 @@
 import type { Command } from "commander";
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
+import { SECRET_MAP, SECRET_NAME } from "../../shapes/secrets.ts";
+import type { SecretMap } from "../../shapes/secrets.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { table } from "../output/table.ts";
@@ -14,9 +16,7 @@ type SecretFlags = RemoteFlags & {
   readonly envFile?: string;
   readonly stdin?: string;
 };
-type SecretMap = Readonly<Record<string, string>>;
 
-const NAME = /^[A-Za-z0-9_.-]{1,253}$/;
 const HIDDEN = "••••••••";
 
 /** `millrace secrets list|set|unset` */
@@ -69,7 +69,7 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
   if (flags.stdin !== undefined) given[flags.stdin] = (await readStdin("--stdin")).replace(/\r?\n$/, "");
   const names = Object.keys(given);
   if (names.length === 0) throw usage("nothing to set", "millrace secrets set NAME=value");
-  const bad = names.find((name) => !NAME.test(name));
+  const bad = names.find((name) => !SECRET_NAME.test(name));
   if (bad !== undefined) throw usage(`${JSON.stringify(bad)} cannot be the name of a secret`);
   await write(task, { ...(await read(task)), ...given });
   out.show({ set: names }, () => `Set ${names.join(", ")}. Replicas that start from now on have it.\n`);
@@ -91,12 +91,12 @@ async function pathOf({ api, flags }: Task<SecretFlags>): Promise<string> {
 }
 
 async function read(task: Task<SecretFlags>): Promise<SecretMap> {
-  return await task.api.get<SecretMap>(await pathOf(task), { about: about(task) });
+  return await task.api.get(SECRET_MAP, await pathOf(task), { about: about(task) });
 }
 
 /** Puts the map in the place of the one that is there: the service knows only whole ones. */
 async function write(task: Task<SecretFlags>, body: SecretMap): Promise<void> {
-  await task.api.ask("PATCH", await pathOf(task), { body, about: about(task) });
+  await task.api.ask(SECRET_MAP, "PATCH", await pathOf(task), { body, about: about(task) });
 }
 
 function about({ flags }: Task<SecretFlags>): { app?: string } {

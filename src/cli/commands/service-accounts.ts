@@ -1,5 +1,7 @@
 import type { Command } from "commander";
 import { parseDuration } from "../../kit/duration.ts";
+import { ACCOUNTS, ACCOUNT_WITH_TOKEN, LISTED_ACCOUNT } from "../../shapes/accounts.ts";
+import type { AccountWithToken, ListedAccount } from "../../shapes/accounts.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { relative } from "../output/amounts.ts";
@@ -8,16 +10,6 @@ import { paint, printableName } from "../output/paint.ts";
 import { table } from "../output/table.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
-
-type Account = {
-  readonly id: string;
-  readonly name: string;
-  readonly role: string;
-  readonly expiresAt: string;
-  readonly lastUsedAt?: string | null;
-  readonly revokedAt?: string | null;
-};
-type WithToken = Account & { readonly token: string };
 
 type CreateFlags = RemoteFlags & {
   readonly role?: string;
@@ -58,12 +50,12 @@ export function defineServiceAccounts(command: Command): void {
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
   const { role, description } = flags;
   const body = { name, role, description, expiresAt: readExpiry(flags.expires) };
-  const made = await api.ask<WithToken>("POST", await api.path("service-accounts"), { body });
+  const made = await api.ask(ACCOUNT_WITH_TOKEN, "POST", await api.path("service-accounts"), { body });
   showToken({ out }, made);
 }
 
 async function listAccounts({ api, out }: Task): Promise<void> {
-  const accounts = await api.get<Account[]>(await api.path("service-accounts"));
+  const accounts = await api.get(ACCOUNTS, await api.path("service-accounts"));
   out.show(accounts, () =>
     table(
       ["ID", "NAME", "ROLE", "EXPIRES", "LAST USED"],
@@ -85,20 +77,20 @@ async function rotateAccount({ api, flags, out }: Task<RotateFlags>, wanted: str
   const body = { overlapSeconds: Math.round(overlapSeconds), expiresAt: readExpiry(flags.expires) };
   const { id } = await find({ api }, wanted);
   const path = await api.path(`service-accounts/${id}/rotate`);
-  showToken({ out }, await api.ask<WithToken>("POST", path, { body }));
+  showToken({ out }, await api.ask(ACCOUNT_WITH_TOKEN, "POST", path, { body }));
 }
 
 async function deleteAccount(task: Task<RemoteFlags & { yes?: boolean }>, wanted: string): Promise<void> {
   const { api, flags, out, signal } = task;
   const { id, name } = await find(task, wanted);
   await confirm(`Revoke the account ${name} (${id})?`, flags, signal);
-  const answer = await api.ask<object>("DELETE", await api.path(`service-accounts/${id}`));
+  const answer = await api.ask(LISTED_ACCOUNT, "DELETE", await api.path(`service-accounts/${id}`));
   out.show(answer, () => `${printableName(name)} is revoked.\n`);
 }
 
 /** By id, or by a name that one living account has. */
-async function find({ api }: Pick<Task, "api">, wanted: string): Promise<Account> {
-  const accounts = await api.get<Account[]>(await api.path("service-accounts"));
+async function find({ api }: Pick<Task, "api">, wanted: string): Promise<ListedAccount> {
+  const accounts = await api.get(ACCOUNTS, await api.path("service-accounts"));
   const byId = accounts.find(({ id }) => id === wanted);
   const byName = accounts.filter(({ name, revokedAt }) => name === wanted && !revokedAt);
   const found = byId ?? (byName.length === 1 ? byName[0] : undefined);
@@ -108,7 +100,7 @@ async function find({ api }: Pick<Task, "api">, wanted: string): Promise<Account
 }
 
 /** The token alone on stdout, so that a script can take it. */
-function showToken({ out }: Pick<Task, "out">, account: WithToken): void {
+function showToken({ out }: Pick<Task, "out">, account: AccountWithToken): void {
   out.show(account, () => `${account.token}\n`);
   out.note(
     `account ${account.id}, role ${account.role}, expires ${account.expiresAt}. Shown this once: copy it.`,

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { RunRecord } from "../../model/run-record.ts";
+import { RUN } from "../../shapes/runs.ts";
+import type { RunRecord } from "../../shapes/runs.ts";
 import { explain } from "../api/explain.ts";
 import { ConnectionError, textOf } from "../api/http.ts";
+import { readJson } from "../api/read-json.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { duration } from "../output/amounts.ts";
@@ -43,11 +45,11 @@ async function readOn(
   const url = await api.appUrl(app, `runs/${encodeURIComponent(id)}/events`);
   const answer = await api.open("GET", url, { headers: { "last-event-id": place.after } });
   // Everything was read before: only the record is wanted.
-  if (answer.status === 204) return await api.get<RunRecord>(await api.appUrl(app, `runs/${id}`));
+  if (answer.status === 204) return await api.get(RUN, await api.appUrl(app, `runs/${id}`));
   if (answer.status !== 200) throw explain(answer, await textOf(answer), api.site, { app });
   try {
     for await (const { id: number, event, data } of readMessages(answer.body)) {
-      if (event === "end") return JSON.parse(data) as RunRecord;
+      if (event === "end") return readJson(RUN, data, api.site.baseUrl);
       if (event === "truncated") out.warn("the beginning is no longer kept");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, data);
       place.after = number ?? place.after;

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { DELIVERY_STATES } from "../../model/delivery.ts";
+import { DELIVERIES, ONE_DELIVERY, REDELIVERED } from "../../shapes/deliveries.ts";
 import { firstOf, readLimit } from "../api/pages.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
@@ -10,22 +11,6 @@ import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
 import type { ListenFlags } from "../webhook.ts";
 
-type Delivery = {
-  readonly id: string;
-  readonly url: string;
-  readonly runStatusCode: number;
-  readonly state: string;
-  readonly attemptCount: number;
-  readonly nextAt: string | null;
-  readonly createdAt: string;
-};
-type Attempt = {
-  readonly number: number;
-  readonly startedAt: string;
-  readonly durationMs: number;
-  readonly status: number | null;
-  readonly error: string | null;
-};
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: string };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };
 
@@ -74,7 +59,7 @@ async function listDeliveries(task: Task<ListFlags>, run?: string): Promise<void
     throw usage(`--state takes one of ${DELIVERY_STATES.join(", ")}, not ${JSON.stringify(state)}`);
   }
   const limit = readLimit(flags.limit);
-  const found = await firstOf<Delivery>(api, await api.path("deliveries"), limit, { query: { state } });
+  const found = await firstOf(api, DELIVERIES, await api.path("deliveries"), limit, { query: { state } });
   out.show(found, () =>
     table(
       ["RUN", "STATE", "TRIES", "NEXT", "CREATED", "TO"],
@@ -92,7 +77,7 @@ async function listDeliveries(task: Task<ListFlags>, run?: string): Promise<void
 
 async function showDelivery({ api, out }: Task, run: string): Promise<void> {
   const path = await api.path(`deliveries/${encodeURIComponent(run)}`);
-  const { item } = await api.get<{ item: Delivery & { attempts: readonly Attempt[] } }>(path);
+  const { item } = await api.get(ONE_DELIVERY, path);
   out.show(item, () => {
     const head = fields([
       ["run", item.id],
@@ -120,7 +105,7 @@ async function sendAgain({ api, flags, out }: Task<AgainFlags>, run?: string): P
   const body =
     from === undefined ? undefined : { from: time("--from", from), to: to ? time("--to", to) : now() };
   const asking = body === undefined ? {} : { body };
-  const answer = await api.ask<{ redelivered: number }>("POST", await api.path(`deliveries/${rest}`), asking);
+  const answer = await api.ask(REDELIVERED, "POST", await api.path(`deliveries/${rest}`), asking);
   out.show(answer, () => `${answer.redelivered} on the way again.\n`);
 }
 

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { ME, PROJECTS } from "../../shapes/people.ts";
 import { claimsOf } from "../api/site.ts";
 import { CliFailure } from "../failure.ts";
 import { examples, remote } from "../options.ts";
@@ -15,10 +16,10 @@ export function defineWhoami(command: Command): void {
 async function whoami({ api, out }: Task): Promise<void> {
   const { baseUrl, apiUrl, tokenSource, token } = api.site;
   // Also the proof that the service takes the token.
-  const projects = await api.get<{ id: string }[]>("/v2/projects");
+  const projects = await api.get(PROJECTS, "/v2/projects");
   const claims = claimsOf(token ?? "");
   const isPerson = claims.project_id === undefined;
-  const me = isPerson ? await api.get<{ email: string }>("/v2/me") : null;
+  const me = isPerson ? await api.get(ME, "/v2/me") : null;
   const project = await api.project().catch((error: unknown) => {
     if (error instanceof CliFailure) return null;
     throw error;

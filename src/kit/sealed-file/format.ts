@@ -5,7 +5,7 @@ import { createCipheriv, createDecipheriv, createHmac, scrypt, timingSafeEqual }
  * but the last are of one size. The number of a chunk and whether it is the last are part of its nonce, so none can
  * be moved, left out or added, and the file cannot be cut, without its being noticed.
  */
-export const MAGIC = Buffer.from("millrace-sealed\u0001", "latin1");
+const MAGIC = Buffer.from("millrace-sealed\u0001", "latin1");
 export const TAG_BYTES = 16;
 
 const SALT_AT = 24;

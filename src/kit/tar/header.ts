@@ -2,7 +2,7 @@
 export const BLOCK_BYTES = 512;
 
 /** What an entry can be; `pax` holds what does not fit into the header after it. */
-export type EntryKind = "file" | "directory" | "link" | "pax";
+type EntryKind = "file" | "directory" | "link" | "pax";
 
 /** The head of one entry. */
 export type TarHeader = {

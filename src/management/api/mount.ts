@@ -1,10 +1,11 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyRequest } from "fastify";
-import type { z } from "zod";
+import { z } from "zod";
 import { requirePerson, requireRole } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { addressKey } from "../../kit/listener/client-address.ts";
 import { isPlainText } from "./json-body.ts";
+import type { Shape } from "../../shapes/shape.ts";
 import type { AnyOperation } from "./operation.ts";
 import { Shares } from "./shares.ts";
 import type { Lane, Payers, Turn } from "./shares.ts";
@@ -135,10 +136,10 @@ async function admit(
 }
 
 /** The input in the schema's form; throws `bad_request` with what is wrong with it. */
-function read(schema: z.ZodType | undefined, input: unknown, where: string): unknown {
+function read(schema: Shape | undefined, input: unknown, where: string): unknown {
   if (!schema) return undefined;
   if (where !== "body") refuseOddTexts(input, where);
-  const result = schema.safeParse(input);
+  const result = z.safeParse(schema, input);
   if (result.success) return result.data;
   const details = result.error.issues.slice(0, MAX_DETAILS).map(({ path, message }) => ({
     field: path.join(".").slice(0, MAX_FIELD_CHARS) || where,

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { ERRORS } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
+import { ERROR } from "../../shapes/errors.ts";
+import type { Shape } from "../../shapes/shape.ts";
 import type { AnyOperation } from "./operation.ts";
 
 const VERSION = "1.0.0";
@@ -23,14 +25,6 @@ const WITH_BODY: readonly ErrorCode[] = [
   "unsupported_media_type",
 ];
 
-const ERROR_SCHEMA = z.object({
-  message: z.string(),
-  code: z.string(),
-  request_id: z.string(),
-  error: z.object({ message: z.string(), code: z.string(), type: z.string() }),
-  details: z.array(z.unknown()).optional(),
-});
-
 const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
 /** The OpenAPI 3.1 document of the operations. */
@@ -45,7 +39,7 @@ export function openApiDocument(operations: readonly AnyOperation[]): object {
     info: { title: "Millrace management API", version: VERSION },
     paths,
     components: {
-      schemas: { Error: schemaOf(ERROR_SCHEMA, "output") },
+      schemas: { Error: schemaOf(ERROR, "output") },
       securitySchemes: { bearerAuth: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
     },
   };
@@ -78,7 +72,7 @@ function bodyOf({ body, takesForm, takesBytes }: AnyOperation): object | null {
   if (!body) return null;
   const content = json(schemaOf(body, "input"));
   return {
-    required: !body.safeParse(undefined).success,
+    required: !z.safeParse(body, undefined).success,
     content: {
       ...content,
       ...(takesForm && { "application/x-www-form-urlencoded": content["application/json"] }),
@@ -108,7 +102,7 @@ function errorResponses(operation: AnyOperation): Record<string, object> {
   );
 }
 
-function parametersOf(schema: z.ZodType | undefined, place: "path" | "query"): object[] {
+function parametersOf(schema: Shape | undefined, place: "path" | "query"): object[] {
   if (!schema) return [];
   const { properties = {}, required = [] } = schemaOf(schema, "input") as {
     properties?: Record<string, object>;
@@ -126,7 +120,7 @@ function json(schema: object) {
   return { "application/json": { schema } };
 }
 
-function schemaOf(schema: z.ZodType, io: "input" | "output"): object {
+function schemaOf(schema: Shape, io: "input" | "output"): object {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" });
   return rest;
 }

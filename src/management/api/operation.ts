@@ -1,7 +1,9 @@
 import type { FastifyReply } from "fastify";
 import type { z } from "zod";
-import type { Principal, Role } from "../../identity/principal.ts";
+import type { Shape } from "../../shapes/shape.ts";
+import type { Principal } from "../../identity/principal.ts";
 import type { ErrorCode } from "../../model/errors.ts";
+import type { Role } from "../../model/roles.ts";
 
 /** What an operation is called with: its input in the form its schemas give, and who asks. */
 export type Call<Params, Query, Body> = {
@@ -20,7 +22,7 @@ export type Call<Params, Query, Body> = {
  * Who may call an operation: a role in the path's project; "any" token; a "person" who has signed in; the
  * "operator" of the installation; null for whoever comes.
  */
-export type Access = Role | "any" | "person" | "operator" | null;
+type Access = Role | "any" | "person" | "operator" | null;
 
 /**
  * One operation of the management API: the one source of its validation, its types and its place in the OpenAPI
@@ -29,8 +31,8 @@ export type Access = Role | "any" | "person" | "operator" | null;
 export type Operation<
   Params extends z.ZodType = z.ZodType,
   Query extends z.ZodType = z.ZodType,
-  Body extends z.ZodType = z.ZodType,
-  Response extends z.ZodType = z.ZodType,
+  Body extends Shape = Shape,
+  Response extends Shape = Shape,
 > = {
   readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
   /** With parameters in braces: `/v2/projects/{project_id}/apps`. */
@@ -59,7 +61,7 @@ export type Operation<
   /** Lines of JSON as they come, each of the response's form. */
   readonly givesLines?: boolean;
   /** Of a 400 that has another form than our errors. */
-  readonly refusal?: z.ZodType;
+  readonly refusal?: Shape;
   /** What it may answer besides what every operation may. */
   readonly errors?: readonly ErrorCode[];
   handle(
@@ -77,8 +79,8 @@ export type AnyOperation = Omit<Operation, "handle" | "isHeavy"> & {
 export function operation<
   Params extends z.ZodType,
   Query extends z.ZodType,
-  Body extends z.ZodType,
-  Response extends z.ZodType,
+  Body extends Shape,
+  Response extends Shape,
 >(definition: Operation<Params, Query, Body, Response>): AnyOperation {
   return definition;
 }

@@ -1,4 +1,3 @@
-import { z } from "zod";
 import { RUN_ID } from "../../model/names.ts";
 import { NEXT_TOKEN } from "./schemas.ts";
 
@@ -21,11 +20,6 @@ export function cutPage<Entry extends { readonly id: string }>(
 /** The token of a list that goes on after that id; empty at its end. */
 export function tokenOf(id: string | null): string {
   return id === null ? "" : Buffer.from(id).toString("base64url");
-}
-
-/** A list in pages. */
-export function pagesOf<Entry extends z.ZodType>(entry: Entry) {
-  return z.object({ items: z.array(entry), nextToken: NEXT_TOKEN });
 }
 
 function idOf(token: string): string {

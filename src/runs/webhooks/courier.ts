@@ -1,7 +1,7 @@
 import { backoffMs } from "../../kit/backoff.ts";
 import type { Clock } from "../../kit/clock.ts";
+import { insist } from "../../kit/insist.ts";
 import type { Log } from "../../kit/log.ts";
-import { pause } from "../../kit/pause.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
@@ -78,16 +78,24 @@ export class Courier {
 
   /** Asks the store until it answers: what was sent must not go unrecorded while the service lives. */
   async persist<T>(what: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    for (let attempt = 1; ; attempt += 1) {
+    const asked = async (): Promise<{ readonly answer: T }> => {
       signal.throwIfAborted();
-      try {
-        return await ask();
-      } catch (error) {
+      return { answer: await ask() };
+    };
+    const { clock, log } = this.#parts;
+    const done = await insist(asked, {
+      clock,
+      gapMs: (failures) => backoffMs(failures, RETRY_MS, MAX_RETRY_MS),
+      goesOn: (error) => {
         if (error instanceof SecretUnreadable) throw error; // That does not mend itself.
-        this.#parts.log.error({ err: error }, `${what}; trying again`);
-        await pause(this.#parts.clock, backoffMs(attempt, RETRY_MS, MAX_RETRY_MS), signal);
-      }
-    }
+        signal.throwIfAborted();
+        log.error({ err: error }, `${what}; trying again`);
+        return true;
+      },
+      signal,
+    });
+    // It goes on until it has one, or throws.
+    return done!.answer;
   }
 
   /** Null when a secret cannot be opened. */

@@ -7,7 +7,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import type { Service, ServiceOptions } from "../../../src/main.ts";
 import type { Store } from "../../../src/store/store.ts";
-import type { RunRecord } from "../../../src/model/run-record.ts";
+import type { RunRecord } from "../../../src/shapes/runs.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { Tail, explains } from "../../support/explain.ts";
 import { TestService, told } from "../../support/service.ts";

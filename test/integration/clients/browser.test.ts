@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { specifiersOf } from "../../support/import-graph.ts";
 import { readSources, REPOSITORY } from "../../support/source-files.ts";
 
-const files = readSources(["client/typescript"], [".ts"]);
+const files = readSources(["src/client"], [".ts"]);
 
 test("the TypeScript client imports nothing but its own files", () => {
   expect(files.size).toBeGreaterThan(5);
@@ -23,7 +23,7 @@ test("it compiles with a browser's types alone, as strictly as anything here", a
   const lib = ["--lib", "es2024,dom,dom.iterable,dom.asynciterable"];
   const args = ["--ignoreConfig", "--noEmit", "--allowImportingTsExtensions", ...strict, ...target, ...lib];
   const tsc = path.join(REPOSITORY, "node_modules/.bin/tsc");
-  const { stdout } = await promisify(execFile)(tsc, [...args, "client/typescript/client.ts"], {
+  const { stdout } = await promisify(execFile)(tsc, [...args, "src/client/client.ts"], {
     cwd: REPOSITORY,
   });
   expect(stdout).toBe("");

@@ -30,9 +30,9 @@ describe.each(LANGUAGES)("the examples in $fence", ({ fence, file, program }) =>
     const installed = path.join(cwd, "package");
     mkdirSync(installed);
     mkdirSync(path.join(cwd, "node_modules"));
-    symlinkSync(path.join(REPOSITORY, "client"), path.join(installed, "client"));
+    symlinkSync(path.join(REPOSITORY, "src/client"), path.join(installed, "client"));
     symlinkSync(installed, path.join(cwd, "node_modules", "millrace"));
-    const exports = { "./client": "./client/typescript/client.ts" };
+    const exports = { "./client": "./client/client.ts" };
     writeFileSync(path.join(installed, "package.json"), JSON.stringify({ name: "millrace", exports }));
     writeFileSync(path.join(cwd, "package.json"), '{ "type": "module" }');
     writeFileSync(path.join(cwd, file), block ?? "");

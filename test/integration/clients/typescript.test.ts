@@ -8,7 +8,7 @@ import {
   NotFound,
   StillRunning,
   Unauthorized,
-} from "../../../client/typescript/client.ts";
+} from "../../../src/client/client.ts";
 import { letGo, runningId } from "../../support/run-apps.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";

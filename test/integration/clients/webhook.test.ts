@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { InvalidWebhook, verifyWebhook } from "../../../client/typescript/client.ts";
+import { InvalidWebhook, verifyWebhook } from "../../../src/client/client.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";

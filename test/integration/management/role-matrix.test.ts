@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
-import { ROLES } from "../../../src/identity/principal.ts";
-import type { Role } from "../../../src/identity/principal.ts";
+import { ROLES } from "../../../src/model/roles.ts";
+import type { Role } from "../../../src/model/roles.ts";
 import { allOperations } from "../../../src/management/operations.ts";
 import { identitiesOf } from "../../support/identities.ts";
 import type { Identity } from "../../support/identities.ts";

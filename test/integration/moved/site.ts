@@ -33,7 +33,7 @@ export async function scratch(): Promise<string> {
   return folder;
 }
 
-export function settingsOf({ dataDir, databaseUrl }: TestDatabase): Settings {
+function settingsOf({ dataDir, databaseUrl }: TestDatabase): Settings {
   const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl }) };
   return readSettings({ flags, env: {} }).settings;
 }

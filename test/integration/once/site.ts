@@ -1,5 +1,5 @@
 import { packHeader } from "../../../src/kit/tar/header.ts";
-import type { RunRecord } from "../../../src/model/run-record.ts";
+import type { RunRecord } from "../../../src/shapes/runs.ts";
 import { until } from "../../support/until.ts";
 import type { Answer, TestService } from "../../support/service.ts";
 

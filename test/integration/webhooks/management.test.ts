@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { Webhook } from "standardwebhooks";
 import { expect, onTestFinished, test } from "vitest";
 import { Audit } from "../../../src/identity/audit.ts";
-import type { Role } from "../../../src/identity/principal.ts";
+import type { Role } from "../../../src/model/roles.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";

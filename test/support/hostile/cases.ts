@@ -308,7 +308,7 @@ function milliseconds(ms: number): Buffer {
   return bytes;
 }
 
-export function shuffled<T>(random: Random, values: readonly T[]): T[] {
+function shuffled<T>(random: Random, values: readonly T[]): T[] {
   const left = [...values];
   return values.map(() => left.splice(random.below(left.length), 1)[0]!);
 }

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import * as client from "../../../client/typescript/client.ts";
-import { CLASSED_CODES, errorIn, errorOf, isPassing } from "../../../client/typescript/errors.ts";
+import * as client from "../../../src/client/client.ts";
+import { CLASSED_CODES, errorIn, errorOf, isPassing } from "../../../src/client/errors.ts";
 import { AppError, ERRORS, errorBody } from "../../../src/model/errors.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 

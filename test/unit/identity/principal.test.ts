@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
-import { ROLES, requirePerson, requireRole } from "../../../src/identity/principal.ts";
-import type { Principal, Role } from "../../../src/identity/principal.ts";
+import { requirePerson, requireRole } from "../../../src/identity/principal.ts";
+import type { Principal } from "../../../src/identity/principal.ts";
+import { ROLES } from "../../../src/model/roles.ts";
+import type { Role } from "../../../src/model/roles.ts";
 
 const account = (role: Role): Principal => ({ accountId: "sa-1", projectId: "p-one", role, expiresAt: 1 });
 const person: Principal = {

@@ -108,7 +108,7 @@ test("what the disk refused is written a second later, before what came meanwhil
   disk.isBroken = false;
   disk.clock.advance(1);
   expect(await Promise.all([first, second])).toEqual([true, true]);
-  expect(disk.batches).toEqual([[1], [2]]);
+  expect(disk.batches).toEqual([[1, 2]]);
 });
 
 test("a stop does not wait for a disk that takes nothing", async () => {

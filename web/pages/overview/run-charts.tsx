@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
-import type { Figures, RunState } from "../../api/figures.ts";
+import type { RunState } from "../../../src/model/run.ts";
+import type { Figures } from "../../api/figures.ts";
 import { Card } from "../../parts/card.tsx";
 import { Legend } from "../../parts/charts/legend.tsx";
 import { Lines } from "../../parts/charts/lines.tsx";

@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { appsQuery, nameOf } from "../../api/apps.ts";
-import { RANGES, RUN_STATES } from "../../api/figures.ts";
+import { RUN_STATES } from "../../../src/model/run.ts";
+import { RANGES } from "../../api/figures.ts";
 import type { RangeName } from "../../api/figures.ts";
 import { RUN_MODES, isSpan, readRunSearch } from "../../api/run-search.ts";
 import type { RunSearch } from "../../api/run-search.ts";

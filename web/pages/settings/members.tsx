@@ -4,7 +4,7 @@ import { meQuery } from "../../api/me.ts";
 import { installation } from "../../api/installation.ts";
 import { invitationsQuery } from "../../api/invitations.ts";
 import {
-  MEMBER_ROLES,
+  ROLE_CHOICES,
   changeMember,
   makePasswordLink,
   membersQuery,
@@ -177,7 +177,7 @@ function RoleChoice({
       onChange={({ target }) => onChange(target.value as MemberRole)}
       className="h-7 rounded-md border border-line-strong bg-surface px-1.5"
     >
-      {MEMBER_ROLES.map((role) => (
+      {ROLE_CHOICES.map((role) => (
         <option key={role}>{role}</option>
       ))}
     </select>

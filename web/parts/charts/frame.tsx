@@ -13,7 +13,7 @@ const X_TICK_WIDTH = 60;
 const DAY_MS = 86_400_000;
 
 /** One value of a step, as the readout says it. */
-export type Reading = { readonly name: string; readonly colour: string; readonly text: string };
+type Reading = { readonly name: string; readonly colour: string; readonly text: string };
 
 /** The time that a chart is about. */
 export type Axis = { readonly fromMs: number; readonly stepMs: number; readonly steps: number };

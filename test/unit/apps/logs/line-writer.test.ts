@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { LineBuffer } from "../../../../src/apps/logs/line-buffer.ts";
 import { LineWriter } from "../../../../src/apps/logs/line-writer.ts";
+import { systemClock } from "../../../../src/kit/clock.ts";
 import { createLog } from "../../../../src/kit/log.ts";
 import type { LogLine } from "../../../../src/model/log-line.ts";
 import type { Store } from "../../../../src/store/store.ts";
@@ -21,6 +22,7 @@ test("lines are stored once, even if no room can be made after them", async () =
   const buffer = new LineBuffer("");
   const writer = new LineWriter({
     store: { logs: { insert } } as unknown as Store,
+    clock: systemClock,
     log: createLog("silent"),
     buffer,
     share: { keep },

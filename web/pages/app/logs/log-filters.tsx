@@ -1,7 +1,8 @@
 import { useEffect, useState } from "react";
 import type { FormEvent } from "react";
-import { LOG_STREAMS } from "../../../api/logs.ts";
-import type { LogFilter, LogStream } from "../../../api/logs.ts";
+import { LOG_STREAMS } from "../../../../src/model/log-line.ts";
+import type { LogStream } from "../../../../src/model/log-line.ts";
+import type { LogFilter } from "../../../api/logs.ts";
 import { Choice, Field } from "../../../parts/field.tsx";
 
 const RUN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

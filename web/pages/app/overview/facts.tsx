@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { appQuery } from "../../../api/apps.ts";
-import type { AppDetail } from "../../../api/apps.ts";
+import type { AppRecord } from "../../../api/apps.ts";
 import { figuresQuery } from "../../../api/figures.ts";
 import type { RangeName } from "../../../api/figures.ts";
 import { StateBadge } from "../../../parts/badge.tsx";
@@ -60,7 +60,7 @@ function Fact({ title, children }: { readonly title: string; readonly children: 
   );
 }
 
-function LastBuild({ app }: { readonly app: AppDetail }) {
+function LastBuild({ app }: { readonly app: AppRecord }) {
   if (app.lastBuildStatus === null) return "None yet";
   return (
     <>
@@ -72,11 +72,11 @@ function LastBuild({ app }: { readonly app: AppDetail }) {
   );
 }
 
-function hardwareOf({ hardware, cpu, memory, gpuCount }: AppDetail): string {
+function hardwareOf({ hardware, cpu, memory, gpuCount }: AppRecord): string {
   const gpus = Number(gpuCount) > 0 ? ` × ${gpuCount}` : "";
   return `${hardware}${gpus}, ${cpu} ${cpu === "1" ? "core" : "cores"}, ${memory} GB`;
 }
 
-function scalingOf({ minReplicaCount, maxReplicaCount, cooldownPeriodSeconds }: AppDetail): string {
+function scalingOf({ minReplicaCount, maxReplicaCount, cooldownPeriodSeconds }: AppRecord): string {
   return `${minReplicaCount} to ${maxReplicaCount} replicas, ${cooldownPeriodSeconds} s cooldown`;
 }

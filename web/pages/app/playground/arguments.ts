@@ -1,5 +1,5 @@
 /** Arguments by name, each as JSON text; what is not given is not there. */
-export type Texts = Readonly<Record<string, string>>;
+type Texts = Readonly<Record<string, string>>;
 
 /** What will be sent: as a form has it, and as one JSON text. Both say the same while the text is an object. */
 export type Draft = { readonly texts: Texts; readonly json: string };

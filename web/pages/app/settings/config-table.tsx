@@ -1,4 +1,4 @@
-import type { ConfigEntry, ConfigValue } from "../../../api/apps.ts";
+import type { ConfigEntry } from "../../../api/apps.ts";
 import { bytes, span } from "../../../parts/format.ts";
 import { Cell, Row, Table } from "../../../parts/table.tsx";
 import { SCALING_FIELDS } from "./scaling-fields.ts";
@@ -42,16 +42,11 @@ function textOf({ value, unit }: ConfigEntry): string {
   if (value === 0 && unit === "seconds") return "0 s";
   if (typeof value === "number" && unit === "seconds") return span(value * 1_000);
   if (typeof value === "number" && unit === "bytes") return bytes(value);
-  if (isList(value)) return value.join("\n");
+  if (Array.isArray(value)) return value.join("\n");
   if (typeof value === "object" && value !== null) {
     return Object.entries(value)
       .map(([name, spec]) => `${name} ${spec}`.trim())
       .join("\n");
   }
   return value === null ? "" : String(value);
-}
-
-/** `Array.isArray` knows nothing of lists that cannot be changed. */
-function isList(value: ConfigValue): value is readonly string[] {
-  return Array.isArray(value);
 }

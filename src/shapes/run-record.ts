@@ -1,39 +1,8 @@
-import { isFileRun } from "./file-run.ts";
-import { appId } from "./names.ts";
-import type { Run, RunState, WebhookState } from "./run.ts";
-
-/** A run as both planes show it. Field names and shapes are exact: existing clients read them. */
-export type RunRecord = {
-  readonly id: string;
-  readonly projectId: string;
-  readonly modelId: string;
-  readonly functionName: string;
-  readonly method: string;
-  readonly async: boolean;
-  readonly websocket: boolean;
-  readonly status: RunState | "failed";
-  readonly statusCode: number | null;
-  readonly attempt: number;
-  readonly createdAt: string;
-  readonly startedAt: string | null;
-  readonly completedAt: string | null;
-  readonly updatedAt: string;
-  readonly containerId: string | null;
-  readonly containerStartedAt: string | null;
-  readonly ip: string | null;
-  readonly region: string | null;
-  readonly webhookEndpoint: string | null;
-  readonly webhookStatus: WebhookState;
-  readonly error: { readonly code: string; readonly message: string } | null;
-  readonly queueTimeMs: number | null;
-  readonly runtimeMs: number | null;
-  readonly responseTimeMs: number | null;
-  readonly activatorQueueTimeMs: number | null;
-  readonly containerQueueTimeMs: number | null;
-  readonly totalQueueTimeMs: number | null;
-  readonly executionTimeMs: number | null;
-  readonly totalResponseTimeMs: number | null;
-};
+import { isFileRun } from "../model/file-run.ts";
+import { appId } from "../model/names.ts";
+import type { Run } from "../model/run.ts";
+import type { RunRecord } from "./runs.ts";
+import { timestamp } from "./timestamp.ts";
 
 /** The stored run in the form callers get. */
 export function runRecord(run: Run, app: { readonly projectId: string; readonly name: string }): RunRecord {
@@ -71,10 +40,6 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     executionTimeMs: maybe(runMs, Math.round),
     totalResponseTimeMs: maybe(responseMs, Math.round),
   };
-}
-
-function timestamp(at: number): string {
-  return new Date(at).toISOString();
 }
 
 function maybe<T>(value: number | null, convert: (value: number) => T): T | null {

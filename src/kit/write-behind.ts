@@ -1,0 +1,93 @@
+import type { Clock, Timer } from "./clock.ts";
+import { pause } from "./pause.ts";
+
+export type WriteBehindParts = {
+  readonly clock: Clock;
+  /** What waits is on its way at most this long after it came; 0 is at once. */
+  readonly delayMs: number;
+  /** After a write that failed. */
+  readonly retryMs: number;
+  readonly hasWaiting: () => boolean;
+  /** Writes what waits now; what it could not write still waits when it rejects. */
+  readonly write: () => Promise<void>;
+  readonly onFailure: (error: unknown) => void;
+};
+
+/**
+ * When what gathers is written: a moment after the first of it came, one write at a time, and again after a while when
+ * that failed. What waits, and how much of it one write takes, is its owner's affair.
+ */
+export class WriteBehind {
+  readonly #parts: WriteBehindParts;
+  #timer: Timer | null = null;
+  #writing: Promise<void> | null = null;
+  #hasFailed = false;
+
+  constructor(parts: WriteBehindParts) {
+    this.#parts = parts;
+  }
+
+  /** Nothing keeps a write from beginning now: none is under way, and the latest did not fail. */
+  get isFree(): boolean {
+    return this.#writing === null && !this.#hasFailed;
+  }
+
+  /** Something waits. */
+  note(): void {
+    if (this.#timer !== null) return;
+    const { clock, delayMs, retryMs } = this.#parts;
+    if (delayMs === 0 && !this.#hasFailed) this.begin();
+    else this.#timer = clock.after(this.#hasFailed ? retryMs : delayMs, () => this.begin());
+  }
+
+  /** Writes now, unless a write is under way. */
+  begin(): void {
+    this.cancel();
+    this.#writing ??= this.#write();
+  }
+
+  /** Resolves when all that waits now is written, or could not be. */
+  async flush(): Promise<void> {
+    // What a write under way does not take comes with the next.
+    if (this.#writing) await this.#writing;
+    this.begin();
+    await this.#writing;
+  }
+
+  /** Resolves when nothing waits; what cannot be written for longer than `patienceMs` is given up. */
+  async settle(patienceMs: number, giveUp: () => void): Promise<void> {
+    const { clock, retryMs, hasWaiting } = this.#parts;
+    const deadline = clock.monotonic() + patienceMs;
+    while (hasWaiting() || this.#writing) {
+      this.begin();
+      await this.#writing;
+      if (!this.#hasFailed) continue;
+      if (clock.monotonic() >= deadline) giveUp();
+      else await pause(clock, retryMs / 10);
+    }
+    this.cancel();
+  }
+
+  /** Nothing is written by itself until something is noted again. */
+  cancel(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+  }
+
+  async #write(): Promise<void> {
+    const { delayMs, write, onFailure, hasWaiting } = this.#parts;
+    try {
+      // What comes in the same tick joins the write.
+      if (delayMs === 0) await Promise.resolve();
+      await write();
+      this.#hasFailed = false;
+    } catch (error) {
+      this.#hasFailed = true;
+      onFailure(error);
+      // What came meanwhile would have it tried again too soon.
+      this.cancel();
+    }
+    this.#writing = null;
+    if (hasWaiting()) this.note();
+  }
+}

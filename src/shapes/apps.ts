@@ -1,0 +1,105 @@
+import * as z from "zod/mini";
+import { TIMESTAMP } from "./common.ts";
+
+const STATUS = z.enum(["ready", "cold", "pending", "deploying", "notready", "error"]);
+
+/** A number as existing clients read it: a JSON string. */
+const NUMERAL = z.string();
+
+/** An app with the settings of the version that serves. */
+export const APP = z.object({
+  id: z.string(),
+  createdAt: TIMESTAMP,
+  updatedAt: TIMESTAMP,
+  hardware: z.string(),
+  cpu: NUMERAL,
+  memory: NUMERAL,
+  gpuCount: NUMERAL,
+  cooldownPeriodSeconds: NUMERAL,
+  minReplicaCount: NUMERAL,
+  maxReplicaCount: NUMERAL,
+  responseGracePeriodSeconds: NUMERAL,
+  status: STATUS,
+  lastBuildStatus: z.nullable(z.string()),
+  latestBuildId: z.nullable(z.string()),
+});
+export type AppRecord = z.infer<typeof APP>;
+export type AppStatus = AppRecord["status"];
+
+/** A project's apps. */
+export const APPS = z.array(z.pick(APP, { id: true, status: true, createdAt: true, updatedAt: true }));
+export type AppBrief = z.infer<typeof APPS>[number];
+
+/** An app's replicas, which the API calls containers. */
+export const CONTAINERS = z.array(
+  z.object({
+    appId: z.string(),
+    projectId: z.string(),
+    containerId: z.string(),
+    containerState: z.enum(["RUNNING", "PENDING", "SUCCEEDED", "FAILED"]),
+    timestamp: TIMESTAMP,
+    containerStartTimestamp: TIMESTAMP,
+    containerTerminationTimestamp: z.nullable(TIMESTAMP),
+    containerRunningTimeMs: z.int(),
+    containerRestartCount: z.int(),
+    hostIp: z.nullable(z.string()),
+    containerIp: z.nullable(z.string()),
+    hardwareProvider: z.nullable(z.string()),
+    region: z.nullable(z.string()),
+    buildId: z.string(),
+    isTerminating: z.boolean(),
+  }),
+);
+export type ContainerRecord = z.infer<typeof CONTAINERS>[number];
+
+const VALUE = z.union([
+  z.string(),
+  z.number(),
+  z.boolean(),
+  z.null(),
+  z.array(z.string()),
+  z.record(z.string(), z.string()),
+]);
+export type ConfigValue = z.infer<typeof VALUE>;
+
+const ENTRY = z.object({
+  key: z.string(),
+  value: VALUE,
+  deployed: VALUE,
+  unit: z.nullable(z.enum(["seconds", "bytes"])),
+  takes: z.string(),
+  meaning: z.string(),
+});
+/** A key of an app's configuration, as it is now and as it was deployed. */
+export type ConfigEntry = z.infer<typeof ENTRY>;
+
+/** What decides how an app runs. */
+export const CONFIGURATION = z.object({
+  buildId: z.uuid(),
+  version: z.int(),
+  deployedAt: TIMESTAMP,
+  keys: z.array(ENTRY),
+});
+
+/** What can be changed of an app while it serves. */
+export type Scaling = {
+  readonly minReplicaCount: number;
+  readonly maxReplicaCount: number;
+  readonly replicaConcurrency: number;
+  readonly cooldownPeriodSeconds: number;
+  readonly responseGracePeriodSeconds: number;
+};
+
+/** What this installation has to offer. */
+export const HARDWARE = z.array(
+  z.object({
+    name: z.string(),
+    provider: z.string(),
+    cpu: z.number(),
+    memoryGb: z.number(),
+    gpuCount: z.int(),
+  }),
+);
+
+/** News for clients. */
+export const NOTIFICATIONS = z.array(z.object({ message: z.string() }));

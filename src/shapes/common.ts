@@ -1,0 +1,26 @@
+import * as z from "zod/mini";
+
+/** A time as the API shows it: RFC 3339, UTC. */
+export const TIMESTAMP = z.iso.datetime();
+
+/** A time with nine digits of a second, as lines of logs have it. */
+export const EXACT_TIMESTAMP = z.iso.datetime({ precision: 9 });
+
+/** Why a run failed. */
+export const FAULT = z.object({ code: z.string(), message: z.string() });
+
+/** What is answered where there is nothing to tell but that it is done. */
+export const DONE = z.object({});
+
+/** What names the one thing that was asked for. */
+export const ID = z.object({ id: z.string() });
+
+export const MAX_TOKEN_CHARS = 1000;
+
+/** Where a list goes on; opaque to callers, empty at its end. */
+export const NEXT_TOKEN = z.string().check(z.maxLength(MAX_TOKEN_CHARS));
+
+/** A list in pages. */
+export function pagesOf<Entry extends z.core.$ZodType>(entry: Entry) {
+  return z.object({ items: z.array(entry), nextToken: NEXT_TOKEN });
+}

@@ -1,0 +1,55 @@
+import * as z from "zod/mini";
+import { DELIVERY_STATES } from "../model/delivery.ts";
+import { ID, TIMESTAMP, pagesOf } from "./common.ts";
+
+const DELIVERY = z.object({
+  id: z.uuid(),
+  projectId: z.string(),
+  /** Null once the app is deleted. */
+  modelId: z.nullable(z.string()),
+  url: z.string(),
+  contentType: z.nullable(z.string()),
+  runStatusCode: z.int(),
+  state: z.enum(DELIVERY_STATES),
+  attemptCount: z.int(),
+  nextAt: z.nullable(TIMESTAMP),
+  createdAt: TIMESTAMP,
+  updatedAt: TIMESTAMP,
+});
+/** A run's response on its way to a webhook; it has the run's id. */
+export type DeliveryRecord = z.infer<typeof DELIVERY>;
+
+const ATTEMPT = z.object({
+  number: z.int(),
+  startedAt: TIMESTAMP,
+  durationMs: z.number(),
+  requestHeaders: z.record(z.string(), z.string()),
+  status: z.nullable(z.int()),
+  error: z.nullable(z.string()),
+  nextAt: z.nullable(TIMESTAMP),
+});
+/** One try at a delivery. */
+export type AttemptRecord = z.infer<typeof ATTEMPT>;
+
+/** A project's deliveries, a page of them. */
+export const DELIVERIES = pagesOf(DELIVERY);
+
+const WITH_ATTEMPTS = z.extend(DELIVERY, { attempts: z.array(ATTEMPT) });
+export type DeliveryDetail = z.infer<typeof WITH_ATTEMPTS>;
+
+/** One delivery with its attempts. */
+export const ONE_DELIVERY = z.object({ item: WITH_ATTEMPTS });
+
+/** How many deliveries are on their way again. */
+export const REDELIVERED = z.object({ redelivered: z.int() });
+
+const SECRET = z.extend(ID, { createdAt: TIMESTAMP });
+/** A secret that deliveries are signed with; what it is was shown once. */
+export type SigningSecretRecord = z.infer<typeof SECRET>;
+
+/** The signing secrets in use. */
+export const SIGNING_SECRETS = z.array(SECRET);
+
+/** A signing secret as it was made, the one time that it is shown. */
+export const NEW_SIGNING_SECRET = z.extend(SECRET, { secret: z.string() });
+export type NewSigningSecret = z.infer<typeof NEW_SIGNING_SECRET>;

@@ -1,0 +1,71 @@
+import * as z from "zod/mini";
+import { FAULT, TIMESTAMP } from "./common.ts";
+
+const COUNT = z.int().check(z.gte(0));
+const MS = z.number().check(z.gte(0));
+
+/** The span that was counted, in whole steps. */
+const SPAN = z.object({ from: TIMESTAMP, to: TIMESTAMP, stepMs: z.int() });
+export type SpanRecord = z.infer<typeof SPAN>;
+
+const RUNS = z.object({
+  queued: COUNT,
+  running: COUNT,
+  success: COUNT,
+  failure: COUNT,
+  cancelled: COUNT,
+  coldRuns: COUNT,
+  p50Ms: z.nullable(MS),
+  p95Ms: z.nullable(MS),
+  p99Ms: z.nullable(MS),
+});
+/** What became of some runs. Response times are those that 50, 95 and 99 in a hundred did not exceed. */
+export type RunFiguresRecord = z.infer<typeof RUNS>;
+
+const REPLICAS = z.object({ starting: COUNT, ready: COUNT, draining: COUNT });
+export type ReplicaCounts = z.infer<typeof REPLICAS>;
+
+const FAILURE = z.object({
+  id: z.uuid(),
+  appId: z.string(),
+  functionName: z.string(),
+  createdAt: TIMESTAMP,
+  error: z.nullable(FAULT),
+});
+export type FailureRecord = z.infer<typeof FAILURE>;
+
+const VERSION = z.object({ number: z.int(), buildId: z.string() });
+export type VersionRecord = z.infer<typeof VERSION>;
+
+/** What runs did over a time, and how things are now. */
+export const FIGURES = z.extend(SPAN, {
+  steps: z.array(z.extend(RUNS, { at: TIMESTAMP })),
+  total: z.extend(RUNS, { runs: COUNT, errorRate: z.nullable(z.number().check(z.gte(0), z.lte(1))) }),
+  now: z.object({
+    queueAgeMs: MS,
+    waiting: COUNT,
+    running: COUNT,
+    replicas: REPLICAS,
+    coldStarts: COUNT,
+    /** What the app serves; null of a project. */
+    version: z.nullable(VERSION),
+  }),
+  lastFailures: z.array(FAILURE),
+  /** There were too many runs to look at: only those since `completeSince` are counted. */
+  isPartial: z.boolean(),
+  completeSince: TIMESTAMP,
+});
+export type FiguresRecord = z.infer<typeof FIGURES>;
+
+const TRAFFIC_OF_APP = z.object({
+  appId: z.string(),
+  version: z.nullable(z.int()),
+  replicas: REPLICAS,
+  runs: z.array(COUNT),
+  failures: z.array(COUNT),
+});
+/** How much an app was called, step by step; without any call the lists are empty. */
+export type AppTraffic = z.infer<typeof TRAFFIC_OF_APP>;
+
+/** Each app's runs over time, its version and its replicas. */
+export const TRAFFIC = z.extend(SPAN, { items: z.array(TRAFFIC_OF_APP) });

@@ -1,0 +1,116 @@
+import * as z from "zod/mini";
+import { MEMBER_ROLES } from "../model/roles.ts";
+import { ID, TIMESTAMP } from "./common.ts";
+
+const MEMBER_ROLE = z.enum(MEMBER_ROLES);
+
+/** Somebody who belongs to a project. */
+export const MEMBER = z.object({
+  personId: z.string(),
+  /** A label, until it is proven. */
+  email: z.string(),
+  isProven: z.boolean(),
+  role: MEMBER_ROLE,
+});
+export type MemberRecord = z.infer<typeof MEMBER>;
+
+/** A project's members. */
+export const MEMBERS = z.array(z.extend(MEMBER, { createdAt: TIMESTAMP }));
+export type ListedMember = z.infer<typeof MEMBERS>[number];
+
+/** Somebody who is no longer a member. */
+export const REMOVED_MEMBER = z.object({ personId: z.string() });
+
+/** An invitation that nobody has used yet. */
+export const INVITATION = z.object({
+  id: z.string(),
+  /** Whom it is meant for: whoever has the link may use it. */
+  email: z.string(),
+  role: MEMBER_ROLE,
+  /** A person or a service account. */
+  invitedBy: z.string(),
+  isMailed: z.boolean(),
+  /** When the mail server took it. */
+  mailedAt: z.nullable(TIMESTAMP),
+  createdAt: TIMESTAMP,
+  expiresAt: TIMESTAMP,
+});
+export type InvitationRecord = z.infer<typeof INVITATION>;
+
+/** A project's open invitations. */
+export const INVITATIONS = z.array(INVITATION);
+
+/** An invitation as it was made; its link is told here or by mail, and never again. */
+export const MADE_INVITATION = z.extend(INVITATION, { inviteUrl: z.nullable(z.string()) });
+export type MadeInvitation = z.infer<typeof MADE_INVITATION>;
+
+/** What a link invites to. */
+export const OFFER = z.object({
+  projectId: z.string(),
+  projectName: z.string(),
+  role: MEMBER_ROLE,
+  /** Whom it was meant for, as the inviter wrote it. */
+  email: z.string(),
+  expiresAt: TIMESTAMP,
+});
+export type OfferRecord = z.infer<typeof OFFER>;
+
+/** A project that somebody has joined. */
+export const JOINED = z.object({ projectId: z.string(), role: MEMBER_ROLE });
+
+/** What whoever signs in is answered; the refresh token comes as a cookie. */
+export const SIGNED_IN = z.object({ personId: z.string(), accessToken: z.string(), expiresAt: TIMESTAMP });
+export type SignedInRecord = z.infer<typeof SIGNED_IN>;
+
+/** The same for whoever joins a project by it. */
+export const SIGNED_UP = z.extend(SIGNED_IN, { projectId: z.string() });
+
+/** The person who asks, and their projects. */
+export const ME = z.object({
+  id: z.string(),
+  email: z.string(),
+  /** Whether mail has shown that the address is theirs. */
+  isProven: z.boolean(),
+  /** Whether they run the installation, and may make links that set others' passwords. */
+  isOperator: z.boolean(),
+  projects: z.array(z.object({ id: z.string(), name: z.string(), role: MEMBER_ROLE })),
+});
+
+/** The address of the person who asks. */
+export const MY_ADDRESS = z.object({ email: z.string() });
+
+/** Where a person is signed in. */
+export const SESSIONS = z.array(
+  z.extend(ID, {
+    kind: z.enum(["browser", "device"]),
+    isCurrent: z.boolean(),
+    createdAt: TIMESTAMP,
+    refreshedAt: TIMESTAMP,
+    expiresAt: TIMESTAMP,
+  }),
+);
+export type SessionRecord = z.infer<typeof SESSIONS>[number];
+
+/** A link that sets a password, and whom it is for. */
+export const PASSWORD_LINK = z.object({
+  /** Null where nobody, or more than one person, is meant. */
+  url: z.nullable(z.string()),
+  people: z.array(
+    z.object({
+      personId: z.string(),
+      email: z.string(),
+      isProven: z.boolean(),
+      createdAt: TIMESTAMP,
+      projectIds: z.array(z.string()),
+    }),
+  ),
+});
+
+const PROJECT = z.object({ id: z.string(), name: z.string() });
+export type ProjectRecord = z.infer<typeof PROJECT>;
+
+/** A project as it was made. */
+export const NEW_PROJECT = PROJECT;
+
+/** The projects of whoever asks. */
+export const PROJECTS = z.array(PROJECT);
