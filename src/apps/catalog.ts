@@ -142,7 +142,7 @@ export class Catalog {
     const traffic = this.#registry.byNumber(appNumber);
     if (!traffic) return null;
     const open = traffic.find(versionId) ?? (await this.#reopen(traffic, versionId));
-    if (!open || open.pool.hasFailedToStart) return traffic.current.live.target;
+    if (!open || open.pool.isHeldBack) return traffic.current.live.target;
     open.usedAt = this.#parts.clock.monotonic();
     return open.live.target;
   }

@@ -107,8 +107,8 @@ function statusBefore(latest: Build | null): AppStatus {
 function statusOf(live: LiveApp): AppStatus {
   const states = [...live.pool.replicas].map(({ state }) => state);
   if (states.includes("ready")) return "ready";
-  if (live.pool.hasFailedToStart) return "error";
-  return states.includes("starting") ? "notready" : "cold";
+  if (states.includes("starting")) return "notready";
+  return live.pool.hasFailedToStart ? "error" : "cold";
 }
 
 function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRecord[] {

@@ -66,8 +66,13 @@ export class Pool {
     return this.slots.oldestWaitMs;
   }
 
-  /** Whether the app could not start when it was last tried, and is not tried again yet. */
+  /** Whether the app could not start when it was last tried. */
   get hasFailedToStart(): boolean {
+    return this.#fleet.hasFailedToStart;
+  }
+
+  /** Whether it could not, and is not tried again yet. */
+  get isHeldBack(): boolean {
     return this.#fleet.failure(this.#clock.monotonic()) !== null;
   }
 

@@ -192,12 +192,13 @@ describe("an app that cannot start", () => {
     const refusal = { kind: "refused", code: "app_not_ready", message: "ValueError: no model" };
     expect(await site.ended(waiting)).toEqual(refusal);
     expect(second.outcome).toEqual(refusal);
-    expect([site.pool.hasFailedToStart, site.pool.slots.backlogRoom]).toEqual([true, 0]);
+    expect([site.pool.isHeldBack, site.pool.slots.backlogRoom]).toEqual([true, 0]);
     expect(site.submit().outcome).toEqual({ ...refusal, retryAfterSeconds: 1 });
     expect(await site.pool.started(1, NEVER)).toMatchObject({ message: "ValueError: no model" });
     // A quarter of a second after the first time, and a fifth of that more at most.
     site.clock.advance(300);
-    expect([site.pool.hasFailedToStart, site.pool.slots.backlogRoom]).toEqual([false, 1]);
+    expect([site.pool.isHeldBack, site.pool.slots.backlogRoom]).toEqual([false, 1]);
+    expect(site.pool.hasFailedToStart).toBe(true);
     const again = site.submit();
     expect([again.outcome, site.seats.started.length]).toEqual([null, 2]);
     const started = site.pool.started(1, NEVER);
