@@ -68,6 +68,8 @@ export type ServiceOptions = {
   readonly onAppLog?: (line: AppLogLine) => void;
   /** Where the dashboard was built, if not beside the code. */
   readonly webDir?: string;
+  /** Where the guide was built, if not beside the code. */
+  readonly guideDir?: string;
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
@@ -108,7 +110,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog, webDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
+  { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
   const { host } = settings;
@@ -243,6 +245,7 @@ async function start(
         fileRuns,
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
+        ...(guideDir !== undefined && { guideDir }),
         signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
         clock,

@@ -14,6 +14,8 @@ import { Shares } from "./api/shares.ts";
 import { dashboardRoutes } from "./dashboard.ts";
 import type { DashboardParts } from "./dashboard.ts";
 import { DOCS_PAGE, DOCS_POLICY } from "./docs-page.ts";
+import { guideRoutes } from "./guide.ts";
+import type { GuideParts } from "./guide.ts";
 import { healthRoutes } from "./health.ts";
 import type { HealthParts } from "./health.ts";
 import { attachLogSockets } from "./log-sockets.ts";
@@ -27,6 +29,7 @@ import type { Sockets } from "./sockets.ts";
 
 export type ManagementOptions = OperationParts &
   DashboardParts &
+  GuideParts &
   Omit<MetricsParts & HealthParts & OperatorParts, "authorizeOperator" | "authenticate" | "isReady"> & {
     readonly host: string;
     readonly port: number;
@@ -55,6 +58,7 @@ export class Management {
     mount(app, operations, authenticate, requireOperator, new Shares(clock));
     addPages(app, () => JSON.stringify(openApiDocument(operations)));
     dashboardRoutes(app, options);
+    guideRoutes(app, options);
     const authorizeOperator = operatorOnly({ ...options, authenticate });
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
     metricsRoutes(app, { ...options, authorizeOperator });
