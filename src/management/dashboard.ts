@@ -28,6 +28,7 @@ const PAGES = [
   "/invitation",
   "/prove",
   "/device",
+  "/docs",
   "/projects/*",
 ];
 const NOT_BUILT = "The dashboard is not built. In a clone: npm run build:web\n";

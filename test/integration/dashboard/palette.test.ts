@@ -106,7 +106,7 @@ test("Tab goes through a page in the order in which it is read, and past the nav
   }
   const navigation = ["Overview", "Apps", "Runs", "API keys", "Webhooks", "Files", "Audit", "Settings"];
   const beginning = ["Skip to the content", "Project", "Go to…"];
-  const person = ["Use dark colours", "Sign out", expect.stringContaining("API ")];
+  const person = ["Use dark colours", "Sign out", "Guide", expect.stringContaining("API ")];
   const content = ["Create key", "API keys", "Rotate owner"];
   expect(order).toEqual([...beginning, ...navigation, ...person, ...content]);
   await page.reload();
