@@ -76,7 +76,7 @@ export const COMMANDS: readonly CommandRow[] = [
   row(SERVER, "restore", "restore a data directory from a backup", async (to) => {
     (await import("./commands/operate.ts")).defineRestore(to);
   }),
-  row(SERVER, "storage", "show who uses how much of the disk, and the limits", async (to) => {
+  row(SERVER, "storage", "show how much disk each project uses, and the limits", async (to) => {
     (await import("./commands/operate.ts")).defineStorage(to);
   }),
   row(SERVER, "doctor", "check everything the service depends on, and say what to do", async (to) => {

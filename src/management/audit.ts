@@ -27,7 +27,7 @@ export function auditOperations({ audit }: AuditParts): AnyOperation[] {
       path: "/v2/projects/{project_id}/audit",
       id: "listAudit",
       tag: "Audit",
-      summary: "Every change in a project, newest first",
+      summary: "List every change in a project, newest first",
       access: "admin",
       params: PROJECT_PATH,
       query: z.object({

@@ -46,7 +46,7 @@ export function configurationOperations({ store, catalog }: ConfigurationParts):
       path: "/v2/projects/{project_id}/apps/{app_id}/configuration",
       id: "getConfiguration",
       tag: "Apps",
-      summary: "The configuration that serves, key by key, and what was deployed of each",
+      summary: "Get an app's configuration, key by key: the value in effect and the one deployed",
       access: "deploy",
       params: APP_PATH,
       response: z.object({

@@ -59,7 +59,7 @@ export function logOperations({ store, logBook }: LogParts): AnyOperation[] {
       path: "/v2/projects/{project_id}/apps/{app_id}/logs",
       id: "listLogs",
       tag: "Logs",
-      summary: "Lines that an app printed, newest first or oldest first",
+      summary: "List the lines an app printed, newest or oldest first",
       access: "deploy",
       params: APP_PATH,
       query: QUERY,

@@ -22,10 +22,10 @@ type DeployFlags = RemoteFlags & {
 /** `millrace deploy [DIR]` */
 export function defineDeploy(command: Command): void {
   remote(command)
-    .argument("[folder]", "the folder that holds main.py; this one, if none is given")
-    .option("--name <name>", "the app's name; that of millrace.toml or the folder's, if none is given")
-    .option("--detach", "do not wait for the build: print its id")
-    .option("--yes", "do not ask before a new app is made");
+    .argument("[folder]", "the folder with main.py (default: the current one)")
+    .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
+    .option("--detach", "print the build's id without waiting")
+    .option("--yes", "create a new app without asking");
   examples(command, "millrace deploy hello", "millrace deploy --name hello-staging --detach").action(
     withService(deploy),
   );

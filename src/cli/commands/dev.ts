@@ -34,11 +34,11 @@ const UNCHANGED: Reload = { isGood: true, lines: [] };
 /** `millrace dev DIR` */
 export function defineDev(command: Command): void {
   command
-    .argument("[folder]", "the folder that holds main.py; this one, if none is given")
-    .option("--name <name>", "the app's name; that of millrace.toml or the folder's, if none is given")
+    .argument("[folder]", "the folder with main.py (default: the current one)")
+    .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
     .option("--data-dir <folder>", "where this service keeps its data", DEV_DATA_DIR)
-    .option("--api-port <port>", "port for apps; 4000 or any that is free, if none is given")
-    .option("--base-port <port>", "port for management; 4100 or any that is free, if none is given");
+    .option("--api-port <port>", "port for apps (default: 4000, or any free port)")
+    .option("--base-port <port>", "port for management (default: 4100, or any free port)");
   examples(command, "millrace dev hello").action(
     async (folder: string | undefined, flags: DevFlags) =>
       await interruptible(async (signal) => await dev(folder, flags, signal)),

@@ -12,8 +12,8 @@ type InitFlags = { readonly name?: string; readonly json?: boolean };
 /** `millrace init [DIR]` */
 export function defineInit(command: Command): void {
   command
-    .argument("[folder]", "the folder, made if it is not there; this one, if none is given")
-    .option("--name <name>", "the app's name; the folder's, if none is given")
+    .argument("[folder]", "the folder, created if needed (default: the current one)")
+    .option("--name <name>", "the app's name (default: the folder's name)")
     .option("--json", "print one JSON document");
   examples(command, "millrace init hi").action(init);
 }

@@ -29,27 +29,29 @@ type YesFlags = RemoteFlags & { readonly yes?: boolean };
 
 /** `millrace members list|invite|invitations|revoke|remove` */
 export function defineMembers(command: Command): void {
-  const list = remote(command.command("list")).description("who belongs to the project");
+  const list = remote(command.command("list")).description("list the project's members");
   examples(list, "millrace members list").action(withService(listMembers));
 
   const invite = remote(command.command("invite")).description(
-    "make a link by which somebody joins the project, once; it is shown this once",
+    "create a one-time link that lets somebody join the project; it is shown only once",
   );
   invite
-    .argument("<email>", "whom it is for; whoever opens the link can join")
+    .argument("<email>", "the person's address; anyone with the link can join")
     .option("--role <role>", "member or owner", "member")
     .option("--mail", "mail the link to that address instead of showing it");
   examples(invite, "millrace members invite ada@example.com --role owner").action(withService(inviteMember));
 
-  const invitations = remote(command.command("invitations")).description("invitations that nobody has used");
+  const invitations = remote(command.command("invitations")).description("list unused invitations");
   examples(invitations, "millrace members invitations").action(withService(listInvitations));
 
   const revoke = remote(command.command("revoke")).description("revoke an invitation");
-  revoke.argument("<invitation>", "its id, or its address if only one has it");
+  revoke.argument("<invitation>", "the invitation's id, or its address if that is unambiguous");
   examples(revoke, "millrace members revoke ada@example.com").action(withService(revokeInvitation));
 
-  const remove = remote(command.command("remove")).description("take somebody out of the project");
-  remove.argument("<member>", "their id, or their address if only one has it").option("--yes", "do not ask");
+  const remove = remote(command.command("remove")).description("remove a member from the project");
+  remove
+    .argument("<member>", "the member's id, or their address if that is unambiguous")
+    .option("--yes", "do not ask for confirmation");
   examples(remove, "millrace members remove ada@example.com --yes").action(withService(removeMember));
 }
 

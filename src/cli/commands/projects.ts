@@ -11,15 +11,15 @@ type Project = { readonly id: string; readonly name: string };
 
 /** `millrace projects [list|create|use]` */
 export function defineProjects(command: Command): void {
-  const list = remote(command.command("list", { isDefault: true })).description("your projects");
+  const list = remote(command.command("list", { isDefault: true })).description("list your projects");
   examples(list, "millrace projects").action(withService(listProjects));
 
-  const create = remote(command.command("create")).description("make a project; you are its owner");
-  create.argument("<name>", "its name");
+  const create = remote(command.command("create")).description("create a project; you become its owner");
+  create.argument("<name>", "the project's name");
   examples(create, "millrace projects create models").action(withService(createProject));
 
-  const use = remote(command.command("use")).description("mean this project from now on");
-  use.argument("<project>", "its id, or its name");
+  const use = remote(command.command("use")).description("use this project from now on");
+  use.argument("<project>", "the project's id or name");
   examples(use, "millrace projects use p-1a2b3c4d").action(withService(useProject));
 }
 

@@ -58,7 +58,7 @@ verifies("reference.try", "whoever is signed in tries an operation as themselves
   // A value that one operation was given, the next one begins with.
   await page
     .getByRole("navigation", { name: "Operations" })
-    .getByText("A project's service accounts")
+    .getByText("List a project's service accounts")
     .click();
   const list = page.locator("#listServiceAccounts");
   await list.getByRole("button", { name: "Send GET" }).click();
