@@ -314,7 +314,8 @@ async function start(
   warnOfExposure(settings, baseUrl, log);
   log.info({ apiUrl, baseUrl, python: python.version, store: store.kind }, "millrace is up");
   const setupLink = await identity.setupLink(baseUrl);
-  if (setupLink !== null) log.info({ setupLink }, "nobody can sign in yet; this link makes the first person");
+  if (setupLink !== null)
+    log.info({ setupLink }, "nobody can sign in yet; open this link to create the first account");
   return {
     apiUrl,
     baseUrl,

@@ -61,7 +61,8 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       handle: async (call) => {
         const app = await findApp(store, call.params);
         const live = catalog.byNumber(app.number);
-        if (!live) throw new AppError("build_not_found", { message: "The app has no version that serves." });
+        if (!live)
+          throw new AppError("build_not_found", { message: "The app has no version to serve this." });
         const { config, overrides: before } = live.version;
         const overrides = { ...before, ...overridesOf(call.body) };
         const { minReplicas, maxReplicas } = { ...config.scaling, ...overrides };

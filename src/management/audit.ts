@@ -32,7 +32,7 @@ export function auditOperations({ audit }: AuditParts): AnyOperation[] {
       params: PROJECT_PATH,
       query: z.object({
         pageSize: pageSize(50, 1000),
-        nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "is none of this list's").optional(),
+        nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "does not belong to this list").optional(),
       }),
       response: pagesOf(ENTRY),
       handle: async ({ params, query }) => {

@@ -59,7 +59,8 @@ export function configurationOperations({ store, catalog }: ConfigurationParts):
       handle: async ({ params }) => {
         const app = await findApp(store, params);
         const live = catalog.byNumber(app.number);
-        if (!live) throw new AppError("build_not_found", { message: "The app has no version that serves." });
+        if (!live)
+          throw new AppError("build_not_found", { message: "The app has no version to serve this." });
         const { id, number, createdAt, config } = live.version;
         const deployed = (await store.versions.findDeployed(id)) ?? config;
         return {

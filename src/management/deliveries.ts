@@ -109,7 +109,7 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
           now: steadyClock.now(),
         });
         if (redelivered === 0 && body === null) {
-          throw new AppError("not_found", { message: "The delivery's body is no longer kept." });
+          throw new AppError("not_found", { message: "The delivery's body is no longer stored." });
         }
         const [before, after] = [{ state }, { redelivered }];
         await record(audit, call, { action: "delivery.redeliver", target: id, before, after });

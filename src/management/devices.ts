@@ -89,7 +89,9 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       handle: async ({ body, principal, ip, requestId }) => {
         const { personId } = requirePerson(principal);
         if (!(await devices.approve(body.user_code, personId))) {
-          throw new AppError("not_found", { message: "No device waits with this code." });
+          throw new AppError("not_found", {
+            message: "No device is waiting with this code; it may have expired.",
+          });
         }
         const entry = { projectId: null, before: null, after: null, principal, ip, requestId };
         await audit.record({ ...entry, action: "device.approve", target: personId });

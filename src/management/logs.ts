@@ -131,6 +131,6 @@ export function placeAfter(date: string): string {
 function readToken(token: string): string {
   const place = Buffer.from(token, "base64url").toString();
   if (!RUN_ID.test(place))
-    throw new AppError("bad_request", { message: "nextToken is none of this list's." });
+    throw new AppError("bad_request", { message: "nextToken does not belong to this list." });
   return place;
 }

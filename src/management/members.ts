@@ -104,5 +104,5 @@ function shown({ personId, email, provenAt, role }: Member): z.infer<typeof MEMB
 function refuse(change: MembershipChange): void {
   if (change === "absent") throw new AppError("not_found");
   if (change === "changed") return;
-  throw new AppError("bad_request", { message: "A project keeps at least one owner." });
+  throw new AppError("bad_request", { message: "A project needs at least one owner." });
 }

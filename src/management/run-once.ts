@@ -41,12 +41,15 @@ const BASE_IMAGE = z.object({
 const RUN_QUERY = z.object({
   filename: z
     .string()
-    .regex(/\.py$/, "names no Python file")
+    .regex(/\.py$/, "must name a Python file")
     .transform((name) => name.replace(/^(?:\.\/+)+/, ""))
-    .refine((name) => judgeEntryName(Buffer.from(name)).kind === "fine", "is no file's name in a folder"),
+    .refine(
+      (name) => judgeEntryName(Buffer.from(name)).kind === "fine",
+      "must be a file name inside the folder",
+    ),
   functionName: z
     .string()
-    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "is no function's name")
+    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be a function's name")
     .optional(),
   imageDigest: z.string().max(200).optional(),
 });
@@ -70,7 +73,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
         const name = id.startsWith(prefix) ? id.slice(prefix.length) : "";
         if (!APP_NAME.test(name)) {
           const message =
-            "The app's id is the project's, a dash, and a name of small letters, digits and dashes.";
+            "The app's id must be the project's id, a hyphen, and a name of lower-case letters, digits and hyphens.";
           throw new AppError("bad_request", { message });
         }
         if (await store.apps.find({ projectId, name })) return { id };
@@ -149,7 +152,9 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
 /** The JSON to hand on, as it came; null where there is none. */
 function dataOf({ projectId, data }: RunForm, expected: string): string | null {
   if (projectId !== null && projectId !== expected) {
-    throw new AppError("bad_request", { message: "The form's projectId is not the path's." });
+    throw new AppError("bad_request", {
+      message: "The form's projectId differs from the project in the path.",
+    });
   }
   if (data === null || data.trim() === "") return null;
   let value: unknown;

@@ -56,7 +56,7 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
       errors: ["forbidden", "not_found", "range_not_satisfiable"],
       handle: async ({ query, reply }) => {
         const file = await volumes.open(query.grant);
-        if (!file) throw new AppError("forbidden", { message: "The link is not good, or has expired." });
+        if (!file) throw new AppError("forbidden", { message: "The link is invalid or has expired." });
         try {
           return send(reply, file);
         } catch (error) {

@@ -129,7 +129,7 @@ async function rollBack({ api, out }: Task, app: string, build?: string): Promis
   const buildId = build ?? (await findEarlier(api, app));
   const path = await api.appPath(app, "/rollback");
   const answer = await api.ask<object>("POST", path, { body: { buildId }, about: { app } });
-  out.show(answer, () => `${app} is as build ${buildId} made it.\n`);
+  out.show(answer, () => `${app} now serves build ${buildId} again.\n`);
 }
 
 async function deleteApp(task: Task<RemoteFlags & { yes?: boolean }>, app: string): Promise<void> {
@@ -137,7 +137,7 @@ async function deleteApp(task: Task<RemoteFlags & { yes?: boolean }>, app: strin
   const path = await api.appPath(app);
   // Before the question: whoever mistyped the name is told so.
   await api.get(path, { about: { app } });
-  await confirm(`Delete ${app} of ${await api.project()} with its versions?`, flags, signal);
+  await confirm(`Delete ${app} of ${await api.project()} and all its versions?`, flags, signal);
   const answer = await api.ask<object>("DELETE", path, { about: { app } });
   out.show(answer, () => `${app} is deleted.\n`);
 }

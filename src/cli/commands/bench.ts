@@ -77,7 +77,7 @@ function figuresText(url: string, figures: CallFigures): string {
     `p50         ${duration(figures.p50_ms)}`,
     `p99         ${duration(figures.p99_ms)}`,
     `failures    ${failures}`,
-    `client CPU  ${share} % of a core${isClient ? ": the client is the limit, the service may do more" : ""}`,
+    `client CPU  ${share} % of a core${isClient ? ": the client is the bottleneck, the service could do more" : ""}`,
     "",
   ].join("\n");
 }

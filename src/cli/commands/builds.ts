@@ -63,7 +63,7 @@ async function buildsOf(api: Api, app: string): Promise<readonly Build[]> {
 
 async function newestOf(api: Api, app: string): Promise<string> {
   const [newest] = await buildsOf(api, app);
-  if (!newest) throw new CliFailure(`${app} was never built`, { hint: "millrace deploy" });
+  if (!newest) throw new CliFailure(`${app} has no builds`, { hint: "millrace deploy" });
   return newest.id;
 }
 

@@ -44,7 +44,7 @@ export function defineCall(command: Command): void {
 
 async function call(task: Task<CallFlags>, app: string, words: readonly string[]): Promise<void> {
   const { api, flags, out } = task;
-  if (flags.wait && !flags.async) throw usage("--wait goes with --async; without it every call waits");
+  if (flags.wait && !flags.async) throw usage("--wait only works with --async; other calls always wait");
   const { functionName, pairs } = readWords(words);
   const body = await readArguments(flags.data, pairs);
   const progress = new Progress(`${app}/${functionName}`, out.isJson);

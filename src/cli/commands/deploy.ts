@@ -74,7 +74,7 @@ async function askForNew({ api, flags, signal, out }: Task<DeployFlags>, name: s
   const project = await api.project();
   const apps = await api.get<{ id: string }[]>(await api.path("apps"));
   if (apps.some(({ id }) => id === `${project}-${name}`)) return;
-  await confirm(`Make a new app ${name} in ${project} on ${api.site.baseUrl}?`, flags, signal);
+  await confirm(`Create a new app ${name} in ${project} on ${api.site.baseUrl}?`, flags, signal);
 }
 
 /** Prints the build's log as it comes; interrupted, the build is cancelled. */
@@ -96,7 +96,7 @@ async function failed({ api }: Task, name: string, buildId: string, status: stri
   const message = await buildMessage(api, name, buildId);
   return new CliFailure(`the deploy of ${name} ended as ${status}${message === null ? "" : `: ${message}`}`, {
     code: status,
-    hint: `the version before it serves on. millrace builds logs ${name} ${buildId} shows this again`,
+    hint: `the previous version keeps serving. millrace builds logs ${name} ${buildId} shows this log again`,
   });
 }
 

@@ -53,12 +53,12 @@ async function list({ api, out }: Task, folder = "/"): Promise<void> {
       ]),
     ),
   );
-  if (found.length === 0) out.note(`${folder} holds nothing`);
+  if (found.length === 0) out.note(`${folder} is empty`);
 }
 
 async function remove(task: Task<RemoteFlags & { yes?: boolean }>, target: string): Promise<void> {
   const { api, flags, out, signal } = task;
-  if (target.endsWith("/")) await confirm(`Remove ${target} and all in it?`, flags, signal);
+  if (target.endsWith("/")) await confirm(`Remove ${target} and everything in it?`, flags, signal);
   const query = { file_path: target };
   const answer = await api.ask<object>("DELETE", await api.path("volumes/default/rm"), { query });
   out.show(answer, () => `${target} is removed.\n`);

@@ -77,7 +77,8 @@ async function inviteMember({ api, flags, out }: Task<InviteFlags>, email: strin
   const made = await api.ask<Made>("POST", await api.path("invitations"), { body });
   // The link alone on stdout, so that a script can take it.
   out.show(made, () => (made.inviteUrl === null ? "" : `${made.inviteUrl}\n`));
-  const what = made.inviteUrl === null ? `mailed to ${printable(made.email)}` : "shown this once: pass it on";
+  const what =
+    made.inviteUrl === null ? `mailed to ${printable(made.email)}` : "it is shown only once, so pass it on";
   out.note(`invitation ${made.id}, role ${made.role}, expires ${made.expiresAt}; ${what}.`);
 }
 
@@ -109,7 +110,7 @@ async function removeMember(task: Task<YesFlags>, wanted: string): Promise<void>
   const members = await api.get<Member[]>(await api.path("members"));
   const entries = members.map((member) => ({ ...member, id: member.personId }));
   const { id, email } = theOne(entries, wanted, "millrace members list");
-  await confirm(`Take ${printable(email)} (${id}) out of the project?`, flags, signal);
+  await confirm(`Remove ${printable(email)} (${id}) from the project?`, flags, signal);
   const answer = await api.ask<object>("DELETE", await api.path(`members/${id}`));
   out.show(answer, () => `${printable(email)} is no longer in the project.\n`);
 }
@@ -123,6 +124,6 @@ function theOne<Entry extends { readonly id: string; readonly email: string }>(
   const byEmail = entries.filter(({ email }) => email === wanted.toLowerCase());
   const found = entries.find(({ id }) => id === wanted) ?? (byEmail.length === 1 ? byEmail[0] : undefined);
   if (found) return found;
-  const problem = byEmail.length > 1 ? "several have the address" : "there is none";
-  throw usage(`${problem} ${JSON.stringify(wanted)}`, `${shownBy} shows their ids`);
+  const problem = byEmail.length > 1 ? "several people have the address" : "there is none";
+  throw usage(`${problem} ${JSON.stringify(wanted)}`, `${shownBy} shows the ids`);
 }

@@ -48,5 +48,5 @@ async function useProject({ api, out }: Task, wanted: string): Promise<void> {
     throw usage(`${problem} ${JSON.stringify(wanted)}`, "millrace projects list");
   }
   changeProfile(api.site.baseUrl, { project: found.id }, true);
-  out.show(found, () => `Project ${found.id} (${printableName(found.name)}) from now on.\n`);
+  out.show(found, () => `Now using project ${found.id} (${printableName(found.name)}).\n`);
 }

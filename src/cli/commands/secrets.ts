@@ -72,7 +72,7 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
   const bad = names.find((name) => !NAME.test(name));
   if (bad !== undefined) throw usage(`${JSON.stringify(bad)} cannot be the name of a secret`);
   await write(task, { ...(await read(task)), ...given });
-  out.show({ set: names }, () => `Set ${names.join(", ")}. Replicas that start from now on have it.\n`);
+  out.show({ set: names }, () => `Set ${names.join(", ")}. Replicas started from now on will see it.\n`);
 }
 
 async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): Promise<void> {

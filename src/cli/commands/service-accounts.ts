@@ -115,7 +115,7 @@ async function find({ api }: Pick<Task, "api">, wanted: string): Promise<Account
 function showToken({ out }: Pick<Task, "out">, account: WithToken): void {
   out.show(account, () => `${account.token}\n`);
   out.note(
-    `account ${account.id}, role ${account.role}, expires ${account.expiresAt}. Shown this once: copy it.`,
+    `account ${account.id}, role ${account.role}, expires ${account.expiresAt}. The token is shown only once: copy it.`,
   );
 }
 

@@ -48,7 +48,7 @@ async function readOn(
   try {
     for await (const { id: number, event, data } of readMessages(answer.body)) {
       if (event === "end") return JSON.parse(data) as RunRecord;
-      if (event === "truncated") out.warn("the beginning is no longer kept");
+      if (event === "truncated") out.warn("the beginning is no longer stored");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, data);
       place.after = number ?? place.after;
     }

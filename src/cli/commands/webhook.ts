@@ -121,7 +121,7 @@ async function sendAgain({ api, flags, out }: Task<AgainFlags>, run?: string): P
     from === undefined ? undefined : { from: time("--from", from), to: to ? time("--to", to) : now() };
   const asking = body === undefined ? {} : { body };
   const answer = await api.ask<{ redelivered: number }>("POST", await api.path(`deliveries/${rest}`), asking);
-  out.show(answer, () => `${answer.redelivered} on the way again.\n`);
+  out.show(answer, () => `${answer.redelivered} queued to be sent again.\n`);
 }
 
 function time(flag: string, text: string): string {

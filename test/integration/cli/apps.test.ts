@@ -58,7 +58,7 @@ verifies(
 
 verifies(
   "cli.deploy",
-  "a deploy that fails says why and ends with 1, and the version before goes on",
+  "a deploy that fails says why and ends with 1, and the previous version keeps serving",
   async () => {
     const client = new Client(shared());
     await client.ok("deploy", appFolder(client, "failing", answering("one")));

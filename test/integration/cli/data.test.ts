@@ -97,7 +97,7 @@ test("deliveries are listed, shown with their attempts, and sent again", async (
   await client.ok("webhook", "redeliver", id);
   await until("it is delivered", async () => (await delivery()).state === "delivered");
   expect(await client.ok("webhook", "redeliver", "--from", "2020-01-01T00:00:00Z")).toBe(
-    "1 on the way again.\n",
+    "1 queued to be sent again.\n",
   );
   const neither = await client.run("webhook", "redeliver");
   expect([neither.code, neither.stderr]).toEqual([2, expect.stringContaining("name one run")]);

@@ -85,9 +85,9 @@ verifies(
     // Revoked, a link says so.
     await button(page, "Invite somebody").click();
     await dialogField(page, "E-mail").fill("other@example.test");
-    await dialogField(page, "How it gets there").selectOption("link");
+    await dialogField(page, "How to send it").selectOption("link");
     await inDialog(page, "Invite").click();
-    await page.getByText("It is shown this once").waitFor();
+    await page.getByText("It is shown only once").waitFor();
     const revoked = await page.getByRole("region", { name: "Invitation link" }).innerText();
     await inDialog(page, "I have copied it").click();
     await button(page, "Revoke the invitation for other@example.test").click();
@@ -107,7 +107,7 @@ verifies(
     await stranger.getByText("The link is not good").waitFor();
     await page.goto(proof);
     await button(page, "This address is mine").click();
-    await page.getByText("Your address is proven").waitFor();
+    await page.getByText("Your address is verified").waitFor();
 
     // And has a new password sent there.
     await stranger.goto(`${baseUrl}/sign-in`);

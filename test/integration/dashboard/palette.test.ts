@@ -88,7 +88,7 @@ verifies("dashboard.palette", "somebody with a keyboard alone signs in and reach
   await page.getByRole("button", { name: "Use light colours", exact: true }).waitFor();
   await openPalette(page);
   await page.keyboard.type("no such thing");
-  await page.getByText("Nothing has that name.", { exact: true }).waitFor();
+  await page.getByText("Nothing matches.", { exact: true }).waitFor();
   await page.keyboard.press("Enter");
   await field(page).waitFor({ state: "detached" });
   // Before: what the page asks for while its session ends is refused, and the browser says so.

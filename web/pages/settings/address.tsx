@@ -31,13 +31,13 @@ export function Address() {
         <div className="mt-2 text-ink-soft">
           {installation.sendsMail ? (
             <>
-              <p>Prove that it is yours, and you can reset a forgotten password by mail.</p>
+              <p>Verify it, and you can reset a forgotten password by mail.</p>
               <Button className="mt-2" isBusy={proof.isPending} onClick={() => proof.mutate()}>
                 Mail me a link
               </Button>
             </>
           ) : (
-            <p>You sign in with it. This installation sends no mail.</p>
+            <p>You sign in with it. This installation does not send mail.</p>
           )}
         </div>
       )}
