@@ -92,7 +92,7 @@ export const METRICS = {
   millrace_storage_silent: {
     kind: "gauge",
     labels: ["lane"],
-    help: "1 while the database does not answer reads, or writes, and requests that need it are refused. Should be 0.",
+    help: "Is 1 while the database does not answer reads, or writes, and requests that need it are refused. Should be 0.",
   },
   millrace_records_waiting: {
     kind: "gauge",

@@ -147,7 +147,7 @@ verifies("cli.apps", "apps are listed, shown, scaled, rolled back and deleted", 
   );
 
   expect(await client.ok("apps", "rollback", "hello")).toMatch(
-    /^hello is as build [0-9a-f-]{36} made it\.\n$/,
+    /^hello now serves build [0-9a-f-]{36} again\.\n$/,
   );
   expect(await client.ok("call", "hello")).toBe("one\n");
   // It goes by what serves, not by what was built last.

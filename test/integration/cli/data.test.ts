@@ -75,7 +75,7 @@ verifies(
 test("files that are not there are named, here and there", async () => {
   const client = new Client(shared());
   const here = await client.run("files", "cp", "nowhere.bin");
-  expect([here.code, here.stderr]).toEqual([2, "millrace: there is no nowhere.bin here\n"]);
+  expect([here.code, here.stderr]).toEqual([2, "millrace: there is no file or folder nowhere.bin\n"]);
   const there = await client.run("files", "download", "nowhere.bin");
   expect([there.code, there.stderr]).toEqual([1, expect.stringMatching(/^millrace: .*\n$/)]);
 });

@@ -46,7 +46,7 @@ test("what cannot be undone is asked for, and only a yes does it", async () => {
   await shared().deploy("doomed", { main: MAIN });
   const apps = async (): Promise<string[]> =>
     (await shared().service.store.apps.listAll()).map(({ name }) => name);
-  const question = /with its versions\? \[y\/N\]/;
+  const question = /and all its versions\? \[y\/N\]/;
   const refused = await atTerminal(client, ["apps", "delete", "doomed"], {
     steps: [{ when: question, type: "\r" }],
   });
