@@ -42,12 +42,12 @@ function attachColours(button: HTMLElement): void {
   });
 }
 
-function part<T extends HTMLElement>(id: string): T {
-  return document.querySelector<T>(`#${id}`)!;
+function part(id: string): HTMLElement {
+  return document.querySelector<HTMLElement>(`#${id}`)!;
 }
 
 addCopyButtons();
 attachMenu(part("menu"));
 attachColours(part("colours"));
-attachSearch(part<HTMLInputElement>("search"), part("found"));
+attachSearch(part("search") as HTMLInputElement, part("found"));
 document.querySelector("#sidebar [aria-current]")?.scrollIntoView({ block: "nearest" });

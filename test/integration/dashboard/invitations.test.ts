@@ -54,7 +54,7 @@ verifies(
     await isIn(guest);
     await guest.goto(baseUrl + settings);
     // The mail has proven it; who is no owner sees no invitations.
-    await guest.getByText("proven", { exact: true }).waitFor();
+    await guest.getByText("verified", { exact: true }).waitFor();
     await isWhole(guest);
     expect(await guest.getByText("Invitations").count()).toBe(0);
 
@@ -104,7 +104,7 @@ verifies(
     await field(stranger, "Password").fill(GUEST.password);
     await button(stranger, "Sign in").click();
     await button(stranger, "This address is mine").click();
-    await stranger.getByText("The link is not good").waitFor();
+    await stranger.getByText("The link is invalid").waitFor();
     await page.goto(proof);
     await button(page, "This address is mine").click();
     await page.getByText("Your address is verified").waitFor();
@@ -138,7 +138,7 @@ verifies(
     expect(sent.filter((line) => line === "POST /v2/me/email")).toHaveLength(1);
     await field(stranger, "Your password").fill("quite another password");
     await button(stranger, "Change address").click();
-    await stranger.getByText("not proven", { exact: true }).first().waitFor();
+    await stranger.getByText("not verified", { exact: true }).first().waitFor();
     expect(complaints.filter((text) => !/status of (401|403)/.test(text))).toEqual([]);
   },
 );

@@ -125,7 +125,7 @@ function useSending(operation: ApiOperation, caller: Caller) {
   const stopping = useRef<AbortController | null>(null);
   const stop = (): void => stopping.current?.abort();
   // An answer that nobody looks at is not waited for.
-  useEffect(() => stop, []);
+  useEffect(() => () => stopping.current?.abort(), []);
   const send = async (filled: Filled): Promise<void> => {
     const controller = new AbortController();
     stopping.current = controller;

@@ -24,7 +24,7 @@ export function Address() {
       <p className="flex flex-wrap items-center gap-2">
         <span className="font-medium break-all">{me?.email ?? "…"}</span>
         {me && installation.sendsMail && (
-          <Badge tone={me.isProven ? "good" : "warn"}>{me.isProven ? "proven" : "not proven"}</Badge>
+          <Badge tone={me.isProven ? "good" : "warn"}>{me.isProven ? "verified" : "not verified"}</Badge>
         )}
       </p>
       {me && !me.isProven && (
