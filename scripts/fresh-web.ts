@@ -1,20 +1,40 @@
 import { readdirSync, statSync } from "node:fs";
 import path from "node:path";
 
-// Before `npm start` in a clone: the dashboard is built if its sources are younger than what was built of them.
-const BUILT = "dist/web/index.html";
+// Before `npm start` in a clone: what browsers get is built if its sources are younger than what was built of them.
+const DASHBOARD = { built: "dist/web/index.html", sources: ["web", "client", "package-lock.json"] };
+const GUIDE = {
+  built: "dist/guide/index.html",
+  sources: [
+    "docs",
+    "examples",
+    "scripts/guide",
+    "web/guide",
+    "web/colours.css",
+    ...readdirSync(".").filter((name) => name.endsWith(".md")),
+  ],
+};
 
 function changedAt(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
-function newest(dir: string): number {
-  const entries = readdirSync(dir, { recursive: true, withFileTypes: true });
+function newest(source: string): number {
+  if (!statSync(source).isDirectory()) return changedAt(source);
+  const entries = readdirSync(source, { recursive: true, withFileTypes: true });
   return Math.max(...entries.map(({ parentPath, name }) => changedAt(path.join(parentPath, name))));
 }
 
-if (Math.max(newest("web"), newest("client"), changedAt("package-lock.json")) > changedAt(BUILT)) {
+function isStale({ built, sources }: typeof GUIDE): boolean {
+  return Math.max(...sources.map(newest)) > changedAt(built);
+}
+
+if (isStale(DASHBOARD)) {
   process.stderr.write("Building the dashboard, this once…\n");
   const { build } = await import("vite");
   await build({ configFile: "web/vite.config.ts", logLevel: "error" });
+}
+if (isStale(GUIDE)) {
+  const { buildGuide } = await import("./guide/build.ts");
+  await buildGuide("dist/guide");
 }

@@ -61,6 +61,8 @@ export type ServiceOptions = {
   readonly onAppLog?: (line: AppLogLine) => void;
   /** Where the dashboard was built, if not beside the code. */
   readonly webDir?: string;
+  /** Where the guide was built, if not beside the code. */
+  readonly guideDir?: string;
   /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
@@ -101,7 +103,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 
 async function start(
   settings: Settings,
-  { log, onAppLog, webDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
+  { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
   life: Lifecycle,
 ): Promise<Service> {
   const { host } = settings;
@@ -169,6 +171,7 @@ async function start(
         ...deploys,
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
+        ...(guideDir !== undefined && { guideDir }),
         signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
         clock,
@@ -237,7 +240,8 @@ async function start(
   warnOfExposure(settings, baseUrl, log);
   log.info({ apiUrl, baseUrl, python: python.version, store: store.kind }, "millrace is up");
   const setupLink = await identity.setupLink(baseUrl);
-  if (setupLink !== null) log.info({ setupLink }, "nobody can sign in yet; this link makes the first person");
+  if (setupLink !== null)
+    log.info({ setupLink }, "nobody can sign in yet; open this link to create the first account");
   return {
     apiUrl,
     baseUrl,

@@ -11,6 +11,7 @@ from typing import Any, Dict, List
 from .bind import Entry, find_entries
 from .limits import FUNCTIONS, HELLO_BYTES, MESSAGE_CHARS, NAME_CHARS, PARAMETERS, TRACEBACK_CHARS
 from .signature import SignatureReader
+from .traces import shorten
 
 #: Of HELLO, for all that is in it beside the functions.
 _SPARE_BYTES = 64 * 1024
@@ -71,4 +72,4 @@ def describe_failure(error: BaseException) -> Dict[str, str]:
     own = [frame for frame in frames if "millrace_worker" not in frame.filename and "importlib" not in frame.filename]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)]
     lines += traceback.format_exception_only(type(error), error)
-    return {"message": lines[-1].strip()[:MESSAGE_CHARS], "traceback": "".join(lines)[-TRACEBACK_CHARS:]}
+    return {"message": lines[-1].strip()[:MESSAGE_CHARS], "traceback": shorten("".join(lines))[-TRACEBACK_CHARS:]}

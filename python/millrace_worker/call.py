@@ -13,6 +13,7 @@ from . import frames
 from .bind import Entry
 from .encode import NotJson, TooLarge
 from .limits import MESSAGE_CHARS, TRACEBACK_CHARS
+from .traces import shorten
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -102,4 +103,4 @@ def describe_exception(error: BaseException) -> Tuple[str, str]:
         lines = format_exception(type(error), error, trace)
     except Exception:  # noqa: BLE001 - formatting runs user code too
         lines = [message + "\n"]
-    return message[:MESSAGE_CHARS], "".join(lines)[-TRACEBACK_CHARS:]
+    return message[:MESSAGE_CHARS], shorten("".join(lines))[-TRACEBACK_CHARS:]

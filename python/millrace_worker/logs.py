@@ -16,6 +16,7 @@ from os import write as write_raw
 from typing import Dict, Tuple
 
 from .frames import connect
+from .traces import shorten
 
 #: The run that the running code belongs to; empty outside any.
 CURRENT_RUN: contextvars.ContextVar[str] = contextvars.ContextVar("millrace_run", default="")
@@ -76,7 +77,10 @@ class TaggedStream(io.TextIOBase):
 
     def _emit(self, run_id: str, lines: list) -> None:
         tag = "\x1e%s\x1f" % run_id
-        data = "".join(tag + line + "\n" for line in lines).encode("utf-8", "replace")
+        text = "".join(tag + line + "\n" for line in lines)
+        if self._descriptor == 2:  # Where tracebacks go that the app prints itself, or one of its threads.
+            text = shorten(text)
+        data = text.encode("utf-8", "replace")
         view = memoryview(data)
         try:
             while view:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from . import keeper, linux, serve, template
+from . import keeper, linux, serve, template, traces
 from .order import Order
 
 
@@ -20,6 +20,7 @@ def main() -> None:
     linux.close_inherited(3)
     os.chdir(order.bundle_dir)
     sys.path[0] = order.bundle_dir
+    traces.set_bundle(order.bundle_dir)
     sys.argv = ["main.py"]
     ward = template.serve if order.template_ticket else serve.start
     keeper.keep(lambda: ward(order), owner)

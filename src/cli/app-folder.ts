@@ -25,7 +25,7 @@ export function readAppFolder(given: string | undefined, nameGiven?: string): Ap
   }
   const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
   if (config.customRuntime === null && !existsSync(path.join(folder, "main.py"))) {
-    throw usage(`${folder} has no main.py`, `millrace init ${given ?? "."} begins an app`);
+    throw usage(`${folder} has no main.py`, `millrace init ${given ?? "."} creates an app`);
   }
   const name = nameGiven ?? config.deployment.name ?? asAppName(path.basename(folder));
   if (!APP_NAME.test(name)) throw badName(name);
@@ -37,7 +37,7 @@ export function readAppFolder(given: string | undefined, nameGiven?: string): Ap
 export async function bundleFilesOf({ folder, patterns }: AppFolder): Promise<BundleFile[]> {
   const files = await listBundleFiles(folder, patterns);
   if (!files.some(({ name }) => name === "main.py") && existsSync(path.join(folder, "main.py"))) {
-    throw usage("include and exclude leave main.py out", "see [deployment] in millrace.toml");
+    throw usage("include and exclude leave out main.py", "see [deployment] in millrace.toml");
   }
   return files;
 }

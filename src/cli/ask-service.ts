@@ -21,7 +21,7 @@ export async function askService(
       response.on("end", () => {
         const result: unknown = JSON.parse(text);
         if (response.statusCode === 200) resolve({ result });
-        else reject(new Error(`the service could not do it: ${(result as { message: string }).message}`));
+        else reject(new Error(`the service could not do that: ${(result as { message: string }).message}`));
       });
     });
     asked.on("error", (error: NodeJS.ErrnoException) => {

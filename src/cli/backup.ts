@@ -21,16 +21,18 @@ import type { ServeFlags } from "./serve.ts";
 const PLAIN_ADVICE = `It is not encrypted. Whoever reads it can act as the owner (owner-token), open every stored secret and sign
 tokens (master.key): keep it like a password, or use --encrypt.
 `;
-const SEALED_ADVICE = "It is encrypted: without its passphrase nobody can restore it, you neither.\n";
+const SEALED_ADVICE = "It is encrypted: without the passphrase nobody can restore it, not even you.\n";
 
 /** `millrace backup`: everything that is needed to start again, in one file; the service may go on meanwhile. */
 export async function backup(file: string, flags: ServeFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
   const { dataDir } = settings;
   const target = path.resolve(file);
-  if (existsSync(target)) throw new Error(`${target} is there already; choose another name`);
-  if (target.startsWith(`${dataDir}/`)) throw new Error("the archive cannot lie in what it holds");
-  if (!existsSync(path.join(dataDir, "master.key"))) throw new Error(`${dataDir} holds nothing of Millrace`);
+  if (existsSync(target)) throw new Error(`${target} already exists; choose another name`);
+  if (target.startsWith(`${dataDir}/`))
+    throw new Error("the archive cannot be inside the directory it backs up");
+  if (!existsSync(path.join(dataDir, "master.key")))
+    throw new Error(`${dataDir} is not a Millrace data directory`);
   const passphrase = await wantedPassphrase(flags);
   const odd: Oddities = { leftOut: [], changed: [] };
   const partial = `${target}.partial`;
@@ -47,9 +49,11 @@ export async function backup(file: string, flags: ServeFlags): Promise<void> {
 async function wantedPassphrase(flags: ServeFlags): Promise<string | null> {
   const file = flags["passphraseFile"];
   if (flags["encrypt"]) return await choosePassphrase(typeof file === "string" ? file : undefined);
-  if (file !== undefined) throw usage("a passphrase is for an encrypted backup", "add --encrypt");
+  if (file !== undefined) throw usage("a passphrase was given without --encrypt", "add --encrypt");
   if (process.env[PASSPHRASE_ENV]) {
-    process.stderr.write(`${PASSPHRASE_ENV} is set, but not --encrypt: this backup is not encrypted.\n`);
+    process.stderr.write(
+      `${PASSPHRASE_ENV} is set, but --encrypt was not given: this backup is not encrypted.\n`,
+    );
   }
   return null;
 }
@@ -154,7 +158,7 @@ async function report(
   }
   process.stdout.write(`${file} (${size} bytes) holds ${names.join(", ")}.\n`);
   process.stdout.write(isEncrypted ? SEALED_ADVICE : PLAIN_ADVICE);
-  for (const name of leftOut) process.stdout.write(`left out, no file of its own: ${printableName(name)}\n`);
+  for (const name of leftOut) process.stdout.write(`left out, not a regular file: ${printableName(name)}\n`);
   for (const name of changed) process.stdout.write(`changed while it was read: ${printableName(name)}\n`);
-  if (command) process.stdout.write(`The Postgres database is not in it. Save it too:\n  ${command}\n`);
+  if (command) process.stdout.write(`The Postgres database is not included. Back it up too:\n  ${command}\n`);
 }

@@ -35,7 +35,9 @@ export async function checkApps(
     return [
       ok(
         "apps",
-        length === 1 ? "1 version has all it starts with" : `${length} versions have all they start with`,
+        length === 1
+          ? "1 version has all it needs to start"
+          : `${length} versions have all they need to start`,
       ),
     ];
   }

@@ -36,7 +36,7 @@ export async function checkStorage(
     warn(
       "storage",
       message,
-      `the oldest go to make room: raise ${names}, or see who uses it with millrace storage`,
+      `the oldest are removed to make room: raise ${names}, or see what uses it with millrace storage`,
     ),
   ];
 }

@@ -21,7 +21,7 @@ const MAX_SKEW_MS = 60_000;
 export function checkDirectory(dataDir: string): Finding {
   const check = "data directory";
   if (!existsSync(dataDir)) {
-    return warn(check, `${dataDir} does not exist`, "the first start makes it; is it the one you mean?");
+    return warn(check, `${dataDir} does not exist`, "the first start creates it; is it the right directory?");
   }
   const { mode, uid } = statSync(dataDir);
   if (uid !== userInfo().uid) {
@@ -32,7 +32,7 @@ export function checkDirectory(dataDir: string): Finding {
   } catch {
     return fail(check, `${dataDir} cannot be written`, `chmod u+rwx ${dataDir}`);
   }
-  if ((mode & 0o077) !== 0) return warn(check, `others may look into ${dataDir}`, `chmod 700 ${dataDir}`);
+  if ((mode & 0o077) !== 0) return warn(check, `other users can read ${dataDir}`, `chmod 700 ${dataDir}`);
   return ok(check, dataDir);
 }
 
@@ -42,31 +42,31 @@ export function checkPermissions(dataDir: string): Finding {
   const files = PRIVATE.map((name) => path.join(dataDir, name)).filter((file) => existsSync(file));
   const open = files.filter((file) => !lstatSync(file).isFile() || (statSync(file).mode & 0o077) !== 0);
   if (open.length > 0)
-    return fail(check, `others may read ${open.join(", ")}`, `chmod 600 ${open.join(" ")}`);
+    return fail(check, `other users can read ${open.join(", ")}`, `chmod 600 ${open.join(" ")}`);
   return ok(check, `${files.length} private files`);
 }
 
 /** A lock belongs to a service that answers. */
 export function checkLock(holder: Holder, pid: string | null): Finding {
   const check = "lock";
-  if (holder === "service") return ok(check, `held by process ${pid}, which answers`);
+  if (holder === "service") return ok(check, `in use by process ${pid}, which answers`);
   if (holder === "silent") {
     return fail(
       check,
-      `process ${pid} holds the directory and does not answer`,
-      "it may be starting or stopping; if that lasts, look at its log",
+      `process ${pid} uses the directory but does not answer`,
+      "it may be starting or stopping; if this persists, check its log",
     );
   }
   if (pid !== null)
-    return warn(check, `left behind by process ${pid}`, "nothing: it was free, and is cleared now");
+    return warn(check, `left behind by process ${pid}`, "nothing to do: it was stale and has been removed");
   return ok(check, "free");
 }
 
 /** The file is sound and of a release that this one can go on from. */
 export function checkDatabase(report: DatabaseReport | Error | null): Finding[] {
-  if (report === null) return [warn("database", "there is none yet", "the first start makes it")];
+  if (report === null) return [warn("database", "there is none yet", "the first start creates it")];
   if (report instanceof Error) {
-    return [fail("database", report.message, "see docs/operations.md, Restore, if it cannot be mended")];
+    return [fail("database", report.message, "if it cannot be repaired, see Restore in docs/operations.md")];
   }
   const [problem] = report.problems;
   return [
@@ -81,13 +81,13 @@ function checkSchema(report: DatabaseReport): Finding {
   const state = schemaState(report);
   const last = report.migrations.at(-1) ?? "none";
   if (state === "newer")
-    return fail("schema", `${last} is of a newer release`, "start that release or a later one");
+    return fail("schema", `${last} is from a newer release`, "start that release or a later one");
   if (state === "older") return ok("schema", `${last}; the next start brings it up to date`);
   const missing = missingObjects(report);
   if (missing.length === 0) return ok("schema", last);
   return fail(
     "schema",
-    `${last}, but without ${missing.slice(0, 5).join(", ")}`,
+    `${last}, but missing ${missing.slice(0, 5).join(", ")}`,
     "somebody has changed the database; restore the last backup",
   );
 }
@@ -97,12 +97,12 @@ export function checkAudit(report: DatabaseReport | Error | null): Finding[] {
   if (report === null || report instanceof Error) return [];
   const { count, brokenAt } = report.audit;
   if (brokenAt === null)
-    return [ok("audit log", count === 1 ? "1 entry, as written" : `${count} entries, as written`)];
+    return [ok("audit log", count === 1 ? "1 entry, intact" : `${count} entries, intact`)];
   return [
     fail(
       "audit log",
-      `from entry ${brokenAt} on it is not as it was written`,
-      "somebody has changed the database; a backup from before tells what was there",
+      `changed from entry ${brokenAt} on`,
+      "somebody has changed the database; an earlier backup shows what was there",
     ),
   ];
 }
@@ -122,12 +122,12 @@ export function checkDisk({ dataDir, diskReserveBytes }: Settings): Finding {
 
 /** Nothing else has the ports, unless it is the service. */
 export async function checkPorts({ host, apiPort, basePort }: Settings, holder: Holder): Promise<Finding> {
-  if (holder !== "nobody") return ok("ports", "the service has them");
+  if (holder !== "nobody") return ok("ports", "in use by the service");
   const taken: number[] = [];
   for (const port of [apiPort, basePort]) if (!(await isFree(host, port))) taken.push(port);
   if (taken.length === 0) return ok("ports", `${apiPort} and ${basePort} are free on ${host}`);
   const remedy = "stop what listens there, or set MILLRACE_API_PORT and MILLRACE_BASE_PORT";
-  return fail("ports", `${taken.join(" and ")} cannot be had on ${host}`, remedy);
+  return fail("ports", `${taken.join(" and ")} cannot be used on ${host}`, remedy);
 }
 
 async function isFree(host: string, port: number): Promise<boolean> {

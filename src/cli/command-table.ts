@@ -11,7 +11,7 @@ export type CommandRow = {
 
 const [APPS, LOOK, SERVER, ACCESS, OTHER] = [
   "Apps",
-  "What they do and need",
+  "Runs and data",
   "The service itself",
   "Who and where",
   "More",
@@ -22,7 +22,7 @@ export const COMMANDS: readonly CommandRow[] = [
   row(APPS, "init", "create an app in a folder", async (to) => {
     (await import("./commands/init.ts")).defineInit(to);
   }),
-  row(APPS, "dev", "serve a folder here, and reload it at every save", async (to) => {
+  row(APPS, "dev", "serve a folder locally, and reload it on every save", async (to) => {
     (await import("./commands/dev.ts")).defineDev(to);
   }),
   row(APPS, "deploy", "deploy a folder as an app", async (to) => {
@@ -70,13 +70,13 @@ export const COMMANDS: readonly CommandRow[] = [
   row(SERVER, "rotate-keys", "sign tokens with a new key; earlier tokens stay valid", async (to) => {
     (await import("./commands/operate.ts")).defineRotateKeys(to);
   }),
-  row(SERVER, "backup", "save everything to one file, also while the service runs", async (to) => {
+  row(SERVER, "backup", "save everything to one file, even while the service runs", async (to) => {
     (await import("./commands/operate.ts")).defineBackup(to);
   }),
   row(SERVER, "restore", "restore a data directory from a backup", async (to) => {
     (await import("./commands/operate.ts")).defineRestore(to);
   }),
-  row(SERVER, "storage", "show who uses how much of the disk, and the limits", async (to) => {
+  row(SERVER, "storage", "show how much disk each project uses, and the limits", async (to) => {
     (await import("./commands/operate.ts")).defineStorage(to);
   }),
   row(SERVER, "doctor", "check everything the service depends on, and say what to do", async (to) => {

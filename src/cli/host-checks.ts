@@ -34,8 +34,8 @@ async function checkVersions(searchPath: string): Promise<Finding> {
   if (versions.length > 0) return ok("python versions", versions.join(", "));
   return warn(
     "python versions",
-    "none has a name such as python3.12",
-    "put those on the path that apps name in python_version",
+    "no other version, such as python3.12, was found",
+    "if apps set python_version, put those versions on the PATH",
   );
 }
 
@@ -53,14 +53,14 @@ async function checkPackages(
   if (bundled !== null) return ok(check, "installed by the pip that comes with Python");
   return warn(
     check,
-    "there is neither uv nor pip: each build fetches a pip from the package index",
+    "neither uv nor pip is installed: each build downloads pip from the package index",
     "install uv, or pip for Python (on Debian: apt-get install python3-pip python3-venv)",
   );
 }
 
 /** What stands between an app and the machine: nothing yet, and nobody shall believe otherwise. */
 export function checkSandbox({ isolation }: Settings): Finding {
-  const message = "none in this release: an app may do what the service's user may do";
+  const message = "none in this release: an app can do whatever the service's user can";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
   if (isolation === "auto" || isolation === "none") return warn("sandbox", message, care);
   return fail("sandbox", `${message}, and MILLRACE_ISOLATION asks for ${isolation}`, care);

@@ -28,7 +28,7 @@ export function spreadLastNet(log: Log): LastNet {
   process.stderr.on("error", () => process.exit(EXIT.failure));
   process.on("uncaughtException", (thrown) => {
     count += 1;
-    if (count <= MAX_LOGGED) log.fatal({ err: thrown }, "an error that nothing caught: the service ends");
+    if (count <= MAX_LOGGED) log.fatal({ err: thrown }, "uncaught error: the service ends");
     if (count > 1) return;
     if (!held) end();
     else {

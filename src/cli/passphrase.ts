@@ -12,9 +12,9 @@ const HINT = `set ${PASSPHRASE_ENV}, or name a file with --passphrase-file`;
 export async function choosePassphrase(file: string | undefined): Promise<string> {
   const given = givenPassphrase(file);
   if (given !== null) return longEnough(given);
-  if (!canAsk()) throw usage("--encrypt needs a passphrase, and nobody is there to type one", HINT);
+  if (!canAsk()) throw usage("--encrypt needs a passphrase, and this is not a terminal to type one in", HINT);
   const typed = longEnough(await askSecret("Passphrase for the backup: "));
-  if ((await askSecret("The same again: ")) !== typed) throw new CliFailure("the two are not the same");
+  if ((await askSecret("Repeat the passphrase: ")) !== typed) throw new CliFailure("the two do not match");
   return typed;
 }
 
@@ -22,7 +22,8 @@ export async function choosePassphrase(file: string | undefined): Promise<string
 export async function askPassphrase(file: string | undefined): Promise<string> {
   const given = givenPassphrase(file);
   if (given !== null) return given;
-  if (!canAsk()) throw usage("the backup is encrypted, and nobody is there to type its passphrase", HINT);
+  if (!canAsk())
+    throw usage("the backup is encrypted, and this is not a terminal to type its passphrase in", HINT);
   return await askSecret("Passphrase of the backup: ");
 }
 
@@ -35,6 +36,6 @@ function givenPassphrase(file: string | undefined): string | null {
 function longEnough(passphrase: string): string {
   if (Array.from(passphrase).length >= MIN_CHARS) return passphrase;
   throw usage(
-    `a passphrase has at least ${MIN_CHARS} characters: who has the file can try as many as they like`,
+    `a passphrase needs at least ${MIN_CHARS} characters: anyone with the file can try as many as they like`,
   );
 }

@@ -11,14 +11,14 @@ export async function buildProgram(wanted: string | null): Promise<Command> {
     .description("Deploy a Python function; call it over HTTP.")
     .version(VERSION)
     .commandsGroup("More:")
-    .showHelpAfterError("(millrace --help lists what there is)")
+    .showHelpAfterError("(millrace --help lists all commands)")
     .addHelpText(
       "after",
-      "\nExample:\n  millrace call hello name=Ada\n\nmillrace COMMAND --help tells more.",
+      "\nExample:\n  millrace call hello name=Ada\n\nRun millrace COMMAND --help for more.",
     );
   for (const { name, summary, group, define } of COMMANDS) {
     const command = program.command(name).description(summary).helpGroup(`${group}:`);
-    command.showHelpAfterError(`(millrace ${name} --help tells more)`);
+    command.showHelpAfterError(`(see millrace ${name} --help)`);
     if (wanted === ALL || wanted === name) await define(command);
   }
   return program;

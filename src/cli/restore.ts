@@ -33,7 +33,7 @@ export async function restore(file: string, flags: ServeFlags): Promise<void> {
     await rmdir(dataDir).catch(ignoreMissing);
     await rename(staging, dataDir);
     const fields = { data_dir: dataDir, created_at: manifest.created_at, version: manifest.version };
-    const text = `${dataDir} is as it was at ${manifest.created_at}. Start the service on it.`;
+    const text = `${dataDir} is restored to ${manifest.created_at}. You can start the service now.`;
     process.stdout.write(`${flags["json"] ? JSON.stringify(fields) : text}\n`);
   } finally {
     await rm(staging, { recursive: true, force: true });
@@ -74,7 +74,7 @@ async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
   } finally {
     await tar.close();
   }
-  if (!manifest) throw new BadTar("it holds nothing");
+  if (!manifest) throw new BadTar("it is empty");
   for (const { name, target } of links) {
     if (!mayLead(name, target)) throw new BadTar(`the link ${name} leads out of its project`);
     await symlink(target, path.join(staging, name));
@@ -115,7 +115,7 @@ async function readManifest(name: string, { content, sizeBytes }: TarEntry): Pro
   const parts: Buffer[] = [];
   for await (const part of content) parts.push(part);
   const manifest = JSON.parse(Buffer.concat(parts).toString()) as Manifest;
-  if (manifest.format !== FORMAT) throw new BadTar("a newer release wrote it: use that one");
+  if (manifest.format !== FORMAT) throw new BadTar("it was written by a newer release: use that one");
   return manifest;
 }
 
@@ -124,7 +124,7 @@ async function settle(manifest: Manifest, staging: string, settings: Settings): 
   const databaseUrl = manifest.store === "postgres" ? settings.databaseUrl : null;
   if (manifest.store === "postgres" && databaseUrl === null) {
     throw new Error(
-      "the archive belongs to a Postgres database: restore that first, and set MILLRACE_DATABASE_URL",
+      "the archive belongs to a Postgres database: restore that database first, then set MILLRACE_DATABASE_URL",
     );
   }
   await (await openStore({ databaseUrl, dataDir: staging })).close();

@@ -10,8 +10,8 @@ export async function rotateKeys(flags: ServeFlags): Promise<void> {
   if (flags["json"]) process.stdout.write(`${JSON.stringify({ signing, before })}\n`);
   else {
     process.stdout.write(
-      `Tokens are signed with the key ${signing} from now on, the owner's among them.\n` +
-        `Those of the key ${before} stay good until keys are rotated again: replace them before that.\n`,
+      `Tokens are now signed with the key ${signing}, including the owner's.\n` +
+        `Tokens signed with the key ${before} stay valid until the next rotation: replace them before then.\n`,
     );
   }
 }

@@ -67,8 +67,8 @@ function asFailure(error: unknown): CliFailure {
   const isOurs = /^(Type|Reference|Range|Syntax)Error$/.test(error.name);
   if (!isOurs) return new CliFailure(error.message);
   const place = process.env["MILLRACE_DEBUG"] ? error.stack : error.message;
-  return new CliFailure(`this is a fault in millrace itself: ${place}`, {
+  return new CliFailure(`this is a bug in millrace: ${place}`, {
     code: "internal",
-    hint: "set MILLRACE_DEBUG=1 for the stack, and report it",
+    hint: "set MILLRACE_DEBUG=1 to see the stack, and report it",
   });
 }

@@ -70,13 +70,17 @@ function greeting({ apiUrl, baseUrl, owner, setupLink }: Service): string {
     `  project     ${owner.projectId}`,
     ...(setupLink === null
       ? [`  dashboard   ${baseUrl}`]
-      : ["", "Nobody can sign in to the dashboard yet. This link makes the first person:", `  ${setupLink}`]),
+      : [
+          "",
+          "Nobody can sign in to the dashboard yet. Open this link to create the first account:",
+          `  ${setupLink}`,
+        ]),
     "",
     "Try it:",
     "",
     calls.join("\n\n"),
     "",
-    "The second is async: it answers at once, and its result waits at …/spelling/runs/<run_id>/result.",
+    "The second call is async: it answers at once, and you get its result from …/spelling/runs/<run_id>/result.",
     "",
     "Ctrl-C stops it.",
     "",

@@ -56,7 +56,7 @@ function printed(report: StorageReport, { maxRuns, maxStorageBytes, maxLogBytes 
       ["logs", `${bytes(sum(({ logBytes }) => logBytes))} of ${bytes(maxLogBytes)}`],
       ["environments", bytes(environmentBytes)],
       ...volumes.map(({ projectId, bytes: used }) => [`storage of ${projectId}`, bytes(used)] as const),
-      ["database", `${bytes(databaseBytes)}, of which ${bytes(freeBytes)} are free inside`],
+      ["database", `${bytes(databaseBytes)}, with ${bytes(freeBytes)} free inside`],
     ]),
   ].join("");
 }

@@ -52,7 +52,7 @@ export const RETENTION: readonly RetentionRow[] = [
   },
   {
     what: "versions and their bundles",
-    size: [{ fixed: "the newest 10 of an app, and those that runs wait for" }],
+    size: [{ fixed: "the newest 10 of an app, and those that runs still need" }],
     age: [{ fixed: "as long as the app" }],
     check: "apps",
   },
@@ -70,7 +70,7 @@ export const RETENTION: readonly RetentionRow[] = [
   },
   {
     what: "audit log",
-    size: [{ fixed: "no bound: noise must not push out what somebody did" }],
+    size: [{ fixed: "no limit: noise must not push out what somebody did" }],
     age: [{ setting: "auditRetentionMs" }],
     check: "audit log",
   },

@@ -43,7 +43,7 @@ export function readSettings(sources: SettingSources): { settings: Settings; war
   // Every field was read or its problem is on the list, and then nothing is returned.
   const read = settings as Settings;
   checkAddresses(read, problems);
-  if (read.smtpUrl && read.smtpFrom === null) problems.add("smtp_from is needed where smtp_url is set");
+  if (read.smtpUrl && read.smtpFrom === null) problems.add("smtp_from is required when smtp_url is set");
   problems.throwIfAny("The configuration of the service");
   return { settings: read, warnings: problems.warnings };
 }

@@ -11,13 +11,13 @@ export function readQuery(query: string): RunQuery {
   const parameters = new URLSearchParams(query);
   const isAsync = single(parameters, "async") ?? "false";
   if (isAsync !== "true" && isAsync !== "false") {
-    throw new AppError("bad_request", { message: "async takes true or false." });
+    throw new AppError("bad_request", { message: "async must be true or false." });
   }
   return { isAsync: isAsync === "true", webhookEndpoint: single(parameters, "webhookEndpoint") };
 }
 
 function single(parameters: URLSearchParams, name: string): string | null {
   const values = parameters.getAll(name);
-  if (values.length > 1) throw new AppError("bad_request", { message: `${name} may stand only once.` });
+  if (values.length > 1) throw new AppError("bad_request", { message: `${name} may be given only once.` });
   return values[0] ?? null;
 }

@@ -7,7 +7,7 @@ const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i
 const NOTHING = Buffer.alloc(0);
 const LITTLE_BYTES = 64 * 1024;
 const NO_ROOM = {
-  message: "The bodies of calls under way leave no room for this one.",
+  message: "The bodies of other calls in progress leave no room for this one.",
   headers: { "retry-after": "1" },
 };
 

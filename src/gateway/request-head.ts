@@ -33,7 +33,7 @@ const ORIGIN_FORM = /^\/(?!\/)/;
  */
 export function readHead(request: IncomingMessage): RequestHead {
   const { rawHeaders, url = "", httpVersion, httpVersionMajor } = request;
-  if (httpVersionMajor !== 1) throw new AppError("bad_request", { message: "Speak HTTP/1.1." });
+  if (httpVersionMajor !== 1) throw new AppError("bad_request", { message: "Use HTTP/1.1." });
   if (url.length > MAX_TARGET_CHARS) throw new AppError("uri_too_long");
   if (!ORIGIN_FORM.test(url)) throw url.startsWith("//") ? new AppError("not_found") : badTarget();
   if (rawHeaders.length > MAX_HEADERS * 2) throw new AppError("headers_too_large");
@@ -113,7 +113,7 @@ export function readHead(request: IncomingMessage): RequestHead {
 
 function once(before: string | null, value: string, name: string): string {
   if (before !== null)
-    throw new AppError("bad_request", { message: `The ${name} header may stand only once.` });
+    throw new AppError("bad_request", { message: `The ${name} header may be given only once.` });
   return value;
 }
 
@@ -122,7 +122,9 @@ function joined(before: string | null, value: string): string {
 }
 
 function badEncoding(): AppError {
-  return new AppError("bad_request", { message: "The one transfer encoding is chunked, in HTTP/1.1." });
+  return new AppError("bad_request", {
+    message: "The only transfer encoding accepted is chunked, over HTTP/1.1.",
+  });
 }
 
 function badTarget(): AppError {

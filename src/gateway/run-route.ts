@@ -109,7 +109,7 @@ export class RunHandler {
     const { exchange, head } = request;
     const { lastEventId } = head;
     if (lastEventId !== null && !EVENT_NUMBER.test(lastEventId)) {
-      throw new AppError("bad_request", { message: "Last-Event-ID is the number of an event." });
+      throw new AppError("bad_request", { message: "Last-Event-ID must be the number of an event." });
     }
     const { deployment, limits } = live.version.config;
     const answer = new EventsAnswer(exchange, this.#parts.lookup, {

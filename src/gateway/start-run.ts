@@ -161,7 +161,7 @@ export class RunStarter {
     if (secret === null) return { endpoint: href, sealedSecret: null };
     if (secret === "" || secret.length > MAX_SECRET_CHARS) {
       throw new AppError("bad_request", {
-        message: `X-Webhook-Secret has 1 to ${MAX_SECRET_CHARS} characters.`,
+        message: `X-Webhook-Secret must have 1 to ${MAX_SECRET_CHARS} characters.`,
       });
     }
     return { endpoint: href, sealedSecret: seal.close(Buffer.from(secret), `webhook_secret.${exchange.id}`) };
@@ -180,7 +180,9 @@ const REPLAYED = { "idempotent-replayed": "true" };
 /** The same call, sent again, has the same mark: function, query and body. */
 function keyMark(key: string, { route }: CheckedCall, body: Buffer): RunKeyMark {
   if (key === "" || key.length > MAX_KEY_CHARS) {
-    throw new AppError("bad_request", { message: `Idempotency-Key has 1 to ${MAX_KEY_CHARS} characters.` });
+    throw new AppError("bad_request", {
+      message: `Idempotency-Key must have 1 to ${MAX_KEY_CHARS} characters.`,
+    });
   }
   const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${route.query}\n`);
   return {

@@ -98,11 +98,11 @@ export class Addresses {
 
   #post(): Post {
     if (this.#parts.post) return this.#parts.post;
-    const message = "This installation sends no mail: whoever runs it can make a link for you.";
+    const message = "This installation does not send mail. Ask whoever runs it for a link.";
     throw new AppError("not_found", { message });
   }
 }
 
 function changedMeanwhile(): AppError {
-  return new AppError("bad_request", { message: "The account was changed meanwhile: try again." });
+  return new AppError("bad_request", { message: "The account was changed in the meantime; try again." });
 }

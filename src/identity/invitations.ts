@@ -126,7 +126,7 @@ export class Invitations {
   /** What sends the invitation; throws where none can be sent. */
   #courier({ id, projectId, email }: NewInvitation, secret: string, ip: string): () => void {
     const { store, quota, post, clock } = this.#parts;
-    if (!post) throw new AppError("bad_request", { message: "This installation sends no mail." });
+    if (!post) throw new AppError("bad_request", { message: "This installation does not send mail." });
     // By network address too: projects cost nothing.
     quota.spend("invitation", { to: email, by: [projectId, addressKey(ip)] });
     const make = async () => {

@@ -6,10 +6,10 @@ export function invitationMail(to: string, { projectName, url }: { projectName: 
     to,
     subject: "An invitation to Millrace",
     text: lines(
-      `You are invited to the project ${quoted(projectName)}. Open this link to join it:`,
+      `You have been invited to the project ${quoted(projectName)}. Open this link to join:`,
       url,
-      "The link works once, and for seven days. With it you join with the account you have, or make one.",
-      "If you do not know what this is about, ignore this mail.",
+      "The link works once and expires in seven days. You can join with an existing account or create one.",
+      "If you were not expecting this, you can ignore it.",
     ),
   };
 }
@@ -18,11 +18,11 @@ export function invitationMail(to: string, { projectName, url }: { projectName: 
 export function proofMail(to: string, url: string): Mail {
   return {
     to,
-    subject: "Your address on Millrace",
+    subject: "Verify your address for Millrace",
     text: lines(
-      "Somebody who is signed in says that this address is theirs. If that is you, open this link where you are signed in:",
+      "An account on Millrace uses this e-mail address. If it is yours, open this link in the browser where you are signed in:",
       url,
-      "The link works for a day. If it is not you, ignore this mail: nothing happens without you.",
+      "The link expires in a day. If this was not you, you can ignore it; nothing will happen.",
     ),
   };
 }
@@ -31,11 +31,11 @@ export function proofMail(to: string, url: string): Mail {
 export function passwordMail(to: string, url: string): Mail {
   return {
     to,
-    subject: "A new password for Millrace",
+    subject: "Reset your Millrace password",
     text: lines(
-      "Somebody, perhaps you, asked to choose a new password for the account with this address. Open this link to do so:",
+      "Somebody asked to reset the password of the account with this address. To choose a new one, open this link:",
       url,
-      "The link works once, and for an hour. Until then the old password stays. If it was not you, ignore this mail.",
+      "The link works once and expires in an hour. If this was not you, you can ignore it; your password stays the same.",
     ),
   };
 }

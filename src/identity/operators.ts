@@ -20,7 +20,7 @@ export class Operators {
   /** Throws `forbidden`. */
   async require(principal: Principal): Promise<void> {
     if (await this.has(principal)) return;
-    const message = "This is for the first person, and for the owner's token.";
+    const message = "Only the operator can do this: the first account, or the owner's token.";
     throw new AppError("forbidden", { message });
   }
 

@@ -161,13 +161,13 @@ export function normal(email: string): string {
 
 /** The refusal of a link, whatever is wrong with it. */
 export function badLink(): AppError {
-  return new AppError("forbidden", { message: "The link is not good, was used, or has expired." });
+  return new AppError("forbidden", { message: "The link is invalid, already used, or has expired." });
 }
 
 /** The refusal of an address and a password that another signs in with: who is told knows both. */
 export function takenPair(): AppError {
   const message =
-    "An account with this address and this password exists: sign in with it, or choose another password.";
+    "An account with this address and password already exists. Sign in, or choose another password.";
   return new AppError("bad_request", { message });
 }
 

@@ -38,7 +38,9 @@ export function requireRole(principal: Principal, projectId: string, role: Role)
 /** The person who asks; throws `forbidden` for a service account, and for nobody. */
 export function requirePerson(principal: Principal | null): PersonPrincipal {
   if (principal?.projectId !== null) {
-    throw new AppError("forbidden", { message: "This is for a person who has signed in." });
+    throw new AppError("forbidden", {
+      message: "Only a person who is signed in can do this, not a service account.",
+    });
   }
   return principal;
 }

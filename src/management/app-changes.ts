@@ -55,7 +55,7 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       path: PATH,
       id: "changeApp",
       tag: TAG,
-      summary: "Change an app's scaling at once, until its next deploy",
+      summary: "Change an app's scaling now; the next deploy resets it",
       access: "deploy",
       params: APP_PATH,
       body: SETTINGS,
@@ -64,7 +64,8 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       handle: async (call) => {
         const app = await findApp(store, call.params);
         const live = catalog.byNumber(app.number);
-        if (!live) throw new AppError("build_not_found", { message: "The app has no version that serves." });
+        if (!live)
+          throw new AppError("build_not_found", { message: "The app has no version to serve this." });
         const { config, overrides: before } = live.version;
         const overrides = { ...before, ...overridesOf(call.body) };
         const { minReplicas, maxReplicas } = { ...config.scaling, ...overrides };
@@ -84,7 +85,7 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       path: `${PATH}/rollback`,
       id: "rollBackApp",
       tag: TAG,
-      summary: "Have an earlier version serve again; it is started before calls go to it",
+      summary: "Roll back to an earlier version; it is started before it gets calls",
       access: "deploy",
       params: APP_PATH,
       body: z.object({ buildId: z.uuid() }),
@@ -107,7 +108,7 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
       path: PATH,
       id: "deleteApp",
       tag: TAG,
-      summary: "Delete an app; what runs finishes, and its name is free again",
+      summary: "Delete an app; runs in progress finish, and its name becomes free",
       access: "admin",
       params: APP_PATH,
       response: ID,

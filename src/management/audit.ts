@@ -16,12 +16,12 @@ export function auditOperations({ audit }: AuditParts): AnyOperation[] {
       path: "/v2/projects/{project_id}/audit",
       id: "listAudit",
       tag: "Audit",
-      summary: "Every change in a project, newest first",
+      summary: "List every change in a project, newest first",
       access: "admin",
       params: PROJECT_PATH,
       query: z.object({
         pageSize: pageSize(50, 1000),
-        nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "is none of this list's").optional(),
+        nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "does not belong to this list").optional(),
       }),
       response: AUDIT,
       handle: async ({ params, query }) => {

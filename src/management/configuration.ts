@@ -28,7 +28,7 @@ export function configurationOperations({ store, catalog }: ConfigurationParts):
       path: "/v2/projects/{project_id}/apps/{app_id}/configuration",
       id: "getConfiguration",
       tag: "Apps",
-      summary: "The configuration that serves, key by key, and what was deployed of each",
+      summary: "Get an app's configuration, key by key: the value in effect and the one deployed",
       access: "deploy",
       params: APP_PATH,
       response: CONFIGURATION,
@@ -36,7 +36,8 @@ export function configurationOperations({ store, catalog }: ConfigurationParts):
       handle: async ({ params }) => {
         const app = await findApp(store, params);
         const live = catalog.byNumber(app.number);
-        if (!live) throw new AppError("build_not_found", { message: "The app has no version that serves." });
+        if (!live)
+          throw new AppError("build_not_found", { message: "The app has no version to serve this." });
         const { id, number, createdAt, config } = live.version;
         const deployed = (await store.versions.findDeployed(id)) ?? config;
         return {

@@ -1,12 +1,10 @@
-import { createHash } from "node:crypto";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
-import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { PACKAGE_DIR } from "../config/package-files.ts";
 import type { Installation } from "../shapes/installation.ts";
 import { apiUrlOf } from "./api/base-url.ts";
 import { refuseOthers } from "./api/mount.ts";
+import { readFiles, sendFile } from "./static-files.ts";
 
 export type DashboardParts = {
   readonly publicApiUrl: string | null;
@@ -17,21 +15,6 @@ export type DashboardParts = {
   readonly webDir?: string;
 };
 
-/** A file of the dashboard, in the forms that browsers ask for. */
-type WebFile = {
-  readonly type: string;
-  readonly etag: string;
-  readonly plain: Buffer;
-  readonly packed: { readonly br: Buffer; readonly gzip: Buffer } | null;
-};
-
-/** From the sources, and from the package. */
-const TYPES: Readonly<Record<string, string>> = {
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript; charset=utf-8",
-  ".css": "text/css; charset=utf-8",
-  ".svg": "image/svg+xml",
-};
 /** What the page is told of the service stands in its head. */
 const FILLED_IN = "%MILLRACE%";
 /** Names with a hash in them never mean another content. */
@@ -46,13 +29,14 @@ const PAGES = [
   "/invitation",
   "/prove",
   "/device",
+  "/docs",
   "/projects/*",
 ];
 const NOT_BUILT = "The dashboard is not built. In a clone: npm run build:web\n";
 
 /** Serves the dashboard: its files, and its one page at every address that it knows itself. */
 export function dashboardRoutes(app: FastifyInstance, parts: DashboardParts): void {
-  const files = readFiles(parts.webDir ?? findWebDir());
+  const files = readFiles(parts.webDir ?? path.join(PACKAGE_DIR, "dist", "web"));
   const page = files.get("/index.html");
   for (const url of PAGES) {
     app.get(url, (request, reply) => {
@@ -67,44 +51,6 @@ export function dashboardRoutes(app: FastifyInstance, parts: DashboardParts): vo
     app.get(url, (request, reply) => sendFile(file, request, reply.header("cache-control", caching)));
     refuseOthers(app, url, ["GET"]);
   }
-}
-
-function findWebDir(): string {
-  const dir = path.join(PACKAGE_DIR, "dist", "web");
-  return existsSync(path.join(dir, "index.html")) ? dir : "";
-}
-
-/** All of them, in memory: half a megabyte, and no path of a request ever becomes one of a file. */
-function readFiles(dir: string): Map<string, WebFile> {
-  const files = new Map<string, WebFile>();
-  if (dir === "") return files;
-  for (const entry of readdirSync(dir, { recursive: true, withFileTypes: true })) {
-    const type = TYPES[path.extname(entry.name)];
-    if (!entry.isFile() || type === undefined) continue;
-    const file = path.join(entry.parentPath, entry.name);
-    const plain = readFileSync(file);
-    const quality = { [constants.BROTLI_PARAM_QUALITY]: 5 };
-    const packed = { br: brotliCompressSync(plain, { params: quality }), gzip: gzipSync(plain) };
-    const etag = `"${createHash("sha256").update(plain).digest("base64url").slice(0, 22)}"`;
-    files.set(`/${path.relative(dir, file)}`, { type, etag, plain, packed });
-  }
-  return files;
-}
-
-function sendFile(
-  { type, etag, plain, packed }: WebFile,
-  { headers }: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
-  reply.headers({ "content-type": type, vary: "Accept-Encoding", etag });
-  if (headers["if-none-match"] === etag) return reply.code(304).send();
-  const accepted = headers["accept-encoding"] ?? "";
-  for (const encoding of ["br", "gzip"] as const) {
-    if (packed && new RegExp(String.raw`\b${encoding}\b(?!\s*;\s*q=0)`).test(accepted)) {
-      return reply.header("content-encoding", encoding).send(packed[encoding]);
-    }
-  }
-  return reply.send(plain);
 }
 
 function sendPage(

@@ -53,7 +53,7 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
       path: PATH,
       id: "listDeliveries",
       tag: TAG,
-      summary: "A project's deliveries, newest first",
+      summary: "List a project's webhook deliveries, newest first",
       access: "run",
       params: PROJECT_PATH,
       query: LIST,
@@ -77,7 +77,7 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
       path: `${PATH}/{id}`,
       id: "getDelivery",
       tag: TAG,
-      summary: "One delivery with its attempts",
+      summary: "Get a delivery with its attempts",
       access: "run",
       params: DELIVERY_PATH,
       response: ONE_DELIVERY,
@@ -95,7 +95,7 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
       path: `${PATH}/{id}/redeliver`,
       id: "redeliverOne",
       tag: TAG,
-      summary: "Send one delivery again",
+      summary: "Send a delivery again",
       access: "run",
       params: DELIVERY_PATH,
       response: REDELIVERED,
@@ -109,7 +109,7 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
           now: steadyClock.now(),
         });
         if (redelivered === 0 && body === null) {
-          throw new AppError("not_found", { message: "The delivery's body is no longer kept." });
+          throw new AppError("not_found", { message: "The delivery's body is no longer stored." });
         }
         const [before, after] = [{ state }, { redelivered }];
         await record(audit, call, { action: "delivery.redeliver", target: id, before, after });
@@ -122,7 +122,7 @@ export function deliveryOperations({ store, audit, steadyClock, wake }: Delivery
       path: `${PATH}/redeliver`,
       id: "redeliverMany",
       tag: TAG,
-      summary: "Send again what was made in a span of time",
+      summary: "Send all deliveries of a time span again",
       access: "run",
       params: PROJECT_PATH,
       body: RANGE,

@@ -38,7 +38,7 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       path: "/device-authorization",
       id: "askForDevice",
       tag: TAG,
-      summary: "Ask for a code that a person approves",
+      summary: "Request a device code for a person to approve",
       access: null,
       response: DEVICE_CODES,
       errors: ["too_many_requests"],
@@ -64,7 +64,7 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       path: "/device/approve",
       id: "approveDevice",
       tag: TAG,
-      summary: "Sign in the device that shows this code, as the person who asks",
+      summary: "Approve a device code; the device is signed in as you",
       access: "person",
       body: z.object({ user_code: z.string().min(1).max(50) }),
       response: DONE,
@@ -72,7 +72,9 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       handle: async ({ body, principal, ip, requestId }) => {
         const { personId } = requirePerson(principal);
         if (!(await devices.approve(body.user_code, personId))) {
-          throw new AppError("not_found", { message: "No device waits with this code." });
+          throw new AppError("not_found", {
+            message: "No device is waiting with this code; it may have expired.",
+          });
         }
         const entry = { projectId: null, before: null, after: null, principal, ip, requestId };
         await audit.record({ ...entry, action: "device.approve", target: personId });
@@ -85,7 +87,7 @@ export function deviceOperations({ devices, sessions, audit, publicBaseUrl }: De
       path: "/token",
       id: "redeemToken",
       tag: TAG,
-      summary: "Tokens for an approved device, or a new access token for its refresh token",
+      summary: "Get tokens for an approved device, or a new access token for its refresh token",
       access: null,
       body: TOKEN_REQUEST,
       takesForm: true,

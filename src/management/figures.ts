@@ -36,7 +36,8 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
       path: `${PATH}/figures`,
       id: "getFigures",
       tag: TAG,
-      summary: "Runs over time by state and response time, of a project or one app; queue and replicas now",
+      summary:
+        "Get runs over time by state and response time, for a project or one app, with its current queue and replicas",
       access: "run",
       params: PROJECT_PATH,
       query: RANGE.safeExtend({ app_id: z.string().min(1).max(200).optional() }),
@@ -95,7 +96,7 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
       path: `${PATH}/traffic`,
       id: "getTraffic",
       tag: TAG,
-      summary: "Each app's runs over time, its version and its replicas",
+      summary: "Get each app's runs over time, version and replicas",
       access: "run",
       params: PROJECT_PATH,
       query: RANGE,

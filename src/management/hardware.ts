@@ -12,7 +12,7 @@ export function hardwareOperations(): AnyOperation[] {
       path: "/v2/hardware",
       id: "listHardware",
       tag: TAG,
-      summary: "What apps can run on",
+      summary: "List the hardware that apps can run on",
       access: "any",
       response: HARDWARE,
       handle: () => [
@@ -30,7 +30,7 @@ export function hardwareOperations(): AnyOperation[] {
       path: "/v2/notifications",
       id: "listNotifications",
       tag: TAG,
-      summary: "News for clients; there are none",
+      summary: "List notices for clients; always empty",
       access: null,
       response: NOTIFICATIONS,
       handle: () => [],

@@ -22,7 +22,7 @@ export function jwksOperations({ keys }: JwksParts): AnyOperation[] {
       path: "/.well-known/jwks.json",
       id: "getPublicKeys",
       tag: "Sign-in",
-      summary: "The public keys of tokens, as a JWK set",
+      summary: "Get the public keys that verify tokens, as a JWK set",
       access: null,
       response: z.object({ keys: z.array(KEY) }),
       handle: ({ reply }) => {

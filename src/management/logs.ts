@@ -42,7 +42,7 @@ export function logOperations({ store, logBook }: LogParts): AnyOperation[] {
       path: "/v2/projects/{project_id}/apps/{app_id}/logs",
       id: "listLogs",
       tag: "Logs",
-      summary: "Lines that an app printed, newest first or oldest first",
+      summary: "List the lines an app printed, newest or oldest first",
       access: "deploy",
       params: APP_PATH,
       query: QUERY,
@@ -111,6 +111,6 @@ export function placeAfter(date: string): string {
 function readToken(token: string): string {
   const place = Buffer.from(token, "base64url").toString();
   if (!RUN_ID.test(place))
-    throw new AppError("bad_request", { message: "nextToken is none of this list's." });
+    throw new AppError("bad_request", { message: "nextToken does not belong to this list." });
   return place;
 }

@@ -37,7 +37,7 @@ export function memberOperations({ store, people, audit }: MemberParts): AnyOper
       path: PATH,
       id: "listMembers",
       tag: TAG,
-      summary: "A project's members",
+      summary: "List a project's members",
       access: "deploy",
       params: PROJECT_PATH,
       response: MEMBERS,
@@ -53,7 +53,7 @@ export function memberOperations({ store, people, audit }: MemberParts): AnyOper
       path: `${PATH}/{person_id}`,
       id: "changeMember",
       tag: TAG,
-      summary: "Change what a member is; invitations of who is no longer an owner are void",
+      summary: "Change a member's role; a former owner's invitations become invalid",
       access: "admin",
       params: MEMBER_PATH,
       body: z.object({ role: MEMBER_ROLE }),
@@ -76,7 +76,7 @@ export function memberOperations({ store, people, audit }: MemberParts): AnyOper
       path: `${PATH}/{person_id}`,
       id: "removeMember",
       tag: TAG,
-      summary: "Take a member out of the project, and the invitations they made with them",
+      summary: "Remove a member from the project, along with the invitations they made",
       access: "admin",
       params: MEMBER_PATH,
       response: REMOVED_MEMBER,
@@ -99,5 +99,5 @@ function shown({ personId, email, provenAt, role }: Member): MemberRecord {
 function refuse(change: MembershipChange): void {
   if (change === "absent") throw new AppError("not_found");
   if (change === "changed") return;
-  throw new AppError("bad_request", { message: "A project keeps at least one owner." });
+  throw new AppError("bad_request", { message: "A project needs at least one owner." });
 }

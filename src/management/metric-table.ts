@@ -12,7 +12,7 @@ export const METRICS = {
   millrace_build_info: {
     kind: "gauge",
     labels: ["version", "node", "python", "store"],
-    help: "Always 1; the labels say what runs.",
+    help: "Always 1; the labels say what is running.",
   },
   millrace_runs_total: {
     kind: "counter",
@@ -22,22 +22,22 @@ export const METRICS = {
   millrace_runs_running: {
     kind: "gauge",
     labels: OF_APP,
-    help: "Runs in the hands of replicas.",
+    help: "Runs that replicas are executing.",
   },
   millrace_runs_waiting: {
     kind: "gauge",
     labels: OF_APP,
-    help: "Runs in memory that wait for a replica, callers' and claimed async ones.",
+    help: "Runs in memory that wait for a replica: calls, and async runs that were claimed.",
   },
   millrace_queue_oldest_seconds: {
     kind: "gauge",
     labels: OF_APP,
-    help: "How long the first waiting caller has waited; 0 when none waits.",
+    help: "How long the first waiting caller has waited; 0 when nobody waits.",
   },
   millrace_async_queued: {
     kind: "gauge",
     labels: OF_APP,
-    help: "Accepted async runs that wait in the store, at most 100,000.",
+    help: "Accepted async runs that wait in the database; counted up to 100,000.",
   },
   millrace_async_oldest_seconds: {
     kind: "gauge",
@@ -62,7 +62,7 @@ export const METRICS = {
   millrace_replica_deaths_total: {
     kind: "counter",
     labels: OF_APP,
-    help: "Replicas that ended and were not told to.",
+    help: "Replicas that ended unexpectedly.",
   },
   millrace_builds_total: {
     kind: "counter",
@@ -72,7 +72,7 @@ export const METRICS = {
   millrace_webhook_attempts_total: {
     kind: "counter",
     labels: ["result"],
-    help: "Attempts at webhooks: delivered, retry when another one follows, failed when none does.",
+    help: "Webhook attempts: delivered, retry if another one follows, failed if it was the last.",
   },
   millrace_webhooks_pending: {
     kind: "gauge",
@@ -82,17 +82,17 @@ export const METRICS = {
   millrace_webhook_oldest_seconds: {
     kind: "gauge",
     labels: [],
-    help: "How long the oldest of those has been on its way; 0 when there is none.",
+    help: "Age of the oldest of those; 0 when there is none.",
   },
   millrace_commit_seconds: {
     kind: "histogram",
     labels: [],
-    help: "Time of a write to the store, from being asked for to being durable.",
+    help: "Time a database write takes, from request to durable.",
   },
   millrace_storage_silent: {
     kind: "gauge",
     labels: ["lane"],
-    help: "Whether the database says nothing to reads, or to writes: 1 while what needs it is refused. Should be 0.",
+    help: "Is 1 while the database does not answer reads, or writes, and requests that need it are refused. Should be 0.",
   },
   millrace_records_waiting: {
     kind: "gauge",
@@ -107,7 +107,7 @@ export const METRICS = {
   millrace_event_loop_lag_seconds: {
     kind: "gauge",
     labels: ["quantile"],
-    help: "How late the event loop was since the last scrape.",
+    help: "How late the event loop ran since the last scrape.",
   },
   process_cpu_seconds_total: {
     kind: "counter",

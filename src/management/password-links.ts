@@ -26,7 +26,7 @@ export function passwordLinkOperations(parts: PasswordLinkParts): AnyOperation[]
       path: "/v2/password-links",
       id: "makePasswordLink",
       tag: "Sign-in",
-      summary: "A link by which one person sets a new password; without mail, the only way to one",
+      summary: "Create a password-reset link for a person; the only way to reset a password without mail",
       access: "operator",
       body: MEANT,
       response: PASSWORD_LINK,

@@ -37,5 +37,5 @@ export function setRefreshCookie(
 export function refuseOtherSites(request: FastifyRequest, publicBaseUrl: string | null): void {
   const { origin } = request.headers;
   if (origin === undefined || origin === new URL(baseUrlOf(request, publicBaseUrl)).origin) return;
-  throw new AppError("forbidden", { message: "This cookie is not for pages of other sites." });
+  throw new AppError("forbidden", { message: "Pages of other sites may not use this cookie." });
 }

@@ -36,7 +36,7 @@ export async function readRunForm(raw: IncomingMessage, takeFile: TakeFile): Pro
   } catch (error) {
     (file as BusboyFileStream | null)?.destroy(new Error("the form broke off"));
     await taking;
-    throw new AppError("bad_request", { message: "The form is malformed, or broke off." }, error);
+    throw new AppError("bad_request", { message: "The form is malformed or incomplete." }, error);
   }
   const problem = await taking;
   if (problem) throw problem;

@@ -43,12 +43,15 @@ const WANTED_IMAGE = z.object({
 const RUN_QUERY = z.object({
   filename: z
     .string()
-    .regex(/\.py$/, "names no Python file")
+    .regex(/\.py$/, "must name a Python file")
     .transform((name) => name.replace(/^(?:\.\/+)+/, ""))
-    .refine((name) => judgeEntryName(Buffer.from(name)).kind === "fine", "is no file's name in a folder"),
+    .refine(
+      (name) => judgeEntryName(Buffer.from(name)).kind === "fine",
+      "must be a file name inside the folder",
+    ),
   functionName: z
     .string()
-    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "is no function's name")
+    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be a function's name")
     .optional(),
   imageDigest: z.string().max(200).optional(),
 });
@@ -62,7 +65,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       path: `${PATH}/create-run-app`,
       id: "createRunApp",
       tag: TAG,
-      summary: "The app that files run in, made if there is none",
+      summary: "Get the app that scripts run in, creating it if needed",
       access: "deploy",
       params: APP_PATH,
       response: ID,
@@ -72,7 +75,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
         const name = id.startsWith(prefix) ? id.slice(prefix.length) : "";
         if (!APP_NAME.test(name)) {
           const message =
-            "The app's id is the project's, a dash, and a name of small letters, digits and dashes.";
+            "The app's id must be the project's id, a hyphen, and a name of lower-case letters, digits and hyphens.";
           throw new AppError("bad_request", { message });
         }
         if (await store.apps.find({ projectId, name })) return { id };
@@ -86,7 +89,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       path: `${PATH}/base-image`,
       id: "makeBaseImage",
       tag: TAG,
-      summary: "Installs packages for files to run with; ask again until it is ready",
+      summary: "Install packages for scripts; repeat until it is ready",
       access: "deploy",
       params: APP_PATH,
       body: WANTED_IMAGE,
@@ -111,7 +114,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       path: `${PATH}/run`,
       id: "runFile",
       tag: TAG,
-      summary: "Runs `python FILE FUNCTION --data JSON` once, in the folder that comes as a tar",
+      summary: "Run `python FILE FUNCTION --data JSON` once, in the folder you send as a tar",
       access: "deploy",
       params: APP_PATH,
       query: RUN_QUERY,
@@ -151,7 +154,9 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
 /** The JSON to hand on, as it came; null where there is none. */
 function dataOf({ projectId, data }: RunForm, expected: string): string | null {
   if (projectId !== null && projectId !== expected) {
-    throw new AppError("bad_request", { message: "The form's projectId is not the path's." });
+    throw new AppError("bad_request", {
+      message: "The form's projectId differs from the project in the path.",
+    });
   }
   if (data === null || data.trim() === "") return null;
   let value: unknown;

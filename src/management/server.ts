@@ -13,7 +13,8 @@ import { openApiDocument } from "./api/openapi.ts";
 import { Shares } from "./api/shares.ts";
 import { dashboardRoutes } from "./dashboard.ts";
 import type { DashboardParts } from "./dashboard.ts";
-import { DOCS_PAGE, DOCS_POLICY } from "./docs-page.ts";
+import { guideRoutes } from "./guide.ts";
+import type { GuideParts } from "./guide.ts";
 import { healthRoutes } from "./health.ts";
 import type { HealthParts } from "./health.ts";
 import { attachLogSockets } from "./log-sockets.ts";
@@ -27,6 +28,7 @@ import type { Sockets } from "./sockets.ts";
 
 export type ManagementOptions = OperationParts &
   DashboardParts &
+  GuideParts &
   Omit<MetricsParts & HealthParts & OperatorParts, "authorizeOperator" | "authenticate" | "isReady"> & {
     readonly host: string;
     readonly port: number;
@@ -53,8 +55,9 @@ export class Management {
     const operations = allOperations(options);
     const requireOperator: RequireOperator = (principal) => options.operators.require(principal);
     mount(app, operations, authenticate, requireOperator, new Shares(clock));
-    addPages(app, () => JSON.stringify(openApiDocument(operations)));
+    addDocument(app, () => JSON.stringify(openApiDocument(operations)));
     dashboardRoutes(app, options);
+    guideRoutes(app, options);
     const authorizeOperator = operatorOnly({ ...options, authenticate });
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
     metricsRoutes(app, { ...options, authorizeOperator });
@@ -92,17 +95,10 @@ export class Management {
   }
 }
 
-/** What is no operation: no token, no input, and not in the document. */
-function addPages(app: FastifyInstance, describe: () => string): void {
+/** The OpenAPI document; it needs no token. */
+function addDocument(app: FastifyInstance, describe: () => string): void {
   // Few ask, and no start shall wait for it.
   let document: string | null = null;
   app.get("/openapi.json", (_, reply) => reply.type("application/json").send((document ??= describe())));
-  app.get("/docs", (_, reply) =>
-    reply
-      .header("content-security-policy", DOCS_POLICY)
-      .header("x-frame-options", "DENY")
-      .type("text/html; charset=utf-8")
-      .send(DOCS_PAGE),
-  );
-  for (const path of ["/openapi.json", "/docs"]) refuseOthers(app, path, ["GET"]);
+  refuseOthers(app, "/openapi.json", ["GET"]);
 }

@@ -54,7 +54,7 @@ const CHECKS_PER_PING = 6;
 const CLOSE_MS = 2_000;
 
 const TOO_MANY = {
-  message: "The project has as many log sockets open as it may.",
+  message: "The project has too many open log sockets.",
   headers: { "retry-after": "5" },
 };
 
@@ -115,7 +115,7 @@ export function attachSockets(
       // Whatever becomes of it.
       socket.once("close", () => shares.leave(place));
       upgrader.handleUpgrade(request, socket, head, (webSocket) => {
-        place.onTaken = () => webSocket.close(CLOSE.later, "another project needs the place");
+        place.onTaken = () => webSocket.close(CLOSE.later, "another project needs the connection");
         void serve(webSocket, frames, isAllowed, closing.signal, parts);
       });
     } catch (error) {

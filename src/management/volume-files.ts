@@ -30,7 +30,7 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
       path: PART_PATH,
       id: "putPart",
       tag: TAG,
-      summary: "One part of an upload; sent again, it is again stored",
+      summary: "Upload one part of a file; safe to repeat",
       access: null,
       params: PART_NUMBER,
       query: GRANT,
@@ -49,7 +49,7 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
       path: DOWNLOAD_PATH,
       id: "readFile",
       tag: TAG,
-      summary: "A file, or a range of its bytes",
+      summary: "Download a file, or a range of its bytes",
       access: null,
       query: GRANT,
       givesBytes: true,
@@ -57,7 +57,7 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
       errors: ["forbidden", "not_found", "range_not_satisfiable"],
       handle: async ({ query, reply }) => {
         const file = await volumes.open(query.grant);
-        if (!file) throw new AppError("forbidden", { message: "The link is not good, or has expired." });
+        if (!file) throw new AppError("forbidden", { message: "The link is invalid or has expired." });
         try {
           return send(reply, file);
         } catch (error) {

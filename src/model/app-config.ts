@@ -38,7 +38,7 @@ export type HardwareConfig = {
   readonly region: string | null;
 };
 
-/** How a replica is chosen for a call. */
+/** How a replica is picked for a call. */
 export const LOAD_BALANCING = [
   "min-connections",
   "round-robin",
@@ -47,7 +47,7 @@ export const LOAD_BALANCING = [
 ] as const;
 export type LoadBalancing = (typeof LOAD_BALANCING)[number];
 
-/** What scaling looks at. */
+/** The metric that scaling follows. */
 export const SCALING_METRICS = [
   "concurrency_utilization",
   "requests_per_second",

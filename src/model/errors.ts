@@ -7,7 +7,7 @@ export const ERRORS = {
   invalid_json: { status: 400, type: "invalid_request_error", message: "The body is not valid JSON." },
   upload_invalid: { status: 400, type: "invalid_request_error", message: "The upload cannot be used." },
   unauthorized: { status: 401, type: "authentication_error", message: "A valid bearer token is required." },
-  forbidden: { status: 403, type: "permission_error", message: "This token has no right to do that." },
+  forbidden: { status: 403, type: "permission_error", message: "This token is not allowed to do that." },
   not_found: { status: 404, type: "not_found_error", message: "There is nothing here." },
   app_not_found: { status: 404, type: "not_found_error", message: "The project has no such app." },
   function_not_found: { status: 404, type: "not_found_error", message: "The app has no such function." },
@@ -23,17 +23,18 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "The request took too long to arrive.",
   },
-  run_finished: { status: 409, type: "invalid_request_error", message: "The run has ended already." },
-  build_finished: { status: 409, type: "invalid_request_error", message: "The build has ended already." },
+  run_finished: { status: 409, type: "invalid_request_error", message: "The run has already ended." },
+  build_finished: { status: 409, type: "invalid_request_error", message: "The build has already ended." },
   run_unfinished: {
     status: 409,
     type: "invalid_request_error",
-    message: "A run with this Idempotency-Key is still under way.",
+    message: "A run with this Idempotency-Key is still in progress.",
   },
   payload_not_kept: {
     status: 410,
     type: "not_found_error",
-    message: "That is not kept: it was too large, is too old, or the app keeps none.",
+    message:
+      "This is no longer stored, or never was: it is too old, it was too large, or record_payloads excludes it.",
   },
   body_too_large: {
     status: 413,
@@ -54,7 +55,7 @@ export const ERRORS = {
   expectation_failed: {
     status: 417,
     type: "invalid_request_error",
-    message: "Only Expect: 100-continue is known.",
+    message: "Only Expect: 100-continue is supported.",
   },
   invalid_arguments: {
     status: 422,
@@ -79,24 +80,28 @@ export const ERRORS = {
   too_many_requests: {
     status: 429,
     type: "rate_limit_error",
-    message: "Too many attempts; wait before the next one.",
+    message: "Too many attempts; wait before you try again.",
   },
   too_many_connections: {
     status: 429,
     type: "rate_limit_error",
-    message: "Too many connections are open from here.",
+    message: "You have too many open connections.",
   },
   too_many_in_flight: {
     status: 429,
     type: "rate_limit_error",
-    message: "Too many requests are under way; wait for some of them to end.",
+    message: "Too many requests are in progress; wait for some to finish.",
   },
   headers_too_large: { status: 431, type: "invalid_request_error", message: "The headers are too large." },
   cancelled: { status: 499, type: "app_error", message: "The run was cancelled." },
   app_error: { status: 500, type: "app_error", message: "The function raised an exception." },
   result_not_json: { status: 500, type: "app_error", message: "The result cannot be written as JSON." },
   result_too_large: { status: 500, type: "app_error", message: "The result is larger than max_result." },
-  internal: { status: 500, type: "internal_error", message: "The service met an error of its own." },
+  internal: {
+    status: 500,
+    type: "internal_error",
+    message: "Internal error; the service's log has the details under this request id.",
+  },
   not_available: { status: 501, type: "internal_error", message: "This release cannot do that yet." },
   app_crashed: { status: 502, type: "app_error", message: "The app's process ended before it answered." },
   out_of_memory: { status: 502, type: "app_error", message: "The app's process ran out of memory." },
@@ -110,13 +115,13 @@ export const ERRORS = {
   overloaded: {
     status: 503,
     type: "overloaded_error",
-    message: "The service takes no more connections at the moment; try again shortly.",
+    message: "The service cannot take more connections right now; try again shortly.",
   },
   draining: { status: 503, type: "overloaded_error", message: "The service is stopping; try again shortly." },
   interrupted: {
     status: 503,
     type: "overloaded_error",
-    message: "The service ended while the run was under way.",
+    message: "The service stopped while the run was in progress.",
   },
   storage_unavailable: {
     status: 503,
@@ -126,14 +131,14 @@ export const ERRORS = {
   in_doubt: {
     status: 503,
     type: "overloaded_error",
-    message: "The storage went away during the write: it is not known whether it was done.",
+    message: "The connection to storage was lost during the write; it may or may not have been saved.",
   },
   query_timeout: {
     status: 503,
     type: "overloaded_error",
-    message: "Reading that took too long; ask for a shorter span, or with fewer filters.",
+    message: "The query took too long; ask for a shorter time span or fewer filters.",
   },
-  timed_out: { status: 504, type: "app_error", message: "The run passed its response_grace_period." },
+  timed_out: { status: 504, type: "app_error", message: "The run exceeded its response_grace_period." },
 } as const satisfies Record<string, { status: number; type: string; message: string }>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -24,7 +24,7 @@ export function noPlace(why: Refusal | "owner"): AppError {
   if (why === "listener") return new AppError("overloaded", { headers: RETRY_AFTER });
   const message =
     why === "address"
-      ? "Too many connections from this address have shown no token."
-      : "This project holds half of all connections, and few are left.";
+      ? "Too many connections from this address have sent no token."
+      : "This project already holds half of all connections, and few are left.";
   return new AppError("too_many_connections", { message, headers: RETRY_AFTER });
 }

@@ -3,7 +3,7 @@ export type FleetCounts = {
   starts: number;
   /** Of those, the ones that ended the time without any ready replica. */
   coldStarts: number;
-  /** Replicas that ended and were not told to. */
+  /** Replicas that ended unexpectedly. */
   deaths: number;
 };
 

@@ -255,7 +255,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   /** A replica that does not speak the protocol cannot be trusted with another call. */
   #accuse(error: unknown): void {
     if (this.#fault !== null || this.state === "gone") return;
-    this.#fault = error instanceof BadFrame ? error.message : "the service met an error of its own";
+    this.#fault = error instanceof BadFrame ? error.message : "internal error in the service";
     if (!(error instanceof BadFrame)) this.#events.onError(error);
     this.kill();
     this.#wire?.destroy();

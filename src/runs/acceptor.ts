@@ -20,7 +20,7 @@ export class InDoubt extends AppError {
 
   constructor(runId: string, settled: Promise<boolean>) {
     super("in_doubt", {
-      message: `It is not known whether the run ${runId} was accepted: the storage went away as it was stored. Ask for it by its id before you send it again.`,
+      message: `The run ${runId} may or may not have been accepted: the connection to storage was lost while saving it. Look it up by its id before you send it again.`,
     });
     this.settled = settled;
   }

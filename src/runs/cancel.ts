@@ -61,7 +61,7 @@ export class Canceller {
       if (known.run.state === "queued" && (await this.#endQueued(known, cancelled, "cancelled"))) return;
       await pause(this.#clock, TRY_MS);
     }
-    throw new AppError("not_available", { message: "The run is under way in another service." });
+    throw new AppError("not_available", { message: "The run is in progress in another service." });
   }
 
   /** Ends the queued runs of an app, if it was deleted; their webhooks are told. */

@@ -114,7 +114,7 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): 
       });
     case "timed_out":
       return new AppError("timed_out", {
-        message: `The run passed its response_grace_period of ${outcome.afterMs / 1000} s.`,
+        message: `The run exceeded its response_grace_period of ${outcome.afterMs / 1000} s.`,
       });
     case "cancelled":
       return new AppError("cancelled");

@@ -34,4 +34,16 @@ export const DASHBOARD = {
     "dashboard.bundle": "The first page loads at most 250 KB.",
     "dashboard.scale": "With 100,000 runs and 1,000 apps each page is usable within a second.",
   }),
+  ...section("issue: Seams and words, the API reference", {
+    "reference.complete": "The page at /docs shows every operation with its schemas and examples.",
+    "reference.try": "An operation is tried there as whoever is signed in, or with a token that was pasted.",
+    "reference.axe": "The page at /docs has no serious accessibility fault.",
+  }),
+  ...section("issue: Seams and words, the guide", {
+    "guide.served": "The service serves its own documents under /guide, with nothing from elsewhere.",
+    "guide.links": "Every link and anchor of the documents leads somewhere.",
+    "guide.search": "A search in the page finds sections of the documents by their words.",
+    "guide.copy": "Every block of code has a button that copies it.",
+    "guide.axe": "No page of the guide has a serious accessibility fault.",
+  }),
 };

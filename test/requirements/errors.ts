@@ -12,6 +12,8 @@ export const ERRORS = {
     "errors.app-error": "An exception in user code is 500 app_error with message `Type: text`.",
     "errors.app-error.no-retry": "That answer carries x-should-retry: false.",
     "errors.app-error.log": "The traceback is in the run's log.",
+    "errors.app-error.names":
+      "A traceback names files as the bundle does, main.py for main.py, wherever it is shown.",
     "errors.app-error.record": "The traceback is kept with the run's record.",
   }),
   ...section("contract 1: Errors, table", {

@@ -42,7 +42,10 @@ export type CallOptions = {
 };
 
 /** What a test may change in the service it starts. */
-export type TestServiceOptions = Pick<ServiceOptions, "webDir" | "clock" | "aroundStore" | "engine">;
+export type TestServiceOptions = Pick<
+  ServiceOptions,
+  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine"
+>;
 
 /** A real service of a test's own: any free ports, a new data directory, silent. */
 export class TestService {

@@ -90,6 +90,6 @@ function pythonText(json: string): string {
 }
 
 /** Text as one word of a shell. */
-function shellWord(text: string): string {
+export function shellWord(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -127,7 +127,7 @@ function Places({
             <span className="text-[0.86rem] text-ink-faint">{entry.kind}</span>
           </li>
         ))}
-        {entries.length === 0 && <li className="px-3 py-4 text-ink-faint">Nothing has that name.</li>}
+        {entries.length === 0 && <li className="px-3 py-4 text-ink-faint">Nothing matches.</li>}
       </ul>
     </>
   );

@@ -50,6 +50,13 @@ const prove = createRoute({
   component: lazyRouteComponent(() => import("../pages/prove.tsx"), "Prove"),
 });
 
+// For whoever comes: what it tries needs a token, and it asks for one.
+const reference = createRoute({
+  getParentRoute: () => root,
+  path: "docs",
+  component: lazyRouteComponent(() => import("../pages/reference.tsx"), "Reference"),
+});
+
 // Everything else needs somebody.
 const gate = createRoute({ getParentRoute: () => root, id: "gate", component: Gate });
 const home = createRoute({
@@ -193,6 +200,7 @@ const tree = root.addChildren([
   forgotten,
   invitation,
   prove,
+  reference,
   gate.addChildren([
     home,
     device,

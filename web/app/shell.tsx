@@ -5,6 +5,7 @@ import { installation } from "../api/installation.ts";
 import { meQuery } from "../api/me.ts";
 import { session } from "../api/session.ts";
 import { classes } from "../parts/classes.ts";
+import { Mark } from "../parts/mark.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { Skeleton } from "../parts/skeleton.tsx";
 import { tellError } from "../parts/toasts.tsx";
@@ -108,15 +109,6 @@ export function Shell() {
   );
 }
 
-function Mark() {
-  return (
-    <span className="flex items-center gap-2 font-semibold">
-      <img src="/mark.svg" alt="" className="size-6" />
-      Millrace
-    </span>
-  );
-}
-
 function Projects({ projectId }: { readonly projectId: string }) {
   const navigate = useNavigate();
   const { data: me, error } = useQuery(meQuery);
@@ -170,9 +162,14 @@ function Person() {
         >
           Sign out
         </button>
-        <a href="/docs" className="text-ink-faint underline-offset-2 hover:underline">
-          API {installation.version}
-        </a>
+        <span className="flex gap-3 text-ink-faint">
+          <a href="/guide/" className="underline-offset-2 hover:underline">
+            Guide
+          </a>
+          <a href="/docs" className="underline-offset-2 hover:underline">
+            API {installation.version}
+          </a>
+        </span>
       </div>
     </div>
   );

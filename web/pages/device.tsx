@@ -18,7 +18,7 @@ export function Device() {
   return (
     <Entrance
       title="Sign in a device"
-      intro="Go on only if your own terminal shows this code: the device will act in your name."
+      intro="Continue only if your own terminal shows this code: the device will act on your behalf."
       action="Sign it in"
       onSubmit={async () => {
         await tell("/device/approve", { method: "POST", body: { user_code: code.trim() } });

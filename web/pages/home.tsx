@@ -14,7 +14,7 @@ export function Home() {
   if (project) return <Navigate to="/projects/$projectId" params={{ projectId: project.id }} replace />;
   return (
     <main>
-      <Empty title="You are in no project yet">
+      <Empty title="You are not in any project yet">
         Ask an owner of one for an invitation, and open its link here.
       </Empty>
     </main>

@@ -46,7 +46,7 @@ export function Keys() {
   return (
     <Page
       title="API keys"
-      subtitle="A service account for each program that calls. Its token works for calling apps and for this API."
+      subtitle="One service account for each program. Its token works for calling apps and for the management API."
       actions={
         <Button look="primary" onClick={() => setDeed({ kind: "create" })}>
           Create key
@@ -64,7 +64,7 @@ export function Keys() {
           <Problem error={error} onRetry={() => void refetch()} />
         ) : living?.length === 0 ? (
           <Empty title="No keys yet">
-            Create one for each program and environment. Give it the smallest role that does: <b>run</b> is
+            Create one for each program and environment. Give it the smallest role that works: <b>run</b> is
             enough to call apps.
           </Empty>
         ) : (

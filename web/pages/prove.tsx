@@ -19,7 +19,7 @@ export function Prove() {
   if (state === "unknown") return null;
   if (proven !== null) {
     return (
-      <Notice title="Your address is proven">
+      <Notice title="Your address is verified">
         If you forget your password, you can have a link for a new one mailed to {proven}.
         <p className="mt-3">
           <Link to="/" className="underline underline-offset-2">
@@ -32,7 +32,7 @@ export function Prove() {
   if (state === "out") {
     return (
       <SignInForm
-        title="Prove your address"
+        title="Verify your address"
         intro="Sign in with the account it belongs to."
         onSubmit={async (email, password) => {
           await session.signIn(email, password);
@@ -43,8 +43,8 @@ export function Prove() {
   }
   return (
     <Entrance
-      title="Prove your address"
-      intro="Go on only if you asked for this mail yourself."
+      title="Verify your address"
+      intro="Continue only if you asked for this mail yourself."
       action="This address is mine"
       onSubmit={async () => {
         const { email } = await proveEmail(link);

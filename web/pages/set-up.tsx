@@ -23,7 +23,7 @@ export function SetUp() {
   return (
     <Entrance
       title="Set up Millrace"
-      intro="You are the first person here. You become the owner of every project, and this link stops working."
+      intro="You are the first to sign in here. You become the owner of every project, and this link stops working."
       action="Create the owner"
       onSubmit={async () => {
         await session.setUp(link, email, password);

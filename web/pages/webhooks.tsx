@@ -34,8 +34,8 @@ export function Webhooks() {
   return (
     <Page
       title="Webhooks"
-      subtitle="Responses that runs were asked to send on. What fails is tried nine times over two days."
-      actions={<Button onClick={() => setAsking(true)}>Send a span again</Button>}
+      subtitle="Responses forwarded to webhooks. A failed delivery is tried up to nine times over two days."
+      actions={<Button onClick={() => setAsking(true)}>Resend a time span</Button>}
     >
       <div className="grid items-start gap-4 2xl:grid-cols-[minmax(0,1fr)_26rem]">
         <Card title="Deliveries" actions={<StateFilter state={state} onChange={narrow} />} isFlush>

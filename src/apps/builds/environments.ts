@@ -41,7 +41,7 @@ export async function sharedEnvironment(
     }
     const other = busy.get(folder);
     if (!other) break;
-    site.say("another build is at work on the same environment: waiting for it");
+    site.say("another build is creating the same environment; waiting for it");
     await settled(other, site.signal);
   }
   hold(folder, site.buildId);

@@ -17,7 +17,7 @@ const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;
 export async function checkHost(config: AppConfig, site: BuildSite): Promise<void> {
   if (config.customRuntime) {
     throw new BuildError(
-      "[runtime.custom] is not run yet: remove it, and let functions of main.py answer the calls",
+      "[runtime.custom] is not supported yet: remove it, and answer calls with functions in main.py",
     );
   }
   const warn = (text: string): void => site.say(`warning: ${text}`, "stderr");
@@ -28,19 +28,19 @@ export async function checkHost(config: AppConfig, site: BuildSite): Promise<voi
   const conda = await listed("conda", config.dependencies, site);
   if (conda.length > 0) {
     throw new BuildError(
-      `Conda packages are not installed here (${conda.join(", ")}): an engine that builds images would do it. ` +
-        "List what PyPI has under [dependencies.pip] instead",
+      `Conda packages are not supported on this host (${conda.join(", ")}). ` +
+        "List what is on PyPI under [dependencies.pip] instead",
     );
   }
   const apt = await listed("apt", config.dependencies, site);
   const missing = apt.length > 0 ? await notInstalled(apt) : [];
   if (missing.length > 0) {
     throw new BuildError(
-      `system packages are missing on this host, and its process engine installs none: ${missing.join(", ")}. ` +
-        `Whoever runs the host can: apt-get install ${missing.join(" ")}`,
+      `system packages are missing on this host, and Millrace does not install them: ${missing.join(", ")}. ` +
+        `Ask whoever runs the host to run: apt-get install ${missing.join(" ")}`,
     );
   }
-  if (apt.length > 0) site.say(`system packages are on this host already: ${apt.join(", ")}`);
+  if (apt.length > 0) site.say(`system packages already on this host: ${apt.join(", ")}`);
 }
 
 function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig): string[] {

@@ -46,11 +46,12 @@ export function requirementLines(text: string): { readonly number: number; reado
 
 /** Reads one line. Only what is known to be harmless is taken: an installer would do much more. */
 export function readRequirement(line: string): RequirementLine {
-  if (/[\p{Cc}\p{Zl}\p{Zp}$`\\]/u.test(line)) return refused("has a character that no requirement needs");
+  if (/[\p{Cc}\p{Zl}\p{Zp}$`\\]/u.test(line))
+    return refused("has a character that is not allowed in a requirement");
   if (line.startsWith("-")) return readOption(line);
   const hashes = [...line.matchAll(HASH)].map(([, hash]) => ` --hash=${hash?.toLowerCase()}`).toSorted();
   const bare = line.replaceAll(HASH, "").trim();
-  if (/\s--?[a-z]/i.test(bare)) return refused("has an option that is not taken");
+  if (/\s--?[a-z]/i.test(bare)) return refused("has an option that is not supported");
   const after = hashes.join("");
   const read = readBare(bare);
   if (read.kind === "package") return { ...read, text: read.text + after };
@@ -104,12 +105,12 @@ function readBare(line: string): RequirementLine {
   if (rest.startsWith("@")) return readAddressed(subject, rest.slice(1).trim());
   const [spec = "", ...markers] = rest.split(";");
   const marker = readMarker(markers);
-  if (marker === null) return refused("has a condition after its semicolon that is none");
+  if (marker === null) return refused("has an invalid condition after its semicolon");
   const plain = spec
     .trim()
     .replace(/^\((.*)\)$/, "$1")
     .trim();
-  if (!SPEC.test(plain)) return refused("has a version that is none");
+  if (!SPEC.test(plain)) return refused("has an invalid version");
   return { kind: "package", text: subject + plain.replaceAll(/\s/g, "") + marker };
 }
 
@@ -118,7 +119,7 @@ function readAddressed(subject: string, rest: string): RequirementLine {
   const why = wrongAddress(address.trim());
   if (why !== null) return refused(why);
   const marker = readMarker(markers);
-  if (marker === null) return refused("has a condition after its semicolon that is none");
+  if (marker === null) return refused("has an invalid condition after its semicolon");
   return { kind: "package", text: `${subject} @ ${address.trim()}${marker}` };
 }
 
@@ -130,14 +131,14 @@ function readMarker(parts: readonly string[]): string | null {
 }
 
 function wrongAddress(address: string): string | null {
-  if (/^file:/i.test(address)) return "names a file: write its path in the bundle, ./such/as.whl";
+  if (/^file:/i.test(address)) return "names a file: write its path in the bundle, such as ./wheels/name.whl";
   const fits = /^(git\+)?https:\/\/[^\s'"<>]+$/.test(address) && URL.canParse(address.replace(/^git\+/, ""));
-  return fits ? null : "has an address that is not taken: only https:// and git+https:// are";
+  return fits ? null : "has an unsupported address: only https:// and git+https:// work";
 }
 
 function outsideBundle(name: string): string | null {
-  if (/^[a-z0-9+.-]+:/i.test(name)) return "names an address where only a path in the bundle is taken";
-  if (name === "" || /^[/~]/.test(name)) return "must name a path in the bundle, ./such/as/this";
+  if (/^[a-z0-9+.-]+:/i.test(name)) return "names an address; only a path in the bundle works here";
+  if (name === "" || /^[/~]/.test(name)) return "must name a path in the bundle, such as ./vendor/name";
   return name.split("/").includes("..") ? "must name a path in the bundle, without .." : null;
 }
 

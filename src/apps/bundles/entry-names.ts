@@ -45,12 +45,12 @@ export function foldName(name: string): string {
 function problemOf(text: string, bytes: number): string | null {
   if (text === "") return "is empty";
   if (bytes > MAX_PATH_BYTES) return `is longer than ${MAX_PATH_BYTES} bytes`;
-  if (CONTROLS.test(text)) return "holds a control character";
-  if (text.includes("\\")) return "holds a backslash; a zip separates folders by /";
+  if (CONTROLS.test(text)) return "contains a control character";
+  if (text.includes("\\")) return "contains a backslash; a zip separates folders with /";
   if (text.startsWith("/")) return "is absolute";
   if (/^[A-Za-z]:/.test(text)) return "begins with a drive letter";
   const names = (text.endsWith("/") ? text.slice(0, -1) : text).split("/");
-  if (names.length > MAX_LEVELS) return `lies more than ${MAX_LEVELS} levels deep`;
+  if (names.length > MAX_LEVELS) return `is more than ${MAX_LEVELS} levels deep`;
   for (const name of names) {
     const problem = segmentProblem(name);
     if (problem !== null) return problem;
@@ -59,12 +59,12 @@ function problemOf(text: string, bytes: number): string | null {
 }
 
 function segmentProblem(name: string): string | null {
-  if (name === "") return "holds an empty name between two slashes";
-  if (Buffer.byteLength(name) > MAX_NAME_BYTES) return `holds a name longer than ${MAX_NAME_BYTES} bytes`;
+  if (name === "") return "contains an empty name between two slashes";
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) return `contains a name longer than ${MAX_NAME_BYTES} bytes`;
   // Nothing here decodes a name, but what an app does with it is not known.
   const plain = name.normalize("NFKC").replaceAll(ENCODED_DOT, ".");
   const isOfDots = plain.split(ENCODED_SLASH).some((part) => /^[.\s]+$/.test(part));
-  return isOfDots ? "holds a name of dots or spaces alone, which may lead out of its folder" : null;
+  return isOfDots ? "contains a name of only dots or spaces, which could lead out of its folder" : null;
 }
 
 function decode(raw: Uint8Array): string | null {

@@ -72,7 +72,7 @@ async function unpack(
     if (file.isDeflated && file.packedBytes > 0) {
       const inflate = createInflateRaw({ chunkSize: READ_BYTES });
       await pipeline(packed, inflate, write);
-      if (inflate.bytesWritten !== file.packedBytes) throw new BadContent("has bytes behind its end");
+      if (inflate.bytesWritten !== file.packedBytes) throw new BadContent("has extra bytes after its end");
     } else {
       await write(packed);
     }
@@ -113,12 +113,12 @@ async function* checked(
   for await (const chunk of chunks) {
     bytes += chunk.length;
     // The sizes given keep the limits, so this bounds a bomb whose sizes lie.
-    if (bytes > file.bytes) throw new BadContent("unpacks to more than the size it gives");
+    if (bytes > file.bytes) throw new BadContent("unpacks to more than its declared size");
     sum = crc32(chunk, sum);
     yield chunk;
   }
-  if (bytes < file.bytes) throw new BadContent("unpacks to less than the size it gives");
-  if (sum !== file.crc32) throw new BadContent("is damaged: its checksum is another");
+  if (bytes < file.bytes) throw new BadContent("unpacks to less than its declared size");
+  if (sum !== file.crc32) throw new BadContent("is damaged: its checksum does not match");
 }
 
 function isInflateError(error: unknown): boolean {

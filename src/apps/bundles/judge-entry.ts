@@ -63,7 +63,7 @@ function kindProblem(entry: Entry, isFolder: boolean): string | null {
   if (kind === 0 || kind === (isFolder ? FOLDER : REGULAR)) return null;
   if (kind === FOLDER) return "is a folder, but has the name of a file";
   if (kind === REGULAR) return "is a file, but has the name of a folder";
-  return `is ${KINDS[kind] ?? "of an unknown kind"}; only files and folders are taken`;
+  return `is ${KINDS[kind] ?? "of an unknown kind"}; only files and folders are allowed`;
 }
 
 function methodProblem({ generalPurposeBitFlag: flags, compressionMethod: method }: Entry): string | null {
@@ -76,7 +76,7 @@ function methodProblem({ generalPurposeBitFlag: flags, compressionMethod: method
 function sizeProblem(entry: Entry, isFolder: boolean, limits: BundleLimits): string | null {
   const { uncompressedSize: bytes, compressedSize: packedBytes, compressionMethod: method } = entry;
   if (isFolder) return bytes === 0 ? null : "is a folder, but has content";
-  if (method === STORED && bytes !== packedBytes) return "gives two sizes for the same bytes";
+  if (method === STORED && bytes !== packedBytes) return "declares two different sizes";
   if (bytes > limits.maxFileBytes) return `is larger than ${limits.maxFileBytes} bytes`;
   if (bytes > limits.ratioFreeBytes && bytes > packedBytes * limits.maxRatio) {
     return `unpacks to more than ${limits.maxRatio} times its size`;

@@ -63,7 +63,7 @@ export class NameTree {
       if (there.isFolder !== isFolderHere) return refused(`${here} is both a file and a folder.`);
       if (isLast && there.isNamed) {
         if (names.length === 1 && !isFolder && GENERATED.has(name)) return { kind: "loses" };
-        return refused(`${here} is there twice.`);
+        return refused(`${here} is in the zip twice.`);
       }
       if (isLast) there.isNamed = true;
       at = there;

@@ -36,9 +36,9 @@ export type PlanOptions = {
 export async function planExtraction(file: FileHandle, options: PlanOptions): Promise<ExtractionPlan> {
   const directory = await ZipDirectory.open(file);
   const { entryCount } = directory;
-  if (entryCount === 0) throw new BundleError(["The zip holds no files."]);
+  if (entryCount === 0) throw new BundleError(["The zip contains no files."]);
   if (entryCount > options.limits.maxFiles) {
-    throw new BundleError([`The zip holds ${entryCount} entries, more than ${options.limits.maxFiles}.`]);
+    throw new BundleError([`The zip contains ${entryCount} entries, more than ${options.limits.maxFiles}.`]);
   }
   return await new Planner(file, directory, options).plan();
 }
@@ -74,7 +74,7 @@ class Planner {
     if (this.#options.needsMain && !this.#tree.hasFile("main.py")) this.#problems.add(this.#noMain());
     this.#problems.throwIfAny();
     if (await hasSecondDirectory(this.#file, this.#spans, this.#directory.span)) {
-      throw new BundleError(["The zip holds directory entries outside its directory."]);
+      throw new BundleError(["The zip contains directory entries outside its directory."]);
     }
     return { folders: this.#tree.folders, files: this.#files };
   }
@@ -125,7 +125,7 @@ class Planner {
     const { maxFiles, maxTotalBytes } = this.#options.limits;
     const isTooMany = this.#tree.size > maxFiles;
     const isTooLarge = this.#totalBytes > maxTotalBytes;
-    if (isTooMany) this.#problems.add(`The zip holds more than ${maxFiles} files and folders.`);
+    if (isTooMany) this.#problems.add(`The zip contains more than ${maxFiles} files and folders.`);
     if (isTooLarge) this.#problems.add(`The zip unpacks to more than ${maxTotalBytes} bytes.`);
     return isTooMany || isTooLarge;
   }
@@ -141,6 +141,6 @@ class Planner {
     if (folder === null || !this.#tree.hasFile(folder, "main.py")) {
       return "The zip has no main.py at its root.";
     }
-    return `main.py lies in ${showName(`${folder}/`)}: zip the folder's contents, not the folder.`;
+    return `main.py is in ${showName(`${folder}/`)}: zip the folder's contents, not the folder.`;
   }
 }

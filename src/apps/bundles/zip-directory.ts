@@ -75,7 +75,7 @@ async function whyUnreadable(file: FileHandle, error: unknown): Promise<unknown>
     return new BundleError(["The zip is one of several parts; send it as one."], error);
   }
   if (!head.toString("latin1").startsWith("PK")) return new BundleError(["The upload is not a zip."], error);
-  return new BundleError(["The zip is cut off, or something was added behind its end."], error);
+  return new BundleError(["The zip is cut off, or something was appended to it."], error);
 }
 
 function damaged(error: unknown): unknown {

@@ -15,9 +15,9 @@ export function overlapProblems(spans: readonly EntrySpan[], directory: Director
   let before: EntrySpan | null = null;
   for (const span of spans.toSorted((a, b) => a.start - b.start)) {
     if (before && before.end > span.start) {
-      problems.push(`${span.shownName} lies over ${before.shownName} in the zip.`);
+      problems.push(`${span.shownName} overlaps ${before.shownName} in the zip.`);
     }
-    if (span.end > directory.start) problems.push(`${span.shownName} lies over the zip's directory.`);
+    if (span.end > directory.start) problems.push(`${span.shownName} overlaps the zip's directory.`);
     if (!before || span.end > before.end) before = span;
   }
   return problems;

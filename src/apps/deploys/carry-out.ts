@@ -78,9 +78,9 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
     if (deploy.source.kind === "zip") await check(candidate, deploy);
     signal.throwIfAborted();
     deploy.onSwitch();
-    log.say("switch", `moving the calls to version ${version.number}…`);
+    log.say("switch", `switching calls to version ${version.number}…`);
     const live = await parts.catalog.activate(candidate);
-    log.say("switch", `version ${version.number} serves`);
+    log.say("switch", `version ${version.number} is live`);
     return live;
   } catch (error) {
     await candidate?.discard();
@@ -183,7 +183,7 @@ async function keep(
 /** Starts one replica; throws how that failed. */
 async function check(candidate: Candidate, { log, signal }: Deploy): Promise<void> {
   const startedAt = performance.now();
-  log.say("check", "starting one replica to see that it does…");
+  log.say("check", "starting one replica to check that it works…");
   const result = await candidate.check(signal);
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(2);
   switch (result.kind) {

@@ -161,7 +161,7 @@ export class BuildsUnderWay {
 
   #ourFault({ id }: Open, error: unknown): DeployFailure {
     this.#parts.log.error({ err: error, buildId: id }, "a build failed on an error of ours");
-    return new DeployFailure("build_failure", "the service met an error of its own; deploy again");
+    return new DeployFailure("build_failure", "internal error in the service; deploy again");
   }
 
   /** First what is left over goes, then the end is stored, then those who follow learn of it. */

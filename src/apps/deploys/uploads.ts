@@ -42,7 +42,7 @@ export class BundleUploads {
   read(grant: string): string {
     const granted = this.#grants.read(PURPOSE, grant) as { readonly buildId: string } | null;
     if (granted) return granted.buildId;
-    throw new AppError("forbidden", { message: "The upload address is not good, or has expired." });
+    throw new AppError("forbidden", { message: "The upload address is invalid or has expired." });
   }
 
   /** The builds whose bundle is here, whole. */

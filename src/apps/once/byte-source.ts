@@ -22,7 +22,9 @@ export class ByteSource {
       if (done === true) throw new BadTar("it ends too early");
       this.#arrivedBytes += value.length;
       if (this.#arrivedBytes > this.#maxBytes) {
-        throw new AppError("body_too_large", { message: `An archive may have ${this.#maxBytes} bytes.` });
+        throw new AppError("body_too_large", {
+          message: `An archive may have at most ${this.#maxBytes} bytes.`,
+        });
       }
       parts.push(value);
       bytes += value.length;

@@ -107,7 +107,7 @@ export class FileRuns {
     if (this.#count >= MAX_AT_ONCE || ofProject >= MAX_OF_PROJECT) {
       const whose =
         ofProject >= MAX_OF_PROJECT ? `${ofProject} files of this project` : `${this.#count} files`;
-      throw new AppError("queue_full", { message: `${whose} run already; try again shortly.` });
+      throw new AppError("queue_full", { message: `${whose} are already running; try again shortly.` });
     }
     const { clock } = this.#parts;
     const createdAt = clock.now();
@@ -118,7 +118,9 @@ export class FileRuns {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const data = await file.receive((tar) => unpackTar(tar, folder));
       if (data !== null && Buffer.byteLength(data) > MAX_DATA_BYTES) {
-        throw new AppError("body_too_large", { message: `The data may have ${MAX_DATA_BYTES} bytes.` });
+        throw new AppError("body_too_large", {
+          message: `The data may have at most ${MAX_DATA_BYTES} bytes.`,
+        });
       }
       await requireFile(folder, file.fileName);
       const run = startedRun(file, { id, appNumber: app.number, createdAt, startedAt: clock.now() });

@@ -79,6 +79,6 @@ function failed({
 function ready({ pool }: OpenVersion): Check {
   const functions = [...(pool.functions?.values() ?? [])];
   if (!functions.some(({ name }) => name === TAKEN_NAME)) return { kind: "ready", functions };
-  const message = `main.py has a function "${TAKEN_NAME}": that address is taken by the app's runs; rename it`;
+  const message = `main.py has a function "${TAKEN_NAME}", whose address is reserved for the app's runs; rename it`;
   return { kind: "failed", message, traceback: message };
 }

@@ -54,11 +54,11 @@ export function volumeError(error: unknown): unknown {
     case "EISDIR":
     case "ENOTEMPTY":
     case "EEXIST":
-      return badPath("is that of a folder");
+      return badPath("is a folder");
     case "ENAMETOOLONG":
       return badPath("is too long");
     case "ENXIO":
-      return badPath("is not that of a file");
+      return badPath("is not a file");
     case "ENOSPC":
     case "EDQUOT":
     case "EROFS":

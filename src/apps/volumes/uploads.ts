@@ -168,7 +168,7 @@ export class Uploads {
 
 /** The answer where there is no such upload, or no longer. */
 export function noUpload(): AppError {
-  return new AppError("not_found", { message: "There is no such upload; it may be complete, or given up." });
+  return new AppError("not_found", { message: "There is no such upload; it may be complete or abandoned." });
 }
 
 function badParts(problem: string): AppError {

@@ -9,9 +9,10 @@ export type VolumePath = readonly string[];
 /** Reads a path as callers write it, from the volume's root with or without a slash; throws `bad_request`. */
 export function readVolumePath(text: string): VolumePath {
   if (Buffer.byteLength(text) > MAX_PATH_BYTES) throw badPath("is too long");
-  if (text.includes("\0") || !text.isWellFormed()) throw badPath("holds what no name can");
+  if (text.includes("\0") || !text.isWellFormed())
+    throw badPath("contains a character that names cannot have");
   const names = text.split("/").filter((name) => name !== "" && name !== ".");
-  if (names.includes("..")) throw badPath("must not lead upwards");
+  if (names.includes("..")) throw badPath("must not lead out of the volume");
   if (names.some((name) => Buffer.byteLength(name) > MAX_NAME_BYTES))
     throw badPath("has a name that is too long");
   return names;

@@ -62,7 +62,7 @@ export class Volume {
     const stats = await handle.stat({ bigint: true });
     if (stats.isFile()) return { handle, stats };
     await handle.close();
-    throw badPath("is not that of a file");
+    throw badPath("is not a file");
   }
 
   /** How large a file is; null where there is none. */
@@ -93,7 +93,7 @@ export class Volume {
   /** Removes a file, or a link as such. */
   async removeFile(path: VolumePath): Promise<void> {
     await this.#inParent(path, async (place) => {
-      if ((await lstat(place)).isDirectory()) throw badPath("is that of a folder: let it end with /");
+      if ((await lstat(place)).isDirectory()) throw badPath("is a folder: end the path with /");
       await unlink(place);
     });
   }
@@ -101,7 +101,7 @@ export class Volume {
   /** Takes a folder out of the volume in one step, to where it can be removed at leisure. */
   async moveFolder(path: VolumePath, target: string): Promise<void> {
     await this.#inParent(path, async (place) => {
-      if (!(await lstat(place)).isDirectory()) throw badPath("is not that of a folder");
+      if (!(await lstat(place)).isDirectory()) throw badPath("is not a folder");
       await rename(place, target);
     });
   }
@@ -110,7 +110,7 @@ export class Volume {
     const names: string[] = [];
     for await (const { name } of await opendir(inFolder(folder, "."), { bufferSize: NAMES_AT_ONCE })) {
       if (names.length >= this.#maxEntries) {
-        throw badPath(`is that of a folder with more than ${this.#maxEntries} entries, which are not listed`);
+        throw badPath(`is a folder with more than ${this.#maxEntries} entries, too many to list`);
       }
       names.push(name);
     }

@@ -72,10 +72,7 @@ export class Api {
     const prefix = `${await this.project()}-`;
     const name = app.startsWith(prefix) ? app.slice(prefix.length) : app;
     if (APP_NAME.test(name)) return name;
-    throw usage(
-      `${JSON.stringify(app)} cannot be the name of an app`,
-      "millrace apps list shows those there are",
-    );
+    throw usage(`${JSON.stringify(app)} cannot be the name of an app`, "millrace apps list shows the apps");
   }
 
   /** The address of an app on the other plane, and what follows it. */
@@ -83,7 +80,7 @@ export class Api {
     const { apiUrl, baseUrl } = this.#site;
     if (apiUrl === null) {
       throw usage(
-        `nothing says where the apps of ${baseUrl} are called`,
+        `the address of the app endpoints of ${baseUrl} is not known`,
         "set MILLRACE_API_URL, or millrace login URL --api-url URL",
       );
     }

@@ -35,7 +35,7 @@ export function explain(
 ): CliFailure {
   const body = parse(text);
   if (body.code === undefined || body.message === undefined) {
-    return new CliFailure(`${site.baseUrl} answered ${answer.status}, and not as Millrace does`, {
+    return new CliFailure(`${site.baseUrl} answered ${answer.status}, but not the way Millrace does`, {
       hint: "check the address: millrace whoami shows which one is used",
     });
   }
@@ -53,9 +53,9 @@ export function explain(
 }
 
 function sayWhat(code: string, message: string, site: Site, { app }: About): string {
-  if (code === "unauthorized") return `${site.baseUrl} does not take the token from ${site.tokenSource}`;
+  if (code === "unauthorized") return `${site.baseUrl} does not accept the token from ${site.tokenSource}`;
   if (code === "forbidden")
-    return `the token from ${site.tokenSource} has no right to do that in ${site.project}`;
+    return `the token from ${site.tokenSource} is not allowed to do that in ${site.project}`;
   if (code === "app_not_found") return `the project ${site.project} has no app ${JSON.stringify(app ?? "")}`;
   return message.replace(/\.$/, "");
 }
@@ -68,7 +68,7 @@ function hintFor(code: string, { baseUrl }: Site, { app = "APP", runId }: About)
     case "forbidden":
       return "millrace whoami shows whose token it is";
     case "app_not_found":
-      return "millrace apps list shows those there are; millrace deploy makes one";
+      return "millrace apps list shows the apps; millrace deploy creates one";
     case "run_not_found":
       return `millrace runs list ${app}`;
     case "build_not_found":
@@ -79,11 +79,11 @@ function hintFor(code: string, { baseUrl }: Site, { app = "APP", runId }: About)
     case "out_of_memory":
       return runId === undefined ? `millrace logs ${app}` : `millrace logs ${app} --run ${runId}`;
     case "app_not_ready":
-      return `millrace logs ${app}, then mend main.py and millrace deploy`;
+      return `see millrace logs ${app}, fix main.py, then millrace deploy`;
     case "invalid_webhook":
-      return "a private address has to be allowed with MILLRACE_WEBHOOK_ALLOW where the service runs";
+      return "to allow a private address, set MILLRACE_WEBHOOK_ALLOW where the service runs";
     case "internal":
-      return `the log of the service has more under ${runId ?? "the time of this call"}`;
+      return `the service's log has details under ${runId ?? "the time of this call"}`;
     case "timed_out":
       return `millrace apps scale ${app} --grace 1h allows more time`;
     default:

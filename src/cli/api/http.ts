@@ -58,10 +58,10 @@ export async function textOf({ body }: Answer): Promise<string> {
 const REASONS: Record<string, string> = {
   ECONNREFUSED: "nothing listens there",
   ENOTFOUND: "no such host",
-  EAI_AGAIN: "the name cannot be looked up now",
+  EAI_AGAIN: "its name cannot be resolved right now",
   ECONNRESET: "the connection was lost",
   EPIPE: "the connection was lost",
-  ETIMEDOUT: "no answer in time",
+  ETIMEDOUT: "it did not answer in time",
   EHOSTUNREACH: "the host cannot be reached",
   ENETUNREACH: "the network cannot be reached",
   EPROTO: "it does not speak TLS",

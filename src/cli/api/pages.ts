@@ -25,6 +25,6 @@ export async function firstOf<Entry>(
 /** Reads `--limit`. */
 export function readLimit(text: string): number {
   const limit = /^\d{1,7}$/.test(text) ? Number(text) : 0;
-  if (limit < 1) throw usage(`--limit takes a number from 1 on, not ${JSON.stringify(text)}`);
+  if (limit < 1) throw usage(`--limit takes a number of at least 1, not ${JSON.stringify(text)}`);
   return limit;
 }

@@ -39,7 +39,7 @@ export function readProfiles(file = profilesPath()): Profiles {
   }
   const read = parse(text);
   if (read === null) {
-    throw new CliFailure(`${file} is not what millrace wrote`, {
+    throw new CliFailure(`${file} was not written by millrace`, {
       hint: "remove it, then millrace login",
     });
   }

@@ -68,5 +68,5 @@ async function untilClosed(
 /** Throws for an end after which it makes no sense to connect again. */
 export function requireRenewable({ code, reason }: SocketEnd): void {
   if (code === 1008)
-    throw new CliFailure(`the service ended the connection: ${reason || "the token is no longer good"}`);
+    throw new CliFailure(`the service ended the connection: ${reason || "the token is no longer valid"}`);
 }

@@ -10,8 +10,8 @@ const BENCH = path.join(PACKAGE_DIR, "bench", "bench.ts");
 export async function runRepositoryBench(words: readonly string[], isJson: boolean): Promise<number> {
   if (!existsSync(BENCH)) {
     throw usage(
-      `the bench ${JSON.stringify(words[0])} is in a clone of the repository, and this is none`,
-      "millrace bench without a word measures the service that runs",
+      `the bench ${JSON.stringify(words[0])} only works in a clone of the repository`,
+      "millrace bench without an argument measures the running service",
     );
   }
   const args = [...process.execArgv, BENCH, ...words, ...(isJson ? ["--json"] : [])];

@@ -136,7 +136,7 @@ function verdictText({ accepted, finished, lost, duplicated, stuck, seconds, syn
     `finished    ${finished}   of them, with the right result`,
     `lost        ${bad(lost)}`,
     `stuck       ${bad(stuck)}`,
-    `duplicated  ${duplicated}   executed more than once: a kill met them`,
+    `duplicated  ${duplicated}   executed more than once, because a kill hit them`,
     `sync calls  ${answered} answered, ${failed} told that they failed, ${cut} cut off`,
     `seconds     ${seconds}`,
     "",

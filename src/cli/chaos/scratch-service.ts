@@ -65,7 +65,7 @@ export class ScratchService {
     }
     throw new CliFailure(
       `the service in ${this.folder} does not start: ${this.#log.trim() || "it says nothing"}`,
-      { hint: "millrace doctor looks at what a start depends on" },
+      { hint: "millrace doctor checks what a start depends on" },
     );
   }
 
@@ -73,7 +73,7 @@ export class ScratchService {
   async kill(): Promise<number> {
     const child = this.#child;
     if (!child?.pid || !isAlive(child))
-      throw new CliFailure(`the service died by itself: ${this.#log.trim()}`);
+      throw new CliFailure(`the service died unexpectedly: ${this.#log.trim()}`);
     const gone = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGKILL");
     await gone;

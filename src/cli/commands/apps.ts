@@ -23,10 +23,10 @@ type ScaleFlags = RemoteFlags & {
 
 /** `millrace apps list|get|scale|rollback|delete` */
 export function defineApps(command: Command): void {
-  const list = remote(command.command("list")).description("the project's apps");
+  const list = remote(command.command("list")).description("list the project's apps");
   examples(list, "millrace apps list").action(withService(listApps));
 
-  const get = remote(command.command("get")).description("one app and its settings");
+  const get = remote(command.command("get")).description("show an app and its settings");
   get.argument("<app>", "the app's name");
   examples(get, "millrace apps get hello").action(withService(getApp));
 
@@ -35,21 +35,21 @@ export function defineApps(command: Command): void {
   );
   scale
     .argument("<app>", "the app's name")
-    .option("--min <count>", "replicas that are always there")
-    .option("--max <count>", "replicas at most")
-    .option("--concurrency <count>", "calls that one replica takes at a time")
-    .option("--cooldown <duration>", "how long an idle replica stays")
+    .option("--min <count>", "minimum number of replicas")
+    .option("--max <count>", "maximum number of replicas")
+    .option("--concurrency <count>", "how many calls one replica takes at a time")
+    .option("--cooldown <duration>", "how long an idle replica is kept")
     .option("--grace <duration>", "how long a run may take");
   examples(scale, "millrace apps scale hello --min 1 --max 4 --grace 1h").action(withService(scaleApp));
 
   const rollback = remote(command.command("rollback")).description("go back to an earlier version");
   rollback
     .argument("<app>", "the app's name")
-    .argument("[build]", "the build to go back to; the successful one before the current, if none is given");
+    .argument("[build]", "the build to go back to (default: the successful one before the current)");
   examples(rollback, "millrace apps rollback hello").action(withService(rollBack));
 
   const remove = remote(command.command("delete")).description("delete an app and all its versions");
-  remove.argument("<app>", "the app's name").option("--yes", "do not ask");
+  remove.argument("<app>", "the app's name").option("--yes", "do not ask for confirmation");
   examples(remove, "millrace apps delete hello --yes").action(withService(deleteApp));
 }
 
@@ -112,7 +112,7 @@ async function rollBack({ api, out }: Task, app: string, build?: string): Promis
   const buildId = build ?? (await findEarlier(api, app));
   const path = await api.appPath(app, "/rollback");
   const answer = await api.ask(APP, "POST", path, { body: { buildId }, about: { app } });
-  out.show(answer, () => `${app} is as build ${buildId} made it.\n`);
+  out.show(answer, () => `${app} now serves build ${buildId} again.\n`);
 }
 
 async function deleteApp(task: Task<RemoteFlags & { yes?: boolean }>, app: string): Promise<void> {
@@ -120,7 +120,7 @@ async function deleteApp(task: Task<RemoteFlags & { yes?: boolean }>, app: strin
   const path = await api.appPath(app);
   // Before the question: whoever mistyped the name is told so.
   await api.get(APP, path, { about: { app } });
-  await confirm(`Delete ${app} of ${await api.project()} with its versions?`, flags, signal);
+  await confirm(`Delete ${app} of ${await api.project()} and all its versions?`, flags, signal);
   const answer = await api.ask(ID, "DELETE", path, { about: { app } });
   out.show(answer, () => `${app} is deleted.\n`);
 }

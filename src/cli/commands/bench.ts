@@ -25,11 +25,11 @@ const BUSY_CLIENT = 0.85;
 /** `millrace bench` */
 export function defineBench(command: Command): void {
   remote(command)
-    .argument("[words...]", "in a clone: sync, cold, stream, async or deploy; after --, its own options")
-    .option("--app <app>", "the app whose function run is called", "hello")
+    .argument("[words...]", "in a clone: sync, cold, stream, async or deploy, then its own options after --")
+    .option("--app <app>", "the app to call; its function run is used", "hello")
     .option("--data <json>", "arguments as a JSON object", "{}")
-    .option("--seconds <count>", "how long", "5")
-    .option("--connections <count>", "how many calls at a time", "16");
+    .option("--seconds <count>", "how many seconds to measure", "5")
+    .option("--connections <count>", "how many calls to make at a time", "16");
   examples(command, "millrace bench", "millrace bench --app hello --seconds 10 --connections 64").action(
     async (words: readonly string[], flags: BenchFlags, self: Command) => {
       if (words.length === 0) return await withService(bench)(flags, self);
@@ -77,7 +77,7 @@ function figuresText(url: string, figures: CallFigures): string {
     `p50         ${duration(figures.p50_ms)}`,
     `p99         ${duration(figures.p99_ms)}`,
     `failures    ${failures}`,
-    `client CPU  ${share} % of a core${isClient ? ": the client is the limit, the service may do more" : ""}`,
+    `client CPU  ${share} % of a core${isClient ? ": the client is the bottleneck, the service could do more" : ""}`,
     "",
   ].join("\n");
 }

@@ -13,19 +13,19 @@ import { followBuild } from "./follow-build.ts";
 
 /** `millrace builds list|logs|cancel` */
 export function defineBuilds(command: Command): void {
-  const list = remote(command.command("list")).description("an app's builds, newest first");
+  const list = remote(command.command("list")).description("list an app's builds, newest first");
   list.argument("<app>", "the app's name");
   examples(list, "millrace builds list hello").action(withService(listBuilds));
 
-  const logs = remote(command.command("logs")).description("what a build printed");
+  const logs = remote(command.command("logs")).description("print a build's log");
   logs
     .argument("<app>", "the app's name")
-    .argument("[build]", "the build; the newest, if none is given")
-    .option("-f, --follow", "go on until the build ends");
+    .argument("[build]", "the build (default: the newest)")
+    .option("-f, --follow", "keep printing until the build ends");
   examples(logs, "millrace builds logs hello --follow").action(withService(showLogs));
 
-  const cancel = remote(command.command("cancel")).description("end a build that is under way");
-  cancel.argument("<app>", "the app's name").argument("[build]", "the build; the newest, if none is given");
+  const cancel = remote(command.command("cancel")).description("cancel a running build");
+  cancel.argument("<app>", "the app's name").argument("[build]", "the build (default: the newest)");
   examples(cancel, "millrace builds cancel hello").action(withService(cancelBuild));
 }
 
@@ -50,7 +50,7 @@ async function buildsOf(api: Api, app: string): Promise<readonly ListedBuild[]> 
 
 async function newestOf(api: Api, app: string): Promise<string> {
   const [newest] = await buildsOf(api, app);
-  if (!newest) throw new CliFailure(`${app} was never built`, { hint: "millrace deploy" });
+  if (!newest) throw new CliFailure(`${app} has no builds`, { hint: "millrace deploy" });
   return newest.id;
 }
 

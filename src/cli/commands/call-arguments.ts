@@ -14,7 +14,7 @@ export function readWords(words: readonly string[]): Asked {
   const [first] = words;
   const isNamed = first !== undefined && !first.includes("=");
   if (isNamed && !FUNCTION.test(first)) {
-    throw usage(`${JSON.stringify(first)} is neither the name of a function nor key=value`);
+    throw usage(`${JSON.stringify(first)} is neither a function's name nor key=value`);
   }
   const rest = isNamed ? words.slice(1) : words;
   return { functionName: isNamed ? first : "run", pairs: rest.map(readPair) };
@@ -54,7 +54,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw usage(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "it is no text"}`);
+    throw usage(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "it is not text"}`);
   }
 }
 
@@ -66,7 +66,7 @@ function parseObject(text: string): object {
     throw usage(`--data is not JSON: ${(error as Error).message}`, `such as --data '{"name": "Ada"}'`);
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw usage("--data is not a JSON object, whose members are the function's arguments");
+    throw usage("--data must be a JSON object with the function's arguments");
   }
   return value;
 }

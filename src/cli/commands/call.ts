@@ -29,13 +29,13 @@ const WAIT_SECONDS = 60;
 export function defineCall(command: Command): void {
   remote(command)
     .argument("<app>", "the app's name")
-    .argument("[words...]", "a function's name (run, if none is given), then key=value arguments")
+    .argument("[words...]", "the function's name (default: run), then key=value arguments")
     .option("--data <json>", "arguments as a JSON object, @file, or - for stdin")
-    .option("--async", "do not wait: print the run's id")
-    .option("--wait", "with --async: wait for the result after all")
+    .option("--async", "print the run's id without waiting")
+    .option("--wait", "with --async: wait for the result")
     .option("--stream", "ask for the answer as a stream")
-    .option("--webhook <url>", "have the answer forwarded there")
-    .option("--key <text>", "Idempotency-Key: sent again, the call is not executed again");
+    .option("--webhook <url>", "forward the answer to this address")
+    .option("--key <text>", "Idempotency-Key: repeating the call with the same key does not run it again");
   examples(
     command,
     "millrace call hello name=Ada",
@@ -46,7 +46,7 @@ export function defineCall(command: Command): void {
 
 async function call(task: Task<CallFlags>, app: string, words: readonly string[]): Promise<void> {
   const { api, flags, out } = task;
-  if (flags.wait && !flags.async) throw usage("--wait goes with --async; without it every call waits");
+  if (flags.wait && !flags.async) throw usage("--wait only works with --async; other calls always wait");
   const { functionName, pairs } = readWords(words);
   const body = await readArguments(flags.data, pairs);
   const progress = new Progress(`${app}/${functionName}`, out.isJson);

@@ -10,7 +10,7 @@ import type { Task } from "../task.ts";
 /** `millrace containers list APP` */
 export function defineContainers(command: Command): void {
   const list = remote(command.command("list"))
-    .description("the replicas of an app that are there now")
+    .description("list an app's current replicas")
     .argument("<app>", "the app's name");
   examples(list, "millrace containers list hello").action(withService(listContainers));
 }

@@ -23,10 +23,10 @@ type DeployFlags = RemoteFlags & {
 /** `millrace deploy [DIR]` */
 export function defineDeploy(command: Command): void {
   remote(command)
-    .argument("[folder]", "the folder that holds main.py; this one, if none is given")
-    .option("--name <name>", "the app's name; that of millrace.toml or the folder's, if none is given")
-    .option("--detach", "do not wait for the build: print its id")
-    .option("--yes", "do not ask before a new app is made");
+    .argument("[folder]", "the folder with main.py (default: the current one)")
+    .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
+    .option("--detach", "print the build's id without waiting")
+    .option("--yes", "create a new app without asking");
   examples(command, "millrace deploy hello", "millrace deploy --name hello-staging --detach").action(
     withService(deploy),
   );
@@ -75,7 +75,7 @@ async function askForNew({ api, flags, signal, out }: Task<DeployFlags>, name: s
   const project = await api.project();
   const apps = await api.get(APPS, await api.path("apps"));
   if (apps.some(({ id }) => id === `${project}-${name}`)) return;
-  await confirm(`Make a new app ${name} in ${project} on ${api.site.baseUrl}?`, flags, signal);
+  await confirm(`Create a new app ${name} in ${project} on ${api.site.baseUrl}?`, flags, signal);
 }
 
 /** Prints the build's log as it comes; interrupted, the build is cancelled. */
@@ -97,7 +97,7 @@ async function failed({ api }: Task, name: string, buildId: string, status: stri
   const message = await buildMessage(api, name, buildId);
   return new CliFailure(`the deploy of ${name} ended as ${status}${message === null ? "" : `: ${message}`}`, {
     code: status,
-    hint: `the version before it serves on. millrace builds logs ${name} ${buildId} shows this again`,
+    hint: `the previous version keeps serving. millrace builds logs ${name} ${buildId} shows this log again`,
   });
 }
 

@@ -34,11 +34,11 @@ const UNCHANGED: Reload = { isGood: true, lines: [] };
 /** `millrace dev DIR` */
 export function defineDev(command: Command): void {
   command
-    .argument("[folder]", "the folder that holds main.py; this one, if none is given")
-    .option("--name <name>", "the app's name; that of millrace.toml or the folder's, if none is given")
+    .argument("[folder]", "the folder with main.py (default: the current one)")
+    .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
     .option("--data-dir <folder>", "where this service keeps its data", DEV_DATA_DIR)
-    .option("--api-port <port>", "port for apps; 4000 or any that is free, if none is given")
-    .option("--base-port <port>", "port for management; 4100 or any that is free, if none is given");
+    .option("--api-port <port>", "port for apps (default: 4000, or any free port)")
+    .option("--base-port <port>", "port for management (default: 4100, or any free port)");
   examples(command, "millrace dev hello").action(
     async (folder: string | undefined, flags: DevFlags) =>
       await interruptible(async (signal) => await dev(folder, flags, signal)),
@@ -99,7 +99,7 @@ async function reloadAtSaves(
   }
 }
 
-/** Deploys what is in the folder now; the version before goes on until this one has started. */
+/** Deploys what is in the folder now; the previous version keeps serving until this one has started. */
 async function reload(api: Api, app: AppFolder): Promise<Reload> {
   for (const warning of app.warnings) say("yellow", "warning", warning);
   const { buildId } = await uploadApp(api, app.name, await bundleFilesOf(app));
@@ -116,7 +116,13 @@ async function reload(api: Api, app: AppFolder): Promise<Reload> {
 
 function tell(lines: readonly string[], served: string | null): void {
   for (const line of lines) say("red", "error", line);
-  say("dim", "", served === null ? "nothing serves yet; save a mended file" : "the version before goes on");
+  say(
+    "dim",
+    "",
+    served === null
+      ? "nothing is serving yet; fix the file and save it"
+      : "the previous version keeps serving",
+  );
 }
 
 async function showRuns(
@@ -153,7 +159,7 @@ function apiOf({ apiUrl, baseUrl, owner }: Service, signal: AbortSignal): Api {
 function greeting({ apiUrl, baseUrl, owner }: Service, name: string, place: string): string {
   const url = `${apiUrl}/v4/${owner.projectId}/${name}/run`;
   return [
-    `${name} is served here, and reloaded at every save in ${place}. Ctrl-C stops it.`,
+    `Serving ${name} locally, and reloading it on every save in ${place}. Ctrl-C stops it.`,
     `  apps        ${apiUrl}`,
     `  management  ${baseUrl}`,
     "",

@@ -20,7 +20,7 @@ export async function download(
   const { api, flags, out } = task;
   const target = placeFor(from, to);
   if (target !== null && existsSync(target) && !flags.force) {
-    throw usage(`${target} is there already`, "add --force, or name another file");
+    throw usage(`${target} already exists`, "add --force, or name another file");
   }
   const { url } = await api.get(OFFERED_FILE, await api.path("volumes/default/download"), {
     query: { file_path: from },

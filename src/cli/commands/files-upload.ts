@@ -90,7 +90,9 @@ async function putPart(api: Api, part: Part, onBytes: (count: number) => void): 
 async function listSources(from: string, to: string | undefined): Promise<Source[]> {
   const found = await stat(from).catch((error: NodeJS.ErrnoException) => {
     throw usage(
-      error.code === "ENOENT" ? `there is no ${from} here` : `${from} cannot be read: ${error.code}`,
+      error.code === "ENOENT"
+        ? `there is no file or folder ${from}`
+        : `${from} cannot be read: ${error.code}`,
     );
   });
   const name = path.basename(path.resolve(from));
@@ -101,7 +103,7 @@ async function listSources(from: string, to: string | undefined): Promise<Source
   const files = entries
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name));
-  if (files.length === 0) throw usage(`${from} holds no files`);
+  if (files.length === 0) throw usage(`${from} contains no files`);
   return await Promise.all(
     files.toSorted().map(async (file) => ({
       file,

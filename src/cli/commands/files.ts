@@ -12,26 +12,26 @@ import { upload } from "./files-upload.ts";
 
 /** `millrace files ls|cp|download|rm` */
 export function defineFiles(command: Command): void {
-  const ls = remote(command.command("ls")).description("what a folder of the storage holds");
-  ls.argument("[folder]", "the folder; the root, if none is given");
+  const ls = remote(command.command("ls")).description("list a folder of the storage");
+  ls.argument("[folder]", "the folder (default: the root)");
   examples(ls, "millrace files ls models").action(withService(list));
 
-  const cp = remote(command.command("cp")).description("copy a file or folder from here into the storage");
-  cp.argument("<from>", "a file or folder here").argument(
+  const cp = remote(command.command("cp")).description("upload a file or folder to the storage");
+  cp.argument("<from>", "a local file or folder").argument(
     "[to]",
     "where it goes; a path that ends with / is a folder. Without it, its own name at the root",
   );
   examples(cp, "millrace files cp weights.bin models/").action(withService(upload));
 
-  const fetch = remote(command.command("download")).description("copy a file of the storage to here");
+  const fetch = remote(command.command("download")).description("download a file from the storage");
   fetch
-    .argument("<from>", "a file of the storage")
-    .argument("[to]", "a file or folder here; the file's own name, if none is given; - for stdout")
-    .option("--force", "put it in the place of a file that is there");
+    .argument("<from>", "a file in the storage")
+    .argument("[to]", "a local file or folder, or - for stdout (default: the file's own name)")
+    .option("--force", "overwrite an existing file");
   examples(fetch, "millrace files download models/weights.bin").action(withService(download));
 
-  const rm = remote(command.command("rm")).description("remove a file, or a folder whose path ends with /");
-  rm.argument("<path>", "the file or folder").option("--yes", "do not ask before a folder is removed");
+  const rm = remote(command.command("rm")).description("remove a file, or a folder if the path ends with /");
+  rm.argument("<path>", "the file or folder").option("--yes", "remove a folder without asking");
   examples(rm, "millrace files rm models/old/ --yes").action(withService(remove));
 }
 
@@ -47,12 +47,12 @@ async function list({ api, out }: Task, folder = "/"): Promise<void> {
       ]),
     ),
   );
-  if (found.length === 0) out.note(`${folder} holds nothing`);
+  if (found.length === 0) out.note(`${folder} is empty`);
 }
 
 async function remove(task: Task<RemoteFlags & { yes?: boolean }>, target: string): Promise<void> {
   const { api, flags, out, signal } = task;
-  if (target.endsWith("/")) await confirm(`Remove ${target} and all in it?`, flags, signal);
+  if (target.endsWith("/")) await confirm(`Remove ${target} and everything in it?`, flags, signal);
   const query = { file_path: target };
   const answer = await api.ask(REMOVED_FILE, "DELETE", await api.path("volumes/default/rm"), { query });
   out.show(answer, () => `${target} is removed.\n`);

@@ -36,7 +36,7 @@ export async function followBuild(
     requireRenewable(end);
     await sleep(GAP_MS, undefined, { signal: api.signal });
   }
-  throw new CliFailure("the connection to the build was lost too often", {
+  throw new CliFailure("the connection to the build's log was lost too often", {
     hint: `millrace builds logs ${app} ${buildID}`,
   });
 }

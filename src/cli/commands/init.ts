@@ -12,8 +12,8 @@ type InitFlags = { readonly name?: string; readonly json?: boolean };
 /** `millrace init [DIR]` */
 export function defineInit(command: Command): void {
   command
-    .argument("[folder]", "the folder, made if it is not there; this one, if none is given")
-    .option("--name <name>", "the app's name; the folder's, if none is given")
+    .argument("[folder]", "the folder, created if needed (default: the current one)")
+    .option("--name <name>", "the app's name (default: the folder's name)")
     .option("--json", "print one JSON document");
   examples(command, "millrace init hi").action(init);
 }
@@ -26,7 +26,7 @@ function init(folder: string | undefined, flags: InitFlags): void {
   const names = Object.keys(files);
   const taken = entriesOf(target).filter((entry) => names.includes(entry));
   if (taken.length > 0) {
-    throw new CliFailure(`${target} has ${taken.join(" and ")} already; nothing was written`, {
+    throw new CliFailure(`${target} already has ${taken.join(" and ")}; nothing was written`, {
       hint: "choose another folder",
     });
   }
@@ -39,8 +39,8 @@ function init(folder: string | undefined, flags: InitFlags): void {
     [
       `${name} is in ${place}: ${names.join(", ")}`,
       "",
-      `  millrace dev ${place}       serve it here, and reload it at every save`,
-      `  millrace deploy ${place}    make it an app of a service`,
+      `  millrace dev ${place}       serve it locally, and reload it on every save`,
+      `  millrace deploy ${place}    deploy it to a service`,
       "",
     ].join("\n"),
   );
@@ -58,7 +58,7 @@ function entriesOf(folder: string): string[] {
 
 function contents(name: string, place: string): Record<string, string> {
   return {
-    "main.py": `"""Every function here can be called; one that yields streams. Code at this level runs once per replica."""
+    "main.py": `"""Every function here can be called; a function that yields streams. Code at this level runs once per replica."""
 import time
 
 

@@ -31,8 +31,8 @@ type LoginFlags = {
 export function defineLogin(command: Command): void {
   command
     .argument("[url]", "management address of the service [MILLRACE_URL]")
-    .option("--token", "take a token from MILLRACE_TOKEN or stdin; no browser is needed")
-    .option("--api-url <url>", "where apps are called, if that is not the usual port beside the address")
+    .option("--token", "use a token from MILLRACE_TOKEN or stdin instead of the browser")
+    .option("--api-url <url>", "address of the app endpoints, if not the usual port of the same host")
     .option("--project <id>", "the project to use from now on")
     .option("--json", "print one JSON document");
   examples(

@@ -12,7 +12,7 @@ import { Output } from "../output/output.ts";
 /** `millrace logout [URL]` */
 export function defineLogout(command: Command): void {
   command
-    .argument("[url]", "management address of the service; the current one, if none is given")
+    .argument("[url]", "management address of the service (default: the current one)")
     .option("--json", "print one JSON document");
   examples(command, "millrace logout").action(
     async (url: string | undefined, flags: { json?: boolean }) =>

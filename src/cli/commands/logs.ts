@@ -28,12 +28,12 @@ const MAX_LOSSES = 60;
 export function defineLogs(command: Command): void {
   remote(command)
     .argument("<app>", "the app's name")
-    .option("-f, --follow", "go on with what comes")
-    .option("--since <time>", "from then on: a duration ago such as 10m, or an RFC 3339 time")
-    .option("--run <id>", "lines of that run")
-    .option("--container <id>", "lines of that replica")
-    .option("--search <text>", "lines that contain this, upper or lower case")
-    .option("--limit <count>", "the last so many lines", "100");
+    .option("-f, --follow", "keep printing new lines")
+    .option("--since <time>", "start at a time: a duration ago such as 10m, or an RFC 3339 time")
+    .option("--run <id>", "only lines of this run")
+    .option("--container <id>", "only lines of this replica")
+    .option("--search <text>", "only lines that contain this text, ignoring case")
+    .option("--limit <count>", "how many lines to show, counted from the end", "100");
   examples(command, "millrace logs hello --since 10m --search error", "millrace logs hello --follow").action(
     withService(logs),
   );

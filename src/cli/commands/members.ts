@@ -14,27 +14,29 @@ type YesFlags = RemoteFlags & { readonly yes?: boolean };
 
 /** `millrace members list|invite|invitations|revoke|remove` */
 export function defineMembers(command: Command): void {
-  const list = remote(command.command("list")).description("who belongs to the project");
+  const list = remote(command.command("list")).description("list the project's members");
   examples(list, "millrace members list").action(withService(listMembers));
 
   const invite = remote(command.command("invite")).description(
-    "make a link by which somebody joins the project, once; it is shown this once",
+    "create a one-time link that lets somebody join the project; it is shown only once",
   );
   invite
-    .argument("<email>", "whom it is for; whoever opens the link can join")
+    .argument("<email>", "the person's address; anyone with the link can join")
     .option("--role <role>", "member or owner", "member")
     .option("--mail", "mail the link to that address instead of showing it");
   examples(invite, "millrace members invite ada@example.com --role owner").action(withService(inviteMember));
 
-  const invitations = remote(command.command("invitations")).description("invitations that nobody has used");
+  const invitations = remote(command.command("invitations")).description("list unused invitations");
   examples(invitations, "millrace members invitations").action(withService(listInvitations));
 
   const revoke = remote(command.command("revoke")).description("revoke an invitation");
-  revoke.argument("<invitation>", "its id, or its address if only one has it");
+  revoke.argument("<invitation>", "the invitation's id, or its address if that is unambiguous");
   examples(revoke, "millrace members revoke ada@example.com").action(withService(revokeInvitation));
 
-  const remove = remote(command.command("remove")).description("take somebody out of the project");
-  remove.argument("<member>", "their id, or their address if only one has it").option("--yes", "do not ask");
+  const remove = remote(command.command("remove")).description("remove a member from the project");
+  remove
+    .argument("<member>", "the member's id, or their address if that is unambiguous")
+    .option("--yes", "do not ask for confirmation");
   examples(remove, "millrace members remove ada@example.com --yes").action(withService(removeMember));
 }
 
@@ -59,7 +61,8 @@ async function inviteMember({ api, flags, out }: Task<InviteFlags>, email: strin
   const made = await api.ask(MADE_INVITATION, "POST", await api.path("invitations"), { body });
   // The link alone on stdout, so that a script can take it.
   out.show(made, () => (made.inviteUrl === null ? "" : `${made.inviteUrl}\n`));
-  const what = made.inviteUrl === null ? `mailed to ${printable(made.email)}` : "shown this once: pass it on";
+  const what =
+    made.inviteUrl === null ? `mailed to ${printable(made.email)}` : "it is shown only once, so pass it on";
   out.note(`invitation ${made.id}, role ${made.role}, expires ${made.expiresAt}; ${what}.`);
 }
 
@@ -91,7 +94,7 @@ async function removeMember(task: Task<YesFlags>, wanted: string): Promise<void>
   const members = await api.get(MEMBERS, await api.path("members"));
   const entries = members.map((member) => ({ ...member, id: member.personId }));
   const { id, email } = theOne(entries, wanted, "millrace members list");
-  await confirm(`Take ${printable(email)} (${id}) out of the project?`, flags, signal);
+  await confirm(`Remove ${printable(email)} (${id}) from the project?`, flags, signal);
   const answer = await api.ask(REMOVED_MEMBER, "DELETE", await api.path(`members/${id}`));
   out.show(answer, () => `${printable(email)} is no longer in the project.\n`);
 }
@@ -105,6 +108,6 @@ function theOne<Entry extends { readonly id: string; readonly email: string }>(
   const byEmail = entries.filter(({ email }) => email === wanted.toLowerCase());
   const found = entries.find(({ id }) => id === wanted) ?? (byEmail.length === 1 ? byEmail[0] : undefined);
   if (found) return found;
-  const problem = byEmail.length > 1 ? "several have the address" : "there is none";
-  throw usage(`${problem} ${JSON.stringify(wanted)}`, `${shownBy} shows their ids`);
+  const problem = byEmail.length > 1 ? "several people have the address" : "there is none";
+  throw usage(`${problem} ${JSON.stringify(wanted)}`, `${shownBy} shows the ids`);
 }

@@ -43,7 +43,7 @@ export function defineBootstrap(command: Command): void {
 /** `millrace reset-password` */
 export function defineResetPassword(command: Command): void {
   withSettings(command)
-    .argument("<email>", "the address they sign in with, or the id of one person where several have it")
+    .argument("<email>", "the person's e-mail address, or their id if several people share it")
     .option(...JSON_OPTION);
   examples(command, "millrace reset-password ada@example.com").action(
     async (email: string, flags: ServeFlags) =>
@@ -62,7 +62,7 @@ export function defineRotateKeys(command: Command): void {
 export function defineBackup(command: Command): void {
   withSettings(command)
     .argument("<file>", "the archive to write")
-    .option("--encrypt", "seal it with a passphrase, which is asked for at a terminal")
+    .option("--encrypt", "encrypt it with a passphrase; a terminal asks for one")
     .option(...PASSPHRASE_FILE)
     .option(...JSON_OPTION);
   examples(
@@ -75,7 +75,7 @@ export function defineBackup(command: Command): void {
 /** `millrace restore` */
 export function defineRestore(command: Command): void {
   withSettings(command)
-    .argument("<file>", "an archive that backup wrote, sealed or not")
+    .argument("<file>", "an archive written by backup, encrypted or not")
     .option(...PASSPHRASE_FILE)
     .option(...JSON_OPTION);
   examples(command, "millrace restore /var/backups/millrace.tar --data-dir /var/lib/millrace").action(
@@ -93,7 +93,7 @@ export function defineStorage(command: Command): void {
 /** `millrace doctor` */
 export function defineDoctor(command: Command): void {
   withSettings(command)
-    .option("--repair", "install the packages of apps again that are missing or for another Python")
+    .option("--repair", "reinstall packages of apps that are missing or were built for another Python")
     .option("--chaos", "kill a replica and a service under load, in a scratch folder; count what was lost")
     .option(...JSON_OPTION);
   examples(command, "millrace doctor", "millrace doctor --repair", "millrace doctor --chaos").action(

@@ -10,15 +10,15 @@ import type { Task } from "../task.ts";
 
 /** `millrace projects [list|create|use]` */
 export function defineProjects(command: Command): void {
-  const list = remote(command.command("list", { isDefault: true })).description("your projects");
+  const list = remote(command.command("list", { isDefault: true })).description("list your projects");
   examples(list, "millrace projects").action(withService(listProjects));
 
-  const create = remote(command.command("create")).description("make a project; you are its owner");
-  create.argument("<name>", "its name");
+  const create = remote(command.command("create")).description("create a project; you become its owner");
+  create.argument("<name>", "the project's name");
   examples(create, "millrace projects create models").action(withService(createProject));
 
-  const use = remote(command.command("use")).description("mean this project from now on");
-  use.argument("<project>", "its id, or its name");
+  const use = remote(command.command("use")).description("use this project from now on");
+  use.argument("<project>", "the project's id or name");
   examples(use, "millrace projects use p-1a2b3c4d").action(withService(useProject));
 }
 
@@ -47,5 +47,5 @@ async function useProject({ api, out }: Task, wanted: string): Promise<void> {
     throw usage(`${problem} ${JSON.stringify(wanted)}`, "millrace projects list");
   }
   changeProfile(api.site.baseUrl, { project: found.id }, true);
-  out.show(found, () => `Project ${found.id} (${printableName(found.name)}) from now on.\n`);
+  out.show(found, () => `Now using project ${found.id} (${printableName(found.name)}).\n`);
 }

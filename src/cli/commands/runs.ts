@@ -26,30 +26,30 @@ const RESULT = ',"result":';
 
 /** `millrace runs list|get|tail|cancel` */
 export function defineRuns(command: Command): void {
-  const list = remote(command.command("list")).description("an app's runs, newest first");
+  const list = remote(command.command("list")).description("list an app's runs, newest first");
   list
     .argument("<app>", "the app's name")
-    .option("--limit <count>", "how many at most", "20")
+    .option("--limit <count>", "how many to show at most", "20")
     .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`)
-    .option("--async", "only async ones");
+    .option("--async", "only async runs");
   examples(list, "millrace runs list hello --status failure").action(withService(listRuns));
 
-  const get = remote(command.command("get")).description("one run, and its result when it is over");
+  const get = remote(command.command("get")).description("show a run, and its result once it has ended");
   get.argument("<app>", "the app's name").argument("<run>", "the run's id");
   examples(get, "millrace runs get hello 019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa").action(withService(getRun));
 
   const tail = remote(command.command("tail")).description(
-    "what a run yields, from its beginning to its end",
+    "print what a run yields, from the beginning to the end",
   );
   tail
     .argument("<app>", "the app's name")
     .argument("<run>", "the run's id")
-    .option("--after <number>", "leave out that many messages", "0");
+    .option("--after <number>", "skip this many messages", "0");
   examples(tail, "millrace runs tail counter 019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa").action(
     withService(tailRun),
   );
 
-  const cancel = remote(command.command("cancel")).description("end a run that waits or is under way");
+  const cancel = remote(command.command("cancel")).description("cancel a queued or running run");
   cancel.argument("<app>", "the app's name").argument("<run>", "the run's id");
   examples(cancel, "millrace runs cancel hello 019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa").action(
     withService(cancelRun),

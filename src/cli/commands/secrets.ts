@@ -21,15 +21,15 @@ const HIDDEN = "••••••••";
 
 /** `millrace secrets list|set|unset` */
 export function defineSecrets(command: Command): void {
-  const list = ofPlace(command.command("list")).description("the names of secrets");
-  list.option("--show", "show the values too");
+  const list = ofPlace(command.command("list")).description("list secrets by name");
+  list.option("--show", "show the values as well");
   examples(list, "millrace secrets list --app hello").action(withService(listSecrets));
 
-  const set = ofPlace(command.command("set")).description("add secrets, or change them");
+  const set = ofPlace(command.command("set")).description("add or change secrets");
   set
     .argument("[pairs...]", "NAME=value")
-    .option("--env-file <file>", "take all of a file of NAME=value lines")
-    .option("--stdin <name>", "take one value from stdin: it is in no list of commands then");
+    .option("--env-file <file>", "read NAME=value lines from a file")
+    .option("--stdin <name>", "read one value from stdin, to keep it out of your shell's history");
   examples(
     set,
     "millrace secrets set API_KEY=s3cret",
@@ -42,7 +42,7 @@ export function defineSecrets(command: Command): void {
 }
 
 function ofPlace(command: Command): Command {
-  return remote(command).option("--app <app>", "of this app; of the whole project without it");
+  return remote(command).option("--app <app>", "use this app's secrets instead of the project's");
 }
 
 async function listSecrets(task: Task<SecretFlags>): Promise<void> {
@@ -72,7 +72,7 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
   const bad = names.find((name) => !SECRET_NAME.test(name));
   if (bad !== undefined) throw usage(`${JSON.stringify(bad)} cannot be the name of a secret`);
   await write(task, { ...(await read(task)), ...given });
-  out.show({ set: names }, () => `Set ${names.join(", ")}. Replicas that start from now on have it.\n`);
+  out.show({ set: names }, () => `Set ${names.join(", ")}. Replicas started from now on will see it.\n`);
 }
 
 async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): Promise<void> {

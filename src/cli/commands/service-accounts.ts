@@ -21,29 +21,33 @@ type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: 
 /** `millrace service-accounts create|list|rotate|delete` */
 export function defineServiceAccounts(command: Command): void {
   const create = remote(command.command("create")).description(
-    "make an account; its token is shown this once",
+    "create an account; its token is shown only once",
   );
   create
-    .argument("<name>", "what it is for")
+    .argument("<name>", "a name that says what it is for")
     .option("--role <role>", "run, deploy or admin")
     .option("--expires <time>", "a date, an RFC 3339 time, or a duration from now such as 30d")
-    .option("--description <text>", "more about it");
+    .option("--description <text>", "a longer description");
   examples(create, "millrace service-accounts create ci --role deploy --expires 30d").action(
     withService(createAccount),
   );
 
-  const list = remote(command.command("list")).description("the project's accounts, the revoked ones too");
+  const list = remote(command.command("list")).description(
+    "list the project's accounts, including revoked ones",
+  );
   examples(list, "millrace service-accounts list").action(withService(listAccounts));
 
-  const rotate = remote(command.command("rotate")).description("a new token for an account");
+  const rotate = remote(command.command("rotate")).description("issue a new token for an account");
   rotate
-    .argument("<account>", "its id, or its name if only one has it")
-    .option("--overlap <duration>", "how long the old token goes on", "0s")
+    .argument("<account>", "the account's id, or its name if that is unambiguous")
+    .option("--overlap <duration>", "how long the old token keeps working", "0s")
     .option("--expires <time>", "a date, an RFC 3339 time, or a duration from now such as 30d");
   examples(rotate, "millrace service-accounts rotate ci --overlap 1h").action(withService(rotateAccount));
 
   const remove = remote(command.command("delete")).description("revoke an account; its token stops working");
-  remove.argument("<account>", "its id, or its name if only one has it").option("--yes", "do not ask");
+  remove
+    .argument("<account>", "the account's id, or its name if that is unambiguous")
+    .option("--yes", "do not ask for confirmation");
   examples(remove, "millrace service-accounts delete ci --yes").action(withService(deleteAccount));
 }
 
@@ -103,7 +107,7 @@ async function find({ api }: Pick<Task, "api">, wanted: string): Promise<ListedA
 function showToken({ out }: Pick<Task, "out">, account: AccountWithToken): void {
   out.show(account, () => `${account.token}\n`);
   out.note(
-    `account ${account.id}, role ${account.role}, expires ${account.expiresAt}. Shown this once: copy it.`,
+    `account ${account.id}, role ${account.role}, expires ${account.expiresAt}. The token is shown only once: copy it.`,
   );
 }
 

@@ -50,7 +50,7 @@ async function readOn(
   try {
     for await (const { id: number, event, data } of readMessages(answer.body)) {
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);
-      if (event === "truncated") out.warn("the beginning is no longer kept");
+      if (event === "truncated") out.warn("the beginning is no longer stored");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, data);
       place.after = number ?? place.after;
     }

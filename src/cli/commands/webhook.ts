@@ -19,7 +19,7 @@ export function defineWebhook(command: Command): void {
   const listen = command
     .command("listen")
     .description("receive webhooks on this machine, show each and check its signature")
-    .option("--port <number>", "port to listen on; 0 takes any that is free", "4200")
+    .option("--port <number>", "port to listen on; 0 picks a free one", "4200")
     .option("--status <code>", "status to answer with", "200")
     .option("--delay <duration>", "time to wait before answering", "0s")
     .option("--secret <secret>", "a project's whsec_… secret, or the text sent as X-Webhook-Secret")
@@ -29,21 +29,21 @@ export function defineWebhook(command: Command): void {
   );
 
   const deliveries = remote(command.command("deliveries")).description(
-    "deliveries, newest first; or one of them",
+    "list deliveries, newest first, or show one",
   );
   deliveries
-    .argument("[run]", "the run whose delivery is meant, to see its attempts")
+    .argument("[run]", "the run whose delivery to show, with its attempts")
     .option("--state <state>", `only those: ${DELIVERY_STATES.join(", ")}`)
-    .option("--limit <count>", "how many at most", "20");
+    .option("--limit <count>", "how many to show at most", "20");
   examples(deliveries, "millrace webhook deliveries --state failed").action(withService(listDeliveries));
 
   const redeliver = remote(command.command("redeliver")).description(
-    "send a delivery again, or a span of them",
+    "send one delivery again, or all of a time span",
   );
   redeliver
-    .argument("[run]", "the run whose delivery is meant")
-    .option("--from <time>", "all that were made from then on, RFC 3339")
-    .option("--to <time>", "and until then; until now without it");
+    .argument("[run]", "the run whose delivery to send")
+    .option("--from <time>", "resend all deliveries since this RFC 3339 time")
+    .option("--to <time>", "resend only deliveries until this time (default: now)");
   examples(
     redeliver,
     "millrace webhook redeliver 019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa",
@@ -106,7 +106,7 @@ async function sendAgain({ api, flags, out }: Task<AgainFlags>, run?: string): P
     from === undefined ? undefined : { from: time("--from", from), to: to ? time("--to", to) : now() };
   const asking = body === undefined ? {} : { body };
   const answer = await api.ask(REDELIVERED, "POST", await api.path(`deliveries/${rest}`), asking);
-  out.show(answer, () => `${answer.redelivered} on the way again.\n`);
+  out.show(answer, () => `${answer.redelivered} queued to be sent again.\n`);
 }
 
 function time(flag: string, text: string): string {

@@ -10,7 +10,7 @@ export async function confirm(
 ): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    throw usage(`${question} Nobody is there to answer.`, "add --yes if you are sure");
+    throw usage(`${question} This is not a terminal, so nobody can answer.`, "add --yes if you are sure");
   }
   const asking = createInterface({ input: process.stdin, output: process.stderr });
   try {

@@ -37,13 +37,13 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     payload: "provider",
     reader: optional(line(64)),
     default: null,
-    meaning: "Kept and shown; a single host has no choice of providers.",
+    meaning: "Stored and shown, but without effect on a single host.",
   },
   region: {
     path: "hardware.region",
     payload: "region",
     reader: optional(line(64)),
     default: null,
-    meaning: "Kept and shown; a single host has no choice of regions.",
+    meaning: "Stored and shown, but without effect on a single host.",
   },
 };

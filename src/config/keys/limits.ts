@@ -36,7 +36,7 @@ export const LIMITS_KEYS: AppKeys<LimitsConfig> = {
     default: "64MiB",
     ceiling: "maxAppTranscriptBytes",
     meaning:
-      "How much of a stream is stored, at most MILLRACE_MAX_APP_TRANSCRIPT; past it an async or forwarded run fails, a live stream goes on.",
+      "How much of a stream is stored; at most MILLRACE_MAX_APP_TRANSCRIPT. Beyond it, an async or forwarded run fails; a live stream goes on.",
   },
   resultRetentionSeconds: {
     path: "limits.result_retention",
@@ -51,13 +51,13 @@ export const LIMITS_KEYS: AppKeys<LimitsConfig> = {
     reader: size("1MB", "1000TB"),
     default: `${DEFAULT_LOG_BYTES / 1e6}MB`,
     meaning:
-      "Lines that the app prints; past it its oldest go first. MILLRACE_MAX_LOGS is for all apps together.",
+      "How much space the app's log lines may take; beyond that, the oldest are removed first. MILLRACE_MAX_LOGS limits all apps together.",
   },
   streamStallTimeoutSeconds: {
     path: "limits.stream_stall_timeout",
     payload: null,
     reader: duration("1s", "1h"),
     default: "60s",
-    meaning: "How long the reader of a stream may take nothing before it is cut off.",
+    meaning: "How long the reader of a stream may stall before it is disconnected.",
   },
 };

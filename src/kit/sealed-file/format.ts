@@ -66,7 +66,8 @@ export function packHead({ costBits, chunkBytes, salt }: SealTerms, { check }: S
 
 /** Throws `BadSeal` for what no release has written. */
 export function readHead(head: Buffer): SealTerms {
-  if (head.length < HEAD_BYTES || !isSealed(head)) throw new BadSeal("it is no sealed file, or was cut off");
+  if (head.length < HEAD_BYTES || !isSealed(head))
+    throw new BadSeal("it is not an encrypted backup, or it is cut off");
   const [costBits = 0, block, lanes, rest] = head.subarray(MAGIC.length, 20);
   const chunkBytes = head.readUInt32BE(20);
   const isKnown = block === BLOCK && lanes === LANES && rest === 0;

@@ -93,7 +93,7 @@ export class Dialogue {
       const end = this.#buffered.indexOf("\n", from);
       if (end === -1) return null;
       const match = LINE.exec(this.#buffered.slice(from, end).replace(/\r$/, ""));
-      if (!match) throw new SmtpError("the mail server said what is no SMTP");
+      if (!match) throw new SmtpError("the mail server sent something that is not SMTP");
       const [, code = "", mark, text = ""] = match;
       lines.push(text);
       from = end + 1;

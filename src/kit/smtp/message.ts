@@ -26,7 +26,7 @@ export function readSender(text: string): Sender | null {
 
 /** The bytes of a mail as they are sent, lines ended with CRLF, the text in base64: nothing in it is a command. */
 export function mailBytes({ to, subject, text }: Mail, from: Sender, now: number): string {
-  if (!isMailAddress(to)) throw new Error("this is no address that mail can be sent to");
+  if (!isMailAddress(to)) throw new Error("mail cannot be sent to this address");
   const [, domain = "localhost"] = from.address.split("@");
   const head = [
     `Date: ${new Date(now).toUTCString().replace("GMT", "+0000")}`,

@@ -90,7 +90,7 @@ export function readHeader(block: Buffer): TarHeader | null {
   };
   const octal = (at: number, length: number): number => {
     const digits = text(at, length).trim();
-    if (!/^[0-7]+$/.test(digits)) throw new BadTar("a number in a header is none");
+    if (!/^[0-7]+$/.test(digits)) throw new BadTar("a header has an invalid number");
     return Number.parseInt(digits, 8);
   };
   if (octal(148, 8) !== checksum(block)) throw new BadTar("a header's checksum is wrong");

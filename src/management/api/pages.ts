@@ -4,7 +4,7 @@ import { NEXT_TOKEN } from "./schemas.ts";
 /** The token of a list that goes by id, as the id of the last entry of the page before; empty at the start. */
 export const ID_TOKEN = NEXT_TOKEN.refine(
   (token) => token === "" || RUN_ID.test(idOf(token)),
-  "is none of this list's",
+  "does not belong to this list",
 ).transform(idOf);
 
 /** A page of what was found, one entry more than it may hold, and the token of the next one. */

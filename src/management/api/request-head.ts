@@ -24,13 +24,13 @@ export function requireClearHead({ rawHeaders, url = "", httpVersion }: Incoming
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]?.toLowerCase() ?? "";
     if (!SINGLE.has(name)) continue;
-    if (seen.has(name)) throw closing("bad_request", `The ${name} header may stand only once.`);
+    if (seen.has(name)) throw closing("bad_request", `The ${name} header may be given only once.`);
     seen.set(name, rawHeaders[at + 1] ?? "");
   }
-  if (!isHost(seen.get("host") ?? "")) throw closing("bad_request", "The Host header is no host.");
+  if (!isHost(seen.get("host") ?? "")) throw closing("bad_request", "The Host header must name a host.");
   const encoding = seen.get("transfer-encoding");
   if (encoding !== undefined && !isPlainlyChunked(encoding, httpVersion)) {
-    throw closing("bad_request", "The one transfer encoding is chunked, in HTTP/1.1.");
+    throw closing("bad_request", "The only transfer encoding accepted is chunked, over HTTP/1.1.");
   }
 }
 

@@ -202,8 +202,11 @@ test("a backup does not overwrite, and does not begin where there is nothing", a
   const file = path.join(folder, "there.tar");
   writeFileSync(file, "mine");
   const refused = await run(MILLRACE, ["backup", file, "--data-dir", folder]);
-  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("is there already")]);
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("already exists")]);
   const nothing = await run(MILLRACE, ["backup", path.join(folder, "x.tar"), "--data-dir", `${folder}/none`]);
-  expect([nothing.code, nothing.stderr]).toEqual([1, expect.stringContaining("nothing of Millrace")]);
+  expect([nothing.code, nothing.stderr]).toEqual([
+    1,
+    expect.stringContaining("not a Millrace data directory"),
+  ]);
   expect(readdirSync(folder)).toEqual(["there.tar"]);
 });

@@ -122,7 +122,7 @@ verifies(
     });
     expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining("passphrase is not the one")]);
     const nobody = await run(MILLRACE, ["restore", file, "--data-dir", into]);
-    expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining("nobody is there")]);
+    expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining("not a terminal")]);
     const words = path.join(scratchDirectory(), "words");
     writeFileSync(words, `${WORDS}\n`);
     const right = await run(MILLRACE, ["restore", file, "--data-dir", into, "--passphrase-file", words]);
@@ -189,8 +189,8 @@ test("short passphrases and a passphrase without --encrypt are refused before an
   const backup = ["backup", `${folder}/saved`, "--data-dir", dataDir];
   for (const [args, why] of [
     [["--encrypt", "--passphrase-file", words], /at least 12 characters/],
-    [["--passphrase-file", words], /is for an encrypted backup/],
-    [["--encrypt"], /nobody is there to type one/],
+    [["--passphrase-file", words], /without --encrypt/],
+    [["--encrypt"], /not a terminal to type one/],
   ] as const) {
     const { code, stderr } = await run(MILLRACE, [...backup, ...args]);
     expect([code, stderr]).toEqual([2, expect.stringMatching(why)]);
@@ -205,14 +205,14 @@ verifies("hardening.backup.sealed", "at a terminal the passphrase is asked for a
   const differing = new Terminal(backup, { cwd, env: {} });
   await differing.shows(/Passphrase for the backup: /);
   differing.type(`${WORDS}\n`);
-  await differing.shows(/The same again: /);
+  await differing.shows(/Repeat the passphrase: /);
   differing.type("something else\n");
   expect(await differing.exited).toBe(1);
 
   const terminal = new Terminal(backup, { cwd, env: {} });
   await terminal.shows(/Passphrase for the backup: /);
   terminal.type(`${WORDS}\n`);
-  await terminal.shows(/The same again: /);
+  await terminal.shows(/Repeat the passphrase: /);
   terminal.type(`${WORDS}\n`);
   await terminal.shows(/It is encrypted/);
   expect(await terminal.exited).toBe(0);

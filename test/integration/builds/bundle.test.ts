@@ -53,19 +53,17 @@ describe("what this host cannot give", () => {
   verifies("config.runtime-custom.refused", "a custom runtime is refused", async () => {
     const place = await buildPlace();
     const { message } = await place.failure({}, { toml: '[runtime.custom]\nentrypoint = ["serve"]\n' });
-    expect(message).toMatch(/^\[runtime\.custom\] is not run yet: /);
+    expect(message).toMatch(/^\[runtime\.custom\] is not supported yet: /);
   });
 
   test("system and Conda packages are named, with what would install them", async () => {
     const place = await buildPlace();
     const apt = await place.failure({}, { toml: '[dependencies.apt]\n"no-such-thing" = "latest"\n' });
-    expect(apt.message).toMatch(
-      /process engine installs none: no-such-thing\..*apt-get install no-such-thing$/,
-    );
+    expect(apt.message).toMatch(/does not install them: no-such-thing\..*apt-get install no-such-thing$/);
     const generated = await place.failure({ "pkglist.txt": "no-such-thing\n", "conda_pkglist.txt": "\n" });
     expect(generated.message).toBe(apt.message);
     const conda = await place.failure({}, { toml: '[dependencies.conda]\ncuda = "12"\n' });
-    expect(conda.message).toMatch(/^Conda packages are not installed here \(cuda\)/);
+    expect(conda.message).toMatch(/^Conda packages are not supported on this host \(cuda\)/);
   });
 
   verifies("config.hardware.absent-on-host", "hardware and an image it has not are warnings", async () => {

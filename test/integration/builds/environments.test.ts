@@ -81,7 +81,7 @@ describe("environments", () => {
     const index = await testIndex(wheels);
     const second = await place.begin(files, { host: place.withIndex(index.url) });
     await until("it waits", () => second.lines.length > 0);
-    expect(second.lines).toEqual(["another build is at work on the same environment: waiting for it"]);
+    expect(second.lines).toEqual(["another build is creating the same environment; waiting for it"]);
     cancelling.abort();
     await expect(first.done).rejects.toBe(cancelling.signal.reason);
     const { python } = await second.done;

@@ -56,7 +56,7 @@ verifies("cli.members", "somebody is invited, listed, revoked and taken out", as
   const gone = await client.run("members", "revoke", email);
   expect([gone.code, gone.stderr]).toEqual([2, expect.stringContaining("there is none")]);
   const mailed = await client.run("members", "invite", email, "--mail");
-  expect([mailed.code, mailed.stderr]).toEqual([2, expect.stringContaining("sends no mail")]);
+  expect([mailed.code, mailed.stderr]).toEqual([2, expect.stringContaining("does not send mail")]);
 
   for (const password of ["the first words", "the second words"]) {
     const made = (await client.json("members", "invite", email)) as { inviteUrl: string };
@@ -69,7 +69,7 @@ verifies("cli.members", "somebody is invited, listed, revoked and taken out", as
   }
   expect(await client.ok("members", "list")).toMatch(/^u-\S+ +eve@example\.com +no +member +\S.*$/m);
   const both = await client.run("members", "remove", email, "--yes");
-  expect([both.code, both.stderr]).toEqual([2, expect.stringContaining("several have the address")]);
+  expect([both.code, both.stderr]).toEqual([2, expect.stringContaining("several people have the address")]);
   const [{ personId }] = (await client.json("members", "list")) as [{ personId: string }];
   const asked = await client.run("members", "remove", personId);
   expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining("add --yes")]);
@@ -149,7 +149,7 @@ verifies(
     expect([signedIn.code, signedIn.stderr]).toEqual([0, ""]);
     expect(await client.ok("call", "hello")).toBe("hello\n");
     const bad = await client.pipe("nonsense", "login", ...url, "--token");
-    expect([bad.code, bad.stderr]).toEqual([1, expect.stringContaining("does not take the token")]);
+    expect([bad.code, bad.stderr]).toEqual([1, expect.stringContaining("does not accept the token")]);
     expect(await client.ok("call", "hello")).toBe("hello\n");
     const none = await client.pipe("", "login", ...url, "--token");
     expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("no token was given")]);
@@ -186,7 +186,7 @@ verifies("cli.login", "the environment wins over the profile, and flags over the
   const refused = await client.run("apps", "list");
   expect([refused.code, refused.stderr]).toEqual([
     1,
-    expect.stringContaining("no right to do that in p-nowhere"),
+    expect.stringContaining("not allowed to do that in p-nowhere"),
   ]);
   expect(await client.json("apps", "list", "--project", service.owner.projectId)).toHaveLength(1);
   const flagged = await client.run("apps", "list", "--url", elsewhere);
@@ -223,5 +223,5 @@ test("signing out without having signed in, and a broken file of profiles, are s
   mkdirSync(path.join(client.cwd, "config/millrace"), { recursive: true });
   writeFileSync(path.join(client.cwd, "config/millrace/profiles.json"), "{");
   const broken = await client.run("apps", "list");
-  expect([broken.code, broken.stderr]).toEqual([1, expect.stringContaining("is not what millrace wrote")]);
+  expect([broken.code, broken.stderr]).toEqual([1, expect.stringContaining("was not written by millrace")]);
 });

@@ -58,7 +58,7 @@ verifies(
 
 verifies(
   "cli.deploy",
-  "a deploy that fails says why and ends with 1, and the version before goes on",
+  "a deploy that fails says why and ends with 1, and the previous version keeps serving",
   async () => {
     const client = new Client(shared());
     await client.ok("deploy", appFolder(client, "failing", answering("one")));
@@ -147,7 +147,7 @@ verifies("cli.apps", "apps are listed, shown, scaled, rolled back and deleted", 
   );
 
   expect(await client.ok("apps", "rollback", "hello")).toMatch(
-    /^hello is as build [0-9a-f-]{36} made it\.\n$/,
+    /^hello now serves build [0-9a-f-]{36} again\.\n$/,
   );
   expect(await client.ok("call", "hello")).toBe("one\n");
   // It goes by what serves, not by what was built last.

@@ -166,12 +166,12 @@ test("what is typed wrongly ends with 2, and nothing is sent", async () => {
   const client = new Client(null, { MILLRACE_URL: "http://127.0.0.1:1", MILLRACE_TOKEN: "t" });
   for (const [words, message] of [
     [["--data", "{"], "--data is not JSON"],
-    [["--data", "[1]"], "--data is not a JSON object"],
+    [["--data", "[1]"], "--data must be a JSON object"],
     [["--data", "@nowhere.json"], "nowhere.json cannot be read: ENOENT"],
     [["run", "novalue"], '"novalue" is not key=value'],
     [["a=1", "a=2"], '"a" is given twice'],
-    [["--wait"], "--wait goes with --async"],
-    [["not-a-name"], "neither the name of a function nor key=value"],
+    [["--wait"], "--wait only works with --async"],
+    [["not-a-name"], "neither a function's name nor key=value"],
   ] as const) {
     const { code, stderr } = await client.run("call", "tool", ...words);
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);

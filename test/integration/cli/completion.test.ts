@@ -37,7 +37,7 @@ verifies("cli.completion", "zsh and fish get every command and option too", asyn
   expect(zsh).toMatch(/^#compdef millrace\n/);
   expect(zsh).toContain('"apps scale") commands="" options="--url --project --json --min --max');
   expect(fish).toContain(
-    "complete -c millrace -n '__fish_seen_subcommand_from apps; and __fish_seen_subcommand_from scale' -l min -r -d 'replicas that are always there'",
+    "complete -c millrace -n '__fish_seen_subcommand_from apps; and __fish_seen_subcommand_from scale' -l min -r -d 'minimum number of replicas'",
   );
   expect(fish).toContain("complete -c millrace -f -n 'not __fish_seen_subcommand_from init ");
 });

@@ -75,7 +75,7 @@ verifies(
 test("files that are not there are named, here and there", async () => {
   const client = new Client(shared());
   const here = await client.run("files", "cp", "nowhere.bin");
-  expect([here.code, here.stderr]).toEqual([2, "millrace: there is no nowhere.bin here\n"]);
+  expect([here.code, here.stderr]).toEqual([2, "millrace: there is no file or folder nowhere.bin\n"]);
   const there = await client.run("files", "download", "nowhere.bin");
   expect([there.code, there.stderr]).toEqual([1, expect.stringMatching(/^millrace: .*\n$/)]);
 });
@@ -97,7 +97,7 @@ test("deliveries are listed, shown with their attempts, and sent again", async (
   await client.ok("webhook", "redeliver", id);
   await until("it is delivered", async () => (await delivery()).state === "delivered");
   expect(await client.ok("webhook", "redeliver", "--from", "2020-01-01T00:00:00Z")).toBe(
-    "1 on the way again.\n",
+    "1 queued to be sent again.\n",
   );
   const neither = await client.run("webhook", "redeliver");
   expect([neither.code, neither.stderr]).toEqual([2, expect.stringContaining("name one run")]);

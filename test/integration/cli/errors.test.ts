@@ -126,7 +126,7 @@ verifies(
     for (const ended of await runEach(client, CASES)) {
       expectFailure(
         ended,
-        /: millrace: \S+ does not take the token from MILLRACE_TOKEN\n {2}→ millrace login http/,
+        /: millrace: \S+ does not accept the token from MILLRACE_TOKEN\n {2}→ millrace login http/,
       );
     }
   },

@@ -33,7 +33,7 @@ verifies("cli.init", "init never overwrites: with one file in the way nothing is
   const { code, stderr } = await client.run("init", "app");
   expect([code, stderr]).toEqual([
     1,
-    expect.stringMatching(/has main\.py already; nothing was written\n {2}→ /),
+    expect.stringMatching(/already has main\.py; nothing was written\n {2}→ /),
   ]);
   expect(readdirSync(folder)).toEqual(["main.py"]);
   expect(readFileSync(path.join(folder, "main.py"), "utf8")).toBe("mine");
@@ -89,7 +89,7 @@ verifies(
 
     appendFileSync(main, "raise ValueError('not today')\n");
     await dev.printed(/ error +ValueError: not today$/m);
-    await dev.printed(/the version before goes on/);
+    await dev.printed(/the previous version keeps serving/);
     appendFileSync(main, "def broken(:\n");
     await dev.printed(/ error +main\.py, line \d+: SyntaxError/);
     writeFileSync(path.join(client.cwd, "hi", "millrace.toml"), "[scaling]\ncooldown = -1\n");

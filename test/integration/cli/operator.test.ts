@@ -86,7 +86,7 @@ verifies("cli.reset-password", "who forgot their password chooses another by a l
   const { personId } = await asked(served, "/v2/invitation/sign-up", second);
   const both = await operate(dataDir, "reset-password", ADA);
   expect([both.code, both.stdout]).toEqual([1, ""]);
-  expect(both.stderr).toMatch(/2 people sign in as ada@example\.com/);
+  expect(both.stderr).toMatch(/2 accounts have the address ada@example\.com/);
   expect(both.stderr).toContain(String(personId));
   const own = { link: secretOf(await linkFor(String(personId))), password: "the fourth words" };
   expect(await asked(served, "/v2/password", own)).toMatchObject({ personId });
@@ -101,7 +101,7 @@ verifies("cli.reset-password", "who forgot their password chooses another by a l
   // With the service down, for the next time it is up; the words are for people.
   const ada = (/(u-[\w-]+): since/.exec(both.stderr) ?? [])[1] ?? "";
   const { stdout } = await operate(dataDir, "reset-password", ada);
-  const [, url = ""] = /chooses a new password.*:\n(http\S+)\n$/.exec(stdout) ?? [];
+  const [, url = ""] = /choose a new password\..*:\n(http\S+)\n$/.exec(stdout) ?? [];
   served = await serve(dataDir);
   const later = { link: url.split("#")[1], password: "the third words" };
   expect([await post(served, "/v2/password", later), await signIn("the third words")]).toEqual([200, 200]);
@@ -110,10 +110,10 @@ verifies("cli.reset-password", "who forgot their password chooses another by a l
   expect([unknown.code, unknown.stdout, unknown.stderr]).toEqual([
     1,
     "",
-    expect.stringMatching(/nobody signs in as eve@example\.com[^]*invite/),
+    expect.stringMatching(/no account has the address eve@example\.com[^]*invite/),
   ]);
   const wrong = await operate(dataDir, "reset-password", "ada");
-  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("ada is no e-mail address")]);
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("ada is not an e-mail address")]);
 });
 
 verifies(
@@ -146,7 +146,7 @@ verifies(
 
     // With the service down; the words are for people.
     const { stdout } = await operate(dataDir, "rotate-keys");
-    expect(stdout).toContain(`Those of the key ${two.signing} stay good`);
+    expect(stdout).toContain(`Tokens signed with the key ${two.signing} stay valid`);
     const again = await serve(dataDir);
     const { token: fourth } = await installed(dataDir);
     expect([await statusOf(again, projectId, third), await statusOf(again, projectId, fourth)]).toEqual([

@@ -79,7 +79,7 @@ verifies("cli.runs", "cancel ends a run; one that has ended says so", async () =
   expect(await client.ok("runs", "cancel", "tool", id)).toBe(`run ${id} is cancelled.\n`);
   await until("cancelled", async () => (await shared().ofRun("tool", id)).json.status === "cancelled");
   const again = await client.run("runs", "cancel", "tool", id);
-  expect([again.code, again.stderr]).toEqual([1, "millrace: The run has ended already\n"]);
+  expect([again.code, again.stderr]).toEqual([1, "millrace: The run has already ended\n"]);
 });
 
 verifies("cli.logs", "logs shows the last lines, since a time, of a run, with a text in them", async () => {

@@ -124,9 +124,9 @@ verifies(
   async () => {
     const help = (await run(MILLRACE, ["serve", "--help"])).stdout.replaceAll(/\s+/g, " ");
     expect(help).toContain(
-      "Port of the app endpoints; 0 takes any free one. [MILLRACE_API_PORT, default 4000]",
+      "Port of the app endpoints; 0 picks a free one. [MILLRACE_API_PORT, default 4000]",
     );
-    expect(help).toContain("0 takes any free one. [MILLRACE_BASE_PORT, default 4100]");
+    expect(help).toContain("0 picks a free one. [MILLRACE_BASE_PORT, default 4100]");
     const fields = await installed(path.join(scratchDirectory(), "data"));
     expect(fields.api_url).toBe("http://127.0.0.1:4000");
     expect(fields.base_url).toBe("http://127.0.0.1:4100");

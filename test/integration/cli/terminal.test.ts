@@ -46,7 +46,7 @@ test("what cannot be undone is asked for, and only a yes does it", async () => {
   await shared().deploy("doomed", { main: MAIN });
   const apps = async (): Promise<string[]> =>
     (await shared().service.store.apps.listAll()).map(({ name }) => name);
-  const question = /with its versions\? \[y\/N\]/;
+  const question = /and all its versions\? \[y\/N\]/;
   const refused = await atTerminal(client, ["apps", "delete", "doomed"], {
     steps: [{ when: question, type: "\r" }],
   });
@@ -102,14 +102,14 @@ function lastScreen({ screen }: Terminal): string {
 }
 
 const DEPLOYED = `$ millrace deploy hi
-Make a new app hi in PROJECT on URL? [y/N] y
+Create a new app hi in PROJECT on URL? [y/N] y
 hi: 4 files, 8.0 MB
 upload  8.0 MB received
 extract 4 files, 8.0 MB
-check   starting one replica to see that it does…
+check   starting one replica to check that it works…
 check   ready after TIME: run, count
-switch  moving the calls to version 1…
-switch  version 1 serves
+switch  switching calls to version 1…
+switch  version 1 is live
 
 ✓ hi is deployed, after TIME.
   URL/v4/PROJECT/hi/run
@@ -138,8 +138,8 @@ verifies(
     expect(await enter("millrace init hi")).toBe(`$ millrace init hi
 hi is in hi: main.py, millrace.toml, README.md
 
-  millrace dev hi       serve it here, and reload it at every save
-  millrace deploy hi    make it an app of a service
+  millrace dev hi       serve it locally, and reload it on every save
+  millrace deploy hi    deploy it to a service
 $`);
 
     shell.type("millrace dev hi\r");
@@ -165,7 +165,7 @@ $`);
     await testService({}, { dataDir }, { aroundStore: (store) => slowAtUploads(store, taking.promise) });
     writeFileSync(path.join(cwd, "hi", "weights.bin"), randomBytes(8_000_000));
     shell.type("millrace deploy hi\r");
-    await shell.shows(/Make a new app hi in p-\w+ on http:\S+ \[y\/N\] $/);
+    await shell.shows(/Create a new app hi in p-\w+ on http:\S+ \[y\/N\] $/);
     shell.type("y\r");
     await shell.shows(/hi: 4 files, 8\.0 MB/);
     await shell.shows(/█+░* \d+% {2}\d\S+ [MK]?B of 8\.\d MB/);
@@ -216,7 +216,7 @@ test("init, deploy and call, as somebody new types them", async () => {
   expect((await atTerminal(client, ["init", "hi"])).code).toBe(0);
   const deploy = await atTerminal(client, ["deploy", "hi"], { steps: [{ when: /\[y\/N\]/, type: "y\r" }] });
   expect(deploy.code).toBe(0);
-  expect(deploy.screen).toMatch(/Make a new app hi in p-\w+ on http:\S+ \[y\/N\] y/);
+  expect(deploy.screen).toMatch(/Create a new app hi in p-\w+ on http:\S+ \[y\/N\] y/);
   expect(deploy.screen).toContain("hi is deployed");
   // Ready to paste.
   expect(deploy.screen).toContain(`Authorization: Bearer ${test.service.owner.token}`);

@@ -124,7 +124,7 @@ verifies(
     const folder = (await log.getByText(/^\//).first().innerText()).trim();
     await writeFile(path.join(folder, "go"), "");
     await log.getByText("let go", { exact: true }).waitFor();
-    await log.getByText("version 2 serves").waitFor();
+    await log.getByText("version 2 is live").waitFor();
     await page.getByText("live", { exact: true }).waitFor({ state: "detached" });
     await page.getByText("serves", { exact: true }).waitFor();
     expect((await service().call("shop")).json.result).toBe("second");
@@ -192,7 +192,7 @@ verifies(
     await page.getByRole("heading", { level: 1, name: "Settings", exact: true }).waitFor();
     await button(page, "Add secret").click();
     await dialogField(page, "Name").fill("REGION");
-    await page.getByText("There is one of that name").waitFor();
+    await page.getByText("A secret with this name exists").waitFor();
     await dialogField(page, "Name").fill("EVERYWHERE");
     await dialogField(page, "Value").fill("in each app");
     await says(page, "EVERYWHERE is added.", () => inDialog(page, "Add secret").click());

@@ -46,7 +46,7 @@ verifies(
     await button(page, "Invite somebody").click();
     await dialogField(page, "E-mail").fill(SECOND.email);
     await inDialog(page, "Invite").click();
-    await page.getByText("It is shown this once").waitFor();
+    await page.getByText("It is shown only once").waitFor();
     const inviteUrl = await page.getByRole("region", { name: "Invitation link", exact: true }).innerText();
     await inDialog(page, "I have copied it").click();
     const guest = await openPage(browser());
@@ -70,7 +70,7 @@ verifies(
     await button(page, `Remove ${SECOND.email}`).click();
     await says(page, "is no longer in the project", () => inDialog(page, "Remove member").click());
     await guest.page.goto(baseUrl);
-    await guest.page.getByText("You are in no project yet").waitFor();
+    await guest.page.getByText("You are not in any project yet").waitFor();
 
     await button(page, "Create project").click();
     await dialogField(page, "Name").fill("Second <i>project</i>");

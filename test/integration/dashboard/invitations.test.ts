@@ -54,7 +54,7 @@ verifies(
     await isIn(guest);
     await guest.goto(baseUrl + settings);
     // The mail has proven it; who is no owner sees no invitations.
-    await guest.getByText("proven", { exact: true }).waitFor();
+    await guest.getByText("verified", { exact: true }).waitFor();
     await isWhole(guest);
     expect(await guest.getByText("Invitations").count()).toBe(0);
 
@@ -85,9 +85,9 @@ verifies(
     // Revoked, a link says so.
     await button(page, "Invite somebody").click();
     await dialogField(page, "E-mail").fill("other@example.test");
-    await dialogField(page, "How it gets there").selectOption("link");
+    await dialogField(page, "How to send it").selectOption("link");
     await inDialog(page, "Invite").click();
-    await page.getByText("It is shown this once").waitFor();
+    await page.getByText("It is shown only once").waitFor();
     const revoked = await page.getByRole("region", { name: "Invitation link" }).innerText();
     await inDialog(page, "I have copied it").click();
     await button(page, "Revoke the invitation for other@example.test").click();
@@ -104,10 +104,10 @@ verifies(
     await field(stranger, "Password").fill(GUEST.password);
     await button(stranger, "Sign in").click();
     await button(stranger, "This address is mine").click();
-    await stranger.getByText("The link is not good").waitFor();
+    await stranger.getByText("The link is invalid").waitFor();
     await page.goto(proof);
     await button(page, "This address is mine").click();
-    await page.getByText("Your address is proven").waitFor();
+    await page.getByText("Your address is verified").waitFor();
 
     // And has a new password sent there.
     await stranger.goto(`${baseUrl}/sign-in`);
@@ -138,7 +138,7 @@ verifies(
     expect(sent.filter((line) => line === "POST /v2/me/email")).toHaveLength(1);
     await field(stranger, "Your password").fill("quite another password");
     await button(stranger, "Change address").click();
-    await stranger.getByText("not proven", { exact: true }).first().waitFor();
+    await stranger.getByText("not verified", { exact: true }).first().waitFor();
     expect(complaints.filter((text) => !/status of (401|403)/.test(text))).toEqual([]);
   },
 );

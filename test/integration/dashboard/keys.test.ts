@@ -27,7 +27,7 @@ verifies(
       await until("the token is on the clipboard", read);
       return text;
     };
-    const shownOnce = page.getByText("It is shown this once");
+    const shownOnce = page.getByText("It is shown only once");
 
     await button("Create key").click();
     await dialogField(page, "Name").fill(name);

@@ -52,7 +52,7 @@ verifies(
     await page.getByText("delivered", { exact: true }).waitFor();
 
     await page.getByRole("link", { name: "All deliveries", exact: true }).click();
-    await button("Send a span again").click();
+    await button("Resend a time span").click();
     await page.getByText("1 delivery will be sent again.", { exact: true }).waitFor();
     await says(page, "1 delivery is sent again.", () => inDialog(page, "Send 1 again").click());
     await target.has(3);

@@ -67,7 +67,7 @@ verifies(
     expect(await rows.innerText()).toMatch(/failure[\s\S]*500/);
     await narrowedTo("?status=failure");
     await choice("Mode").selectOption("async");
-    await page.getByText("No run is like that", { exact: true }).waitFor();
+    await page.getByText("No runs match", { exact: true }).waitFor();
     await button("Show all runs").click();
     await functionField.fill("count");
     await narrowedTo("?function=count");

@@ -69,7 +69,7 @@ function ofProject({ emptyProject, deliveries }: Furnished): Place[] {
       prepare: async (page) => {
         await page.getByRole("button", { name: "Invite somebody", exact: true }).click();
         await dialogField(page, "E-mail").fill("guest@example.test");
-        await dialogField(page, "How it gets there").selectOption("link");
+        await dialogField(page, "How to send it").selectOption("link");
         await inDialog(page, "Invite").click();
         await inDialog(page, "I have copied it").waitFor();
       },

@@ -65,6 +65,7 @@ verifies(
       "/setup",
       "/password",
       "/device",
+      "/docs",
       pathOf(service(), "/runs?status=failure"),
     ]) {
       const response = await fetch(baseUrl + place);

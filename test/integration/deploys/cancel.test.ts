@@ -114,7 +114,7 @@ test("builds that are cancelled at any moment end as cancelled or whole, never i
   const site = here();
   const zip = bundle(answering("whole"));
   // As soon as its log says so; by then it may be further.
-  for (const moment of ["", "received", "starting one replica", "ready after", "moving the calls"]) {
+  for (const moment of ["", "received", "starting one replica", "ready after", "switching calls"]) {
     const { buildId, uploadUrl } = await site.begin("racing");
     await site.put(uploadUrl, zip);
     await site.logged("racing", buildId, moment);

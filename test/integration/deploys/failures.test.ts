@@ -45,7 +45,7 @@ const BROKEN: readonly Broken[] = [
     zip: bundle("import os\n\ndef load():\n    raise RuntimeError('no weights here')\n\nload()\n"),
     status: "init_failure",
     message: /^RuntimeError: no weights here$/,
-    logged: /line 4, in load/,
+    logged: /File "main\.py", line 4, in load/,
   },
   {
     what: "an import of a module that is not there",

@@ -76,7 +76,7 @@ test("a version that serves although its build has no end is a success at the ne
   }));
   const { buildId, uploadUrl } = await site.begin("app");
   await site.put(uploadUrl, bundle(answering("new")));
-  await site.logged("app", buildId, "version 1 serves");
+  await site.logged("app", buildId, "version 1 is live");
   expect(await site.status("app", buildId)).toBe("initializing");
   const next = await start();
   expect(await next.status("app", buildId)).toBe("success");

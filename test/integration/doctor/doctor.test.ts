@@ -74,9 +74,9 @@ verifies(
     const { code, of } = await doctor(dataDir);
     expect(code).toBe(0);
     expect(of("lock")?.message).toContain(
-      `held by process ${readFileSync(`${dataDir}/lock.pid`, "utf8").trim()}`,
+      `in use by process ${readFileSync(`${dataDir}/lock.pid`, "utf8").trim()}`,
     );
-    expect([of("database")?.status, of("ports")?.message]).toEqual(["ok", "the service has them"]);
+    expect([of("database")?.status, of("ports")?.message]).toEqual(["ok", "in use by the service"]);
     expect((await fetch(`${service.baseUrl}/readyz`)).status).toBe(200);
   },
 );
@@ -128,7 +128,7 @@ test("a newer schema, a run from the future, a forged audit entry and a damaged 
   expect([newer.code, newer.of("schema")?.status, newer.of("clock")?.status]).toEqual([1, "fail", "warn"]);
   expect(newer.of("audit log")).toMatchObject({
     status: "fail",
-    message: "from entry 1 on it is not as it was written",
+    message: "changed from entry 1 on",
   });
 
   const bytes = readFileSync(file);
@@ -158,6 +158,6 @@ test("without --json there is a line for each check, and one below for what to d
     "--base-port",
     "0",
   ]);
-  expect(stdout).toMatch(/^warn {2}data directory {3}.* does not exist\n {23}→ the first start makes it/);
+  expect(stdout).toMatch(/^warn {2}data directory {3}.* does not exist\n {23}→ the first start creates it/);
   expect(stdout).toMatch(/\nok {4}python {11}3\./);
 });

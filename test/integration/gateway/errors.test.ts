@@ -8,6 +8,8 @@ import { verifies } from "../../verifies.ts";
 
 const MAIN = `
 import resource
+import threading
+import traceback
 
 class Sad(Exception):
     pass
@@ -17,6 +19,16 @@ def run(text=""):
 
 def inner(text):
     raise Sad(text)
+
+def printed(text=""):
+    try:
+        inner(text)
+    except Sad:
+        traceback.print_exc()
+    thread = threading.Thread(target=inner, args=(text + " in a thread",))
+    thread.start()
+    thread.join()
+    inner(text + " at last")
 
 def wordless():
     raise KeyboardInterrupt
@@ -109,6 +121,26 @@ describe("an exception in user code", () => {
     expect(lines()[0]).toBe("Traceback (most recent call last):");
     expect(lines().join("\n")).toContain("in inner");
   });
+
+  verifies(
+    "errors.app-error.names",
+    "a traceback names main.py, in the record and the log, also one that the app or its thread printed",
+    async () => {
+      const { json } = await call("printed", { text: "no" });
+      // What a thread of the app prints has no run.
+      const logged = () => service().logs.filter(({ text }) => / line \d+, in inner$/.test(text));
+      await until("all of it is logged", () => logged().length >= 3);
+      const lines = service().logs.filter(
+        ({ text }) => text.includes("File ") && !text.includes("threading.py"),
+      );
+      expect(lines.filter(({ text }) => !text.startsWith('  File "main.py", line '))).toEqual([]);
+      await service().service.settle();
+      const appNumber = service().apps.get("app")?.app.number ?? 0;
+      const run = await service().service.store.runs.find({ appNumber, id: json.request_id as string });
+      const files = [...(run?.errorTraceback ?? "").matchAll(/File "([^"]*)"/g)].map(([, file]) => file);
+      expect(files).toEqual(["main.py", "main.py"]);
+    },
+  );
 
   verifies(
     "errors.app-error.record",

@@ -53,7 +53,7 @@ verifies(
     clock.skip(LIMIT_MS * 0.2);
     const answer = await call;
     expect([answer.status, answer.json.code]).toEqual([504, "timed_out"]);
-    expect(answer.json.message).toBe("The run passed its response_grace_period of 600 s.");
+    expect(answer.json.message).toBe("The run exceeded its response_grace_period of 600 s.");
 
     await until("its code was stopped", () => existsSync(file("stopped")));
     expect(readFileSync(file("stopped"), "utf8")).toBe("RunCancelled");

@@ -1,4 +1,3 @@
-import { createContext, runInContext } from "node:vm";
 import { beforeAll, expect, test } from "vitest";
 import { ManagementSite } from "../../support/management-site.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -44,56 +43,13 @@ verifies("management.openapi.seed", "creating a service account is described as 
   expect(projectPaths.filter((path) => !path.startsWith("/v2/projects/{project_id}/"))).toEqual([]);
 });
 
-/** As much of a browser's document as the page uses: elements with texts and children. */
-class FakeElement {
-  readonly tag: string;
-  className = "";
-  #children: unknown[] = [];
-
-  constructor(tag: string) {
-    this.tag = tag;
-  }
-
-  set textContent(text: string) {
-    this.#children = [text];
-  }
-
-  get textContent(): string {
-    return this.#children
-      .map((child) => (child instanceof FakeElement ? child.textContent : child))
-      .join(" ");
-  }
-
-  append(...children: unknown[]): void {
-    this.#children.push(...children);
-  }
-}
-
-test("the page at /docs shows every operation, loads nothing from elsewhere, and may not be framed", async () => {
-  const headers = { accept: "text/html,application/xhtml+xml", "sec-fetch-dest": "document" };
-  const page = await site.ask("GET", "/docs", { as: "nobody", headers });
-  expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
-  const policy = page.headers.get("content-security-policy") ?? "";
-  expect(policy).toContain("default-src 'none'");
-  expect(policy).toContain("frame-ancestors 'none'");
-  expect(policy).toContain("connect-src 'self'");
-  expect(page.headers.get("x-frame-options")).toBe("DENY");
-  expect(page.text).not.toMatch(/(?:src|href)="(?:https?:)?\/\//);
-
-  const byId = new Map<string, FakeElement>();
-  const document = {
-    createElement: (tag: string) => new FakeElement(tag),
-    getElementById: (id: string) => byId.get(id) ?? byId.set(id, new FakeElement(id)).get(id),
-  };
-  const load = async (url: string): Promise<Response> => await fetch(new URL(url, site.url("/docs")));
-  const script = /<script type="module">(.*)<\/script>/s.exec(page.text)?.[1] ?? "";
-  await runInContext(`(async () => {${script}})()`, createContext({ document, fetch: load, Map }));
-  expect(byId.get("version")?.textContent).toBe("1.0.0");
-  const shown = byId.get("operations")?.textContent ?? "";
-  for (const { method, path, summary } of site.operations) {
-    expect(shown).toContain(method);
-    expect(shown).toContain(path);
-    expect(shown).toContain(summary);
+test("a clone without a built dashboard or guide says how to build them", async () => {
+  for (const [path, script] of [
+    ["/docs", "npm run build:web"],
+    ["/guide/", "npm run build:guide"],
+  ] as const) {
+    const page = await site.ask("GET", path, { as: "nobody" });
+    expect([path, page.status, page.text]).toEqual([path, 503, expect.stringContaining(script)]);
   }
 });
 

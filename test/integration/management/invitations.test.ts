@@ -78,7 +78,7 @@ describe.each(DATABASE_KINDS)("an invitation on %s", (kind) => {
         await site.signUp(link, GRACE),
         await join(link, token),
       ]) {
-        expect([status, json.message]).toEqual([403, "The link is not good, was used, or has expired."]);
+        expect([status, json.message]).toEqual([403, "The link is invalid, already used, or has expired."]);
       }
       // Signed in: with the account one has.
       const there = (await stranger("there@example.com")).accessToken;
@@ -320,6 +320,6 @@ test("without mail none is sent, and who asks for it is told", async () => {
     token,
     body: { email: GRACE, send: "mail" },
   });
-  expect([status, json.message]).toEqual([400, "This installation sends no mail."]);
+  expect([status, json.message]).toEqual([400, "This installation does not send mail."]);
   expect(await list()).toEqual([]);
 });

@@ -75,7 +75,7 @@ verifies("doctor.repair", "packages are installed again, with the service down a
   });
   expect((await doctor(dataDir))("apps")).toMatchObject({
     status: "ok",
-    message: "1 version has all it starts with",
+    message: "1 version has all it needs to start",
   });
   await rm(environment, { recursive: true });
   expect((await doctor(dataDir))("apps")).toMatchObject({
@@ -98,7 +98,7 @@ verifies("doctor.repair", "packages are installed again, with the service down a
       message: expect.stringContaining("polite, version 1"),
     });
     expect(existsSync(environment)).toBe(true);
-    expect((await doctor(dataDir, "--repair"))("repair")?.message).toBe("no environment was in need of it");
+    expect((await doctor(dataDir, "--repair"))("repair")?.message).toBe("no environment needed it");
   });
   expect(await during(database, (service) => answer(service))).toEqual(POLITE);
 });

@@ -71,7 +71,7 @@ describe("profiles", () => {
     expect(statSync(path.dirname(file)).mode & 0o777).toBe(0o700);
     expect(readdirSync(path.dirname(file))).toEqual(["profiles.json"]);
     writeFileSync(file, "[]");
-    expect(() => readProfiles(file)).toThrow("is not what millrace wrote");
+    expect(() => readProfiles(file)).toThrow("was not written by millrace");
   });
 });
 
@@ -115,7 +115,7 @@ describe("errors of the service", () => {
   test("an answer that is not Millrace's is told as that", () => {
     for (const text of ["", "<html>", "null", "[]", '"x"']) {
       expect(explain({ status: 502 }, text, SITE).message).toBe(
-        "http://one:4100 answered 502, and not as Millrace does",
+        "http://one:4100 answered 502, but not the way Millrace does",
       );
     }
   });

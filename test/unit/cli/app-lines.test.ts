@@ -23,7 +23,7 @@ verifies(
     clock.advance(1_000);
     expect(printed.at(-1)).toMatchObject({
       appName: "app-1",
-      text: "[millrace] 99500 lines are left out here; `millrace logs` has more of them",
+      text: "[millrace] 99500 lines are left out here; `millrace logs` shows more",
     });
     for (let i = 0; i < 100; i++) onAppLog(line(1, "again"));
     stop();

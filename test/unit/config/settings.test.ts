@@ -188,7 +188,7 @@ test("each setting is read from its flag, its variable and its key", () => {
 test("a mail server needs a sender, and no message shows its password", () => {
   const given = (smtpUrl: string, smtpFrom?: string) =>
     problemsOf({ flags: { smtpUrl, ...(smtpFrom !== undefined && { smtpFrom }) }, env: {} });
-  expect(given("smtp://u:hunter2@mail.example.com")).toEqual(["smtp_from is needed where smtp_url is set"]);
+  expect(given("smtp://u:hunter2@mail.example.com")).toEqual(["smtp_from is required when smtp_url is set"]);
   const bad = given("smtp://u:hunter2@mail.example.com?tls=no", "a@b.example, c@d.example").join("\n");
   expect(bad).toContain("--smtp-url must be an address such as");
   expect(bad).toContain("--smtp-from must be an address such as");

@@ -22,16 +22,16 @@ test("async takes true or false, and nothing else", () => {
     "async=true%20",
     "async=+true",
   ]) {
-    expect(() => readQuery(query)).toThrow("async takes true or false.");
+    expect(() => readQuery(query)).toThrow("async must be true or false.");
   }
 });
 
 test("a parameter given twice is refused, even with the same value", () => {
   for (const query of ["async=true&async=true", "async=true&async=false", "async=false&%61sync=false"]) {
-    expect(() => readQuery(query)).toThrow("async may stand only once.");
+    expect(() => readQuery(query)).toThrow("async may be given only once.");
   }
   expect(() => readQuery("webhookEndpoint=a&webhookEndpoint=b")).toThrow(
-    "webhookEndpoint may stand only once.",
+    "webhookEndpoint may be given only once.",
   );
 });
 

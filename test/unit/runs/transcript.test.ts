@@ -211,7 +211,7 @@ describe("the transcript of a run under way", () => {
     transcript.end();
     const numbers = await readAll(transcript);
     expect([numbers[0], numbers.at(-1)]).toEqual([17, 20]);
-    await expect(allChunks(transcript).next()).rejects.toThrow("not kept");
+    await expect(allChunks(transcript).next()).rejects.toThrow("no longer stored");
   });
 });
 

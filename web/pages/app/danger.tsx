@@ -53,7 +53,7 @@ export function AppDanger() {
           disabled={!mayDelete}
           value={typed}
           onChange={({ target }) => setTyped(target.value)}
-          hint={mayDelete ? undefined : "Only owners of the project delete apps."}
+          hint={mayDelete ? undefined : "Only owners of the project can delete apps."}
         />
         <Refusal error={error} />
         <div>

@@ -114,8 +114,8 @@ function NoLines({
   if (isNarrow) {
     return (
       <Empty title="No such lines">
-        {runId ? "The run printed nothing like it, or" : "Nothing like it was printed, or"} it is older than
-        the 30 days that logs are kept. Lines that fit appear here as they come.
+        {runId ? "No line of this run matches, or" : "No line matches, or"} it is older than the 30 days that
+        logs are kept. New lines that match appear here.
       </Empty>
     );
   }

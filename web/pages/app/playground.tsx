@@ -41,7 +41,7 @@ export function AppPlayground() {
         <p role="status" className="rounded-lg bg-warn-soft px-4 py-2.5 text-warn">
           {input.data?.isCut
             ? "That run's input is too long to be filled in here. Download it from its page."
-            : "That run's input is not kept any more."}
+            : "That run's input is no longer stored."}
         </p>
       )}
       <Workbench

@@ -19,7 +19,7 @@ export function AppSettings() {
     return (
       <Card>
         <Empty title="Nothing serves yet">
-          <p className="mb-3">The settings are those of the version that serves.</p>
+          <p className="mb-3">The settings shown here are those of the current version.</p>
           <CodeBlock label="Deploy" text={`millrace deploy ${appName}`} />
         </Empty>
       </Card>

@@ -28,7 +28,8 @@ export function DropArea({
     event.preventDefault();
     const items = [...event.dataTransfer.items].filter(({ kind }) => kind === "file");
     const folders = items.filter((item) => item.webkitGetAsEntry()?.isDirectory);
-    if (folders.length > 0) tell("Folders are left out: go to the folder, and drop its files there.");
+    if (folders.length > 0)
+      tell("Folders cannot be uploaded: open the folder here, and drop its files into it.");
     const files = items.filter((item) => !folders.includes(item)).map((item) => item.getAsFile());
     const given = files.filter((file) => file !== null);
     if (given.length > 0) onFiles(given);

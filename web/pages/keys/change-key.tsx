@@ -81,7 +81,7 @@ export function DeleteKey({ projectId, target, onClose }: Props) {
       action="Delete key"
       isBusy={isPending}
     >
-      Whatever uses it gets 401 within 5 seconds. This cannot be undone.
+      Programs that use it get 401 within 5 seconds. This cannot be undone.
     </Confirm>
   );
 }

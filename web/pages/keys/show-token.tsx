@@ -14,7 +14,7 @@ export function ShowToken({
   return (
     <Dialog title={`The token of ${made?.name ?? ""}`} isOpen={made !== null} onClose={onClose} width="40rem">
       <p className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
-        It is shown this once. Copy it now, and keep it as a secret.
+        It is shown only once. Copy it now, and keep it as a secret.
       </p>
       <CodeBlock text={made?.token ?? ""} label="Token" />
       <div className="mt-5 flex justify-end">

@@ -14,7 +14,7 @@ export function FirstApp({ projectId }: { readonly projectId: string }) {
       <ol className="flex max-w-3xl list-decimal flex-col gap-5 pl-5">
         <li>
           <p className="mb-1.5">
-            <b>Make an app and deploy it.</b> A folder with a <code>main.py</code> is enough; every function
+            <b>Create an app and deploy it.</b> A folder with a <code>main.py</code> is enough; every function
             in it can be called.
           </p>
           <CodeBlock label="Deploy" text={`millrace init hi && millrace deploy hi`} />

@@ -21,7 +21,7 @@ export function NoRuns({
     );
   }
   return (
-    <Empty title="No run is like that">
+    <Empty title="No runs match">
       <p className="mb-3">Runs are kept for 30 days.</p>
       <Button onClick={onClear}>Show all runs</Button>
     </Empty>

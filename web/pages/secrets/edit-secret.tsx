@@ -87,5 +87,5 @@ export function EditSecret({
 
 function problemOf(name: string, own: SecretMap): string | undefined {
   if (!SECRET_NAME.test(name)) return "Only letters, digits, . - and _ can be in a name.";
-  return Object.hasOwn(own, name) ? "There is one of that name. Change it in the list." : undefined;
+  return Object.hasOwn(own, name) ? "A secret with this name exists. Change it in the list." : undefined;
 }

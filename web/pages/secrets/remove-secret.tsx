@@ -37,8 +37,8 @@ export function RemoveSecret({
       isBusy={isPending}
     >
       {isShared
-        ? "Replicas that start from now on get the project’s secret of this name again."
-        : "Replicas that start from now on do without it."}{" "}
+        ? "New replicas get the project’s secret of this name again."
+        : "New replicas start without it."}{" "}
       Its value cannot be brought back.
     </Confirm>
   );

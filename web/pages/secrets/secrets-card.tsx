@@ -56,8 +56,8 @@ export function SecretsCard({
       }
     >
       <p className="border-b border-line px-4 py-2.5 text-ink-soft">
-        {whose} Replicas that start from now on get what is here; those that run keep what they have.
-        {!mayChange && " Only owners of the project change them."}
+        {whose} New replicas get these values; running ones keep what they have.
+        {!mayChange && " Only owners of the project can change them."}
       </p>
       {error && !secrets ? (
         <Problem error={error} onRetry={() => void refetch()} />

@@ -24,20 +24,20 @@ export function Address() {
       <p className="flex flex-wrap items-center gap-2">
         <span className="font-medium break-all">{me?.email ?? "…"}</span>
         {me && installation.sendsMail && (
-          <Badge tone={me.isProven ? "good" : "warn"}>{me.isProven ? "proven" : "not proven"}</Badge>
+          <Badge tone={me.isProven ? "good" : "warn"}>{me.isProven ? "verified" : "not verified"}</Badge>
         )}
       </p>
       {me && !me.isProven && (
         <div className="mt-2 text-ink-soft">
           {installation.sendsMail ? (
             <>
-              <p>Prove that it is yours, and you can reset a forgotten password by mail.</p>
+              <p>Verify it, and you can reset a forgotten password by mail.</p>
               <Button className="mt-2" isBusy={proof.isPending} onClick={() => proof.mutate()}>
                 Mail me a link
               </Button>
             </>
           ) : (
-            <p>You sign in with it. This installation sends no mail.</p>
+            <p>You sign in with it. This installation does not send mail.</p>
           )}
         </div>
       )}

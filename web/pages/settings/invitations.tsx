@@ -94,7 +94,7 @@ export function Invitations({ projectId }: { readonly projectId: string }) {
         text={inviteUrl}
         onClose={() => setInviteUrl(null)}
       >
-        Pass this link on yourself. It is shown this once, works once and expires after seven days. Whoever
+        Pass this link on yourself. It is shown only once, works once and expires after seven days. Whoever
         opens it can join the project.
       </ShownOnce>
     </Card>

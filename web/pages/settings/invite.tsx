@@ -44,7 +44,7 @@ function InviteForm({ projectId, onClose, onInvited }: Props) {
     <Form onSubmit={mutate}>
       <Field
         label="E-mail"
-        hint="Whom the invitation is for. Whoever opens its link can join, with any account."
+        hint="Who the invitation is for. Anyone who opens its link can join, with any account."
         type="email"
         required
         autoFocus
@@ -62,7 +62,7 @@ function InviteForm({ projectId, onClose, onInvited }: Props) {
       </Choice>
       {installation.sendsMail && (
         <Choice
-          label="How it gets there"
+          label="How to send it"
           value={wish.send}
           onChange={({ target }) => setWish({ ...wish, send: target.value as Wish["send"] })}
         >

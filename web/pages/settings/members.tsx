@@ -82,7 +82,7 @@ export function Members({ projectId }: { readonly projectId: string }) {
                     {member.email}
                   </span>
                   {installation.sendsMail && !member.isProven && (
-                    <span className="text-warn">not proven</span>
+                    <span className="text-warn">not verified</span>
                   )}
                   {member.personId === me?.id && <span className="text-ink-faint">you</span>}
                 </div>

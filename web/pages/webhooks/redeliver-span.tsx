@@ -17,7 +17,7 @@ type Props = { readonly projectId: string; readonly isOpen: boolean; readonly on
 /** Asks for a span of time, says how many deliveries that are, and sends them again. */
 export function RedeliverSpan(props: Props) {
   return (
-    <Dialog title="Send a span again" isOpen={props.isOpen} onClose={props.onClose} width="38rem">
+    <Dialog title="Resend a time span" isOpen={props.isOpen} onClose={props.onClose} width="38rem">
       <SpanForm {...props} />
     </Dialog>
   );
@@ -61,7 +61,7 @@ function SpanForm({ projectId, onClose }: Props) {
           label="To"
           type="datetime-local"
           required
-          error={span ? undefined : "The end has to be after the beginning."}
+          error={span ? undefined : "The end must be after the beginning."}
           value={to}
           onChange={({ target }) => setTo(target.value)}
         />
@@ -89,7 +89,7 @@ function SpanForm({ projectId, onClose }: Props) {
 }
 
 function howMany(found: number): string {
-  if (found === 0) return "There is none to send again in that time.";
+  if (found === 0) return "There are no deliveries to resend in that time.";
   return found === 1 ? "1 delivery will be sent again." : `${count(found)} deliveries will be sent again.`;
 }
 

@@ -84,7 +84,7 @@ export function SigningSecrets({ projectId }: { readonly projectId: string }) {
         </ul>
       )}
       <ShownOnce title="The signing secret" label="Secret" text={made} onClose={() => setMade(null)}>
-        It is shown this once. Give it to your receivers, and keep it as a secret.
+        It is shown only once. Give it to your receivers, and keep it as a secret.
       </ShownOnce>
       <Confirm
         title="Retire this secret?"
@@ -94,7 +94,7 @@ export function SigningSecrets({ projectId }: { readonly projectId: string }) {
         action="Retire secret"
         isBusy={retire.isPending}
       >
-        Receivers that know only this one refuse whatever is sent from now on. This cannot be undone.
+        Receivers that know only this one will refuse new deliveries. This cannot be undone.
       </Confirm>
     </Card>
   );

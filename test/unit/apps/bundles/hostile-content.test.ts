@@ -18,23 +18,23 @@ function many(count: number, item: Omit<ZipItem, "name">): ZipItem[] {
 const CASES: RefusedZips = {
   "a stored file of two sizes": [
     makeZip([MAIN, { name: "a", content: "abc", method: 0, bytes: 2 }]),
-    /gives two sizes/,
+    /declares two different sizes/,
   ],
   "a size that is too small": [
     makeZip([MAIN, { name: "a", content: "abcdef", bytes: 3 }]),
-    /^`a` unpacks to more than the size it gives\.$/,
+    /^`a` unpacks to more than its declared size\.$/,
   ],
   "a size that is too large": [
     makeZip([MAIN, { name: "a", content: "abcdef", bytes: 7 }]),
-    /unpacks to less than the size it gives/,
+    /unpacks to less than its declared size/,
   ],
   "a wrong checksum": [
     makeZip([MAIN, { name: "a", content: "abcdef", crc32: 1 }]),
-    /`a` is damaged: its checksum is another/,
+    /`a` is damaged: its checksum does not match/,
   ],
   "a stored file with a wrong checksum": [
     makeZip([MAIN, { name: "a", content: "abcdef", method: 0, crc32: 1 }]),
-    /checksum is another/,
+    /checksum does not match/,
   ],
   "content that cannot be unpacked": [
     makeZip([MAIN, { name: "a", content: "abcdef", packed: Buffer.alloc(20, 0xff) }]),
@@ -49,17 +49,17 @@ const CASES: RefusedZips = {
       MAIN,
       { name: "a", content: "abc", packed: Buffer.concat([deflateRawSync("abc"), Buffer.alloc(99)]) },
     ]),
-    /`a` has bytes behind its end/,
+    /`a` has extra bytes after its end/,
   ],
   "content of no bytes that should be some": [
     makeZip([MAIN, { name: "a", content: "abc", packed: Buffer.alloc(0) }]),
-    /less than the size/,
+    /less than its declared size/,
   ],
 
   "a bomb": [makeZip([MAIN, { name: "a", content: zeros }]), /`a` unpacks to more than 100 times its size/],
   "a bomb whose size lies": [
     makeZip([MAIN, { name: "a", content: zeros, bytes: 1000 }]),
-    /`a` unpacks to more than the size it gives/,
+    /`a` unpacks to more than its declared size/,
   ],
   "too large a file": [
     makeZip([MAIN, { name: "a", content: "x".repeat(101) }]),
@@ -90,12 +90,12 @@ const CASES: RefusedZips = {
   ],
   "too many entries": [
     makeZip([MAIN, { name: "a" }, { name: "b" }]),
-    /The zip holds 3 entries, more than 2/,
+    /The zip contains 3 entries, more than 2/,
     { limits: { maxFiles: 2 } },
   ],
   "too many folders": [
     makeZip([MAIN, { name: "a/b/c/d/e" }]),
-    /The zip holds more than 4 files and folders/,
+    /The zip contains more than 4 files and folders/,
     { limits: { maxFiles: 4 } },
   ],
 };
@@ -128,6 +128,6 @@ test("faults found in the bytes are told together too", async () => {
   const bad = (name: string): ZipItem => ({ name, content: name, crc32: 7 });
   const problems = await refusal(makeZip([MAIN, bad("a"), bad("b"), { name: "c" }, bad("d")]));
   expect(problems.toSorted()).toEqual(
-    ["a", "b", "d"].map((name) => `\`${name}\` is damaged: its checksum is another.`),
+    ["a", "b", "d"].map((name) => `\`${name}\` is damaged: its checksum does not match.`),
   );
 });

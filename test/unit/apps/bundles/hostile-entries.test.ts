@@ -12,13 +12,13 @@ const ELSEWHERE = path.join(tmpdir(), `millrace-nothing-${process.pid}`);
 const named = (name: string | Buffer): Buffer => makeZip([MAIN, { name, content: "x" }]);
 
 const CASES: RefusedZips = {
-  "a name that leads out": [named("../x"), /^`\.\.\/x` holds a name of dots/],
-  "a name that leads out at its end": [named("a/../../../x"), /holds a name of dots/],
+  "a name that leads out": [named("../x"), /^`\.\.\/x` contains a name of only dots/],
+  "a name that leads out at its end": [named("a/../../../x"), /contains a name of only dots/],
   "an absolute name": [named(ELSEWHERE), /is absolute/],
   "a drive letter": [named("C:/x"), /drive letter/],
   backslashes: [named("..\\..\\x"), /backslash/],
   "a name with a NUL": [named("main.py\0.txt"), /control character/],
-  "a name with a newline": [named("a\nb"), /`a\\u\{a\}b` holds a control character/],
+  "a name with a newline": [named("a\nb"), /`a\\u\{a\}b` contains a control character/],
   "a name of 256 bytes": [named("x".repeat(256)), /longer than 255 bytes/],
   "a path of 4,096 bytes": [named("x/".repeat(2048)), /longer than 1024 bytes/],
   "200 levels": [named("d/".repeat(200)), /more than 32 levels/],
@@ -41,7 +41,7 @@ const CASES: RefusedZips = {
         ),
       },
     ]),
-    /`\.\.\/x` holds a name of dots/,
+    /`\.\.\/x` contains a name of only dots/,
   ],
 
   "a symbolic link": [
@@ -69,13 +69,13 @@ const CASES: RefusedZips = {
   bzip2: [makeZip([MAIN, { name: "b", content: "x", method: 12 }]), /method 12 \(bzip2\); use deflate/],
   "an unknown method": [makeZip([MAIN, { name: "b", content: "x", method: 77 }]), /method 77; use deflate/],
 
-  "a name twice": [makeZip([MAIN, { name: "a" }, { name: "a" }]), /^`a` is there twice\.$/],
-  "main.py twice": [makeZip([MAIN, MAIN]), /`main\.py` is there twice/],
+  "a name twice": [makeZip([MAIN, { name: "a" }, { name: "a" }]), /^`a` is in the zip twice\.$/],
+  "main.py twice": [makeZip([MAIN, MAIN]), /`main\.py` is in the zip twice/],
   "a generated name twice, but not at the root": [
     makeZip([MAIN, { name: "d/requirements.txt" }, { name: "d/requirements.txt" }]),
-    /is there twice/,
+    /is in the zip twice/,
   ],
-  "a folder twice": [makeZip([MAIN, { name: "d/" }, { name: "d/" }]), /`d` is there twice/],
+  "a folder twice": [makeZip([MAIN, { name: "d/" }, { name: "d/" }]), /`d` is in the zip twice/],
   "a file that is a folder too": [
     makeZip([MAIN, { name: "d/x" }, { name: "d" }]),
     /`d` is both a file and a folder/,
@@ -100,7 +100,7 @@ const CASES: RefusedZips = {
   "main.py in another case": [makeZip([{ name: "Main.py" }]), /no main\.py at its root/],
   "a folder around everything": [
     makeZip([{ name: "hello/" }, { ...MAIN, name: "hello/main.py" }, { name: "__MACOSX/hello/._main.py" }]),
-    /^main\.py lies in `hello\/`: zip the folder's contents, not the folder\.$/,
+    /^main\.py is in `hello\/`: zip the folder's contents, not the folder\.$/,
   ],
   "a folder around main.py, and more": [
     makeZip([{ ...MAIN, name: "hello/main.py" }, { name: "readme.md" }]),
@@ -124,10 +124,10 @@ verifies("deploy.bundle", "every problem is told at once", async () => {
     { name: "b", local: { name: "c" } },
   ]);
   expect(await refusal(zip)).toEqual([
-    "`../x` holds a name of dots or spaces alone, which may lead out of its folder.",
-    "`../x` is a symbolic link; only files and folders are taken.",
+    "`../x` contains a name of only dots or spaces, which could lead out of its folder.",
+    "`../x` is a symbolic link; only files and folders are allowed.",
     "`a` is encrypted.",
-    "`a` is there twice.",
+    "`a` is in the zip twice.",
     "`b` has a header that contradicts the zip's directory: name.",
     "The zip has no main.py at its root.",
   ]);

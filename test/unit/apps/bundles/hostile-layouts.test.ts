@@ -16,10 +16,10 @@ const CASES: RefusedZips = {
   "no bytes": [Buffer.alloc(0), /^The upload is empty\.$/],
   text: [Buffer.from("print('no zip')\n".repeat(10)), /^The upload is not a zip\.$/],
   "a tar": [Buffer.alloc(10_240, "ustar"), /^The upload is not a zip\.$/],
-  "a zip of nothing": [makeZip([]), /^The zip holds no files\.$/],
+  "a zip of nothing": [makeZip([]), /^The zip contains no files\.$/],
   "a zip without its end": [makeZip([MAIN]).subarray(0, -10), /^The zip is cut off/],
   "a zip cut in its content": [makeZip([MAIN]).subarray(0, 40), /^The zip is cut off/],
-  "bytes behind the end": [makeZip([MAIN], { after: Buffer.from("more") }), /added behind its end/],
+  "bytes behind the end": [makeZip([MAIN], { after: Buffer.from("more") }), /appended to it/],
   "a directory that is no directory": [makeZip([MAIN], { directoryStart: 3 }), /directory is damaged/],
   "a directory past the end": [makeZip([MAIN], { directoryStart: 0xfffffff0 }), /directory is damaged/],
   "more entries than there are": [makeZip([MAIN], { count: 2 }), /directory is damaged/],
@@ -96,10 +96,10 @@ const CASES: RefusedZips = {
 
   "two entries of the same bytes": [
     makeZip([{ ...MAIN }, { ...MAIN, name: "main.py", start: 0, isListedOnly: true }]),
-    /`main\.py` lies over `main\.py`/,
+    /`main\.py` overlaps `main\.py`/,
   ],
-  "an entry in another's content": [overlapping(), /`inner` lies over `outer`/],
-  "an entry in the directory": [inDirectory(), /lies over the zip's directory/],
+  "an entry in another's content": [overlapping(), /`inner` overlaps `outer`/],
+  "an entry in the directory": [inDirectory(), /overlaps the zip's directory/],
   "a second directory in front": [
     makeZip([MAIN], { before: makeZip([{ name: "main.py", content: "evil" }]) }),
     /directory entries outside its directory/,

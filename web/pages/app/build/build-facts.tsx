@@ -122,7 +122,7 @@ function CancelBuild({
       action="Cancel build"
       isBusy={isPending}
     >
-      The version before it serves on. To go on, deploy again.
+      The previous version keeps serving. Deploy again to retry.
     </Confirm>
   );
 }

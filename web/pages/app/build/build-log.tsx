@@ -71,7 +71,7 @@ export function BuildLog(place: BuildPlace) {
         {lines.length === 0 && !error && (
           <div className="px-4">
             {hasEnded ? (
-              <p className="text-ink-faint">It has written nothing.</p>
+              <p className="text-ink-faint">The log is empty.</p>
             ) : (
               <Skeleton className="h-4 w-64" />
             )}

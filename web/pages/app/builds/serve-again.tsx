@@ -40,8 +40,8 @@ export function ServeAgain({
       action={`Serve version ${target?.version ?? ""}`}
       isBusy={isPending}
     >
-      It is started first, and calls move to it when it is ready: none fails for it. What runs now ends where
-      it is. The version that serves now stays, and can be put back in the same way.
+      The version is started first, and gets calls once it is ready, so that no call fails. Runs in progress
+      finish where they are. You can go back to the current version in the same way.
     </Confirm>
   );
 }

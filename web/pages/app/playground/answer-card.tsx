@@ -103,7 +103,9 @@ function Body({ answer, messages, view }: Props & { readonly answer: CallAnswer 
   return (
     <>
       {answer.isCut && (
-        <p className="mb-2 text-[0.9rem] text-ink-faint">Only the beginning: the run has the whole.</p>
+        <p className="mb-2 text-[0.9rem] text-ink-faint">
+          Only the beginning is shown; the run's page has the rest.
+        </p>
       )}
       <CodeBlock text={prettyText(answer.text, answer.isCut)} label="Answer" />
     </>

@@ -1,0 +1,3 @@
+import { buildGuide } from "./guide/build.ts";
+
+await buildGuide("dist/guide");
