@@ -4,10 +4,10 @@ import type { Tokens } from "marked";
 import type { GuideSource } from "./sources.ts";
 
 /** A heading of a page, with the anchor that links use. */
-export type Heading = { readonly depth: number; readonly text: string; readonly anchor: string };
+type Heading = { readonly depth: number; readonly text: string; readonly anchor: string };
 
 /** A stretch of a page under one heading, as search sees it. */
-export type Section = { readonly heading: Heading; readonly text: string };
+type Section = { readonly heading: Heading; readonly text: string };
 
 /** A page whose Markdown has become HTML; the frame around it is `layout.ts`'s. */
 export type RenderedPage = GuideSource & {

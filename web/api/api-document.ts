@@ -1,15 +1,36 @@
 import { queryOptions } from "@tanstack/react-query";
+import * as z from "zod/mini";
+import type { Infer } from "../../src/shapes/shape.ts";
 import { readAnswer } from "./answer.ts";
 import type { Schema } from "./schema.ts";
 
-export type Parameter = {
-  readonly name: string;
-  readonly in: "path" | "query";
-  readonly required: boolean;
-  readonly schema: Schema;
-};
+/** A schema is read as it is drawn, and what it does not say is left out. */
+const SCHEMA = z.custom<Schema>((value) => typeof value === "object" && value !== null);
+const CONTENT = z.record(z.string(), z.object({ schema: SCHEMA }));
+const PARAMETER = z.object({
+  name: z.string(),
+  in: z.enum(["path", "query"]),
+  required: z.boolean(),
+  schema: SCHEMA,
+});
+const RESPONSES = z.record(z.string(), z.object({ description: z.string(), content: CONTENT }));
+const DESCRIBED = z.object({
+  operationId: z.string(),
+  tags: z.array(z.string()),
+  summary: z.string(),
+  "x-access": z.string(),
+  parameters: z.array(PARAMETER),
+  requestBody: z.optional(z.object({ required: z.boolean(), content: CONTENT })),
+  responses: RESPONSES,
+});
+const DOCUMENT = z.object({
+  info: z.object({ version: z.string() }),
+  paths: z.record(z.string(), z.record(z.string(), DESCRIBED)),
+  components: z.object({ schemas: z.record(z.string(), SCHEMA) }),
+});
 
-type Content = Readonly<Record<string, { readonly schema: Schema }>>;
+type Parameter = Infer<typeof PARAMETER>;
+type Content = Infer<typeof CONTENT>;
 
 /** An operation of the management API, as its document describes it. */
 export type ApiOperation = {
@@ -22,23 +43,7 @@ export type ApiOperation = {
   readonly access: string;
   readonly parameters: readonly Parameter[];
   readonly body: { readonly isRequired: boolean; readonly content: Content } | null;
-  readonly responses: Readonly<Record<string, { readonly description: string; readonly content: Content }>>;
-};
-
-type Described = {
-  readonly operationId: string;
-  readonly tags: readonly string[];
-  readonly summary: string;
-  readonly "x-access": string;
-  readonly parameters: readonly Parameter[];
-  readonly requestBody?: { readonly required: boolean; readonly content: Content };
-  readonly responses: ApiOperation["responses"];
-};
-
-type Document = {
-  readonly info: { readonly version: string };
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
-  readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
+  readonly responses: Infer<typeof RESPONSES>;
 };
 
 export type ApiDocument = {
@@ -52,11 +57,11 @@ export type ApiDocument = {
 export const apiDocumentQuery = queryOptions({
   queryKey: ["openapi"],
   queryFn: async ({ signal }) =>
-    readDocument(await readAnswer<Document>(await fetch("/openapi.json", { signal }))),
+    readDocument(await readAnswer(DOCUMENT, await fetch("/openapi.json", { signal }))),
   staleTime: Infinity,
 });
 
-function readDocument({ info, paths, components }: Document): ApiDocument {
+function readDocument({ info, paths, components }: Infer<typeof DOCUMENT>): ApiDocument {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, described]) => ({
       id: described.operationId,

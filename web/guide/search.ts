@@ -4,7 +4,7 @@ export type IndexedSection = readonly [url: string, page: string, heading: strin
 export type Found = { readonly url: string; readonly title: string; readonly excerpt: readonly Piece[] };
 
 /** A stretch of an excerpt; some of them are what was searched for. */
-export type Piece = { readonly text: string; readonly isMatch: boolean };
+type Piece = { readonly text: string; readonly isMatch: boolean };
 
 const MAX_FOUND = 12;
 /** Characters before the first word that matches, and in all. */

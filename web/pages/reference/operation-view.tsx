@@ -55,7 +55,7 @@ export function OperationView(props: Props) {
   );
 }
 
-export function MethodBadge({ method }: { readonly method: string }) {
+function MethodBadge({ method }: { readonly method: string }) {
   return <Badge tone={TONES[method] ?? "warn"}>{method}</Badge>;
 }
 

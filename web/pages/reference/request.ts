@@ -12,7 +12,7 @@ export type Filled = {
 };
 
 /** The path with its parameters and query filled in; a parameter that is missing stays as `{name}`. */
-export function addressOf({ path, parameters }: ApiOperation, { values }: Filled): string {
+function addressOf({ path, parameters }: ApiOperation, { values }: Filled): string {
   const filled = path.replaceAll(/\{(\w+)\}/g, (placeholder, name: string) =>
     values[name] ? encodeURIComponent(values[name]) : placeholder,
   );
