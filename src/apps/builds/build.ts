@@ -1,5 +1,5 @@
-import { rm } from "node:fs/promises";
 import path from "node:path";
+import { rm } from "../../kit/files.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
 import { buildEnvironment } from "./build-environment.ts";

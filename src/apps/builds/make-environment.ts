@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { mkdir, rm, writeFile } from "../../kit/files.ts";
 import type { Interpreter } from "../../replicas/process/interpreter.ts";
 import { BuildError } from "./build-error.ts";
 import { buildEnvironment } from "./build-environment.ts";

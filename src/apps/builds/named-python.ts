@@ -1,5 +1,5 @@
-import { mkdir, rm, symlink } from "node:fs/promises";
 import path from "node:path";
+import { mkdir, rm, symlink } from "../../kit/files.ts";
 
 /**
  * Makes a folder in which an interpreter has the names that commands call it by: the host may know it as

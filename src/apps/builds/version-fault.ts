@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { readFile } from "../../kit/files.ts";
 import { pythonOfVersion } from "../../replicas/process/host-pythons.ts";
 import { findInterpreter } from "../../replicas/process/interpreter.ts";
 import { READY } from "./environments.ts";

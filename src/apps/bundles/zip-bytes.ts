@@ -1,4 +1,3 @@
-import { read } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { RandomAccessReader } from "yauzl";
 
@@ -46,13 +45,13 @@ export class ZipBytes extends RandomAccessReader {
       return;
     }
     const bytes = Buffer.allocUnsafe(Math.min(Math.max(WINDOW_BYTES, length), this.#size - position));
-    read(this.#file.fd, bytes, 0, bytes.length, position, (error, bytesRead) => {
-      if (!error && bytesRead >= length) {
+    void this.#file.read(bytes, 0, bytes.length, position).then(({ bytesRead }) => {
+      if (bytesRead >= length) {
         bytes.copy(buffer, offset, 0, length);
         this.#use({ start: position, bytes: bytes.subarray(0, bytesRead) });
       }
-      callback(error ?? (bytesRead < length ? new Error("unexpected EOF") : null));
-    });
+      callback(bytesRead < length ? new Error("unexpected EOF") : null);
+    }, callback);
   }
 
   #use(window: Window): void {

@@ -1,5 +1,5 @@
-import { mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
+import { mkdir, rm, stat } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import { pause } from "../../kit/pause.ts";
