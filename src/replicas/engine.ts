@@ -68,6 +68,8 @@ export type Started = {
   kill(): void;
   /** Looks at the process, which said that this is its id; null where there is nothing to see, or not now. */
   vitals(pid: number): Vitals | null;
+  /** What keeps it from starting that is not its `main.py`, for people; null where nothing does. */
+  obstacle?(): string | null;
 };
 
 /** Starts the replicas of one version. */
@@ -85,6 +87,8 @@ export type LauncherEvents = {
   onLog(line: LogLine): void;
   /** A process that is no replica broke the protocol and is being ended. */
   onFault(fault: string): void;
+  /** A process that is no replica was found dead, and another takes its place. */
+  onSilence(silence: string): void;
   /** An error of our own met while a process was listened to. */
   onError(error: unknown): void;
 };

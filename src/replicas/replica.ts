@@ -110,7 +110,8 @@ export class Replica implements CallHolder {
   follow(started: Started, initSeconds: number): void {
     this.#started = started;
     this.#setDeadline(initSeconds, () => {
-      const message = `main.py was not ready within deployment_initialization_timeout (${initSeconds} s)`;
+      const what = started.obstacle?.() ?? "main.py was not ready";
+      const message = `${what} within deployment_initialization_timeout (${initSeconds} s)`;
       this.#initFailure = { message, traceback: message, isTimeout: true };
       this.kill();
     });

@@ -147,6 +147,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const launcher = processEngine(python.path, clock).launcher(spec, home, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),
+    onSilence: (silence) => faults.push(silence),
     onError: (error) => faults.push(String(error)),
   });
   const events = {

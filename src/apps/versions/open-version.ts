@@ -51,6 +51,7 @@ export class OpenVersion {
     this.#launcher = engine.launcher(this.#spec(app, version), home, {
       onLog: (line) => onLog({ ...line, ...ofTemplate }),
       onFault: (fault) => this.#tellFault(ofTemplate, fault),
+      onSilence: (silence) => this.#tellSilence(ofTemplate, silence),
       onError: (error) => this.#tellError(where, error),
     });
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };

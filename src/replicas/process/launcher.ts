@@ -11,6 +11,12 @@ import { startLater } from "./start-later.ts";
 import { TemplateLine } from "./template-line.ts";
 import { missingVersion } from "./what-is-missing.ts";
 
+const NEVER_STARTED: Started = {
+  exited: Promise.resolve({ detail: "stopped before it started", initFailure: null }),
+  kill: () => {},
+  vitals: () => null,
+};
+
 /** What the launchers of a machine share. */
 export type LauncherParts = {
   readonly python: string;
@@ -31,6 +37,7 @@ export class ProcessLauncher implements Launcher {
   readonly #processes = new Set<Started>();
   #spec: LaunchSpec;
   #forks: boolean;
+  #isClosed = false;
   #line: TemplateLine | null = null;
 
   constructor(parts: LauncherParts, spec: LaunchSpec, home: Home, events: LauncherEvents) {
@@ -42,6 +49,7 @@ export class ProcessLauncher implements Launcher {
   }
 
   start(replicaId: string, ticket: string): Started {
+    if (this.#isClosed) return NEVER_STARTED;
     if (!this.#forks) return this.#spawn({ replica: ticket });
     this.#line ??= this.#newLine(ticket);
     return this.#line.start(replicaId, ticket);
@@ -61,6 +69,7 @@ export class ProcessLauncher implements Launcher {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#line?.stop();
     const processes = [...this.#processes];
     for (const process of processes) process.kill();
@@ -88,10 +97,12 @@ export class ProcessLauncher implements Launcher {
       onReady: () => this.#home.forget(ticket),
       onOrdinary: () => (this.#forks = false),
       spawn: (replica) => this.#spawn({ replica }, spec),
+      startElsewhere: (id, replica) => this.start(id, replica),
       onOver: () => {
         if (this.#line === line) this.#line = null;
       },
       onFault: (fault) => this.#events.onFault(fault),
+      onSilence: (silence) => this.#events.onSilence(silence),
       onError: (error) => this.#events.onError(error),
     });
     return line;

@@ -4,11 +4,14 @@ import type { IdleTemplates } from "./idle-templates.ts";
 import type { StartedProcess } from "./spawn.ts";
 import { Template } from "./template.ts";
 
-/** A start that waits for the template to be ready; its process does not exist yet. */
+/** A start whose process does not exist yet: the template is not ready, or has not forked. */
 type Waiting = {
   readonly replicaId: string;
   readonly ticket: string;
+  /** Again where what was begun came to nothing. */
   readonly begin: (started: Started) => void;
+  /** Nobody wants it any more. */
+  readonly isKilled: () => boolean;
 };
 
 /** What the owner of a line learns from it, and does for it. */
@@ -19,17 +22,21 @@ export type LineEvents = {
   onOrdinary(): void;
   /** Starts another replica beside that one. */
   spawn(ticket: string): Started;
+  /** Starts a replica that this line could not, on another. */
+  startElsewhere(replicaId: string, ticket: string): Started;
   /** It starts nothing any more. */
   onOver(): void;
   /** The template broke the protocol, and is being ended. */
   onFault(fault: string): void;
+  /** The template was found dead while it owed a fork. */
+  onSilence(silence: string): void;
   onError(error: unknown): void;
 };
 
 /**
  * One template, the starts that wait for it and the replicas that it forks.
  *
- * importing → forking → over (kept too long, or died); importing → over, when the template may not fork or
+ * importing → forking → over (kept too long, died, or was found dead when it was to fork); importing → over, when the template may not fork or
  * nobody waits for it any more.
  */
 export class TemplateLine {
@@ -44,6 +51,8 @@ export class TemplateLine {
   #isDetached = false;
   #isOver = false;
   #waiting: Waiting[] = [];
+  /** Those that the template was told to fork, while their processes live. */
+  readonly #forked = new Map<string, Waiting>();
   #retireTimer: Timer | null = null;
 
   /** `process` imports the app; it is kept for `keepMs` without a replica, as long as there is memory for it. */
@@ -67,6 +76,7 @@ export class TemplateLine {
       },
       onIdle: () => this.#keep(),
       onFault: (fault) => events.onFault(fault),
+      onDead: (why, unborn) => this.#leaveBehind(why, unborn),
       onError: (error) => events.onError(error),
       onGone: (exit) => {
         events.onReady();
@@ -78,7 +88,10 @@ export class TemplateLine {
   start(replicaId: string, ticket: string): Started {
     this.#retireTimer?.cancel();
     this.#idle.remove(this);
-    return this.#isForking ? this.template.fork(replicaId, ticket) : this.#wait(replicaId, ticket);
+    const { started, waiting } = this.#prepare(replicaId, ticket);
+    if (this.#isForking) this.#fork(waiting);
+    else this.#waiting.push(waiting);
+    return started;
   }
 
   /** For how long it is kept without a replica from now on. */
@@ -97,18 +110,20 @@ export class TemplateLine {
     this.#retireTimer?.cancel();
   }
 
-  #wait(replicaId: string, ticket: string): Started {
+  #prepare(replicaId: string, ticket: string): { started: Started; waiting: Waiting } {
     let begun: Started | null = null;
+    let isKilled = false;
     const { promise: exited, resolve } = Promise.withResolvers<Exit>();
     const waiting: Waiting = {
       replicaId,
       ticket,
       begin: (started) => {
         begun = started;
-        void started.exited.then(resolve);
+        // Of one that was begun again only the last counts.
+        void started.exited.then((exit) => begun === started && resolve(exit));
       },
+      isKilled: () => isKilled,
     };
-    this.#waiting.push(waiting);
     const giveUp = (): void => {
       if (!this.#waiting.includes(waiting)) return;
       this.#waiting = this.#waiting.filter((other) => other !== waiting);
@@ -116,16 +131,36 @@ export class TemplateLine {
       // Nobody waits for the import any more.
       if (this.#waiting.length === 0) this.#end();
     };
-    return {
-      exited,
-      kill: () => (begun ? begun.kill() : giveUp()),
-      vitals: (pid) => begun?.vitals(pid) ?? null,
+    const kill = (): void => {
+      isKilled = true;
+      if (begun) begun.kill();
+      else giveUp();
     };
+    const vitals = (pid: number) => begun?.vitals(pid) ?? null;
+    const obstacle = () => begun?.obstacle?.() ?? null;
+    return { started: { exited, kill, vitals, obstacle }, waiting };
   }
 
   #startForking(): void {
     this.#isForking = true;
-    for (const { replicaId, ticket, begin } of this.#take()) begin(this.template.fork(replicaId, ticket));
+    for (const waiting of this.#take()) this.#fork(waiting);
+  }
+
+  #fork(waiting: Waiting): void {
+    const { replicaId, ticket, begin } = waiting;
+    this.#forked.set(replicaId, waiting);
+    const forked = this.template.fork(replicaId, ticket);
+    void forked.exited.then(() => this.#forked.delete(replicaId));
+    begin(forked);
+  }
+
+  /** The template is dead: what it has not forked starts elsewhere, what it has goes on. */
+  #leaveBehind(why: string, unborn: readonly string[]): void {
+    this.#events.onSilence(why);
+    this.#idle.remove(this);
+    this.#finish();
+    for (const { replicaId, ticket, begin, isKilled } of unborn.flatMap((id) => this.#forked.get(id) ?? []))
+      if (!isKilled()) begin(this.#events.startElsewhere(replicaId, ticket));
   }
 
   /** The template's process is the first replica; the others start beside it. */
