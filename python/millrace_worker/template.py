@@ -1,6 +1,6 @@
 """A template: imports the app once, then forks a replica whenever the service asks for one.
 
-Talks to the service in lines of JSON. Up: `ready` (functions, whether it forks), `failed`, `exited`.
+Talks to the service in lines of JSON. Up: `ready` (functions, whether it forks), `failed`, `forked`, `exited`.
 Down: `fork` (id, ticket), `kill` (id), `end` (id, when `kill` has not helped). Each forked replica has a keeper of its own between itself and the
 template, so that a template only ever sees keepers come and go.
 """
@@ -110,6 +110,7 @@ class _Nursery:
             self._become_keeper(owner, ticket)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         self._keepers[pid] = replica_id
+        _say(self._home, {"forked": {"id": replica_id}})
 
     def _become_keeper(self, owner: int, ticket: str) -> NoReturn:
         code: Optional[int] = 1

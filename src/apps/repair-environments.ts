@@ -1,5 +1,5 @@
-import { cp, mkdir, rm } from "node:fs/promises";
 import path from "node:path";
+import { cp, mkdir, rm } from "../kit/files.ts";
 import type { Version } from "../model/app.ts";
 import type { Interpreter } from "../host/interpreter.ts";
 import type { Store } from "../store/store.ts";

@@ -1,5 +1,5 @@
-import { lstat, readdir } from "node:fs/promises";
 import path from "node:path";
+import { lstat, readdir } from "../kit/files.ts";
 import type { AppStorage } from "../store/app-storage.ts";
 import type { Store } from "../store/store.ts";
 

@@ -1,5 +1,5 @@
-import { readFile, rename, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { readFile, rename, writeFile } from "../kit/files.ts";
 import type { Clock } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { Store } from "../store/store.ts";

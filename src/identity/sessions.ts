@@ -52,7 +52,7 @@ export class Sessions {
       refreshedAt: now,
       expiresAt: now + IDLE_MS,
     });
-    return { ...(await this.#access(personId, id)), refreshToken: `mrr_${family}${secret}` };
+    return { ...this.#access(personId, id), refreshToken: `mrr_${family}${secret}` };
   }
 
   /** A new access token for a refresh token of that kind; null when it is not good. */
@@ -77,7 +77,7 @@ export class Sessions {
       return null;
     }
     const isNew = result === "fresh" && next !== null;
-    return { ...(await this.#access(personId, id)), refreshToken: isNew ? `mrr_${family}${next}` : null };
+    return { ...this.#access(personId, id), refreshToken: isNew ? `mrr_${family}${next}` : null };
   }
 
   /** Ends the session of a refresh token; null when there is none. */
@@ -106,8 +106,8 @@ export class Sessions {
     return await this.#store.sessions.list({ personId, now: this.#clock.now() });
   }
 
-  async #access(personId: string, sessionId: string) {
-    const { token, expiresAt } = await this.#tokens.issueAccess(personId, sessionId);
+  #access(personId: string, sessionId: string) {
+    const { token, expiresAt } = this.#tokens.issueAccess(personId, sessionId);
     return { personId, accessToken: token, expiresAt };
   }
 }

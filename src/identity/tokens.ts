@@ -9,6 +9,7 @@ import type { KeyRing } from "./key-ring.ts";
 import type { Role } from "../model/roles.ts";
 import type { Principal } from "./principal.ts";
 import { TokenSigner } from "./signed-token.ts";
+import type { Reading } from "./signed-token.ts";
 import { TokenJudge, hashSecret } from "./token-judge.ts";
 
 const MAX_REMEMBERED = 10_000;
@@ -25,9 +26,12 @@ const ACCESS_MS = 15 * 60_000;
 /** A token that was found good. Whoever holds on to this must ask `isGood` before each use. */
 export type RememberedToken = { readonly token: string; readonly principal: Principal };
 
+type Judgement = { readonly principal: Principal; readonly reading: Reading };
+
 type Remembered = {
   readonly token: string;
   principal: Principal;
+  reading: Reading;
   /** By the clock that cannot be set: a judgement must not look younger than it is. */
   checkedAt: number;
   /** The question to the database that is under way; it never rejects. */
@@ -91,7 +95,7 @@ export class Tokens {
     const createdAt = this.#clock.now();
     const { projectId, name, description = null, role, expiresAt } = account;
     const id = `sa-${randomUUID()}`;
-    const { token, jti } = await this.#sign(id, account);
+    const { token, jti } = this.#sign(id, account);
     await this.#store.accounts.insert({
       account: { id, projectId, name, description, role, createdAt, expiresAt },
       token: { jtiHash: hashSecret(jti) },
@@ -110,7 +114,7 @@ export class Tokens {
     const { account, tokenCreatedAt } = found;
     const now = this.#clock.now();
     const expiresAt = wanted ?? now + account.expiresAt - tokenCreatedAt;
-    const { token, jti } = await this.#sign(accountId, { projectId, role: account.role, expiresAt });
+    const { token, jti } = this.#sign(accountId, { projectId, role: account.role, expiresAt });
     const rotating = this.#store.accounts.rotate({
       id: accountId,
       projectId,
@@ -136,9 +140,9 @@ export class Tokens {
   }
 
   /** A short-lived token for a person's session. */
-  async issueAccess(personId: string, sessionId: string): Promise<{ token: string; expiresAt: number }> {
+  issueAccess(personId: string, sessionId: string): { token: string; expiresAt: number } {
     const expiresAt = this.#clock.now() + ACCESS_MS;
-    const { token } = await this.#signer.sign({ subject: personId, expiresAt, claims: { sid: sessionId } });
+    const { token } = this.#signer.sign({ subject: personId, expiresAt, claims: { sid: sessionId } });
     return { token, expiresAt };
   }
 
@@ -176,18 +180,18 @@ export class Tokens {
     const known = this.#remembered.get(token);
     if (known) return await this.#verifyAgain(known);
     const judgedAt = this.#clock.monotonic();
-    const principal = await this.#judgeNow(token);
-    if (!principal) throw refusal();
+    const judgement = await this.#judgeNow(token, null);
+    if (!judgement) throw refusal();
     // Another call may have brought it meanwhile.
     const meanwhile = this.#remembered.get(token);
-    if (meanwhile) return this.#renew(meanwhile, principal, judgedAt);
+    if (meanwhile) return this.#renew(meanwhile, judgement, judgedAt);
     if (this.#remembered.size >= MAX_REMEMBERED) {
       const [oldest] = this.#remembered.values();
       if (oldest) this.#forget(oldest);
     }
     const remembered: Remembered = {
       token,
-      principal,
+      ...judgement,
       checkedAt: judgedAt,
       asking: null,
       askedAt: judgedAt,
@@ -212,11 +216,11 @@ export class Tokens {
     return known;
   }
 
-  async #sign(
+  #sign(
     accountId: string,
     { projectId, role, expiresAt }: Pick<NewAccount, "projectId" | "role" | "expiresAt">,
-  ): Promise<{ token: string; jti: string }> {
-    return await this.#signer.sign({
+  ): { token: string; jti: string } {
+    return this.#signer.sign({
       subject: accountId,
       expiresAt,
       claims: { project_id: projectId, role },
@@ -238,8 +242,9 @@ export class Tokens {
   }
 
   /** In place: whoever holds on to it sees the change, and a revocation reaches every holder. */
-  #renew(known: Remembered, principal: Principal, judgedAt: number): Remembered {
+  #renew(known: Remembered, { principal, reading }: Judgement, judgedAt: number): Remembered {
     known.principal = principal;
+    known.reading = reading;
     known.checkedAt = judgedAt;
     known.failure = null;
     return known;
@@ -256,8 +261,8 @@ export class Tokens {
     const judgedAt = this.#clock.monotonic();
     known.askedAt = judgedAt;
     try {
-      const principal = await this.#judgeNow(known.token);
-      if (principal) this.#renew(known, principal, judgedAt);
+      const judgement = await this.#judgeNow(known.token, known.reading);
+      if (judgement) this.#renew(known, judgement, judgedAt);
       else this.#forget(known);
     } catch (error) {
       known.failure = { at: this.#clock.monotonic(), error };
@@ -265,9 +270,10 @@ export class Tokens {
   }
 
   /** Null for a token that is not good; other failures are thrown. */
-  async #judgeNow(token: string): Promise<Principal | null> {
-    const claims = await this.#signer.read(token);
-    if (!claims) return null;
+  async #judgeNow(token: string, before: Reading | null): Promise<Judgement | null> {
+    const reading = await this.#signer.read(token, before);
+    if (!reading) return null;
+    const { claims } = reading;
     const judging = { subject: claims.sub, isOutdated: false };
     this.#judging.add(judging);
     try {
@@ -277,7 +283,7 @@ export class Tokens {
         judging.isOutdated = false;
         principal = await this.#judge.judge(claims);
       }
-      return principal;
+      return principal && { principal, reading };
     } finally {
       this.#judging.delete(judging);
     }

@@ -1,5 +1,5 @@
-import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { open } from "./files.ts";
 
 /** Where bytes are written one after the other. */
 export type ByteSink = {

@@ -1,4 +1,4 @@
-import { statfs } from "node:fs/promises";
+import { statfs } from "./files.ts";
 import { systemClock } from "./clock.ts";
 import type { Clock, Timer } from "./clock.ts";
 

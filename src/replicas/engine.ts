@@ -76,6 +76,8 @@ export type Started = {
   kill(): void;
   /** Looks at the process, which said that this is its id; null where there is nothing to see, or not now. */
   vitals(pid: number): Vitals | null;
+  /** What keeps it from starting that is not its `main.py`, for people; null where nothing does. */
+  obstacle?(): string | null;
 };
 
 /** Where a template sits, with the replicas it forks. For a workload that may not fork, it is one replica. */
@@ -96,6 +98,8 @@ export type SeatEvents = {
   onLog(line: LogLine): void;
   /** A process that is no replica broke the protocol and is being ended. */
   onFault(fault: string): void;
+  /** A process that is no replica was found dead, and another takes its place. */
+  onSilence(silence: string): void;
   /** An error of our own met while a process was listened to. */
   onError(error: unknown): void;
 };

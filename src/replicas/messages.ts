@@ -107,6 +107,7 @@ const templateMessage = z.union([
     }),
   }),
   z.object({ failed: initFailure }),
+  z.object({ forked: z.object({ id: z.string().max(nameChars) }) }),
   z.object({
     exited: z.object({ id: z.string().max(nameChars), code: z.int().min(0).max(MAX_EXIT_CODE) }),
   }),

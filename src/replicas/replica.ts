@@ -104,14 +104,12 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     if (this.state === "ready" || this.state === "draining") this.#pulse.feel();
   }
 
-  /**
-   * Ties it to its process: the end of that process is the end of the replica. Not ready after `initSeconds`
-   * is a failure to start.
-   */
+  /** Ties it to its process, and ends with that. If it is not ready after `initSeconds`, it has failed to start. */
   bindTo(started: Started, initSeconds: number): void {
     this.#started = started;
     this.#setDeadline(initSeconds, () => {
-      const message = `main.py was not ready within deployment_initialization_timeout (${initSeconds} s)`;
+      const what = started.obstacle?.() ?? "main.py was not ready";
+      const message = `${what} within deployment_initialization_timeout (${initSeconds} s)`;
       this.#initFailure = { message, traceback: message, isTimeout: true };
       this.kill();
     });

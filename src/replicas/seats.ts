@@ -2,6 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 import type { Engine, ReplicaStart, Seat, SeatEvents, Started, Workload } from "./engine.ts";
 import type { Home } from "./home.ts";
 
+const NEVER_STARTED: Started = {
+  exited: Promise.resolve({ detail: "stopped before it started", initFailure: null }),
+  kill: () => {},
+  vitals: () => null,
+};
+
 /**
  * The seats of one version. The next replica starts where the version's template sits; once a template may not fork,
  * each replica gets a seat of its own.
@@ -17,6 +23,7 @@ export class Seats {
   #workload: Workload;
   #keepMs: number;
   #forks: boolean;
+  #isClosed = false;
 
   /** A seat is kept for `keepMs` without a replica. */
   constructor(engine: Engine, home: Home, workload: Workload, keepMs: number, events: SeatEvents) {
@@ -29,6 +36,7 @@ export class Seats {
   }
 
   start(replica: ReplicaStart): Started {
+    if (this.#isClosed) return NEVER_STARTED;
     if (!this.#forks) return this.#single(this.#workload).start(replica);
     this.#current ??= this.#openSeat(this.#workload);
     return this.#current.start(replica);
@@ -50,6 +58,7 @@ export class Seats {
 
   /** Ends what is left of the version, kept templates too. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     await Promise.all(Array.from(this.#open, (seat) => seat.close()));
   }
 
@@ -61,7 +70,9 @@ export class Seats {
     const seat: Seat = this.#engine.open(workload, this.#keepMs, this.#home, {
       ...this.#events,
       onSingle: () => (this.#forks = false),
-      elsewhere: (replica) => this.#single(workload).start(replica),
+      // In a template's place, if it was dead, and else beside it.
+      elsewhere: (replica) =>
+        this.#forks || this.#isClosed ? this.start(replica) : this.#single(workload).start(replica),
       onOver: () => {
         if (this.#current === seat) this.#current = null;
       },

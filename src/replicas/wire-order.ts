@@ -49,9 +49,9 @@ export const CALL_MOVES: Moves<CallPhase, FrameName> = {
 };
 
 /** What a template may say. Whether it forks it says with `ready`. */
-export const TEMPLATE_MOVES: Moves<TemplatePhase, "ready" | "failed" | "exited"> = {
+export const TEMPLATE_MOVES: Moves<TemplatePhase, "ready" | "failed" | "forked" | "exited"> = {
   importing: { ready: "forking", failed: "failed" },
-  forking: { exited: "forking" },
+  forking: { forked: "forking", exited: "forking" },
   ordinary: {},
   failed: {},
 };

@@ -56,6 +56,8 @@ export const APPS = {
     "store.group-commit": "A write is answered only after its group is committed.",
   }),
   ...section("issue: Nothing lost, nothing stuck, 5", {
+    "replica.template-dead":
+      "A template that owes a fork for 5 s and is stopped, a zombie or does nothing is replaced; its replicas go on.",
     "replica.pulse.dead":
       "A replica that is silent for 5 s and stopped, a zombie or without work done by any thread is ended.",
     "replica.pulse.computing": "A silent replica that computes gets no new call, and is not killed.",

@@ -148,6 +148,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),
+    onSilence: (silence) => faults.push(silence),
     onError: (error) => faults.push(String(error)),
   });
   const events = {

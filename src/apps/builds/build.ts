@@ -1,5 +1,5 @@
-import { mkdir, rm, symlink } from "node:fs/promises";
 import path from "node:path";
+import { mkdir, rm, symlink } from "../../kit/files.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { buildEnvironment } from "./build-environment.ts";

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { readFile, readdir, realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
+import { open, readFile, readdir, realpath, stat } from "../../kit/files.ts";
 import { BuildError } from "./build-error.ts";
 
 /** A list of packages or commands is shorter. */
@@ -33,7 +32,7 @@ export async function readBundleText(bundleDir: string, name: string): Promise<s
 export async function hashPath(place: string): Promise<string> {
   const hash = createHash("sha256");
   if ((await stat(place)).isFile()) {
-    await pipeline(createReadStream(place), hash);
+    await pipeline((await open(place)).createReadStream(), hash);
     return hash.digest("hex");
   }
   const entries = await readdir(place, { withFileTypes: true, recursive: true });

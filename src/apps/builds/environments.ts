@@ -1,6 +1,6 @@
 import { existsSync, statSync, utimesSync } from "node:fs";
-import { open, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { open, readdir, rm, writeFile } from "../../kit/files.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { environmentKey } from "./environment-key.ts";
 import { createEnvironment, installInto } from "./make-environment.ts";

@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { runKept } from "../../host/run-kept.ts";
 import type { KeptEnd } from "../../host/run-kept.ts";
+import { mkdir, rm, writeFile } from "../../kit/files.ts";
 import { BuildError } from "./build-error.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { findInstaller, probePip } from "./installer.ts";

@@ -1,5 +1,5 @@
-import { lstat, readFile, readdir, rename, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { lstat, readFile, readdir, rename, utimes, writeFile } from "../../kit/files.ts";
 import { environmentsDir, READY } from "./environments.ts";
 
 /** A script that an installer wrote is far smaller. */

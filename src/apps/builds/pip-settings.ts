@@ -1,5 +1,5 @@
-import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { readFile } from "../../kit/files.ts";
 
 /** Where the host's pip looks for packages. */
 export type PipSettings = {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { execFile } from "node:child_process";
-import { writeFile } from "node:fs/promises";
 import path from "node:path";
+import { writeFile } from "../../kit/files.ts";
 import { BuildError } from "./build-error.ts";
 
 /** By Python, which uses the proxies and certificates that pip will use. The address may hold a password. */

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { pythonOfVersion } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
+import { readFile } from "../../kit/files.ts";
 import { READY } from "./environments.ts";
 
 /** What a version was made into: whole paths, and the Python it asks for. */

@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
-import { copyFile, open, stat } from "node:fs/promises";
 import path from "node:path";
+import { copyFile, open, stat } from "../../kit/files.ts";
 import { DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
 import type { BundlePatterns } from "./list-files.ts";
 import { makeFolder, placeFolder } from "./place-folder.ts";

@@ -1,8 +1,8 @@
-import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { crc32, createInflateRaw } from "node:zlib";
+import { open, writeChunks } from "../../kit/files.ts";
 import { showName } from "./entry-names.ts";
 import { BUNDLE_LIMITS } from "./limits.ts";
 import type { BundleLimits } from "./limits.ts";
@@ -67,7 +67,7 @@ async function unpack(
   try {
     const packed = readPacked(source, file, signal);
     const write = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
-      await target.writeFile(checked(chunks, file));
+      await writeChunks(target, checked(chunks, file));
     };
     if (file.isDeflated && file.packedBytes > 0) {
       const inflate = createInflateRaw({ chunkSize: READ_BYTES });

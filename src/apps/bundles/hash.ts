@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
+import { open, stat } from "../../kit/files.ts";
 import { DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
 import type { BundlePatterns } from "./list-files.ts";
 
@@ -13,7 +12,8 @@ export async function hashFolder(
   for (const { name, path } of await listBundleFiles(folder, patterns)) {
     const { mode, size } = await stat(path);
     hash.update(`${name}\0${mode & 0o100}\0${size}\0`);
-    for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) hash.update(chunk);
+    for await (const chunk of (await open(path)).createReadStream() as AsyncIterable<Buffer>)
+      hash.update(chunk);
   }
   return hash.digest("hex");
 }

@@ -1,5 +1,5 @@
-import { readdir, realpath, stat } from "node:fs/promises";
 import path from "node:path";
+import { readdir, realpath, stat } from "../../kit/files.ts";
 import { readFilePatterns } from "./file-patterns.ts";
 import type { FileMatcher } from "./file-patterns.ts";
 

@@ -1,5 +1,5 @@
-import { lstat, mkdir, open, rename, rm } from "node:fs/promises";
 import path from "node:path";
+import { lstat, mkdir, open, rename, rm } from "../../kit/files.ts";
 
 const FOLDER_MODE = 0o755;
 

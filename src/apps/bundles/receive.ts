@@ -1,6 +1,6 @@
-import { mkdir, open, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
+import { mkdir, open, rename, rm, writeChunks } from "../../kit/files.ts";
 import { AppError } from "../../model/errors.ts";
 import { syncFolder } from "./place-folder.ts";
 
@@ -28,7 +28,7 @@ export async function receiveFile(
     await mkdir(path.dirname(to), { recursive: true, mode: 0o700 });
     const file = await open(arriving, "w", 0o600);
     try {
-      await file.writeFile(counted(from, limits, tally));
+      await writeChunks(file, counted(from, limits, tally));
       await file.sync();
     } finally {
       await file.close();

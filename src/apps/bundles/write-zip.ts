@@ -1,9 +1,9 @@
-import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { pipeline as chain } from "node:stream";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { crc32, createDeflateRaw } from "node:zlib";
+import { open } from "../../kit/files.ts";
 import { descriptor, directoryEntry, endRecords, localHeader } from "./zip-records.ts";
 import type { ZipRecord } from "./zip-records.ts";
 

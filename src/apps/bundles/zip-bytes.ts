@@ -1,5 +1,5 @@
-import { read } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
+import { callbackify } from "node:util";
 import { RandomAccessReader } from "yauzl";
 
 /** A piece of the file that was read at once. */
@@ -45,14 +45,19 @@ export class ZipBytes extends RandomAccessReader {
       queueMicrotask(() => callback(null));
       return;
     }
-    const bytes = Buffer.allocUnsafe(Math.min(Math.max(WINDOW_BYTES, length), this.#size - position));
-    read(this.#file.fd, bytes, 0, bytes.length, position, (error, bytesRead) => {
-      if (!error && bytesRead >= length) {
-        bytes.copy(buffer, offset, 0, length);
-        this.#use({ start: position, bytes: bytes.subarray(0, bytesRead) });
-      }
-      callback(error ?? (bytesRead < length ? new Error("unexpected EOF") : null));
-    });
+    callbackify(async () => {
+      const bytes = await this.#readOn(position, length);
+      bytes.copy(buffer, offset, 0, length);
+    })(callback);
+  }
+
+  async #readOn(start: number, length: number): Promise<Buffer> {
+    const bytes = Buffer.allocUnsafe(Math.min(Math.max(WINDOW_BYTES, length), this.#size - start));
+    const { bytesRead } = await this.#file.read(bytes, 0, bytes.length, start);
+    if (bytesRead < length) throw new Error("unexpected EOF");
+    const window = { start, bytes: bytes.subarray(0, bytesRead) };
+    this.#use(window);
+    return window.bytes;
   }
 
   #use(window: Window): void {

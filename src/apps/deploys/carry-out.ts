@@ -1,5 +1,5 @@
-import { mkdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
+import { mkdir, rename, rm } from "../../kit/files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Ceilings } from "../../config/keys/key.ts";
 import type { Clock } from "../../kit/clock.ts";

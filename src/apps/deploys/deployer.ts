@@ -1,7 +1,7 @@
-import { rm } from "node:fs/promises";
 import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Readable } from "node:stream";
+import { rm } from "../../kit/files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";

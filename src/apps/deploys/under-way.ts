@@ -1,4 +1,4 @@
-import { rm } from "node:fs/promises";
+import { rm } from "../../kit/files.ts";
 import type { App } from "../../model/app.ts";
 import { BUILD_STATUSES, isFinalBuild } from "../../model/build.ts";
 import type { BuildStatus } from "../../model/build.ts";

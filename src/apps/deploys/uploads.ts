@@ -1,6 +1,6 @@
-import { readdir, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
+import { readdir, rm } from "../../kit/files.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
 import { AppError } from "../../model/errors.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { access, mkdir, rm, writeFile } from "../../kit/files.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { within } from "../../kit/within.ts";
 import type { App } from "../../model/app.ts";

@@ -1,9 +1,9 @@
-import { mkdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, placedVariables } from "../../host/app-environment.ts";
 import { storageFolder } from "../../host/artifacts.ts";
 import { runKept } from "../../host/run-kept.ts";
+import { mkdir, rm, stat } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import { insist } from "../../kit/insist.ts";

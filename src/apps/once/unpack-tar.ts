@@ -1,5 +1,5 @@
-import { chmod, mkdir, open } from "node:fs/promises";
 import path from "node:path";
+import { chmod, mkdir, open } from "../../kit/files.ts";
 import { BLOCK_BYTES, BadTar, readHeader, readPax } from "../../kit/tar/header.ts";
 import type { TarHeader } from "../../kit/tar/header.ts";
 import { AppError } from "../../model/errors.ts";

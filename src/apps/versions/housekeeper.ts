@@ -1,5 +1,5 @@
-import { rmdir } from "node:fs/promises";
 import path from "node:path";
+import { rmdir } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";

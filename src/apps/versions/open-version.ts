@@ -55,6 +55,7 @@ export class OpenVersion {
     this.#seats = new Seats(engine, home, this.#workload(app, version), this.#keepMs(version), {
       onLog: (line) => onLog({ ...line, ...ofTemplate }),
       onFault: (fault) => this.#tellFault(ofTemplate, fault),
+      onSilence: (silence) => this.#tellSilence(ofTemplate, silence),
       onError: (error) => this.#tellError(where, error),
     });
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };

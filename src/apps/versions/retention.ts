@@ -1,5 +1,5 @@
-import { readdir, rm } from "node:fs/promises";
 import path from "node:path";
+import { readdir, rm } from "../../kit/files.ts";
 import type { Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
 

@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
-import { mkdir, open, readlink } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { mkdir, open, readlink } from "../../kit/files.ts";
 import { AppError } from "../../model/errors.ts";
 import { badPath } from "./volume-path.ts";
 import type { VolumePath } from "./volume-path.ts";

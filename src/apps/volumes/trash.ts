@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
-import { mkdir, open, readdir, rename, rmdir, unlink } from "node:fs/promises";
 import path from "node:path";
+import { mkdir, open, readdir, rename, rmdir, unlink } from "../../kit/files.ts";
 import type { Log } from "../../kit/log.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;

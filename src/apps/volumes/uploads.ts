@@ -1,10 +1,9 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Hash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { mkdir, open, readdir, rename, rm, stat, writeChunks } from "../../kit/files.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import { volumeError } from "./inside.ts";
@@ -149,7 +148,7 @@ export class Uploads {
     try {
       if (files.length > 1) {
         for (const file of files)
-          await target.writeFile(createReadStream(file, { highWaterMark: READ_BYTES }));
+          await writeChunks(target, (await open(file)).createReadStream({ highWaterMark: READ_BYTES }));
       }
       await target.sync();
     } finally {

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import type { BigIntStats } from "node:fs";
-import { lstat, opendir, rename, unlink } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { lstat, namesIn, rename, unlink } from "../../kit/files.ts";
 import { inFolder, makeFolder, openInside, volumeError } from "./inside.ts";
 import { badPath } from "./volume-path.ts";
 import type { VolumePath } from "./volume-path.ts";
@@ -108,7 +108,7 @@ export class Volume {
 
   async #names(folder: FileHandle): Promise<string[]> {
     const names: string[] = [];
-    for await (const { name } of await opendir(inFolder(folder, "."), { bufferSize: NAMES_AT_ONCE })) {
+    for await (const name of namesIn(inFolder(folder, "."), NAMES_AT_ONCE)) {
       if (names.length >= this.#maxEntries) {
         throw badPath(`is a folder with more than ${this.#maxEntries} entries, too many to list`);
       }

@@ -1,6 +1,6 @@
-import { mkdir, realpath } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
+import { mkdir, realpath } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Log } from "../../kit/log.ts";

@@ -1,5 +1,5 @@
-import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { open } from "../files.ts";
 import type { ByteReader } from "../byte-file.ts";
 import {
   BadSeal,

@@ -4,10 +4,13 @@ import type { IdleTemplates } from "./idle-templates.ts";
 import type { StartedProcess } from "./spawn.ts";
 import { Template } from "./template.ts";
 
-/** A start that waits for the template to be ready; its process does not exist yet. */
+/** A start whose process does not exist yet: the template is not ready, or has not forked. */
 type Waiting = {
   readonly replica: ReplicaStart;
+  /** Again where what was begun came to nothing. */
   readonly begin: (started: Started) => void;
+  /** Nobody wants it any more. */
+  readonly isKilled: () => boolean;
 };
 
 /** What its seat's owner learns from a line and does for it, and when the app was imported, or could not be. */
@@ -16,7 +19,7 @@ export type LineEvents = Omit<SeatOwner, "onLog" | "onEnded"> & { onReady(): voi
 /**
  * One template, the starts that wait for it and the replicas that it forks.
  *
- * importing → forking → over (kept too long, or died); importing → over, when the template may not fork or
+ * importing → forking → over (kept too long, died, or was found dead when it was to fork); importing → over, when the template may not fork or
  * nobody waits for it any more.
  */
 export class TemplateLine {
@@ -31,6 +34,8 @@ export class TemplateLine {
   #isDetached = false;
   #isOver = false;
   #waiting: Waiting[] = [];
+  /** Those that the template was told to fork, while their processes live. */
+  readonly #forked = new Map<string, Waiting>();
   #retireTimer: Timer | null = null;
 
   /** `process` imports the app; it is kept for `keepMs` without a replica, as long as there is memory for it. */
@@ -54,6 +59,7 @@ export class TemplateLine {
       },
       onIdle: () => this.#keep(),
       onFault: (fault) => events.onFault(fault),
+      onDead: (why, unborn) => this.#leaveBehind(why, unborn),
       onError: (error) => events.onError(error),
       onGone: (exit) => {
         events.onReady();
@@ -65,7 +71,10 @@ export class TemplateLine {
   start(replica: ReplicaStart): Started {
     this.#retireTimer?.cancel();
     this.#idle.remove(this);
-    return this.#isForking ? this.template.fork(replica) : this.#wait(replica);
+    const { started, waiting } = this.#prepare(replica);
+    if (this.#isForking) this.#fork(waiting);
+    else this.#waiting.push(waiting);
+    return started;
   }
 
   /** For how long it is kept without a replica from now on. */
@@ -84,17 +93,19 @@ export class TemplateLine {
     this.#retireTimer?.cancel();
   }
 
-  #wait(replica: ReplicaStart): Started {
+  #prepare(replica: ReplicaStart): { started: Started; waiting: Waiting } {
     let begun: Started | null = null;
+    let isKilled = false;
     const { promise: exited, resolve } = Promise.withResolvers<Exit>();
     const waiting: Waiting = {
       replica,
       begin: (started) => {
         begun = started;
-        void started.exited.then(resolve);
+        // Of one that was begun again only the last counts.
+        void started.exited.then((exit) => begun === started && resolve(exit));
       },
+      isKilled: () => isKilled,
     };
-    this.#waiting.push(waiting);
     const giveUp = (): void => {
       if (!this.#waiting.includes(waiting)) return;
       this.#waiting = this.#waiting.filter((other) => other !== waiting);
@@ -102,16 +113,36 @@ export class TemplateLine {
       // Nobody waits for the import any more.
       if (this.#waiting.length === 0) this.#end();
     };
-    return {
-      exited,
-      kill: () => (begun ? begun.kill() : giveUp()),
-      vitals: (pid) => begun?.vitals(pid) ?? null,
+    const kill = (): void => {
+      isKilled = true;
+      if (begun) begun.kill();
+      else giveUp();
     };
+    const vitals = (pid: number) => begun?.vitals(pid) ?? null;
+    const obstacle = () => begun?.obstacle?.() ?? null;
+    return { started: { exited, kill, vitals, obstacle }, waiting };
   }
 
   #startForking(): void {
     this.#isForking = true;
-    for (const { replica, begin } of this.#take()) begin(this.template.fork(replica));
+    for (const waiting of this.#take()) this.#fork(waiting);
+  }
+
+  #fork(waiting: Waiting): void {
+    const { replica, begin } = waiting;
+    this.#forked.set(replica.id, waiting);
+    const forked = this.template.fork(replica);
+    void forked.exited.then(() => this.#forked.delete(replica.id));
+    begin(forked);
+  }
+
+  /** The template is dead: what it has not forked starts elsewhere, what it has goes on. */
+  #leaveBehind(why: string, unborn: readonly string[]): void {
+    this.#events.onSilence(why);
+    this.#idle.remove(this);
+    this.#finish();
+    for (const { replica, begin, isKilled } of unborn.flatMap((id) => this.#forked.get(id) ?? []))
+      if (!isKilled()) begin(this.#events.elsewhere(replica));
   }
 
   /** The template's process is the first replica; the others start beside it. */

@@ -8,6 +8,8 @@ import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
 import { BadFrame } from "../frame-reader.ts";
 import { parseTemplateMessage } from "../messages.ts";
 import type { TemplateMessage } from "../messages.ts";
+import { Pulse } from "../pulse.ts";
+import { Rounds } from "../rounds.ts";
 import { WIRE_LIMITS } from "../wire-limits.ts";
 import { TEMPLATE_MOVES } from "../wire-order.ts";
 import type { TemplatePhase } from "../wire-order.ts";
@@ -24,6 +26,8 @@ export type TemplateEvents = {
   onIdle(): void;
   /** It broke the protocol, and is being ended. */
   onFault(fault: string): void;
+  /** It is dead, and forks nothing any more; these it was told to fork and did not. Once. */
+  onDead(why: string, unborn: readonly string[]): void;
   /** An error of our own met while it was listened to; it is being ended. */
   onError(error: unknown): void;
   /** Its process is gone, and with it every replica it forked. */
@@ -40,6 +44,13 @@ export class Template {
     if (isPiece) throw new BadFrame(`a line of more than ${WIRE_LIMITS.helloBytes} bytes`);
     this.#hear(parseTemplateMessage(line));
   });
+  /** Those that it was told to fork and has not. */
+  readonly #unborn = new Set<string>();
+  /** Felt while it owes a fork: its word for that is its sign of life. */
+  readonly #pulse: Pulse;
+  readonly #rounds: Rounds;
+  #pid = 0;
+  #isDead = false;
   #phase: TemplatePhase = "importing";
   #home: Socket | null = null;
   #initFailure: InitFailure | null = null;
@@ -51,6 +62,13 @@ export class Template {
     this.#process = process;
     this.#clock = clock;
     this.#events = events;
+    this.#pulse = new Pulse({
+      ask: () => {},
+      look: () => process.vitals(this.#pid),
+      onSilence: () => {},
+      onDead: (why) => this.#giveUp(why),
+    });
+    this.#rounds = new Rounds(clock, () => this.#pulse.feel());
     this.#outlive().catch((error: unknown) => events.onError(error));
   }
 
@@ -81,13 +99,16 @@ export class Template {
   fork({ id, ticket }: ReplicaStart): Started {
     const exited = new Promise<Exit>((resolve) => this.#children.set(id, resolve));
     this.#say({ fork: { id, ticket } });
+    if (this.#unborn.size === 0) this.#expectWord();
+    this.#unborn.add(id);
     let isAsked = false;
     const kill = (): void => {
       if (isAsked) return;
       isAsked = true;
       this.#end(id, exited);
     };
-    return { exited, kill, vitals: (pid) => this.#process.vitals(pid) };
+    const obstacle = () => (this.#unborn.has(id) ? "the app's template did not answer" : null);
+    return { exited, kill, vitals: (pid) => this.#process.vitals(pid), obstacle };
   }
 
   /** Ends it and everything below it. */
@@ -99,6 +120,11 @@ export class Template {
 
   /** By its keeper, then past the keeper, then, from a template that does not obey, with the template itself. */
   #end(replicaId: string, exited: Promise<Exit>): void {
+    if (this.#isDead) {
+      // It would tell of no end, and take those that live with it: what is left of this one goes with the last.
+      this.#bury(replicaId, { detail: "stopped below a template that is dead", initFailure: null });
+      return;
+    }
     this.#say({ kill: replicaId });
     const steps = [
       this.#clock.after(KEEPER_GRACE_MS, () => this.#say({ end: replicaId })),
@@ -116,21 +142,27 @@ export class Template {
   #hear(message: TemplateMessage): void {
     if ("ready" in message) {
       this.#move("ready");
-      const { forks } = message.ready;
+      const { forks, pid } = message.ready;
+      this.#pid = pid;
       if (!forks) this.#phase = "ordinary";
       this.#events.onReady(forks);
     } else if ("failed" in message) {
       this.#move("failed");
       this.#initFailure = message.failed;
+    } else if ("forked" in message) {
+      this.#move("forked");
+      this.#hearOf(message.forked.id);
     } else {
       this.#move("exited");
       const { id, code } = message.exited;
+      // One that was found dead and wakes up may still fork what it was told to: nobody takes that in.
+      if (!this.#children.has(id) && this.#isDead) return;
       if (!this.#children.has(id)) throw new BadFrame("the end of a replica that it never had");
       this.#bury(id, { detail: describeExit(code, null), initFailure: null });
     }
   }
 
-  #move(word: "ready" | "failed" | "exited"): void {
+  #move(word: "ready" | "failed" | "forked" | "exited"): void {
     const next = TEMPLATE_MOVES[this.#phase][word];
     if (!next) throw new BadFrame(`"${word}" out of turn`);
     this.#phase = next;
@@ -140,7 +172,38 @@ export class Template {
     const resolve = this.#children.get(replicaId);
     this.#children.delete(replicaId);
     resolve?.(exit);
-    if (this.#children.size === 0) this.#events.onIdle();
+    if (this.#children.size > 0) return;
+    if (this.#isDead) this.#process.kill();
+    else this.#events.onIdle();
+  }
+
+  /** It was just asked for a fork: the next round is the first of its silence. */
+  #expectWord(): void {
+    this.#pulse.hear();
+    this.#pulse.feel();
+    this.#pulse.feel();
+    this.#rounds.start();
+  }
+
+  #hearOf(replicaId: string): void {
+    if (!this.#unborn.delete(replicaId) && !this.#isDead)
+      throw new BadFrame("the birth of a replica that it was not told to fork");
+    this.#rounds.stop();
+    if (this.#unborn.size > 0) this.#expectWord();
+  }
+
+  /** It is stopped, or hangs. It is ended as soon as no replica would end with it. */
+  #giveUp(why: string): void {
+    this.#isDead = true;
+    this.#rounds.stop();
+    const unborn = [...this.#unborn];
+    this.#unborn.clear();
+    this.#events.onDead(why, unborn);
+    for (const replicaId of unborn) {
+      this.#children.get(replicaId)?.({ detail: why, initFailure: null });
+      this.#children.delete(replicaId);
+    }
+    if (this.#children.size === 0) this.#process.kill();
   }
 
   #accuse(error: unknown): void {
@@ -167,6 +230,7 @@ export class Template {
   }
 
   #leave(exit: Exit): void {
+    this.#rounds.stop();
     for (const resolve of this.#children.values())
       resolve({ detail: "its template ended", initFailure: null });
     this.#children.clear();

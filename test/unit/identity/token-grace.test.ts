@@ -10,6 +10,7 @@ import { Seal, loadMasterKey } from "../../../src/kit/seal.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { HandClock } from "../../support/clocks.ts";
+import { hangFiles } from "../../support/hung-files.ts";
 import { openOneThreadStore } from "../../support/one-thread-store.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -167,6 +168,26 @@ verifies(
     expect(tokens.isGood(held)).toBe(false);
     database.mode = "answers";
     await expect(tokens.verify(token)).rejects.toMatchObject({ code: "unauthorized" });
+  },
+);
+
+verifies(
+  "silence.disk",
+  "a disk that hangs is not the database's silence: tokens are made and judged, and a revoked one stops",
+  async () => {
+    const { clock, tokens, token, held, database, revokeElsewhere, issue } = await scratch();
+    hangFiles();
+    await revokeElsewhere();
+    clock.advance(5_001);
+    expect(tokens.isGood(held)).toBe(false);
+    const verifying = tokens.verify(token).catch((error: unknown) => error);
+    const making = issue();
+    await turns();
+    // Here and not by a deadline: nothing of it may have to wait for a thread.
+    expect(database.answered).toBe(2);
+    expect(await verifying).toMatchObject({ code: "unauthorized" });
+    const unseen = await making;
+    expect((await tokens.verify(unseen.token)).principal.projectId).toBe("p-one");
   },
 );
 

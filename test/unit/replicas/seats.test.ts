@@ -44,7 +44,7 @@ function playedSeats() {
       };
     },
   };
-  const events = { onLog: () => {}, onFault: () => {}, onError: () => {} };
+  const events = { onLog: () => {}, onFault: () => {}, onSilence: () => {}, onError: () => {} };
   // oxlint-disable-next-line no-unsafe-type-assertion
   const seats = new Seats(engine, {} as Home, WORKLOAD, 7, events);
   return { seats, opened };
@@ -75,6 +75,20 @@ test("once a template may not fork, each replica has a seat of its own", () => {
     [true, ["start a"]],
     [false, ["start b"]],
     [false, ["start c"]],
+  ]);
+});
+
+test("what a dead template had not forked starts from a new one, and after the close nothing starts", async () => {
+  const { seats, opened } = playedSeats();
+  seats.start(replica("a"));
+  opened[0]?.owner.onOver();
+  opened[0]?.owner.elsewhere(replica("a"));
+  await seats.close();
+  opened[1]?.owner.elsewhere(replica("a"));
+  seats.start(replica("b"));
+  expect(opened.map(({ workload, told }) => [workload.mayFork, told.slice(1)])).toEqual([
+    [true, ["start a", "closed"]],
+    [true, ["start a", "closed"]],
   ]);
 });
 

@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
-import type { Exit } from "../../../src/replicas/engine.ts";
+import type { Exit, Vitals } from "../../../src/replicas/engine.ts";
 import { Template } from "../../../src/replicas/process/template.ts";
 import { WIRE_LIMITS } from "../../../src/replicas/wire-limits.ts";
 import { HandClock } from "../../support/clocks.ts";
@@ -17,6 +17,7 @@ const FAILED = { failed: { message: "ImportError: x", traceback: "Traceback" } }
 function playedTemplate() {
   const clock = new HandClock();
   const told: string[] = [];
+  const look: { now: Vitals | null } = { now: null };
   const { promise: exited, resolve: exit } = Promise.withResolvers<Exit>();
   const started = {
     exited,
@@ -24,12 +25,13 @@ function playedTemplate() {
       told.push("killed");
       exit({ detail: "killed by SIGTERM", initFailure: null });
     },
-    vitals: () => null,
+    vitals: () => look.now,
   };
   const template = new Template(started, clock, {
     onReady: (forks) => told.push(`ready ${forks}`),
     onIdle: () => told.push("idle"),
     onFault: (fault) => told.push(`fault: ${fault}`),
+    onDead: (why, unborn) => told.push(`dead: ${why}: ${unborn.join(" ")}`),
     onError: (error) => told.push(`error: ${String(error)}`),
     onGone: ({ initFailure }) => told.push(`gone ${initFailure?.message ?? ""}`),
   });
@@ -47,7 +49,7 @@ function playedTemplate() {
     for (const line of lines) socket.push(typeof line === "string" ? line : `${JSON.stringify(line)}\n`);
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { template, clock, told, said, say, exit, socket };
+  return { template, clock, told, said, say, exit, socket, look };
 }
 
 verifies(
@@ -79,6 +81,11 @@ test.each([
   ["ready after failed", [FAILED, READY], 'fault: "ready" out of turn'],
   ["a word of one that is a replica by now", [ORDINARY, READY], 'fault: "ready" out of turn'],
   [
+    "the birth of nobody",
+    [READY, { forked: { id: "r-none" } }],
+    "fault: the birth of a replica that it was not told to fork",
+  ],
+  [
     "the end of nobody",
     [READY, { exited: { id: "r-none", code: 0 } }],
     "fault: the end of a replica that it never had",
@@ -107,6 +114,73 @@ test("a template that does not end a replica is ended itself", async () => {
   expect(await replica.exited).toEqual({ detail: "its template ended", initFailure: null });
   expect(told).toEqual(["ready true", "killed", "gone "]);
 });
+
+/** So many seconds, after each of which it could have been heard. */
+async function seconds(clock: HandClock, count: number): Promise<void> {
+  for (let second = 0; second < count; second++) {
+    clock.advance(1_000);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+const STOPPED: Vitals = { atMs: 0, isStopped: true, threads: new Map() };
+
+verifies(
+  "replica.template-dead",
+  "one that is stopped and owes a fork for 5 s is dead, and ended",
+  async () => {
+    const { template, clock, told, say, look } = playedTemplate();
+    await say(READY);
+    const replica = template.fork({ id: "r-one", ticket: "ticket" });
+    look.now = STOPPED;
+    await seconds(clock, 4);
+    expect([told, replica.obstacle?.()]).toEqual([["ready true"], "the app's template did not answer"]);
+    await seconds(clock, 1);
+    expect(told.slice(1)).toEqual(["dead: it was stopped and did not answer for 5 s: r-one", "killed"]);
+  },
+);
+
+verifies(
+  "replica.template-dead",
+  "one that answers, or computes, or owes nothing, is left alone",
+  async () => {
+    const { template, clock, told, say, look } = playedTemplate();
+    await say(READY);
+    template.fork({ id: "r-one", ticket: "ticket" });
+    await say({ forked: { id: "r-one" } });
+    look.now = STOPPED;
+    await seconds(clock, 60);
+    template.fork({ id: "r-two", ticket: "ticket" });
+    for (let usedMs = 0; usedMs < 60_000; usedMs += 1_000) {
+      look.now = { atMs: usedMs, isStopped: false, threads: new Map([[1, { usedMs, isRunnable: false }]]) };
+      await seconds(clock, 1);
+    }
+    await say({ forked: { id: "r-two" } });
+    expect([told, clock.pending]).toEqual([["ready true"], 0]);
+  },
+);
+
+verifies(
+  "replica.template-dead",
+  "a dead one is ended with the last of its replicas that lives",
+  async () => {
+    const { template, clock, told, say, look } = playedTemplate();
+    await say(READY);
+    const living = template.fork({ id: "r-one", ticket: "ticket" });
+    await say({ forked: { id: "r-one" } });
+    template.fork({ id: "r-two", ticket: "ticket" });
+    look.now = STOPPED;
+    await seconds(clock, 5);
+    expect(told.slice(1)).toEqual(["dead: it was stopped and did not answer for 5 s: r-two"]);
+    // It wakes, and does what it was told long ago.
+    await say({ forked: { id: "r-two" } }, { exited: { id: "r-two", code: 0 } });
+    await seconds(clock, 60);
+    expect(told).not.toContain("killed");
+    living.kill();
+    expect(await living.exited).toMatchObject({ detail: "stopped below a template that is dead" });
+    expect(told.at(-1)).toBe("killed");
+  },
+);
 
 test("one that closes its connection and stays is ended", async () => {
   const { clock, told, say, socket } = playedTemplate();

@@ -1,0 +1,112 @@
+import * as fs from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+
+/** Those of Node, where nobody asked for more: with 8 of them nothing here was faster. */
+const THREADS = Number(process.env["UV_THREADPOOL_SIZE"]) || 4;
+
+/**
+ * File calls under way at once, of the whole process: each holds one of Node's few threads, on a disk that hangs for
+ * as long as it does. The other half is for what must go on then: passwords are hashed there, names looked up.
+ */
+export const FILE_CALLS_AT_ONCE = Math.max(1, Math.floor(THREADS / 2));
+
+let underWay = 0;
+const waiting: (() => void)[] = [];
+
+/** Makes a file call when there is room for it, in the order in which they are asked for. */
+export async function fileCall<Result>(call: () => Promise<Result>): Promise<Result> {
+  if (underWay < FILE_CALLS_AT_ONCE) underWay += 1;
+  // Whoever ends hands its place on.
+  else await new Promise<void>((resolve) => waiting.push(resolve));
+  try {
+    return await call();
+  } finally {
+    const next = waiting.shift();
+    if (next) next();
+    else underWay -= 1;
+  }
+}
+
+/** The calls of `node:fs/promises`, so many at a time. */
+export const access = inTurn(fs.access);
+export const chmod = inTurn(fs.chmod);
+export const copyFile = inTurn(fs.copyFile);
+export const cp = inTurn(fs.cp);
+export const lstat = inTurn(fs.lstat);
+export const mkdir = inTurn(fs.mkdir);
+export const readFile = inTurn(fs.readFile);
+export const readdir = inTurn(fs.readdir);
+export const readlink = inTurn(fs.readlink);
+export const realpath = inTurn(fs.realpath);
+export const rename = inTurn(fs.rename);
+export const rmdir = inTurn(fs.rmdir);
+export const stat = inTurn(fs.stat);
+export const statfs = inTurn(fs.statfs);
+export const symlink = inTurn(fs.symlink);
+export const unlink = inTurn(fs.unlink);
+export const utimes = inTurn(fs.utimes);
+export const writeFile = inTurn(fs.writeFile);
+
+const HANDLE_CALLS = ["read", "write", "writev", "stat", "sync", "chmod", "writeFile", "close"] as const;
+
+/** Opens a file whose own calls take their turn too, those of its streams included. */
+export async function open(...terms: Parameters<typeof fs.open>): Promise<FileHandle> {
+  const handle = await fileCall(() => fs.open(...terms));
+  for (const name of HANDLE_CALLS) {
+    const call = handle[name].bind(handle) as (...values: unknown[]) => Promise<unknown>;
+    Object.defineProperty(handle, name, { value: inTurn(call) });
+  }
+  return handle;
+}
+
+/** The names in a folder, read so many at a time. */
+export async function* namesIn(folder: string, atOnce: number): AsyncGenerator<string, void, void> {
+  const entries = await fileCall(() => fs.opendir(folder, { bufferSize: atOnce }));
+  try {
+    for (;;) {
+      const entry = await fileCall(() => entries.read());
+      if (!entry) return;
+      yield entry.name;
+    }
+  } finally {
+    await fileCall(() => entries.close());
+  }
+}
+
+/** Writes what comes, and waits for it between calls: Node's own way would take a turn for all of it. */
+export async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer>): Promise<void> {
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at, chunk.length - at)).bytesWritten;
+  }
+}
+
+/** Removes a file, or with `recursive` all below it, one after the other: Node's own way would take all threads. */
+export async function rm(
+  place: string,
+  { force = false, recursive = false }: { readonly force?: boolean; readonly recursive?: boolean } = {},
+): Promise<void> {
+  if (!recursive) return await fileCall(() => fs.rm(place, { force }));
+  if (!force) await lstat(place);
+  await removeAll(Buffer.from(place));
+}
+
+/** By their bytes: not every name is UTF-8. */
+async function removeAll(place: Buffer): Promise<void> {
+  const facts = await lstat(place).catch(absent);
+  if (!facts?.isDirectory()) {
+    if (facts) await unlink(place).catch(absent);
+    return;
+  }
+  for (const name of (await readdir(place, { encoding: "buffer" }).catch(absent)) ?? [])
+    await removeAll(Buffer.concat([place, Buffer.from("/"), name]));
+  await rmdir(place).catch(absent);
+}
+
+function absent(error: NodeJS.ErrnoException): null {
+  if (error.code === "ENOENT") return null;
+  throw error;
+}
+
+function inTurn<Call extends (...values: never[]) => Promise<unknown>>(call: Call): Call {
+  return (async (...values: Parameters<Call>) => await fileCall(() => call(...values))) as Call;
+}
