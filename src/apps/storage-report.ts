@@ -1,11 +1,25 @@
 import { lstat, readdir } from "node:fs/promises";
 import path from "node:path";
-import type { AppStorage } from "../store/app-storage.ts";
+import { AppError } from "../model/errors.ts";
+import type { CountStep, CountedRows } from "../store/app-storage.ts";
 import type { Store } from "../store/store.ts";
+
+/** What is stored of one app. */
+export type AppStorage = {
+  readonly projectId: string;
+  readonly name: string;
+  readonly runs: number;
+  /** Of inputs and results. */
+  readonly payloadBytes: number;
+  readonly transcriptBytes: number;
+  readonly logBytes: number;
+  readonly builds: number;
+  readonly bundleBytes: number;
+};
 
 /** Who uses what of the disk and the database, in bytes. */
 export type StorageReport = {
-  readonly apps: readonly (AppStorage & { readonly bundleBytes: number })[];
+  readonly apps: readonly AppStorage[];
   readonly environmentBytes: number;
   /** The persistent storage of each project. */
   readonly volumes: readonly { readonly projectId: string; readonly bytes: number }[];
@@ -15,15 +29,18 @@ export type StorageReport = {
   readonly freeBytes: number;
 };
 
+/** Of one step, of 10 s each. */
+const STEP_TRIES = 6;
+
 /** Looks through the data directory and the database. */
 export async function storageReport(
   store: Pick<Store, "appStorage" | "space">,
   dataDir: string,
 ): Promise<StorageReport> {
-  const apps: (AppStorage & { bundleBytes: number })[] = [];
-  for (const app of await store.appStorage.list()) {
+  const apps: AppStorage[] = [];
+  for (const { number: appNumber, ...app } of await patiently(() => store.appStorage.list())) {
     const bundles = path.join(dataDir, "bundles", app.projectId, app.name);
-    apps.push({ ...app, bundleBytes: await bytesBelow(bundles) });
+    apps.push({ ...app, ...(await amountsOf(store, appNumber)), bundleBytes: await bytesBelow(bundles) });
   }
   const volumes: { projectId: string; bytes: number }[] = [];
   for (const projectId of await namesIn(path.join(dataDir, "storage"))) {
@@ -41,6 +58,41 @@ export async function storageReport(
     environmentBytes: await bytesBelow(path.join(dataDir, "environments")),
     freeBytes: await store.space.freeBytes(),
   };
+}
+
+/** Counted step by step: however much there is, nobody else waits for it. */
+async function amountsOf(
+  store: Pick<Store, "appStorage">,
+  appNumber: number,
+): Promise<Pick<AppStorage, "runs" | "payloadBytes" | "transcriptBytes">> {
+  const count = async (table: CountStep["table"]): Promise<Omit<CountedRows, "last">> => {
+    let [rows, bytes] = [0, 0];
+    let after: CountedRows["last"] = null;
+    do {
+      const step: CountStep = { table, appNumber, after };
+      const found = await patiently(() => store.appStorage.count(step));
+      rows += found.rows;
+      bytes += found.bytes;
+      after = found.last;
+    } while (after !== null);
+    return { rows, bytes };
+  };
+  const { rows: runs } = await count("runs");
+  const { bytes: payloadBytes } = await count("payloads");
+  const { bytes: transcriptBytes } = await count("transcripts");
+  return { runs, payloadBytes, transcriptBytes };
+}
+
+/** Figures that somebody asked for before may take all the time that a step has: it is asked for again. */
+async function patiently<Result>(ask: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask();
+    } catch (error) {
+      const isLate = error instanceof AppError && error.code === "query_timeout";
+      if (!isLate || attempt === STEP_TRIES) throw error;
+    }
+  }
 }
 
 /** What a file, or all below a folder, takes up on the disk; links are not followed. */

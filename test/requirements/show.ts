@@ -117,6 +117,10 @@ export const SHOW = {
     "cli.storage": "millrace storage prints who uses what of the disk.",
     "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
   }),
+  ...section("audit: Disk and storage", {
+    "cli.storage.steps":
+      "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",
