@@ -118,6 +118,8 @@ export const SHOW = {
     "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
   }),
   ...section("audit: Disk and storage", {
+    "storage.rewrite":
+      "An old database is written anew on its own disk, the log tells how that went, and doctor where it is due.",
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),

@@ -1,6 +1,7 @@
 import { chmodSync, closeSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { enableVacuum } from "./vacuum.ts";
+import type { RewriteStep } from "./vacuum.ts";
 
 const PRAGMAS = {
   // First: the others may have to wait too.
@@ -18,10 +19,10 @@ const PRAGMAS = {
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /** Opens the database for its only writer, readable by its owner alone, making it if there is none. */
-export function openForWriting(path: string): DatabaseSync {
+export function openForWriting(path: string, tell: (step: RewriteStep) => void = () => {}): DatabaseSync {
   makePrivate(path);
   const database = new DatabaseSync(path);
-  enableVacuum(database, path);
+  enableVacuum(database, path, tell);
   configure(database);
   database.exec(`pragma journal_size_limit = ${WAL_LIMIT_BYTES}`);
   return database;

@@ -1,5 +1,6 @@
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
+import type { RewriteStep } from "./vacuum.ts";
 
 /** What a database thread is started with. */
 export type ThreadData = { readonly mode: "read" | "write"; readonly path: string };
@@ -16,8 +17,8 @@ export type Request = {
 /** To a thread: the word to open its database, an operation, or the word to finish and end. */
 export type ToThread = "open" | Request | "close";
 
-/** From a thread: it is open, or answers; a batch of writes is answered in one message. */
-export type FromThread = "ready" | readonly Reply[];
+/** From a thread: how its opening goes, that it is open, or answers; a batch of writes is answered in one message. */
+export type FromThread = RewriteStep | "ready" | readonly Reply[];
 
 export type Reply = { readonly id: number } & ({ readonly result: unknown } | { readonly failure: Failure });
 

@@ -5,6 +5,7 @@ import { SQLITE_TYPES } from "../migrations/column-types.ts";
 import type { Session } from "../operation.ts";
 import { openForReading, openForWriting } from "./connection.ts";
 import { freeBytes, giveBack } from "./vacuum.ts";
+import type { RewriteStep } from "./vacuum.ts";
 import { createKysely } from "./dialect.ts";
 import type { Deadline } from "./dialect.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
@@ -16,9 +17,13 @@ export type SqliteSession = Session & {
   readonly deadline: Deadline;
 };
 
-/** Opens the database; the writer brings it to this release's schema first. */
-export async function openSession(mode: "read" | "write", path: string): Promise<SqliteSession> {
-  const database = mode === "write" ? openForWriting(path) : openForReading(path);
+/** Opens the database; the writer brings it to this release's schema first, and tells how a rewriting of it goes. */
+export async function openSession(
+  mode: "read" | "write",
+  path: string,
+  tell: (step: RewriteStep) => void = () => {},
+): Promise<SqliteSession> {
+  const database = mode === "write" ? openForWriting(path, tell) : openForReading(path);
   const deadline: Deadline = { atMs: null };
   const db = createKysely(database, deadline);
   if (mode === "write") {

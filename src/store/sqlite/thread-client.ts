@@ -3,6 +3,7 @@ import { Worker } from "node:worker_threads";
 import { AppError } from "../../model/errors.ts";
 import { fromFailure } from "./messages.ts";
 import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
+import type { RewriteStep } from "./vacuum.ts";
 
 type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (error: unknown) => void };
 
@@ -20,15 +21,17 @@ type CallOptions = {
 export class ThreadClient {
   readonly #script: URL;
   readonly #data: ThreadData;
+  readonly #onRewrite: (step: RewriteStep) => void;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | null;
   #opening = Promise.withResolvers<void>();
   #lastId = 0;
 
   /** Starts the thread, which loads its code at once; the database is left alone until `open`. */
-  constructor(script: URL, data: ThreadData) {
+  constructor(script: URL, data: ThreadData, onRewrite: (step: RewriteStep) => void = () => {}) {
     this.#script = script;
     this.#data = data;
+    this.#onRewrite = onRewrite;
     this.#worker = this.#start();
   }
 
@@ -75,6 +78,7 @@ export class ThreadClient {
     let failure = new Error("the database thread ended");
     worker.on("message", (message: FromThread) => {
       if (message === "ready") this.#opening.resolve();
+      else if ("step" in message) this.#onRewrite(message);
       else this.#settle(message);
     });
     worker.on("error", (error: Error) => {

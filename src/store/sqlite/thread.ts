@@ -27,7 +27,7 @@ port.on("message", (message: ToThread) => {
 async function work(): Promise<void> {
   isBusy = true;
   if (!session) {
-    session = await openSession(mode, path);
+    session = await openSession(mode, path, send);
     send("ready");
   }
   for (let request = next(); request; request = next()) {

@@ -8,6 +8,7 @@ import type { DatabaseReport } from "../database-report.ts";
 import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
 import type { UpkeepTask } from "./upkeep-task.ts";
+import { bytesToRewrite } from "./vacuum.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.
 
@@ -39,6 +40,7 @@ async function inspect(): Promise<DatabaseReport> {
   const ask = (query: string) => database.prepare(query).all();
   return {
     problems: problems.map(String),
+    bytesToRewrite: bytesToRewrite(database),
     migrations,
     versions: await storedVersions(migrations, ask),
     amounts: await storedAmounts(migrations, ask),
