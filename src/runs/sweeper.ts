@@ -35,6 +35,8 @@ const REST_MS = 20;
 const KEPT_FREE_BYTES = 8 * 1024 * 1024;
 /** Pages moved at once take the writer some 5 ms. */
 const GIVE_BACK_BYTES = 512 * 1024;
+/** Writes alone keep the log at a few megabytes: one of this size somebody who reads keeps from being folded. */
+const MAX_LOG_BYTES = 32 * 1024 * 1024;
 const DAY_MS = 24 * 3600 * 1000;
 const KEY_MS = DAY_MS;
 
@@ -47,6 +49,8 @@ export class Sweeper {
   readonly #clock: Clock;
   readonly #stopping = new AbortController();
   readonly #leftBehind: LeftBehind;
+  /** What was given back is the disk's once the log is folded. */
+  #isUnfolded = false;
   /** Ends the rest before the next round. */
   #waking = new AbortController();
   #running: Promise<void> = Promise.resolve();
@@ -117,17 +121,24 @@ export class Sweeper {
     });
   }
 
-  /** What was removed leaves holes in the database's file; all but a few of them go back to the disk. */
+  /**
+   * What was removed leaves holes in the database's file; all but a few of them go back to the disk. Every page that
+   * is moved goes through the log: while somebody who reads keeps that from being folded, giving back would take room.
+   */
   async #giveBack(): Promise<void> {
-    const { store } = this.#parts;
-    let freeBytes = await store.space.freeBytes();
-    while (!this.#stopping.signal.aborted && freeBytes > KEPT_FREE_BYTES) {
-      const leftBytes = await store.space.giveBack(GIVE_BACK_BYTES);
+    const { space } = this.#parts.store;
+    let freeBytes = await space.freeBytes();
+    while (!this.#stopping.signal.aborted) {
+      if ((await space.logBytes()) > MAX_LOG_BYTES && (await space.foldLog()) > MAX_LOG_BYTES) return;
+      if (freeBytes <= KEPT_FREE_BYTES) break;
+      const leftBytes = await space.giveBack(GIVE_BACK_BYTES);
       // Not a database that can.
-      if (leftBytes >= freeBytes) return;
+      if (leftBytes >= freeBytes) break;
       freeBytes = leftBytes;
+      this.#isUnfolded = true;
       await this.#rest(REST_MS);
     }
+    if (this.#isUnfolded) this.#isUnfolded = (await space.foldLog()) > 0;
   }
 
   /** Until a step finds less than it may remove. */

@@ -118,6 +118,8 @@ export const SHOW = {
     "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
   }),
   ...section("audit: Disk and storage", {
+    "storage.gives-back.log":
+      "Giving room back takes none: it stops while a reader holds SQLite's log, which is cut off at the end.",
     "storage.rewrite":
       "An old database is written anew on its own disk, the log tells how that went, and doctor where it is due.",
     "cli.storage.steps":

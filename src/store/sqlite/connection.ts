@@ -3,9 +3,12 @@ import { DatabaseSync } from "node:sqlite";
 import { enableVacuum } from "./vacuum.ts";
 import type { RewriteStep } from "./vacuum.ts";
 
+/** Another process may have the file for this long. */
+export const BUSY_MS = 5_000;
+
 const PRAGMAS = {
   // First: the others may have to wait too.
-  busy_timeout: 5_000,
+  busy_timeout: BUSY_MS,
   // Readers never wait for the writer, nor it for them.
   journal_mode: "wal",
   // FULL: a commit has reached the disk when it returns.

@@ -7,6 +7,7 @@ import { openForReading, openForWriting } from "./connection.ts";
 import { freeBytes, giveBack } from "./vacuum.ts";
 import type { RewriteStep } from "./vacuum.ts";
 import { createKysely } from "./dialect.ts";
+import { writeLog } from "./write-log.ts";
 import type { Deadline } from "./dialect.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
@@ -41,6 +42,7 @@ export async function openSession(
     usageSlot: USAGE_SLOT,
     freeBytes: () => freeBytes(database),
     giveBack: (maxBytes) => giveBack(database, maxBytes),
+    log: writeLog(database, path),
     // The writer is alone.
     skipLocked: () => sql``,
     ...columnWriter(database, db),
