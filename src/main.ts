@@ -28,6 +28,7 @@ import type { Clock } from "./kit/clock.ts";
 import { collectWhenIdle } from "./kit/idle-collector.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
+import { Presence } from "./kit/presence.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
@@ -232,6 +233,7 @@ async function start(
         projectId: owner.projectId,
         ...runs,
         reserve,
+        interpreter: new Presence(python.path, clock),
         tallies: [runs.keeper.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         catalog,
