@@ -1,10 +1,15 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
 import { storageReport } from "../apps/storage-report.ts";
 import type { StorageReport } from "../apps/storage-report.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
+import { schemaState } from "../store/schema-state.ts";
 import { openStore } from "../store/store.ts";
+import { DATABASE_FILE } from "../store/upkeep.ts";
 import { askService } from "./ask-service.ts";
+import { CliFailure } from "./failure.ts";
 import { bytes } from "./output/amounts.ts";
 import { fields, table } from "./output/table.ts";
 import type { ServeFlags } from "./serve.ts";
@@ -17,11 +22,18 @@ export async function storage(flags: ServeFlags): Promise<void> {
   process.stdout.write(flags["json"] ? `${JSON.stringify(report)}\n` : printed(report, settings));
 }
 
+/** Looks at the database as it is, with the directory locked: whoever asks who uses what wants nothing changed. */
 async function lookAlone(settings: Settings): Promise<StorageReport> {
-  const lock = lockDirectory(settings.dataDir);
+  const { dataDir, databaseUrl } = settings;
+  if (!existsSync(databaseUrl === null ? path.join(dataDir, DATABASE_FILE) : dataDir)) {
+    throw new CliFailure(`there is nothing stored in ${dataDir} yet`, { hint: "the first start makes it" });
+  }
+  const lock = lockDirectory(dataDir);
   try {
-    const store = await openStore(settings);
+    const store = await openStore({ ...settings, isReadOnly: true });
     try {
+      const state = schemaState({ migrations: await store.meta.migrations() });
+      if (state !== "current") throw otherRelease(state);
       return await storageReport(store, settings.dataDir);
     } finally {
       await store.close();
@@ -29,6 +41,14 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
   } finally {
     lock.release();
   }
+}
+
+function otherRelease(state: "older" | "newer"): CliFailure {
+  return state === "older"
+    ? new CliFailure("the database is of an earlier release, and was left as it is", {
+        hint: "start the service once: that brings it up to date",
+      })
+    : new CliFailure("the database is of a newer release", { hint: "use that release, or a later one" });
 }
 
 function printed(report: StorageReport, { maxRuns, maxStorageBytes, maxLogBytes }: Settings): string {

@@ -34,6 +34,8 @@ type StoreOptions = WatchOptions & {
   /** Null: SQLite in the data directory. */
   readonly databaseUrl: string | null;
   readonly dataDir: string;
+  /** The database is read as it is, and nothing of it changed; nobody else may have it open. */
+  readonly isReadOnly?: boolean;
   /** A database of an earlier release is written anew, which may take minutes. */
   readonly onRewrite?: (step: RewriteStep) => void;
 };
@@ -48,7 +50,7 @@ type WatchOptions = {
 const PROOF_BYTES = 64 * 1024;
 const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
-/** Opens the database and brings it to this release's schema. */
+/** Opens the database and brings it to this release's schema, unless it is only to be read. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { databaseUrl } = options;
   const kind = databaseUrl === null ? "sqlite" : "postgres";
@@ -139,11 +141,17 @@ function cannotRead(error: unknown): never {
 
 // Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
 // need Kysely.
-async function openBackend({ databaseUrl, dataDir, onRewrite }: StoreOptions): Promise<Backend> {
+async function openBackend({
+  databaseUrl,
+  dataDir,
+  isReadOnly = false,
+  onRewrite,
+}: StoreOptions): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
-    return await openPostgres(databaseUrl);
+    return await openPostgres(databaseUrl, isReadOnly);
   }
+  if (isReadOnly) return await (await import("./sqlite/look.ts")).lookAtSqlite(dataDir);
   const { openSqlite } = await import("./sqlite/open.ts");
   return await openSqlite(dataDir, onRewrite);
 }

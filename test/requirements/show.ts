@@ -122,6 +122,8 @@ export const SHOW = {
       "Giving room back takes none: it stops while a reader holds SQLite's log, which is cut off at the end.",
     "storage.rewrite":
       "An old database is written anew on its own disk, the log tells how that went, and doctor where it is due.",
+    "cli.storage.looks":
+      "millrace storage without a service changes nothing: no migration, no rewriting, no new database.",
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),

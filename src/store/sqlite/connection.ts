@@ -49,6 +49,16 @@ export function openForReading(path: string): DatabaseSync {
   return database;
 }
 
+/**
+ * Opens a database that nobody else has open, as it is. Not as a file that cannot be written: after a crash there is a
+ * log to be read, and closing would leave one behind.
+ */
+export function openToLook(path: string): DatabaseSync {
+  const database = new DatabaseSync(path);
+  database.exec(`pragma busy_timeout = ${BUSY_MS}; pragma query_only = 1`);
+  return database;
+}
+
 /** Sets what our promises rest on, and throws if SQLite did not take it. */
 export function configure(database: DatabaseSync): void {
   for (const [name, wanted] of Object.entries(PRAGMAS)) {

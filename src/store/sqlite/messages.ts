@@ -3,7 +3,10 @@ import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
 import type { RewriteStep } from "./vacuum.ts";
 
 /** What a database thread is started with. */
-export type ThreadData = { readonly mode: "read" | "write"; readonly path: string };
+export type ThreadData = { readonly mode: ThreadMode; readonly path: string };
+
+/** To look is to read where no writer has opened the database before. */
+export type ThreadMode = "read" | "write" | "look";
 
 /** One operation asked of a thread. */
 export type Request = {

@@ -3,7 +3,8 @@ import { sql } from "kysely";
 import { migrate } from "../migrate.ts";
 import { SQLITE_TYPES } from "../migrations/column-types.ts";
 import type { Session } from "../operation.ts";
-import { openForReading, openForWriting } from "./connection.ts";
+import { openForReading, openForWriting, openToLook } from "./connection.ts";
+import type { ThreadMode } from "./messages.ts";
 import { freeBytes, giveBack } from "./vacuum.ts";
 import type { RewriteStep } from "./vacuum.ts";
 import { createKysely } from "./dialect.ts";
@@ -20,11 +21,11 @@ export type SqliteSession = Session & {
 
 /** Opens the database; the writer brings it to this release's schema first, and tells how a rewriting of it goes. */
 export async function openSession(
-  mode: "read" | "write",
+  mode: ThreadMode,
   path: string,
   tell: (step: RewriteStep) => void = () => {},
 ): Promise<SqliteSession> {
-  const database = mode === "write" ? openForWriting(path, tell) : openForReading(path);
+  const database = open(mode, path, tell);
   const deadline: Deadline = { atMs: null };
   const db = createKysely(database, deadline);
   if (mode === "write") {
@@ -47,4 +48,9 @@ export async function openSession(
     skipLocked: () => sql``,
     ...columnWriter(database, db),
   };
+}
+
+function open(mode: ThreadMode, path: string, tell: (step: RewriteStep) => void): DatabaseSync {
+  if (mode === "write") return openForWriting(path, tell);
+  return mode === "read" ? openForReading(path) : openToLook(path);
 }

@@ -31,7 +31,7 @@ async function work(): Promise<void> {
     send("ready");
   }
   for (let request = next(); request; request = next()) {
-    const isAlone = mode === "read" || isUpkeep(request);
+    const isAlone = mode !== "write" || isUpkeep(request);
     send(isAlone ? [await answer(session, request)] : await commitTogether(session, request, nextWrite));
   }
   isBusy = false;

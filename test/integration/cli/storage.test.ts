@@ -1,8 +1,11 @@
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
 import type { StorageReport } from "../../../src/apps/storage-report.ts";
 import { checkStorage } from "../../../src/cli/check-storage.ts";
 import { readSettings } from "../../../src/config/settings.ts";
+import { openStore } from "../../../src/store/store.ts";
 import { inspectDatabase } from "../../../src/store/upkeep.ts";
 import { MILLRACE, run } from "../../support/command-line.ts";
 import { writeApp } from "../../support/service.ts";
@@ -60,3 +63,32 @@ verifies(
     ]);
   },
 );
+
+verifies("cli.storage.looks", "without a service the database stays as it is, byte by byte", async () => {
+  const folder = await scratch();
+  const dataDir = path.join(folder, "data");
+  const env = { MILLRACE_DATA_DIR: dataDir };
+  const asked = async () => await run(MILLRACE, ["storage"], { env });
+  const none = await asked();
+  expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("there is nothing stored in")]);
+  expect(existsSync(dataDir)).toBe(false);
+
+  await (await openStore({ dataDir, databaseUrl: null })).close();
+  const file = path.join(dataDir, "millrace.db");
+  const change = (statements: string): Buffer => {
+    const database = new DatabaseSync(file);
+    database.exec(statements);
+    database.close();
+    return readFileSync(file);
+  };
+  // As a release left it that could give no room back.
+  const before = change(
+    "pragma journal_mode = delete; pragma auto_vacuum = 0; vacuum; pragma journal_mode = wal",
+  );
+  expect(await asked()).toMatchObject({ code: 0, stdout: expect.stringContaining("APP") });
+  expect(readFileSync(file).equals(before)).toBe(true);
+  const older = change("delete from migrations where name = (select max(name) from migrations)");
+  expect(await asked()).toMatchObject({ code: 1, stderr: expect.stringContaining("of an earlier release") });
+  expect(readFileSync(file).equals(older)).toBe(true);
+  expect(readdirSync(dataDir).filter((name) => name.startsWith("millrace.db"))).toEqual(["millrace.db"]);
+});
