@@ -7,7 +7,7 @@ import { FileRuns } from "./apps/once/file-runs.ts";
 import { LogBook } from "./apps/logs/log-book.ts";
 import { LogShare } from "./apps/logs/log-share.ts";
 import { Repairs } from "./apps/repairs.ts";
-import { storageReport } from "./apps/storage-report.ts";
+import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { Secrets } from "./apps/secrets.ts";
 import { Volumes } from "./apps/volumes/volumes.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
@@ -298,9 +298,12 @@ async function start(
           clock,
         }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
-        inspectDatabase: () => inspectDatabase(settings, false),
+        inspectDatabase: async () => ({
+          report: await inspectDatabase(settings, false),
+          limits: storageLimits(settings),
+        }),
         repairEnvironments: () => repairs.repair(),
-        storage: () => storageReport(store, settings.dataDir),
+        storage: () => storageReport(store, settings),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { storageReport } from "../apps/storage-report.ts";
-import type { StorageReport } from "../apps/storage-report.ts";
+import type { Amounts, StorageReport } from "../apps/storage-report.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
@@ -19,7 +19,7 @@ export async function storage(flags: ServeFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
   const asked = await askService(settings.dataDir, "storage");
   const report = asked ? (asked.result as StorageReport) : await lookAlone(settings);
-  process.stdout.write(flags["json"] ? `${JSON.stringify(report)}\n` : printed(report, settings));
+  process.stdout.write(flags["json"] ? `${JSON.stringify(report)}\n` : printed(report));
 }
 
 /** Looks at the database as it is, with the directory locked: whoever asks who uses what wants nothing changed. */
@@ -34,7 +34,7 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
     try {
       const state = schemaState({ migrations: await store.meta.migrations() });
       if (state !== "current") throw otherRelease(state);
-      return await storageReport(store, settings.dataDir);
+      return await storageReport(store, settings);
     } finally {
       await store.close();
     }
@@ -51,31 +51,33 @@ function otherRelease(state: "older" | "newer"): CliFailure {
     : new CliFailure("the database is of a newer release", { hint: "use that release, or a later one" });
 }
 
-function printed(report: StorageReport, { maxRuns, maxStorageBytes, maxLogBytes }: Settings): string {
-  const { apps, volumes, environmentBytes, databaseBytes, freeBytes } = report;
-  const sum = (amount: (app: (typeof apps)[number]) => number): number =>
-    apps.reduce((total, app) => total + amount(app), 0);
-  const payloads = sum(({ payloadBytes, transcriptBytes }) => payloadBytes + transcriptBytes);
+function printed(report: StorageReport): string {
+  const { apps, deletedApps, used, limits, volumes, environmentBytes, databaseBytes, freeBytes } = report;
+  const row = (name: string, amounts: Amounts, bundles: string): string[] => [
+    name,
+    String(amounts.runs),
+    bytes(amounts.payloadBytes),
+    bytes(amounts.transcriptBytes),
+    bytes(amounts.logBytes),
+    String(amounts.builds),
+    bundles,
+  ];
+  const hasDeleted = Object.values(deletedApps).some((amount) => amount > 0);
   return [
     table(
       ["APP", "RUNS", "PAYLOADS", "TRANSCRIPTS", "LOGS", "BUILDS", "BUNDLES"],
-      apps.map((app) => [
-        `${app.projectId}-${app.name}`,
-        String(app.runs),
-        bytes(app.payloadBytes),
-        bytes(app.transcriptBytes),
-        bytes(app.logBytes),
-        String(app.builds),
-        bytes(app.bundleBytes),
-      ]),
+      [
+        ...apps.map((app) => row(`${app.projectId}-${app.name}`, app, bytes(app.bundleBytes))),
+        ...(hasDeleted ? [row("(deleted apps)", deletedApps, "-")] : []),
+      ],
     ),
     "\n",
     fields([
-      ["runs", `${sum(({ runs }) => runs)} of ${maxRuns}`],
-      ["payloads and transcripts", `${bytes(payloads)} of ${bytes(maxStorageBytes)}`],
-      ["logs", `${bytes(sum(({ logBytes }) => logBytes))} of ${bytes(maxLogBytes)}`],
+      ["runs", `${used.runs} of ${limits.maxRuns}`],
+      ["payloads and transcripts", `${bytes(used.payloadBytes)} of ${bytes(limits.maxStorageBytes)}`],
+      ["logs", `${bytes(used.logBytes)} of ${bytes(limits.maxLogBytes)}`],
       ["environments", bytes(environmentBytes)],
-      ...volumes.map(({ projectId, bytes: used }) => [`storage of ${projectId}`, bytes(used)] as const),
+      ...volumes.map(({ projectId, bytes: stored }) => [`storage of ${projectId}`, bytes(stored)] as const),
       ["database", `${bytes(databaseBytes)}, of which ${bytes(freeBytes)} are free inside`],
     ]),
   ].join("");

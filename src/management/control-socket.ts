@@ -8,7 +8,7 @@ import type { OperatorRequests } from "../identity/operator-requests.ts";
 export type ControlRequests = OperatorRequests & {
   /** Copies the SQLite database into a new file. */
   readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
-  /** What a look at the whole database gave. */
+  /** What a look at the whole database gave, and how much there may be. */
   readonly inspectDatabase: () => Promise<unknown>;
   /** Who uses what of the disk. */
   readonly storage: () => Promise<unknown>;

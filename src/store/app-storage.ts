@@ -5,6 +5,7 @@ export type StoredApp = {
   readonly number: number;
   readonly projectId: string;
   readonly name: string;
+  readonly isDeleted: boolean;
   readonly logBytes: number;
   readonly builds: number;
 };
@@ -33,18 +34,28 @@ const BYTES: Readonly<Record<CountedTable, string>> = {
 
 /** Who uses what, for an operator who asks: read beside everything else, and never much at once. */
 export const appStorage = {
+  /** Every app that is there, and those that were deleted and have left something. */
   list: heavyRead(async ({ sql, db }): Promise<StoredApp[]> => {
     const { rows } = await sql<Record<keyof StoredApp, string | number>>`
       select a.number, a.project_id, a.name,
+        case when a.deleted_at is null then 0 else 1 end as is_deleted,
         (select coalesce(sum(t.bytes), 0) from log_usage as t where t.app_number = a.number) as log_bytes,
         (select count(*) from builds as t where t.app_number = a.number) as builds
-      from apps as a where a.deleted_at is null order by a.project_id, a.name
+      from apps as a
+      where a.deleted_at is null
+        or exists (select 1 from runs as t where t.app_number = a.number)
+        or exists (select 1 from payloads as t where t.app_number = a.number)
+        or exists (select 1 from transcripts as t where t.app_number = a.number)
+        or exists (select 1 from log_usage as t where t.app_number = a.number and t.bytes > 0)
+        or exists (select 1 from builds as t where t.app_number = a.number)
+      order by a.project_id, a.name, a.number
     `.execute(db);
     // Postgres gives sums and counts as text.
     return rows.map((row) => ({
       number: Number(row.number),
       projectId: String(row.projectId),
       name: String(row.name),
+      isDeleted: Number(row.isDeleted) === 1,
       logBytes: Number(row.logBytes),
       builds: Number(row.builds),
     }));

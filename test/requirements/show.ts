@@ -124,6 +124,8 @@ export const SHOW = {
       "An old database is written anew on its own disk, the log tells how that went, and doctor where it is due.",
     "cli.storage.looks":
       "millrace storage without a service changes nothing: no migration, no rewriting, no new database.",
+    "cli.storage.one-truth":
+      "storage and doctor say the same of the same: deleted apps count, and limits are those of the service.",
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),

@@ -1,5 +1,6 @@
 import { describe, expect } from "vitest";
 import { storageReport } from "../../../src/apps/storage-report.ts";
+import { readSettings } from "../../../src/config/settings.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { STEP_RUNS } from "../../../src/store/app-storage.ts";
 import type { CountedRows } from "../../../src/store/app-storage.ts";
@@ -11,6 +12,7 @@ import { sampleStore } from "../../support/sample-store.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
+const { settings } = readSettings({ flags: {}, env: {} });
 const RUNS = 2 * STEP_RUNS + 500;
 
 describe.each(DATABASE_KINDS)("on %s", (kind) => {
@@ -41,7 +43,7 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
         return counted;
       },
     };
-    const report = await storageReport({ appStorage, space: store.space }, sample.dataDir());
+    const report = await storageReport({ ...store, appStorage }, { ...settings, dataDir: sample.dataDir() });
     const of = (projectId: string) => report.apps.find((app) => app.projectId === projectId);
     const bytes = (runs: number) => ({ payloadBytes: runs * 42, transcriptBytes: runs * 5 });
     expect(of(large)).toMatchObject({ runs: RUNS, ...bytes(RUNS) });
