@@ -40,6 +40,7 @@ import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import { findInterpreter } from "./replicas/process/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
+import { Inspection } from "./store/inspection.ts";
 import { startReserve } from "./store/start-reserve.ts";
 import type { Store } from "./store/store.ts";
 import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
@@ -285,6 +286,11 @@ async function start(
   );
   const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
   const baseUrl = ownUrl();
+  const inspection = new Inspection({
+    inspect: (onBegun) => inspectDatabase(settings, false, onBegun),
+    isSilent: () => store.isSilent("read") || store.isSilent("write"),
+    clock,
+  });
   await life.start(
     "control socket",
     () =>
@@ -299,7 +305,7 @@ async function start(
         }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: async () => ({
-          report: await inspectDatabase(settings, false),
+          report: await inspection.report(),
           limits: storageLimits(settings),
         }),
         repairEnvironments: () => repairs.repair(),

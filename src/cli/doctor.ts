@@ -7,7 +7,7 @@ import { DirectoryInUseError, lockDirectory, lockHolder } from "../store/directo
 import type { DirectoryLock } from "../store/directory-lock.ts";
 import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
-import { askService } from "./ask-service.ts";
+import { SilentServiceError, askService } from "./ask-service.ts";
 import { checkApps } from "./check-apps.ts";
 import { checkStorage } from "./check-storage.ts";
 import {
@@ -80,7 +80,8 @@ async function look(settings: Settings): Promise<Seen> {
     const asked = await askService(dataDir, "inspectDatabase");
     if (asked) return { holder: "service", lock: null, ...(asked.result as Pick<Seen, "report" | "limits">) };
   } catch (error) {
-    return { holder: "service", report: error as Error, lock: null };
+    const holder = error instanceof SilentServiceError ? "silent" : "service";
+    return { holder, report: error as Error, lock: null };
   }
   if (!existsSync(dataDir)) return { holder: "nobody", report: null, lock: null };
   let lock: DirectoryLock;

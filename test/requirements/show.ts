@@ -126,6 +126,8 @@ export const SHOW = {
       "millrace storage without a service changes nothing: no migration, no rewriting, no new database.",
     "cli.storage.one-truth":
       "storage and doctor say the same of the same: deleted apps count, and limits are those of the service.",
+    "doctor.hang":
+      "doctor ends while the disk or the service hangs, and leaves at most one thread in the service.",
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),
