@@ -41,6 +41,7 @@ import { processEngine } from "./replicas/process/engine.ts";
 import { findInterpreter } from "./replicas/process/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import { Inspection } from "./store/inspection.ts";
+import { explainStart } from "./store/start-failure.ts";
 import { startReserve } from "./store/start-reserve.ts";
 import type { Store } from "./store/store.ts";
 import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
@@ -92,6 +93,8 @@ export async function askInstallation<T>(
     const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, settings.basePort);
     const identity = identityParts({ ...installation, post: null }, clock);
     return await ask(operatorRequests({ ...installation, ...identity, dataDir, apiUrl, baseUrl, clock }));
+  } catch (error) {
+    throw explainStart(error, settings);
   } finally {
     await life.stop();
   }
@@ -104,7 +107,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
     return await start(settings, options, life);
   } catch (error) {
     await life.stop();
-    throw error;
+    throw explainStart(error, settings);
   }
 }
 

@@ -128,6 +128,7 @@ export const SHOW = {
       "storage and doctor say the same of the same: deleted apps count, and limits are those of the service.",
     "doctor.hang":
       "doctor ends while the disk or the service hangs, and leaves at most one thread in the service.",
+    "start.no-room": "A start that lacks storage names the directory, the cause and what to do about it.",
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),
