@@ -209,7 +209,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "max_logs",
     reader: size("1MB", "1000TB"),
     default: "2GB",
-    meaning: "Lines that apps print, of all apps together; past it the oldest go first.",
+    meaning: "Lines that apps print, of all apps together; past it the oldest go, of the app that has most.",
   },
   recordRetentionMs: {
     name: "record_retention",

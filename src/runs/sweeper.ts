@@ -117,6 +117,7 @@ export class Sweeper {
     await this.#step(async (limit) => {
       const tooMuch = (await store.logs.usedBytes()) - maxLogBytes;
       if (tooMuch <= 0) return 0;
+      // Of whoever has most by then, a step at a time.
       return (await store.logs.trim({ appNumber: null, bytes: tooMuch, limit })).lineCount;
     });
   }

@@ -129,6 +129,8 @@ export const SHOW = {
     "doctor.hang":
       "doctor ends while the disk or the service hangs, and leaves at most one thread in the service.",
     "start.no-room": "A start that lacks storage names the directory, the cause and what to do about it.",
+    "logs.share.fair":
+      "Past the installation's max_logs lines go of the app that uses most, not of a quiet one.",
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),
