@@ -4,6 +4,7 @@ import { pause } from "../kit/pause.ts";
 import { steady } from "../kit/steady-clock.ts";
 import type { Store } from "../store/store.ts";
 import { LeftBehind } from "./left-behind.ts";
+import type { Attempt, Step } from "./left-behind.ts";
 
 export type SweeperParts = {
   readonly store: Store;
@@ -76,45 +77,64 @@ export class Sweeper {
     this.#waking.abort();
   }
 
-  /** One round over everything. */
+  /** One round over everything. What fails is thrown at its end: a fault that lasts keeps nothing else from going. */
   async sweep(): Promise<void> {
-    const { store, apps, recordRetentionMs, logRetentionMs, auditRetentionMs } = this.#parts;
-    const now = this.#clock.now();
-    await this.#leftBehind.sweep((remove) => this.#step(remove));
-    for (const { appNumber, retentionMs } of apps()) {
-      await this.#step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
-    }
-    await this.#step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
-    await this.#step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
-    await this.#step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
-    await this.#step((limit) => store.logs.expire({ before: now - logRetentionMs, limit }));
-    await this.#step((limit) => store.auditEntries.expire({ before: now - auditRetentionMs, limit }));
-    await this.#keepCaps();
-    await this.#giveBack();
+    const failures: unknown[] = [];
+    const attempt: Attempt = async (work) => {
+      try {
+        await work();
+      } catch (error) {
+        failures.push(error);
+      }
+    };
+    await this.#leftBehind.sweep((remove) => this.#step(remove), attempt);
+    await this.#expire((remove) => attempt(() => this.#step(remove)));
+    await this.#keepCaps((remove) => attempt(() => this.#step(remove)));
+    await attempt(() => this.#keepLogShares((remove) => attempt(() => this.#step(remove))));
+    await attempt(() => this.#giveBack());
+    if (failures.length > 1) throw new AggregateError(failures, `${failures.length} steps failed`);
+    if (failures.length === 1) throw failures[0];
   }
 
-  async #keepCaps(): Promise<void> {
-    const { store, maxRuns, maxStorageBytes, maxLogBytes, apps } = this.#parts;
-    await this.#step(async (limit) => {
+  async #expire(step: Step): Promise<void> {
+    const { store, apps, recordRetentionMs, logRetentionMs, auditRetentionMs } = this.#parts;
+    const now = this.#clock.now();
+    for (const { appNumber, retentionMs } of apps()) {
+      await step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
+    }
+    await step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
+    await step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
+    await step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
+    await step((limit) => store.logs.expire({ before: now - logRetentionMs, limit }));
+    await step((limit) => store.auditEntries.expire({ before: now - auditRetentionMs, limit }));
+  }
+
+  async #keepCaps(step: Step): Promise<void> {
+    const { store, maxRuns, maxStorageBytes } = this.#parts;
+    await step(async (limit) => {
       const { runs } = await store.retention.usage();
       const tooMany = Math.min(limit, runs - maxRuns);
       return tooMany > 0 ? await store.retention.removeOldest({ limit: tooMany, keep: "nothing" }) : 0;
     });
-    await this.#step(async (limit) => {
+    await step(async (limit) => {
       const { bytes } = await store.retention.usage();
       return bytes > maxStorageBytes ? await store.retention.removeOldest({ limit, keep: "record" }) : 0;
     });
+  }
+
+  async #keepLogShares(step: Step): Promise<void> {
+    const { store, maxLogBytes, apps } = this.#parts;
     const shares = new Map(apps().map((app) => [app.appNumber, app.maxLogBytes]));
     for (const { appNumber, bytes } of await store.logs.usedByApp()) {
       let tooMuch = bytes - (shares.get(appNumber) ?? maxLogBytes);
-      await this.#step(async (limit) => {
+      await step(async (limit) => {
         if (tooMuch <= 0) return 0;
         const { lineCount, freedBytes } = await store.logs.trim({ appNumber, bytes: tooMuch, limit });
         tooMuch -= freedBytes;
         return lineCount;
       });
     }
-    await this.#step(async (limit) => {
+    await step(async (limit) => {
       const tooMuch = (await store.logs.usedBytes()) - maxLogBytes;
       if (tooMuch <= 0) return 0;
       // Of whoever has most by then, a step at a time.

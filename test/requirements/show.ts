@@ -131,6 +131,10 @@ export const SHOW = {
     "start.no-room": "A start that lacks storage names the directory, the cause and what to do about it.",
     "logs.share.fair":
       "Past the installation's max_logs lines go of the app that uses most, not of a quiet one.",
+    "retention.each-step": "A fault that lasts in one step of retention keeps no other from its work.",
+    "async.predecessor.clone":
+      "On a clone of its disk nobody is taken for dead: only a service that ended there since the machine started.",
+    "moved.shared": "Services whose environments are links to one place do not rewrite them for each other.",
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),
