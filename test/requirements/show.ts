@@ -117,7 +117,7 @@ export const SHOW = {
     "cli.storage": "millrace storage prints who uses what of the disk.",
     "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
   }),
-  ...section("audit: Disk and storage", {
+  ...section("issue: Nothing lost, nothing stuck, what a second trial found of disks", {
     "storage.gives-back.log":
       "Giving room back takes none: it stops while a reader holds SQLite's log, which is cut off at the end.",
     "storage.rewrite":
