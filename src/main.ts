@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
-import { storageReport } from "./apps/storage-report.ts";
+import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
@@ -21,6 +21,7 @@ import type { Clock } from "./kit/clock.ts";
 import { collectWhenIdle } from "./kit/idle-collector.ts";
 import { Lifecycle } from "./kit/lifecycle.ts";
 import type { Log } from "./kit/log.ts";
+import { Presence } from "./kit/presence.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
@@ -32,6 +33,8 @@ import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/seat.ts";
 import { findInterpreter } from "./host/interpreter.ts";
 import { startRuns } from "./runs/start-runs.ts";
+import { Inspection } from "./store/inspection.ts";
+import { explainStart } from "./store/start-failure.ts";
 import { startReserve } from "./store/start-reserve.ts";
 import type { Store } from "./store/store.ts";
 import { copyDatabase, inspectDatabase } from "./store/upkeep.ts";
@@ -85,6 +88,8 @@ export async function askInstallation<T>(
     const baseUrl = settings.publicBaseUrl ?? listenerUrl(host, settings.basePort);
     const identity = identityParts({ ...installation, post: null }, clock);
     return await ask(operatorRequests({ ...installation, ...identity, dataDir, apiUrl, baseUrl, clock }));
+  } catch (error) {
+    throw explainStart(error, settings);
   } finally {
     await life.stop();
   }
@@ -97,7 +102,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
     return await start(settings, options, life);
   } catch (error) {
     await life.stop();
-    throw error;
+    throw explainStart(error, settings);
   }
 }
 
@@ -165,6 +170,7 @@ async function start(
         projectId: owner.projectId,
         ...runs,
         reserve,
+        interpreter: new Presence(python.path, clock),
         tallies: [runs.keeper.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         ...apps,
@@ -212,6 +218,11 @@ async function start(
   );
   const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
   const baseUrl = ownUrl();
+  const inspection = new Inspection({
+    inspect: (onBegun) => inspectDatabase(settings, false, onBegun),
+    isSilent: () => store.isSilent("read") || store.isSilent("write"),
+    clock,
+  });
   await life.start(
     "control socket",
     () =>
@@ -225,9 +236,12 @@ async function start(
           clock,
         }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
-        inspectDatabase: () => inspectDatabase(settings, false),
+        inspectDatabase: async () => ({
+          report: await inspection.report(),
+          limits: storageLimits(settings),
+        }),
         repairEnvironments: () => apps.repairs.repair(),
-        storage: () => storageReport(store, settings.dataDir),
+        storage: () => storageReport(store, settings),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );

@@ -1,11 +1,41 @@
 import path from "node:path";
+import type { Settings } from "../config/setting-keys.ts";
 import { lstat, readdir } from "../kit/files.ts";
-import type { AppStorage } from "../store/app-storage.ts";
+import { AppError } from "../model/errors.ts";
+import type { CountStep, CountedRows } from "../store/app-storage.ts";
 import type { Store } from "../store/store.ts";
+
+/** What is stored of an app, or of several. */
+export type Amounts = {
+  readonly runs: number;
+  /** Of inputs and results. */
+  readonly payloadBytes: number;
+  readonly transcriptBytes: number;
+  readonly logBytes: number;
+  readonly builds: number;
+};
+
+/** What is stored of one app. */
+export type AppStorage = Amounts & {
+  readonly projectId: string;
+  readonly name: string;
+  readonly bundleBytes: number;
+};
+
+/** How much there may be, as who runs the service has set it. */
+export type StorageLimits = Pick<
+  Settings,
+  "maxRuns" | "maxStorageBytes" | "maxLogBytes" | "diskReserveBytes"
+>;
 
 /** Who uses what of the disk and the database, in bytes. */
 export type StorageReport = {
-  readonly apps: readonly (AppStorage & { readonly bundleBytes: number })[];
+  readonly apps: readonly AppStorage[];
+  /** Of apps that were deleted: records are kept for their time, and whatever is still to be removed. */
+  readonly deletedApps: Amounts;
+  /** Of all apps, by the counters that the limits are held by: the same figures as doctor's. */
+  readonly used: { readonly runs: number; readonly payloadBytes: number; readonly logBytes: number };
+  readonly limits: StorageLimits;
   readonly environmentBytes: number;
   /** The persistent storage of each project. */
   readonly volumes: readonly { readonly projectId: string; readonly bytes: number }[];
@@ -15,16 +45,30 @@ export type StorageReport = {
   readonly freeBytes: number;
 };
 
+const NOTHING: Amounts = { runs: 0, payloadBytes: 0, transcriptBytes: 0, logBytes: 0, builds: 0 };
+/** Of one step, of 10 s each. */
+const STEP_TRIES = 6;
+
 /** Looks through the data directory and the database. */
 export async function storageReport(
-  store: Pick<Store, "appStorage" | "space">,
-  dataDir: string,
+  store: Pick<Store, "appStorage" | "space" | "retention" | "logs">,
+  settings: StorageLimits & Pick<Settings, "dataDir">,
 ): Promise<StorageReport> {
-  const apps: (AppStorage & { bundleBytes: number })[] = [];
-  for (const app of await store.appStorage.list()) {
-    const bundles = path.join(dataDir, "bundles", app.projectId, app.name);
-    apps.push({ ...app, bundleBytes: await bytesBelow(bundles) });
+  const { dataDir } = settings;
+  const apps: AppStorage[] = [];
+  let deletedApps: Amounts = NOTHING;
+  for (const { number, projectId, name, isDeleted, ...counted } of await patiently(() =>
+    store.appStorage.list(),
+  )) {
+    const amounts = { ...counted, ...(await amountsOf(store, number)) };
+    if (isDeleted) {
+      deletedApps = added(deletedApps, amounts);
+      continue;
+    }
+    const bundleBytes = await bytesBelow(path.join(dataDir, "bundles", projectId, name));
+    apps.push({ projectId, name, ...amounts, bundleBytes });
   }
+  const { runs, bytes: payloadBytes } = await store.retention.usage();
   const volumes: { projectId: string; bytes: number }[] = [];
   for (const projectId of await namesIn(path.join(dataDir, "storage"))) {
     if (!projectId.startsWith("p-")) continue;
@@ -36,11 +80,65 @@ export async function storageReport(
   }
   return {
     apps,
+    deletedApps,
+    used: { runs, payloadBytes, logBytes: await store.logs.usedBytes() },
+    limits: storageLimits(settings),
     volumes,
     databaseBytes,
     environmentBytes: await bytesBelow(path.join(dataDir, "environments")),
     freeBytes: await store.space.freeBytes(),
   };
+}
+
+/** Of all settings those that say how much there may be. */
+export function storageLimits(settings: StorageLimits): StorageLimits {
+  const { maxRuns, maxStorageBytes, maxLogBytes, diskReserveBytes } = settings;
+  return { maxRuns, maxStorageBytes, maxLogBytes, diskReserveBytes };
+}
+
+function added(a: Amounts, b: Amounts): Amounts {
+  return {
+    runs: a.runs + b.runs,
+    payloadBytes: a.payloadBytes + b.payloadBytes,
+    transcriptBytes: a.transcriptBytes + b.transcriptBytes,
+    logBytes: a.logBytes + b.logBytes,
+    builds: a.builds + b.builds,
+  };
+}
+
+/** Counted step by step: however much there is, nobody else waits for it. */
+async function amountsOf(
+  store: Pick<Store, "appStorage">,
+  appNumber: number,
+): Promise<Pick<Amounts, "runs" | "payloadBytes" | "transcriptBytes">> {
+  const count = async (table: CountStep["table"]): Promise<Omit<CountedRows, "last">> => {
+    let [rows, bytes] = [0, 0];
+    let after: CountedRows["last"] = null;
+    do {
+      const step: CountStep = { table, appNumber, after };
+      const found = await patiently(() => store.appStorage.count(step));
+      rows += found.rows;
+      bytes += found.bytes;
+      after = found.last;
+    } while (after !== null);
+    return { rows, bytes };
+  };
+  const { rows: runs } = await count("runs");
+  const { bytes: payloadBytes } = await count("payloads");
+  const { bytes: transcriptBytes } = await count("transcripts");
+  return { runs, payloadBytes, transcriptBytes };
+}
+
+/** Figures that somebody asked for before may take all the time that a step has: it is asked for again. */
+async function patiently<Result>(ask: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask();
+    } catch (error) {
+      const isLate = error instanceof AppError && error.code === "query_timeout";
+      if (!isLate || attempt === STEP_TRIES) throw error;
+    }
+  }
 }
 
 /** What a file, or all below a folder, takes up on the disk; links are not followed. */

@@ -1,13 +1,25 @@
 import { request } from "node:http";
 import { hasRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
-import { controlSocketPath } from "../management/control-socket.ts";
+import { SILENCE_MS, controlSocketPath } from "../management/control-socket.ts";
 import type { ControlRequests } from "../management/control-socket.ts";
 
-/** Asks the service that runs on a data directory; null when none does. */
+/** A service has the data directory and says nothing. */
+export class SilentServiceError extends Error {
+  constructor(dataDir: string) {
+    super(`the service on ${dataDir} does not answer: it hangs, or is stopped`);
+    this.name = "SilentServiceError";
+  }
+}
+
+/**
+ * Asks the service that runs on a data directory; null when none does. Waits as long as the service gives a sign of
+ * life, and throws `SilentServiceError` when it gives none.
+ */
 export async function askService(
   dataDir: string,
   name: keyof ControlRequests,
   input: object = {},
+  silenceMs: number = SILENCE_MS,
 ): Promise<{ readonly result: unknown } | null> {
   const folder = runtimeDir(dataDir);
   if (!hasRuntimeDir(folder)) return null;
@@ -28,6 +40,7 @@ export async function askService(
       if (error.code === "ENOENT" || error.code === "ECONNREFUSED") resolve(null);
       else reject(error);
     });
+    asked.setTimeout(silenceMs, () => asked.destroy(new SilentServiceError(dataDir)));
     asked.end(JSON.stringify(input));
   });
 }

@@ -68,13 +68,20 @@ export function checkDatabase(report: DatabaseReport | Error | null): Finding[] 
   if (report instanceof Error) {
     return [fail("database", report.message, "if it cannot be repaired, see Restore in docs/operations.md")];
   }
-  const [problem] = report.problems;
-  return [
-    problem === undefined
-      ? ok("database", "sound")
-      : fail("database", `damaged: ${problem}`, "stop the service and restore the last backup"),
-    checkSchema(report),
-  ];
+  return [checkFile(report), checkSchema(report)];
+}
+
+function checkFile({ problems: [problem], bytesToRewrite = null }: DatabaseReport): Finding {
+  const check = "database";
+  if (problem !== undefined)
+    return fail(check, `damaged: ${problem}`, "stop the service and restore the last backup");
+  if (bytesToRewrite === null) return ok(check, "sound");
+  const room = `${Math.ceil(bytesToRewrite / 1e6)} MB free`;
+  return warn(
+    check,
+    "sound, but of an earlier release: it gives no room back to the disk",
+    `start the service with ${room} in the data directory: it writes the database anew, and logs how that went`,
+  );
 }
 
 function checkSchema(report: DatabaseReport): Finding {

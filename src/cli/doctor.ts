@@ -1,12 +1,13 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
+import type { StorageLimits } from "../apps/storage-report.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { DirectoryInUseError, lockDirectory, lockHolder } from "../store/directory-lock.ts";
 import type { DirectoryLock } from "../store/directory-lock.ts";
 import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
-import { askService } from "./ask-service.ts";
+import { SilentServiceError, askService } from "./ask-service.ts";
 import { checkApps } from "./check-apps.ts";
 import { checkStorage } from "./check-storage.ts";
 import {
@@ -43,7 +44,9 @@ async function examine(settings: Settings): Promise<Finding[]> {
   const directory = checkDirectory(dataDir);
   // Before we take the lock ourselves.
   const lockedBy = lockHolder(dataDir);
-  const { holder, report, lock } = await look(settings);
+  const { holder, report, lock, limits } = await look(settings);
+  // Those of the service where one runs: whoever asks may have others.
+  const bounds = { ...settings, ...limits };
   const findings = [
     directory,
     checkPermissions(dataDir),
@@ -51,8 +54,8 @@ async function examine(settings: Settings): Promise<Finding[]> {
     ...checkDatabase(report),
     ...checkAudit(report),
     ...(await checkApps(report, settings)),
-    checkDisk(settings),
-    ...(await checkStorage(report, settings)),
+    checkDisk(bounds),
+    ...(await checkStorage(report, bounds)),
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),
     checkSandbox(settings),
@@ -63,16 +66,22 @@ async function examine(settings: Settings): Promise<Finding[]> {
   return findings;
 }
 
+type Seen = {
+  readonly holder: Holder;
+  readonly report: DatabaseReport | Error | null;
+  readonly lock: DirectoryLock | null;
+  readonly limits?: StorageLimits;
+};
+
 /** Asks the service for its database if one runs; else looks itself, with the directory locked. */
-async function look(
-  settings: Settings,
-): Promise<{ holder: Holder; report: DatabaseReport | Error | null; lock: DirectoryLock | null }> {
+async function look(settings: Settings): Promise<Seen> {
   const { dataDir, databaseUrl } = settings;
   try {
     const asked = await askService(dataDir, "inspectDatabase");
-    if (asked) return { holder: "service", report: asked.result as DatabaseReport, lock: null };
+    if (asked) return { holder: "service", lock: null, ...(asked.result as Pick<Seen, "report" | "limits">) };
   } catch (error) {
-    return { holder: "service", report: error as Error, lock: null };
+    const holder = error instanceof SilentServiceError ? "silent" : "service";
+    return { holder, report: error as Error, lock: null };
   }
   if (!existsSync(dataDir)) return { holder: "nobody", report: null, lock: null };
   let lock: DirectoryLock;

@@ -1,10 +1,15 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
 import { storageReport } from "../apps/storage-report.ts";
-import type { StorageReport } from "../apps/storage-report.ts";
+import type { Amounts, StorageReport } from "../apps/storage-report.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
+import { schemaState } from "../store/schema-state.ts";
 import { openStore } from "../store/store.ts";
+import { DATABASE_FILE } from "../store/upkeep.ts";
 import { askService } from "./ask-service.ts";
+import { CliFailure } from "./failure.ts";
 import { bytes } from "./output/amounts.ts";
 import { fields, table } from "./output/table.ts";
 import type { ServeFlags } from "./serve.ts";
@@ -14,15 +19,22 @@ export async function storage(flags: ServeFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
   const asked = await askService(settings.dataDir, "storage");
   const report = asked ? (asked.result as StorageReport) : await lookAlone(settings);
-  process.stdout.write(flags["json"] ? `${JSON.stringify(report)}\n` : printed(report, settings));
+  process.stdout.write(flags["json"] ? `${JSON.stringify(report)}\n` : printed(report));
 }
 
+/** Looks at the database as it is, with the directory locked: whoever asks who uses what wants nothing changed. */
 async function lookAlone(settings: Settings): Promise<StorageReport> {
-  const lock = lockDirectory(settings.dataDir);
+  const { dataDir, databaseUrl } = settings;
+  if (!existsSync(databaseUrl === null ? path.join(dataDir, DATABASE_FILE) : dataDir)) {
+    throw new CliFailure(`there is nothing stored in ${dataDir} yet`, { hint: "the first start makes it" });
+  }
+  const lock = lockDirectory(dataDir);
   try {
-    const store = await openStore(settings);
+    const store = await openStore({ ...settings, isReadOnly: true });
     try {
-      return await storageReport(store, settings.dataDir);
+      const state = schemaState({ migrations: await store.meta.migrations() });
+      if (state !== "current") throw otherRelease(state);
+      return await storageReport(store, settings);
     } finally {
       await store.close();
     }
@@ -31,31 +43,41 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
   }
 }
 
-function printed(report: StorageReport, { maxRuns, maxStorageBytes, maxLogBytes }: Settings): string {
-  const { apps, volumes, environmentBytes, databaseBytes, freeBytes } = report;
-  const sum = (amount: (app: (typeof apps)[number]) => number): number =>
-    apps.reduce((total, app) => total + amount(app), 0);
-  const payloads = sum(({ payloadBytes, transcriptBytes }) => payloadBytes + transcriptBytes);
+function otherRelease(state: "older" | "newer"): CliFailure {
+  return state === "older"
+    ? new CliFailure("the database is of an earlier release, and was left as it is", {
+        hint: "start the service once: that brings it up to date",
+      })
+    : new CliFailure("the database is of a newer release", { hint: "use that release, or a later one" });
+}
+
+function printed(report: StorageReport): string {
+  const { apps, deletedApps, used, limits, volumes, environmentBytes, databaseBytes, freeBytes } = report;
+  const row = (name: string, amounts: Amounts, bundles: string): string[] => [
+    name,
+    String(amounts.runs),
+    bytes(amounts.payloadBytes),
+    bytes(amounts.transcriptBytes),
+    bytes(amounts.logBytes),
+    String(amounts.builds),
+    bundles,
+  ];
+  const hasDeleted = Object.values(deletedApps).some((amount) => amount > 0);
   return [
     table(
       ["APP", "RUNS", "PAYLOADS", "TRANSCRIPTS", "LOGS", "BUILDS", "BUNDLES"],
-      apps.map((app) => [
-        `${app.projectId}-${app.name}`,
-        String(app.runs),
-        bytes(app.payloadBytes),
-        bytes(app.transcriptBytes),
-        bytes(app.logBytes),
-        String(app.builds),
-        bytes(app.bundleBytes),
-      ]),
+      [
+        ...apps.map((app) => row(`${app.projectId}-${app.name}`, app, bytes(app.bundleBytes))),
+        ...(hasDeleted ? [row("(deleted apps)", deletedApps, "-")] : []),
+      ],
     ),
     "\n",
     fields([
-      ["runs", `${sum(({ runs }) => runs)} of ${maxRuns}`],
-      ["payloads and transcripts", `${bytes(payloads)} of ${bytes(maxStorageBytes)}`],
-      ["logs", `${bytes(sum(({ logBytes }) => logBytes))} of ${bytes(maxLogBytes)}`],
+      ["runs", `${used.runs} of ${limits.maxRuns}`],
+      ["payloads and transcripts", `${bytes(used.payloadBytes)} of ${bytes(limits.maxStorageBytes)}`],
+      ["logs", `${bytes(used.logBytes)} of ${bytes(limits.maxLogBytes)}`],
       ["environments", bytes(environmentBytes)],
-      ...volumes.map(({ projectId, bytes: used }) => [`storage of ${projectId}`, bytes(used)] as const),
+      ...volumes.map(({ projectId, bytes: stored }) => [`storage of ${projectId}`, bytes(stored)] as const),
       ["database", `${bytes(databaseBytes)}, with ${bytes(freeBytes)} free inside`],
     ]),
   ].join("");

@@ -210,7 +210,8 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "max_logs",
     reader: size("1MB", "1000TB"),
     default: "2GB",
-    meaning: "How much space the log lines of all apps may take; beyond that, the oldest are removed first.",
+    meaning:
+      "How much space the log lines of all apps may take; beyond that, the oldest lines of the app with the most are removed.",
   },
   recordRetentionMs: {
     name: "record_retention",

@@ -8,6 +8,7 @@ import { Seal, loadMasterKey } from "../kit/seal.ts";
 import { steady } from "../kit/steady-clock.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import type { Lane } from "../store/operation.ts";
+import type { RewriteStep } from "../store/sqlite/vacuum.ts";
 import { openStore } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
 import { KeyRing } from "./key-ring.ts";
@@ -40,9 +41,19 @@ export async function openInstallation(
       log?.error({ lane }, "the database does not answer; what needs it is refused until it does");
     else log?.info({ lane }, "the database answers again");
   };
+  const onRewrite = (rewrite: RewriteStep): void => {
+    if (rewrite.step === "begun")
+      log?.info({ bytes: rewrite.bytes }, "writing the database anew, once, so that it can give room back");
+    else if (rewrite.step === "ended") log?.info("the database is written anew");
+    else
+      log?.warn(
+        { detail: rewrite.reason },
+        "the database could not be written anew and gives no room back; the next start tries again",
+      );
+  };
   const store = await life.start(
     "store",
-    async () => aroundStore(await openStore({ ...settings, clock, onSilence })),
+    async () => aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite })),
     (opened) => opened.close(),
   );
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));

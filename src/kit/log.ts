@@ -11,6 +11,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "attempt",
   "baseUrl",
   "buildId",
+  "bytes",
   "count",
   "delivery",
   "detail",

@@ -2,13 +2,14 @@ import { chmod, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import path from "node:path";
+import { systemClock } from "../kit/clock.ts";
 import type { OperatorRequests } from "../identity/operator-requests.ts";
 
 /** What the command line may ask of a running service on the same machine, by name. */
 export type ControlRequests = OperatorRequests & {
   /** Copies the SQLite database into a new file. */
   readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
-  /** What a look at the whole database gave. */
+  /** What a look at the whole database gave, and how much there may be. */
   readonly inspectDatabase: () => Promise<unknown>;
   /** Who uses what of the disk. */
   readonly storage: () => Promise<unknown>;
@@ -16,6 +17,10 @@ export type ControlRequests = OperatorRequests & {
   readonly repairEnvironments: () => Promise<unknown>;
 };
 
+/** Whoever waits for something that takes long hears so often that the service is there. */
+const BEAT_MS = 2_000;
+/** A service that says nothing for this long hangs, or is stopped. */
+export const SILENCE_MS = 15_000;
 const MAX_INPUT_BYTES = 64 * 1024;
 
 /** The control socket's place; only the service's own user can reach it. */
@@ -28,11 +33,15 @@ export async function openControlSocket(runtimeDir: string, requests: ControlReq
   const address = controlSocketPath(runtimeDir);
   await rm(address, { force: true });
   const server = createServer((request, response) => {
-    answer(requests, request).then(
-      (result) => send(response, 200, result ?? null),
-      (error: unknown) =>
-        send(response, 500, { message: error instanceof Error ? error.message : String(error) }),
-    );
+    response.writeProcessing();
+    const beat = systemClock.every(BEAT_MS, () => response.writeProcessing());
+    answer(requests, request)
+      .finally(() => beat.cancel())
+      .then(
+        (result) => send(response, 200, result ?? null),
+        (error: unknown) =>
+          send(response, 500, { message: error instanceof Error ? error.message : String(error) }),
+      );
   });
   // A copy of a large database takes as long as it takes.
   server.requestTimeout = 0;

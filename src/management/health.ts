@@ -1,25 +1,37 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
+import type { Presence } from "../kit/presence.ts";
 import { refuseOthers } from "./api/mount.ts";
 import type { MeasuredParts } from "./measure.ts";
 
 export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | "build"> & {
   /** The service is up and not stopping. */
   readonly isReady: () => boolean;
-  readonly reserve: Pick<DiskReserve, "isLow" | "isFull">;
+  readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
+  /** The Python that apps start with. */
+  readonly interpreter: Pick<Presence, "path" | "isMissing">;
   /** Throws unless the request may see what is the operator's affair. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
 
-/** `/livez`, `/readyz`, and what `/readyz?verbose` tells besides. */
+/** What the service cannot do at the moment; `isAll` when it can do nothing, and calls should go elsewhere. */
+type Limit = { readonly reason: string; readonly detail: string; readonly isAll: boolean };
+
+/**
+ * `/livez`, `/readyz`, and what `/readyz?verbose` tells besides. A service that still answers calls is ready, so that
+ * no balancer takes it from its callers; what it refuses meanwhile is in the answer.
+ */
 export function healthRoutes(app: FastifyInstance, parts: HealthParts): void {
   app.get("/livez", () => ({ status: "ok" }));
   app.get<{ Querystring: Record<string, unknown> }>("/readyz", async (request, reply) => {
     const isVerbose = Object.hasOwn(request.query, "verbose");
     if (isVerbose) await parts.authorizeOperator(request);
-    const problem = await findProblem(parts);
-    const status = problem ?? "ok";
-    return answer(reply, problem, isVerbose ? { status, ...details(parts) } : { status });
+    const limits = await findLimits(parts);
+    const problem = (await findProblem(parts)) ?? limits.find(({ isAll }) => isAll)?.reason ?? null;
+    const status = problem ?? (limits.length === 0 ? "ok" : "limited");
+    const told = limits.map(({ reason, detail }) => (isVerbose ? detail : reason));
+    const body = { status, ...(limits.length > 0 && { limits: told }) };
+    return answer(reply, problem, isVerbose ? { ...body, ...details(parts) } : body);
   });
   for (const path of ["/livez", "/readyz"]) refuseOthers(app, path, ["GET"]);
 }
@@ -37,6 +49,24 @@ async function findProblem({ isReady, store }: HealthParts): Promise<string | nu
   }
   if (store.isSilent("write")) return "the database does not answer to writes";
   return (await store.takesWrites()) ? null : "the database takes no writes";
+}
+
+/** Whoever asks learns what is refused; the figures are the operator's affair. */
+async function findLimits({ reserve, interpreter, catalog }: HealthParts): Promise<Limit[]> {
+  const limits: Limit[] = [];
+  const { shortage } = reserve;
+  if (shortage !== null) {
+    const reason = "the disk is low: async runs, uploads and deploys are refused";
+    limits.push({ reason, detail: shortage, isAll: false });
+  }
+  if (await interpreter.isMissing()) {
+    const hasReady = catalog
+      .all()
+      .some(({ pool }) => [...pool.replicas].some(({ state }) => state === "ready"));
+    const detail = `${interpreter.path} is missing: no app can be started. Install that Python again, or set MILLRACE_PYTHON and restart.`;
+    limits.push({ reason: "no app can be started: its Python is missing", detail, isAll: !hasReady });
+  }
+  return limits;
 }
 
 function details({ store, catalog, journal, build, reserve }: HealthParts): object {

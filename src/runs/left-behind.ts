@@ -1,6 +1,12 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Store } from "../store/store.ts";
 
+/** Repeats what it is given until that removes less than it may. */
+export type Step = (remove: (limit: number) => Promise<number>) => Promise<void>;
+
+/** Does its work on its own: what fails there ends nothing else. */
+export type Attempt = (work: () => Promise<void>) => Promise<void>;
+
 /** After every run there is. */
 const FAR_MS = 2 ** 47;
 /** So many rounds in which nothing was left: the last records of an app are written a moment behind its end. */
@@ -28,28 +34,29 @@ export class LeftBehind {
     this.#apps.set(appNumber, { quietRounds: 0 });
   }
 
-  /** One round; `step` repeats what it is given until that removes less than it may. */
-  async sweep(step: (remove: (limit: number) => Promise<number>) => Promise<void>): Promise<void> {
+  /** One round, each app on its own. */
+  async sweep(step: Step, attempt: Attempt): Promise<void> {
     const now = this.#clock.now();
     if (now >= this.#lookAt) {
-      await this.#look(now - LOOK_MS);
-      this.#lookAt = now + LOOK_MS;
+      await attempt(async () => {
+        await this.#look(now - LOOK_MS);
+        this.#lookAt = now + LOOK_MS;
+      });
     }
     for (const [appNumber, watch] of this.#apps) {
-      const removed = await this.#purge(appNumber, step);
-      // A run that is cancelled in a moment will leave something too.
-      const isQuiet = removed === 0 && (await this.#store.versions.inUse(appNumber)).length === 0;
-      watch.quietRounds = isQuiet ? watch.quietRounds + 1 : 0;
-      // One that was added again meanwhile is watched anew.
-      const isOver = watch.quietRounds >= QUIET_ROUNDS && this.#apps.get(appNumber) === watch;
-      if (isOver) this.#apps.delete(appNumber);
+      await attempt(async () => {
+        const removed = await this.#purge(appNumber, step);
+        // A run that is cancelled in a moment will leave something too.
+        const isQuiet = removed === 0 && (await this.#store.versions.inUse(appNumber)).length === 0;
+        watch.quietRounds = isQuiet ? watch.quietRounds + 1 : 0;
+        // One that was added again meanwhile is watched anew.
+        const isOver = watch.quietRounds >= QUIET_ROUNDS && this.#apps.get(appNumber) === watch;
+        if (isOver) this.#apps.delete(appNumber);
+      });
     }
   }
 
-  async #purge(
-    appNumber: number,
-    step: (remove: (limit: number) => Promise<number>) => Promise<void>,
-  ): Promise<number> {
+  async #purge(appNumber: number, step: Step): Promise<number> {
     const { logs, retention, builds } = this.#store;
     let removed = 0;
     const trimAll = async (limit: number): Promise<number> =>

@@ -11,7 +11,7 @@ type Kept = { readonly place: string; readonly owners: readonly string[] };
 /**
  * The name of this service among those that share a database, new at each start. The data directory remembers the
  * names of those that ended there without letting go: whoever holds the directory's lock knows that they are dead,
- * and need not wait until their leases run out.
+ * and, since that start of the machine, need not wait until their leases run out.
  */
 export class Ownership {
   readonly owner = randomUUID();
@@ -19,10 +19,13 @@ export class Ownership {
   readonly predecessors: readonly string[];
   readonly #dataDir: string;
 
+  readonly #bootId: string | null;
+
   /** Only for who holds the lock of the directory. */
-  constructor(dataDir: string) {
+  constructor(dataDir: string, bootId: string | null = readBootId()) {
     this.#dataDir = dataDir;
-    this.predecessors = readKept(dataDir).slice(-MAX_KEPT);
+    this.#bootId = bootId;
+    this.predecessors = readKept(dataDir, bootId).slice(-MAX_KEPT);
     this.#keep([...this.predecessors, this.owner]);
   }
 
@@ -33,24 +36,40 @@ export class Ownership {
 
   #keep(owners: readonly string[]): void {
     const file = fileIn(this.#dataDir);
-    writeFileSync(`${file}.new`, JSON.stringify({ place: placeOf(this.#dataDir), owners }), { mode: 0o600 });
+    writeFileSync(`${file}.new`, JSON.stringify({ place: placeOf(this.#dataDir, this.#bootId), owners }), {
+      mode: 0o600,
+    });
     renameSync(`${file}.new`, file);
   }
 }
 
-function readKept(dataDir: string): readonly string[] {
+function readKept(dataDir: string, bootId: string | null): readonly string[] {
   try {
     const { place, owners } = JSON.parse(readFileSync(fileIn(dataDir), "utf8")) as Kept;
     // A copy of the directory says nothing about the service that runs on the original.
-    return place === placeOf(dataDir) ? owners.filter((owner) => OWNER_ID.test(owner)) : [];
+    return bootId !== null && place === placeOf(dataDir, bootId)
+      ? owners.filter((owner) => OWNER_ID.test(owner))
+      : [];
   } catch {
     return []; // The first start here, or a file that was cut off: leases tell, a little later.
   }
 }
 
-function placeOf(dataDir: string): string {
+/**
+ * Of a disk that was cloned, devices and inodes are the same on another machine; what names the start of the kernel is
+ * not. After a restart of the machine leases tell, a little later.
+ */
+function placeOf(dataDir: string, bootId: string | null): string {
   const { dev, ino } = statSync(dataDir);
-  return `${dev}:${ino}`;
+  return `${bootId}:${dev}:${ino}`;
+}
+
+function readBootId(): string | null {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch {
+    return null;
+  }
 }
 
 function fileIn(dataDir: string): string {

@@ -4,6 +4,7 @@ import { pause } from "../kit/pause.ts";
 import { steady } from "../kit/steady-clock.ts";
 import type { Store } from "../store/store.ts";
 import { LeftBehind } from "./left-behind.ts";
+import type { Attempt, Step } from "./left-behind.ts";
 
 export type SweeperParts = {
   readonly store: Store;
@@ -35,6 +36,8 @@ const REST_MS = 20;
 const KEPT_FREE_BYTES = 8 * 1024 * 1024;
 /** Pages moved at once take the writer some 5 ms. */
 const GIVE_BACK_BYTES = 512 * 1024;
+/** Writes alone keep the log at a few megabytes: one of this size somebody who reads keeps from being folded. */
+const MAX_LOG_BYTES = 32 * 1024 * 1024;
 const DAY_MS = 24 * 3600 * 1000;
 const KEY_MS = DAY_MS;
 
@@ -47,6 +50,8 @@ export class Sweeper {
   readonly #clock: Clock;
   readonly #stopping = new AbortController();
   readonly #leftBehind: LeftBehind;
+  /** What was given back is the disk's once the log is folded. */
+  #isUnfolded = false;
   /** Ends the rest before the next round. */
   #waking = new AbortController();
   #running: Promise<void> = Promise.resolve();
@@ -72,62 +77,89 @@ export class Sweeper {
     this.#waking.abort();
   }
 
-  /** One round over everything. */
+  /** One round over everything. What fails is thrown at its end: a fault that lasts keeps nothing else from going. */
   async sweep(): Promise<void> {
-    const { store, apps, recordRetentionMs, logRetentionMs, auditRetentionMs } = this.#parts;
-    const now = this.#clock.now();
-    await this.#leftBehind.sweep((remove) => this.#step(remove));
-    for (const { appNumber, retentionMs } of apps()) {
-      await this.#step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
-    }
-    await this.#step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
-    await this.#step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
-    await this.#step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
-    await this.#step((limit) => store.logs.expire({ before: now - logRetentionMs, limit }));
-    await this.#step((limit) => store.auditEntries.expire({ before: now - auditRetentionMs, limit }));
-    await this.#keepCaps();
-    await this.#giveBack();
+    const failures: unknown[] = [];
+    const attempt: Attempt = async (work) => {
+      try {
+        await work();
+      } catch (error) {
+        failures.push(error);
+      }
+    };
+    await this.#leftBehind.sweep((remove) => this.#step(remove), attempt);
+    await this.#expire((remove) => attempt(() => this.#step(remove)));
+    await this.#keepCaps((remove) => attempt(() => this.#step(remove)));
+    await attempt(() => this.#keepLogShares((remove) => attempt(() => this.#step(remove))));
+    await attempt(() => this.#giveBack());
+    if (failures.length > 1) throw new AggregateError(failures, `${failures.length} steps failed`);
+    if (failures.length === 1) throw failures[0];
   }
 
-  async #keepCaps(): Promise<void> {
-    const { store, maxRuns, maxStorageBytes, maxLogBytes, apps } = this.#parts;
-    await this.#step(async (limit) => {
+  async #expire(step: Step): Promise<void> {
+    const { store, apps, recordRetentionMs, logRetentionMs, auditRetentionMs } = this.#parts;
+    const now = this.#clock.now();
+    for (const { appNumber, retentionMs } of apps()) {
+      await step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
+    }
+    await step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
+    await step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
+    await step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
+    await step((limit) => store.logs.expire({ before: now - logRetentionMs, limit }));
+    await step((limit) => store.auditEntries.expire({ before: now - auditRetentionMs, limit }));
+  }
+
+  async #keepCaps(step: Step): Promise<void> {
+    const { store, maxRuns, maxStorageBytes } = this.#parts;
+    await step(async (limit) => {
       const { runs } = await store.retention.usage();
       const tooMany = Math.min(limit, runs - maxRuns);
       return tooMany > 0 ? await store.retention.removeOldest({ limit: tooMany, keep: "nothing" }) : 0;
     });
-    await this.#step(async (limit) => {
+    await step(async (limit) => {
       const { bytes } = await store.retention.usage();
       return bytes > maxStorageBytes ? await store.retention.removeOldest({ limit, keep: "record" }) : 0;
     });
+  }
+
+  async #keepLogShares(step: Step): Promise<void> {
+    const { store, maxLogBytes, apps } = this.#parts;
     const shares = new Map(apps().map((app) => [app.appNumber, app.maxLogBytes]));
     for (const { appNumber, bytes } of await store.logs.usedByApp()) {
       let tooMuch = bytes - (shares.get(appNumber) ?? maxLogBytes);
-      await this.#step(async (limit) => {
+      await step(async (limit) => {
         if (tooMuch <= 0) return 0;
         const { lineCount, freedBytes } = await store.logs.trim({ appNumber, bytes: tooMuch, limit });
         tooMuch -= freedBytes;
         return lineCount;
       });
     }
-    await this.#step(async (limit) => {
+    await step(async (limit) => {
       const tooMuch = (await store.logs.usedBytes()) - maxLogBytes;
       if (tooMuch <= 0) return 0;
+      // Of whoever has most by then, a step at a time.
       return (await store.logs.trim({ appNumber: null, bytes: tooMuch, limit })).lineCount;
     });
   }
 
-  /** What was removed leaves holes in the database's file; all but a few of them go back to the disk. */
+  /**
+   * What was removed leaves holes in the database's file; all but a few of them go back to the disk. Every page that
+   * is moved goes through the log: while somebody who reads keeps that from being folded, giving back would take room.
+   */
   async #giveBack(): Promise<void> {
-    const { store } = this.#parts;
-    let freeBytes = await store.space.freeBytes();
-    while (!this.#stopping.signal.aborted && freeBytes > KEPT_FREE_BYTES) {
-      const leftBytes = await store.space.giveBack(GIVE_BACK_BYTES);
+    const { space } = this.#parts.store;
+    let freeBytes = await space.freeBytes();
+    while (!this.#stopping.signal.aborted) {
+      if ((await space.logBytes()) > MAX_LOG_BYTES && (await space.foldLog()) > MAX_LOG_BYTES) return;
+      if (freeBytes <= KEPT_FREE_BYTES) break;
+      const leftBytes = await space.giveBack(GIVE_BACK_BYTES);
       // Not a database that can.
-      if (leftBytes >= freeBytes) return;
+      if (leftBytes >= freeBytes) break;
       freeBytes = leftBytes;
+      this.#isUnfolded = true;
       await this.#rest(REST_MS);
     }
+    if (this.#isUnfolded) this.#isUnfolded = (await space.foldLog()) > 0;
   }
 
   /** Until a step finds less than it may remove. */

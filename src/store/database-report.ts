@@ -4,6 +4,8 @@ import type { StoredAmounts } from "./stored-amounts.ts";
 export type DatabaseReport = {
   /** Faults of the file, in SQLite's words. */
   readonly problems: readonly string[];
+  /** SQLite: room that the next start needs to write the file anew, without which it gives none back. */
+  readonly bytesToRewrite?: number | null;
   /** The names of those it has been through. */
   readonly migrations: readonly string[];
   /** Its tables, each with its columns, and its indexes, in the form of `SCHEMA_OBJECTS`. */

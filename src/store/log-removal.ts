@@ -11,7 +11,7 @@ export type LogUse = { readonly appNumber: number; readonly bytes: number };
 
 /** Lines that go, and what they take up. */
 export type TrimLogs = {
-  /** Null for the oldest over all apps. */
+  /** Null for the app that uses most: whoever prints much pays for it, not whoever prints little. */
   readonly appNumber: number | null;
   /** At least so much, if there is as much. */
   readonly bytes: number;
@@ -56,23 +56,42 @@ export const logRemoval = {
   /** Removes the oldest lines until so many bytes are free. */
   trim: write(async (session, { appNumber, bytes, limit }: TrimLogs): Promise<TrimmedLogs> => {
     const { sql, db } = session;
-    const ofApp = appNumber === null ? sql`` : sql`where app_number = ${appNumber}`;
+    const largest = appNumber === null ? await largestUse(session) : null;
+    const ofApp = sql`where app_number = ${appNumber ?? largest?.appNumber ?? null}`;
     const { rows } = await sql<Removed & { id: Uint8Array }>`
       select app_number, id, octet_length(text) as size from log_lines ${ofApp} order by id limit ${limit}
     `.execute(db);
     let count = 0;
     for (let freed = 0; count < rows.length && freed < bytes; count++) freed += rows[count]!.size + ROW_BYTES;
     const last = rows[count - 1];
-    if (!last) return { lineCount: 0, freedBytes: 0 };
-    const and = appNumber === null ? sql`where` : sql`where app_number = ${appNumber} and`;
+    if (!last) {
+      // A count without lines would have it chosen for ever, and nobody's lines go.
+      if (largest) await forgetUse(session, largest);
+      return { lineCount: 0, freedBytes: 0 };
+    }
     const { rows: removed } = await sql<Removed>`
-      delete from log_lines ${and} id <= ${last.id} returning app_number, octet_length(text) as size
+      delete from log_lines ${ofApp} and id <= ${last.id} returning app_number, octet_length(text) as size
     `.execute(db);
     await countLogs(session, removed, -1);
     const freedBytes = removed.reduce((sum, { size }) => sum + size + ROW_BYTES, 0);
     return { lineCount: removed.length, freedBytes };
   }),
 };
+
+async function largestUse({ db }: Session): Promise<LogUse | null> {
+  const query = db.selectFrom("logUsage").selectAll().where("bytes", ">", 0).orderBy("bytes", "desc");
+  return (await query.limit(1).executeTakeFirst()) ?? null;
+}
+
+/** Unless lines were added meanwhile. */
+async function forgetUse({ db }: Session, { appNumber, bytes }: LogUse): Promise<void> {
+  await db
+    .updateTable("logUsage")
+    .set({ bytes: 0 })
+    .where("appNumber", "=", appNumber)
+    .where("bytes", "=", bytes)
+    .execute();
+}
 
 async function removeOldest(session: Session, limit: number, before?: string): Promise<number> {
   const { sql, db } = session;

@@ -11,6 +11,12 @@ export const meta = {
     return row?.value ?? null;
   }),
 
+  /** The names of the migrations that the database has been through. */
+  migrations: read(async ({ sql, db }): Promise<string[]> => {
+    const { rows } = await sql<{ name: string }>`select name from migrations order by name`.execute(db);
+    return rows.map(({ name }) => name);
+  }),
+
   /** Stores the value unless the key has one; the value that stands is returned, to every caller the same. */
   setIfAbsent: write(
     async ({ db }, entry: { readonly key: string; readonly value: string }): Promise<string> => {

@@ -16,6 +16,8 @@ export type Session = {
   readonly freeBytes: () => number;
   /** Gives up to so many of those bytes back to the disk. */
   readonly giveBack: (maxBytes: number) => void;
+  /** The log that writes go through first; absent where the server looks after that itself. */
+  readonly log?: WriteLog;
   /** At the end of a select: locks the table's rows, and leaves out those that another transaction has locked. */
   skipLocked(table: "runs" | "deliveries"): RawBuilder<unknown>;
   /**
@@ -27,6 +29,13 @@ export type Session = {
   insertCounted(inserts: readonly ColumnInsert[]): Promise<void>;
   /** Changes many rows of one table at once. Returns the places in the batch of those that were changed. */
   updateColumns(table: keyof Schema, batch: ColumnBatch, change: ColumnChange): Promise<number[]>;
+};
+
+/** SQLite's log beside its database. */
+export type WriteLog = {
+  readonly bytes: () => number;
+  /** Folds it into the database and cuts it off, as far as nobody who reads still needs it. Waits for nobody. */
+  readonly fold: () => void;
 };
 
 export type Written = { readonly rows: number; readonly bytes: number };
@@ -49,10 +58,12 @@ export type ColumnChange = {
 
 /**
  * One named thing the service asks of its storage, run whole where the database is. A write is one
- * transaction; a read is one statement, and so is an insert where the database can: it needs no transaction then. `pack` runs on the caller's thread, before the arguments travel.
+ * transaction; a read is one statement, and so is an insert where the database can: it needs no transaction then.
+ * Upkeep is done by who writes, between two transactions. `pack` runs on the caller's thread, before the arguments
+ * travel.
  */
 export type Operation<Input, Result, Packed> = {
-  readonly mode: "read" | "write" | "insert";
+  readonly mode: "read" | "write" | "insert" | "upkeep";
   /** Whether it may look at many rows: such a read has a connection and a time of its own. */
   readonly isHeavy: (packed: Packed) => boolean;
   readonly pack: (input: Input) => Packed;
@@ -118,6 +129,13 @@ export function statement<Input = void>(
   run: (session: Session, input: Input) => Promise<void>,
 ): Operation<Input, void, Input> {
   return { mode: "insert", isHeavy: never, pack: (input) => input, movedWith: () => [], run };
+}
+
+/** What the writer does outside of any transaction. */
+export function upkeep<Input = void, Result = unknown>(
+  run: (session: Session, input: Input) => Promise<Result>,
+): Operation<Input, Result, Input> {
+  return { mode: "upkeep", isHeavy: never, pack: (input) => input, movedWith: () => [], run };
 }
 
 /** A packed write that does nothing but one `insertCounted`. */

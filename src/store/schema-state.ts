@@ -3,7 +3,9 @@ import { KNOWN_MIGRATIONS } from "./migrate.ts";
 import { SCHEMA_OBJECTS } from "./schema-objects.ts";
 
 /** How the database's schema stands to this release's. */
-export function schemaState({ migrations }: DatabaseReport): "current" | "older" | "newer" {
+export function schemaState({
+  migrations,
+}: Pick<DatabaseReport, "migrations">): "current" | "older" | "newer" {
   if (migrations.some((name) => !KNOWN_MIGRATIONS.includes(name))) return "newer";
   return migrations.length < KNOWN_MIGRATIONS.length ? "older" : "current";
 }

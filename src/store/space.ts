@@ -1,4 +1,4 @@
-import { read, write } from "./operation.ts";
+import { read, upkeep, write } from "./operation.ts";
 
 /** Room that the database's files hold and do not need. */
 export const space = {
@@ -9,5 +9,14 @@ export const space = {
   giveBack: write(({ giveBack, freeBytes }, maxBytes: number): Promise<number> => {
     giveBack(maxBytes);
     return Promise.resolve(freeBytes());
+  }),
+
+  /** Bytes of the log that writes go through first. */
+  logBytes: read(({ log }): Promise<number> => Promise.resolve(log?.bytes() ?? 0)),
+
+  /** Folds that log into the database; returns how many bytes are left, which somebody who reads may still need. */
+  foldLog: upkeep(({ log }): Promise<number> => {
+    log?.fold();
+    return Promise.resolve(log?.bytes() ?? 0);
   }),
 };

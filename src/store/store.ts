@@ -6,6 +6,7 @@ import { AppError } from "../model/errors.ts";
 import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
+import type { RewriteStep } from "./sqlite/vacuum.ts";
 import { versionPlaces } from "./version-places.ts";
 
 /**
@@ -33,6 +34,10 @@ type StoreOptions = WatchOptions & {
   /** Null: SQLite in the data directory. */
   readonly databaseUrl: string | null;
   readonly dataDir: string;
+  /** The database is read as it is, and nothing of it changed; nobody else may have it open. */
+  readonly isReadOnly?: boolean;
+  /** A database of an earlier release is written anew, which may take minutes. */
+  readonly onRewrite?: (step: RewriteStep) => void;
 };
 
 type WatchOptions = {
@@ -45,11 +50,11 @@ type WatchOptions = {
 const PROOF_BYTES = 64 * 1024;
 const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
-/** Opens the database and brings it to this release's schema. */
+/** Opens the database and brings it to this release's schema, unless it is only to be read. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { databaseUrl, dataDir } = options;
+  const { databaseUrl } = options;
   const kind = databaseUrl === null ? "sqlite" : "postgres";
-  return storeOn(await openBackend(databaseUrl, dataDir), { ...options, kind });
+  return storeOn(await openBackend(options), { ...options, kind });
 }
 
 /** A store on a database that is open. */
@@ -136,11 +141,17 @@ function cannotRead(error: unknown): never {
 
 // Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
 // need Kysely.
-async function openBackend(databaseUrl: string | null, dataDir: string): Promise<Backend> {
+async function openBackend({
+  databaseUrl,
+  dataDir,
+  isReadOnly = false,
+  onRewrite,
+}: StoreOptions): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
-    return await openPostgres(databaseUrl);
+    return await openPostgres(databaseUrl, isReadOnly);
   }
+  if (isReadOnly) return await (await import("./sqlite/look.ts")).lookAtSqlite(dataDir);
   const { openSqlite } = await import("./sqlite/open.ts");
-  return await openSqlite(dataDir);
+  return await openSqlite(dataDir, onRewrite);
 }

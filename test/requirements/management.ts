@@ -19,6 +19,8 @@ export const MANAGEMENT = {
     "health.livez": "/livez needs no token and answers while the process lives.",
     "health.readyz": "/readyz needs no token and answers whether the service takes work.",
     "health.metrics": "/metrics needs no token only on loopback without a public URL.",
+    "health.limited":
+      "/readyz says what is refused: 200 `limited` while calls are answered, 503 once no app can be started or answer.",
     "health.verbose": "/readyz?verbose needs no token only on loopback without a public URL.",
   }),
   ...section("contract 4: Apps, builds, runs, logs", {

@@ -119,6 +119,27 @@ export const SHOW = {
     "cli.storage": "millrace storage prints who uses what of the disk.",
     "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, what a second trial found of disks", {
+    "storage.gives-back.log":
+      "Giving room back takes none: it stops while a reader holds SQLite's log, which is cut off at the end.",
+    "storage.rewrite":
+      "An old database is written anew on its own disk, the log tells how that went, and doctor where it is due.",
+    "cli.storage.looks":
+      "millrace storage without a service changes nothing: no migration, no rewriting, no new database.",
+    "cli.storage.one-truth":
+      "storage and doctor say the same of the same: deleted apps count, and limits are those of the service.",
+    "doctor.hang":
+      "doctor ends while the disk or the service hangs, and leaves at most one thread in the service.",
+    "start.no-room": "A start that lacks storage names the directory, the cause and what to do about it.",
+    "logs.share.fair":
+      "Past the installation's max_logs lines go of the app that uses most, not of a quiet one.",
+    "retention.each-step": "A fault that lasts in one step of retention keeps no other from its work.",
+    "async.predecessor.clone":
+      "On a clone of its disk nobody is taken for dead: only a service that ended there since the machine started.",
+    "moved.shared": "Services whose environments are links to one place do not rewrite them for each other.",
+    "cli.storage.steps":
+      "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { lstat, readFile, readdir, rename, utimes, writeFile } from "../../kit/files.ts";
+import { lstat, readFile, readdir, realpath, rename, utimes, writeFile } from "../../kit/files.ts";
 import { environmentsDir, READY } from "./environments.ts";
 
 /** A script that an installer wrote is far smaller. */
@@ -15,12 +15,18 @@ const OF_PATH = /[\p{L}\p{N}_.-]/u;
  * were changed.
  */
 export async function settleMovedEnvironments(dataDir: string): Promise<number> {
-  const root = environmentsDir(dataDir);
+  const root = await placeOf(environmentsDir(dataDir));
   let count = 0;
   for (const name of await readdir(root).catch(() => [])) {
     if (await settle(path.join(root, name))) count += 1;
   }
   return count;
+}
+
+/** Services that share environments have links to them, each from a place of its own: what counts is where those lead. */
+async function placeOf(root: string): Promise<string> {
+  const stats = await lstat(root).catch(() => null);
+  return stats?.isSymbolicLink() ? await realpath(root).catch(() => root) : root;
 }
 
 async function settle(folder: string): Promise<boolean> {

@@ -17,7 +17,7 @@ const TRIM_LINES = 1_000;
 
 /**
  * Keeps apps' lines within their share as they come: past it the oldest go, an app's own for what is too much of
- * its own. Near the disk's reserve an app pays for each line with older ones of its own, so that logs are never
+ * its own, and those of the app that has most for what is too much of all. Near the disk's reserve an app pays for each line with older ones of its own, so that logs are never
  * what the reserve is needed for; within it none are stored.
  */
 export class LogShare {

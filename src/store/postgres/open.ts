@@ -38,15 +38,16 @@ const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_RE
 /** One for each lane; a probe is answered in this time, or not. */
 const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, silenceMs: 100 };
 
-/** Opens a database on a Postgres server; each write is a transaction of its own. */
-export async function openPostgres(databaseUrl: string): Promise<Backend> {
+/** Opens a database on a Postgres server; each write is a transaction of its own. As it is, if it is only to be read. */
+export async function openPostgres(databaseUrl: string, isReadOnly = false): Promise<Backend> {
   const client = clientClass(databaseUrl);
   const reads = new Connections(databaseUrl, READS, client);
   const writes = new Connections(databaseUrl, WRITES, client);
   const heavy = new Connections(databaseUrl, HEAVY, client);
   const probes = new Connections(databaseUrl, PROBES, client);
   try {
-    await migrate(writes.db, { types: POSTGRES_TYPES });
+    if (isReadOnly) await sql`select 1`.execute(writes.db);
+    else await migrate(writes.db, { types: POSTGRES_TYPES });
   } catch (error) {
     await writes.close();
     throw isOfStorage(error) ? new UnreachableError(databaseUrl, error) : error;

@@ -1,9 +1,9 @@
 import { closeSync, openSync } from "node:fs";
-
 import { Worker } from "node:worker_threads";
 import { threadScript } from "../../config/package-files.ts";
 import type { DatabaseReport } from "../database-report.ts";
-import type { UpkeepTask } from "./upkeep-task.ts";
+import { BEGUN } from "./upkeep-task.ts";
+import type { UpkeepMessage, UpkeepTask } from "./upkeep-task.ts";
 
 /** Copies the database as it is at one moment into a new file that only its owner reads. */
 export async function copySqlite(path: string, to: string, isAlone: boolean): Promise<void> {
@@ -12,16 +12,23 @@ export async function copySqlite(path: string, to: string, isAlone: boolean): Pr
   await perform({ kind: "copy", path, to, isAlone });
 }
 
-/** Reads all of the database and says what is wrong with it. */
-export async function inspectSqlite(path: string, isAlone: boolean): Promise<DatabaseReport> {
-  return (await perform({ kind: "inspect", path, isAlone })) as DatabaseReport;
+/** Reads all of the database and says what is wrong with it; `onBegun` hears when the first of it was read. */
+export async function inspectSqlite(
+  path: string,
+  isAlone: boolean,
+  onBegun: () => void,
+): Promise<DatabaseReport> {
+  return (await perform({ kind: "inspect", path, isAlone }, onBegun)) as DatabaseReport;
 }
 
-async function perform(task: UpkeepTask): Promise<unknown> {
+async function perform(task: UpkeepTask, onBegun: () => void = () => {}): Promise<unknown> {
   const script = threadScript("store/sqlite/upkeep-thread");
   return await new Promise((resolve, reject) => {
     const worker = new Worker(script, { workerData: task, execArgv: [] });
-    worker.once("message", resolve);
+    worker.on("message", ({ result }: UpkeepMessage) => {
+      if (result === BEGUN) onBegun();
+      else resolve(result);
+    });
     worker.once("error", reject);
     worker.once("exit", () => reject(new Error("the database thread ended without an answer")));
   });

@@ -1,10 +1,14 @@
 import { chmodSync, closeSync, openSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { enableVacuum } from "./vacuum.ts";
+import type { RewriteStep } from "./vacuum.ts";
+
+/** Another process may have the file for this long. */
+export const BUSY_MS = 5_000;
 
 const PRAGMAS = {
   // First: the others may have to wait too.
-  busy_timeout: 5_000,
+  busy_timeout: BUSY_MS,
   // Readers never wait for the writer, nor it for them.
   journal_mode: "wal",
   // FULL: a commit has reached the disk when it returns.
@@ -18,10 +22,10 @@ const PRAGMAS = {
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /** Opens the database for its only writer, readable by its owner alone, making it if there is none. */
-export function openForWriting(path: string): DatabaseSync {
+export function openForWriting(path: string, tell: (step: RewriteStep) => void = () => {}): DatabaseSync {
   makePrivate(path);
   const database = new DatabaseSync(path);
-  enableVacuum(database, path);
+  enableVacuum(database, path, tell);
   configure(database);
   database.exec(`pragma journal_size_limit = ${WAL_LIMIT_BYTES}`);
   return database;
@@ -42,6 +46,16 @@ function makePrivate(path: string): void {
 export function openForReading(path: string): DatabaseSync {
   const database = new DatabaseSync(path, { readOnly: true });
   configure(database);
+  return database;
+}
+
+/**
+ * Opens a database that nobody else has open, as it is. Not as a file that cannot be written: after a crash there is a
+ * log to be read, and closing would leave one behind.
+ */
+export function openToLook(path: string): DatabaseSync {
+  const database = new DatabaseSync(path);
+  database.exec(`pragma busy_timeout = ${BUSY_MS}; pragma query_only = 1`);
   return database;
 }
 

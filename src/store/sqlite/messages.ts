@@ -1,8 +1,12 @@
 import { AppError } from "../../model/errors.ts";
 import type { ErrorCode, ErrorDetail } from "../../model/errors.ts";
+import type { RewriteStep } from "./vacuum.ts";
 
 /** What a database thread opens. */
-export type ThreadData = { readonly mode: "read" | "write"; readonly path: string };
+export type ThreadData = { readonly mode: ThreadMode; readonly path: string };
+
+/** To look is to read where no writer has opened the database before. */
+export type ThreadMode = "read" | "write" | "look";
 
 /** One operation asked of a thread. */
 export type Request = {
@@ -16,8 +20,11 @@ export type Request = {
 /** To a thread: a database to open, an operation, or the word to finish and close it. */
 export type ToThread = ThreadData | Request | "close";
 
-/** From a thread: it is open or closed, or answers; a batch of writes is answered in one message. */
-export type FromThread = "ready" | "closed" | readonly Reply[];
+/**
+ * From a thread: how its opening goes, that it is open or closed, or answers; a batch of writes is answered in one
+ * message.
+ */
+export type FromThread = RewriteStep | "ready" | "closed" | readonly Reply[];
 
 export type Reply = { readonly id: number } & ({ readonly result: unknown } | { readonly failure: Failure });
 

@@ -6,16 +6,17 @@ import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend } from "../operation.ts";
 import { operationNamed } from "../operations.ts";
 import { ThreadClient } from "./thread-client.ts";
+import type { RewriteStep } from "./vacuum.ts";
 
 /**
  * Opens `millrace.db` in the data directory, with a thread that writes and one that reads; a second one that reads
  * what takes long starts when it is first needed, which on many a service is never.
  */
-export async function openSqlite(dataDir: string): Promise<Backend> {
+export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep) => void): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "millrace.db");
   const script = threadScript("store/sqlite/thread");
-  const writer = new ThreadClient(script, { mode: "write", path });
+  const writer = new ThreadClient(script, { mode: "write", path }, onRewrite);
   const reader = new ThreadClient(script, { mode: "read", path });
   try {
     await writer.open();

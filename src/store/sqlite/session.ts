@@ -3,9 +3,12 @@ import { sql } from "kysely";
 import { migrate } from "../migrate.ts";
 import { SQLITE_TYPES } from "../migrations/column-types.ts";
 import type { Session } from "../operation.ts";
-import { openForReading, openForWriting } from "./connection.ts";
+import { openForReading, openForWriting, openToLook } from "./connection.ts";
+import type { ThreadMode } from "./messages.ts";
 import { freeBytes, giveBack } from "./vacuum.ts";
+import type { RewriteStep } from "./vacuum.ts";
 import { createKysely } from "./dialect.ts";
+import { writeLog } from "./write-log.ts";
 import type { Deadline } from "./dialect.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 
@@ -16,9 +19,13 @@ export type SqliteSession = Session & {
   readonly deadline: Deadline;
 };
 
-/** Opens the database; the writer brings it to this release's schema first. */
-export async function openSession(mode: "read" | "write", path: string): Promise<SqliteSession> {
-  const database = mode === "write" ? openForWriting(path) : openForReading(path);
+/** Opens the database; the writer brings it to this release's schema first, and tells how a rewriting of it goes. */
+export async function openSession(
+  mode: ThreadMode,
+  path: string,
+  tell: (step: RewriteStep) => void = () => {},
+): Promise<SqliteSession> {
+  const database = open(mode, path, tell);
   const deadline: Deadline = { atMs: null };
   const db = createKysely(database, deadline);
   if (mode === "write") {
@@ -36,8 +43,14 @@ export async function openSession(mode: "read" | "write", path: string): Promise
     usageSlot: USAGE_SLOT,
     freeBytes: () => freeBytes(database),
     giveBack: (maxBytes) => giveBack(database, maxBytes),
+    log: writeLog(database, path),
     // The writer is alone.
     skipLocked: () => sql``,
     ...columnWriter(database, db),
   };
+}
+
+function open(mode: ThreadMode, path: string, tell: (step: RewriteStep) => void): DatabaseSync {
+  if (mode === "write") return openForWriting(path, tell);
+  return mode === "read" ? openForReading(path) : openToLook(path);
 }

@@ -4,6 +4,7 @@ import { AppError } from "../../model/errors.ts";
 import { endWorker, startWorker } from "./database-worker.ts";
 import { fromFailure } from "./messages.ts";
 import type { FromThread, Reply, ThreadData, ToThread } from "./messages.ts";
+import type { RewriteStep } from "./vacuum.ts";
 
 type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (error: unknown) => void };
 
@@ -21,6 +22,7 @@ type CallOptions = {
 export class ThreadClient {
   readonly #script: URL;
   readonly #data: ThreadData;
+  readonly #onRewrite: (step: RewriteStep) => void;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | null;
   /** The thread was told what to open. */
@@ -30,9 +32,10 @@ export class ThreadClient {
   #lastId = 0;
 
   /** Starts the thread, which loads its code at once; the database is left alone until `open`. */
-  constructor(script: URL, data: ThreadData) {
+  constructor(script: URL, data: ThreadData, onRewrite: (step: RewriteStep) => void = () => {}) {
     this.#script = script;
     this.#data = data;
+    this.#onRewrite = onRewrite;
     this.#worker = this.#start();
   }
 
@@ -97,7 +100,9 @@ export class ThreadClient {
     let failure = new Error("the database thread ended");
     worker.on("message", (message: FromThread) => {
       if (message === "ready") this.#opening.resolve();
-      else if (message !== "closed") this.#settle(message);
+      else if (message === "closed") return;
+      else if ("step" in message) this.#onRewrite(message);
+      else this.#settle(message);
     });
     worker.on("error", (error: Error) => {
       failure = error;

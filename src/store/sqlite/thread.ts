@@ -28,11 +28,12 @@ async function work(): Promise<void> {
   isBusy = true;
   const { mode, path } = data!;
   if (!session) {
-    session = await openSession(mode, path);
+    session = await openSession(mode, path, send);
     send("ready");
   }
   for (let request = next(); request; request = next()) {
-    send(mode === "write" ? await commitTogether(session, request, next) : [await answer(session, request)]);
+    const isAlone = mode !== "write" || isUpkeep(request);
+    send(isAlone ? [await answer(session, request)] : await commitTogether(session, request, nextWrite));
   }
   if (isClosing) {
     await session.db.destroy();
@@ -60,11 +61,25 @@ function take(message: ToThread): void {
 
 /** Looks into the port too, so that what arrived while the disk was busy need not wait for the event loop. */
 function next(): Request | null {
-  if (waiting.length === 0) {
-    const received = receiveMessageOnPort(port);
-    if (received) take(received.message);
-  }
+  look();
   return waiting.shift() ?? null;
+}
+
+/** The next, if it may be one of a batch. */
+function nextWrite(): Request | null {
+  look();
+  const [first] = waiting;
+  return first && !isUpkeep(first) ? next() : null;
+}
+
+function look(): void {
+  if (waiting.length > 0) return;
+  const received = receiveMessageOnPort(port);
+  if (received) take(received.message);
+}
+
+function isUpkeep({ name }: Request): boolean {
+  return operationNamed(name).mode === "upkeep";
 }
 
 function send(message: FromThread): void {

@@ -7,7 +7,9 @@ import type { AuditEntry } from "../audit-chain.ts";
 import type { DatabaseReport } from "../database-report.ts";
 import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
-import type { UpkeepTask } from "./upkeep-task.ts";
+import { BEGUN } from "./upkeep-task.ts";
+import type { UpkeepMessage, UpkeepTask } from "./upkeep-task.ts";
+import { bytesToRewrite } from "./vacuum.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.
 
@@ -17,10 +19,16 @@ const AUDIT_ENTRIES =
 const task = workerData as UpkeepTask;
 const database = new DatabaseSync(task.path, { readOnly: !task.isAlone });
 database.exec("pragma busy_timeout = 5000");
+database.prepare("select count(*) from sqlite_schema").get();
+send(BEGUN);
 const result = task.kind === "copy" ? copy(task.to) : await inspect();
 // First: whoever hears the answer may do with the files what they like.
 database.close();
-parentPort!.postMessage(result);
+send(result);
+
+function send(result: unknown): void {
+  parentPort!.postMessage({ result } satisfies UpkeepMessage);
+}
 
 /** One read transaction: what is committed meanwhile is not in the copy, and nobody waits for it. */
 function copy(to: string): void {
@@ -39,6 +47,7 @@ async function inspect(): Promise<DatabaseReport> {
   const ask = (query: string) => database.prepare(query).all();
   return {
     problems: problems.map(String),
+    bytesToRewrite: bytesToRewrite(database),
     migrations,
     versions: await storedVersions(migrations, ask),
     amounts: await storedAmounts(migrations, ask),

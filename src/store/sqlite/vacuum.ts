@@ -3,24 +3,52 @@ import path from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 
 const INCREMENTAL = 2;
+/** The copy, the log through which it goes back, and as much again for what else needs room meanwhile. */
+const COPIES = 3;
+
+/** How it goes with a database of an earlier release that is written anew. */
+export type RewriteStep =
+  | { readonly step: "begun"; readonly bytes: number }
+  | { readonly step: "ended" }
+  | { readonly step: "failed"; readonly reason: string };
 
 /**
  * Lets the database give room back to the disk, a little at a time. A new one is made so; one of an earlier release
- * is written anew, once, where the disk has room for the copy. Before anything else is done with it.
+ * is written anew, once, where its disk has room for that. Before anything else is done with it. One that cannot be
+ * written anew works as it is, and the next start tries again.
  */
-export function enableVacuum(database: DatabaseSync, file: string): void {
+export function enableVacuum(database: DatabaseSync, file: string, tell: (step: RewriteStep) => void): void {
   // Another starter may be making it at this moment.
   database.exec("pragma busy_timeout = 5000");
-  if (value(database, "auto_vacuum") === INCREMENTAL) return;
-  const pages = value(database, "page_count");
-  if (pages > 0 && !hasRoomFor(3 * pages * value(database, "page_size"), file)) return;
-  database.exec(`pragma auto_vacuum = ${INCREMENTAL}`);
-  if (pages === 0) return;
-  try {
-    database.exec("vacuum");
-  } catch {
-    // Somebody has it open: the next start tries again.
+  const neededBytes = bytesToRewrite(database);
+  if (neededBytes === null) return;
+  const folder = path.dirname(file);
+  const { bavail, bsize } = statfsSync(folder);
+  if (neededBytes > bavail * bsize) {
+    const [needed, free] = [neededBytes, bavail * bsize].map((bytes) => Math.ceil(bytes / 1e6));
+    tell({ step: "failed", reason: `it takes ${needed} MB of room in ${folder}, which has ${free} MB` });
+    return;
   }
+  database.exec(`pragma auto_vacuum = ${INCREMENTAL}`);
+  if (neededBytes === 0) return;
+  tell({ step: "begun", bytes: neededBytes / COPIES });
+  try {
+    // The copy goes where the room was looked for, not to whatever disk has the temporary directory.
+    database.exec(`pragma temp_store_directory = '${folder.replaceAll("'", "''")}'`);
+    database.exec("vacuum");
+    tell({ step: "ended" });
+  } catch (error) {
+    tell({ step: "failed", reason: error instanceof Error ? error.message : String(error) });
+  } finally {
+    // It holds for the whole process.
+    database.exec("pragma temp_store_directory = ''");
+  }
+}
+
+/** Room that it takes to write the database anew, so that it can give back room; null where it can. */
+export function bytesToRewrite(database: DatabaseSync): number | null {
+  if (value(database, "auto_vacuum") === INCREMENTAL) return null;
+  return COPIES * value(database, "page_count") * value(database, "page_size");
 }
 
 /** Bytes in pages that hold nothing. */
@@ -32,12 +60,6 @@ export function freeBytes(database: DatabaseSync): number {
 export function giveBack(database: DatabaseSync, maxBytes: number): void {
   const pages = Math.floor(maxBytes / value(database, "page_size"));
   if (pages > 0) database.exec(`pragma incremental_vacuum(${pages})`);
-}
-
-/** The copy itself, and the log through which it goes. */
-function hasRoomFor(bytes: number, file: string): boolean {
-  const { bavail, bsize } = statfsSync(path.dirname(file));
-  return bavail * bsize > bytes;
 }
 
 function value(database: DatabaseSync, pragma: string): number {

@@ -1,11 +1,15 @@
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
 import type { StorageReport } from "../../../src/apps/storage-report.ts";
 import { checkStorage } from "../../../src/cli/check-storage.ts";
+import type { Finding } from "../../../src/cli/finding.ts";
 import { readSettings } from "../../../src/config/settings.ts";
+import { openStore } from "../../../src/store/store.ts";
 import { inspectDatabase } from "../../../src/store/upkeep.ts";
 import { MILLRACE, run } from "../../support/command-line.ts";
-import { writeApp } from "../../support/service.ts";
+import { testService, writeApp } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 import { answer, during, scratch } from "../moved/site.ts";
 
@@ -58,5 +62,64 @@ verifies(
     expect(await findings({ maxRuns: 1 })).toMatchObject([
       { status: "warn", remedy: expect.stringContaining("raise MILLRACE_MAX_RUNS") },
     ]);
+  },
+);
+
+verifies("cli.storage.looks", "without a service the database stays as it is, byte by byte", async () => {
+  const folder = await scratch();
+  const dataDir = path.join(folder, "data");
+  const env = { MILLRACE_DATA_DIR: dataDir };
+  const asked = async () => await run(MILLRACE, ["storage"], { env });
+  const none = await asked();
+  expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("there is nothing stored in")]);
+  expect(existsSync(dataDir)).toBe(false);
+
+  await (await openStore({ dataDir, databaseUrl: null })).close();
+  const file = path.join(dataDir, "millrace.db");
+  const change = (statements: string): Buffer => {
+    const database = new DatabaseSync(file);
+    database.exec(statements);
+    database.close();
+    return readFileSync(file);
+  };
+  // As a release left it that could give no room back.
+  const before = change(
+    "pragma journal_mode = delete; pragma auto_vacuum = 0; vacuum; pragma journal_mode = wal",
+  );
+  expect(await asked()).toMatchObject({ code: 0, stdout: expect.stringContaining("APP") });
+  expect(readFileSync(file).equals(before)).toBe(true);
+  const older = change("delete from migrations where name = (select max(name) from migrations)");
+  expect(await asked()).toMatchObject({ code: 1, stderr: expect.stringContaining("of an earlier release") });
+  expect(readFileSync(file).equals(older)).toBe(true);
+  expect(readdirSync(dataDir).filter((name) => name.startsWith("millrace.db"))).toEqual(["millrace.db"]);
+});
+
+verifies(
+  "cli.storage.one-truth",
+  "after an app was deleted both count its runs, and both tell the limits of the service",
+  async () => {
+    const main = "def run():\n    return 1\n";
+    const apps = { kept: { main }, doomed: { main } };
+    const test = await testService(apps, { maxRuns: 100, maxLogs: "50MB" });
+    const { service, settings } = test;
+    for (const app of ["kept", "doomed", "doomed"]) expect((await test.call(app)).status).toBe(200);
+    await service.settle();
+    const { projectId, token } = service.owner;
+    const deleted = await fetch(`${service.baseUrl}/v2/projects/${projectId}/apps/${projectId}-doomed`, {
+      method: "DELETE",
+      headers: { authorization: `Bearer ${token}` },
+    });
+    expect(deleted.ok).toBe(true);
+    // Whoever asks has set nothing of it.
+    const env = { MILLRACE_DATA_DIR: settings.dataDir };
+    const { stdout } = await run(MILLRACE, ["storage"], { env });
+    expect(stdout).toMatch(/\n\(deleted apps\) +2 /);
+    expect(stdout).toMatch(/\nruns +3 of 100\n/);
+    expect(stdout).toMatch(/\nlogs +\d+ B of 50\.0 MB\n/);
+    const doctor = await run(MILLRACE, ["doctor", "--json"], { env });
+    const findings = JSON.parse(doctor.stdout) as Finding[];
+    expect(findings.find(({ check }) => check === "storage")?.message).toMatch(
+      /^runs 3 of 100, .* of 50\.0 MB,/,
+    );
   },
 );

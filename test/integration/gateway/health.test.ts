@@ -1,7 +1,9 @@
-import { existsSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -47,3 +49,48 @@ verifies(
     await expect(fetch(`${apiUrl}/`)).rejects.toThrow("fetch failed");
   },
 );
+
+verifies(
+  "health.limited",
+  "while the disk's reserve refuses async runs it is ready, says so, and answers calls",
+  async () => {
+    const test = await testService(
+      { app: { main: "def run():\n    return 1\n" } },
+      { diskReserve: "1000TB" },
+    );
+    const { baseUrl } = test.service;
+    const refused = await test.call("app", {}, { suffix: "?async=true" });
+    expect([refused.status, refused.json.code]).toEqual([503, "storage_unavailable"]);
+    expect(await test.call("app")).toMatchObject({ status: 200 });
+    expect(await ask(`${baseUrl}/readyz`)).toEqual([
+      200,
+      { status: "limited", limits: ["the disk is low: async runs, uploads and deploys are refused"] },
+    ]);
+    expect(await ask(`${baseUrl}/readyz?verbose`)).toMatchObject([
+      200,
+      {
+        status: "limited",
+        limits: [expect.stringContaining("lower MILLRACE_DISK_RESERVE")],
+        isDiskLow: true,
+      },
+    ]);
+  },
+);
+
+verifies("health.limited", "without the host's Python it is ready only as long as a replica is", async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-python-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const python = path.join(folder, "python3");
+  const real = execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" });
+  symlinkSync(real.trim(), python);
+  const test = await testService({ app: { main: "def run():\n    return 1\n" } }, { python });
+  const { baseUrl } = test.service;
+  expect(await ask(`${baseUrl}/readyz`)).toEqual([200, { status: "ok" }]);
+  const why = "no app can be started: its Python is missing";
+  rmSync(python);
+  expect(await ask(`${baseUrl}/readyz`)).toEqual([503, { status: why, limits: [why] }]);
+  symlinkSync(real.trim(), python);
+  expect(await test.call("app")).toMatchObject({ status: 200 });
+  rmSync(python);
+  expect(await ask(`${baseUrl}/readyz`)).toEqual([200, { status: "limited", limits: [why] }]);
+});

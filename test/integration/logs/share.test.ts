@@ -1,3 +1,6 @@
+import path from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { LogBook } from "../../../src/apps/logs/log-book.ts";
 import { LogShare } from "../../../src/apps/logs/log-share.ts";
@@ -7,6 +10,7 @@ import { Sweeper } from "../../../src/runs/sweeper.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import type { TestDatabase } from "../../support/databases.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -17,10 +21,27 @@ const BATCH_BYTES = 500 * LINE_BYTES;
 
 describe.each(DATABASE_KINDS)("what apps print, on %s", (kind) => {
   let store: Store;
+  let place: TestDatabase;
   beforeAll(async () => {
-    store = await openStore(await databases.fresh(kind));
+    place = await databases.fresh(kind);
+    store = await openStore(place);
   });
   afterAll(async () => await store.close());
+
+  /** Past everything that keeps count. */
+  async function execute(statement: string): Promise<void> {
+    if (place.databaseUrl === null) {
+      const database = new DatabaseSync(path.join(place.dataDir, "millrace.db"));
+      // The service writes too.
+      database.exec(`pragma busy_timeout = 5000; ${statement}`);
+      database.close();
+      return;
+    }
+    const client = new Client({ connectionString: place.databaseUrl });
+    await client.connect();
+    await client.query(statement);
+    await client.end();
+  }
 
   /** A log book that tells what is used after each of its writes. */
   async function open(maxBytes: number, reserve: { isNear: boolean; shortage: string | null }) {
@@ -79,14 +100,35 @@ describe.each(DATABASE_KINDS)("what apps print, on %s", (kind) => {
     },
   );
 
-  verifies("logs.share", "past the installation's share the oldest lines of all go", async () => {
-    const { book, print, numbers } = await open(1_000_000, { isNear: false, shortage: null });
-    await print(3, 0, 400);
-    await print(4, 0, 800);
-    expect((await numbers(3))[0] ?? 400).toBeGreaterThan(100);
-    expect(await numbers(4)).toHaveLength(800);
-    expect(await store.logs.usedBytes()).toBeLessThanOrEqual(1_000_000);
+  verifies(
+    ["logs.share", "logs.share.fair"],
+    "past the installation's share the oldest lines go of whoever has most, never of one that prints little",
+    async () => {
+      const { book, print, numbers } = await open(1_000_000, { isNear: false, shortage: null });
+      await print(3, 0, 100);
+      await print(4, 0, 5_000);
+      expect(await numbers(3)).toHaveLength(100);
+      const kept = await numbers(4);
+      expect(kept.at(-1)).toBe(4_999);
+      expect(kept.length).toBeGreaterThan(200);
+      expect(await store.logs.usedBytes()).toBeLessThanOrEqual(1_000_000);
+      await book.stop();
+      while ((await store.logs.removeOldest({ limit: 10_000 })) > 0);
+    },
+  );
+
+  verifies("logs.share.fair", "a count of lines that are not there keeps no other's from going", async () => {
+    const { book, print, numbers } = await open(100_000_000, { isNear: false, shortage: null });
+    await print(9, 0, 20);
+    await print(10, 0, 50);
     await book.stop();
+    const trim = async () => await store.logs.trim({ appNumber: null, bytes: 10 * LINE_BYTES, limit: 100 });
+    expect(await trim()).toEqual({ lineCount: 10, freedBytes: 10 * LINE_BYTES });
+    expect([(await numbers(9)).length, (await numbers(10)).length]).toEqual([20, 40]);
+    await execute("insert into log_usage (app_number, bytes) values (99, 1000000000)");
+    expect(await trim()).toEqual({ lineCount: 0, freedBytes: 0 });
+    expect((await trim()).lineCount).toBe(10);
+    expect([(await numbers(9)).length, (await numbers(10)).length]).toEqual([20, 30]);
     while ((await store.logs.removeOldest({ limit: 10_000 })) > 0);
   });
 

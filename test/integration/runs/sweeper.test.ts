@@ -104,6 +104,39 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
     },
   );
 
+  verifies("retention.each-step", "what fails is told at the end, and all else is done", async () => {
+    const [broken, healthy] = [++lastApp, ++lastApp];
+    const old = await ended(healthy, 2 * HOUR_MS);
+    const expired = await ended(healthy, 31 * DAY_MS);
+    const retention: Store["retention"] = {
+      ...store.retention,
+      expire: async (expiry) => {
+        if (expiry.appNumber === broken) throw new Error("a damaged page");
+        return await store.retention.expire(expiry);
+      },
+      removeKeys: () => Promise.reject(new Error("another one")),
+    };
+    let keptCaps = 0;
+    const usage = async () => {
+      keptCaps += 1;
+      return await store.retention.usage();
+    };
+    const apps = [broken, healthy].map((appNumber) => ({
+      appNumber,
+      retentionMs: HOUR_MS,
+      maxLogBytes: 1e6,
+    }));
+    const failure = await sweep({
+      store: { ...store, retention: { ...retention, usage } },
+      apps: () => apps,
+    }).catch((error: unknown) => error);
+    expect((failure as AggregateError).errors.map(String)).toEqual([
+      "Error: a damaged page",
+      "Error: another one",
+    ]);
+    expect([await hasPayload(old), await hasRecord(expired), keptCaps]).toEqual([false, false, 2]);
+  });
+
   verifies(
     ["settings.caps.effect", "settings.caps.keep-open"],
     "past a cap the oldest finished go first, never an unfinished run or an open delivery",

@@ -29,17 +29,17 @@ async function openScratch(
   return { store, file };
 }
 
-/** Stores 32 MiB of inputs, and removes them again. */
-async function fillAndEmpty(store: Store): Promise<void> {
+/** Stores so many MiB of inputs, and removes the oldest of them again. */
+async function fillAndEmpty(store: Store, filled = 32, emptied = filled): Promise<void> {
   const input = Buffer.alloc(MIB, "x");
-  for (let i = 0; i < 32; i++) {
+  for (let i = 0; i < filled; i++) {
     const end = sampleEnd(undefined, { payload: samplePayload({ input }) });
     await store.runs.insertFinished([packEnded([end])]);
   }
-  await store.retention.removeOldest({ limit: 32, keep: "record" });
+  await store.retention.removeOldest({ limit: emptied, keep: "record" });
 }
 
-async function sweep(store: Store): Promise<void> {
+function sweeper(store: Store): Sweeper {
   const parts = { store, clock: new SkippingClock(), log: createLog("silent"), apps: () => [] };
   const caps = {
     maxRuns: 1_000_000,
@@ -49,7 +49,7 @@ async function sweep(store: Store): Promise<void> {
     logRetentionMs: 30 * 86_400_000,
     auditRetentionMs: 365 * 86_400_000,
   };
-  await new Sweeper({ ...parts, ...caps }).sweep();
+  return new Sweeper({ ...parts, ...caps });
 }
 
 function autoVacuum(file: string): unknown {
@@ -63,7 +63,7 @@ verifies("storage.gives-back", "what the sweeper removed is the disk's again, a 
   const { store, file } = await openScratch();
   await fillAndEmpty(store);
   expect(await store.space.freeBytes()).toBeGreaterThan(24 * MIB);
-  await sweep(store);
+  await sweeper(store).sweep();
   expect(await store.space.freeBytes()).toBeLessThanOrEqual(8 * MIB);
   await store.close();
   expect(statSync(file).size).toBeLessThan(16 * MIB);
@@ -80,7 +80,7 @@ verifies(
     });
     expect(autoVacuum(file)).toBe(2);
     await fillAndEmpty(store);
-    await sweep(store);
+    await sweeper(store).sweep();
     expect(await store.space.freeBytes()).toBeLessThanOrEqual(8 * MIB);
     const database = new DatabaseSync(file, { readOnly: true });
     expect(database.prepare("select a from kept").get()).toEqual({ a: 7 });
@@ -109,5 +109,29 @@ verifies(
     const tight = new DiskReserve(path.dirname(file), 8 * bavail * bsize, inside);
     await tight.look();
     expect(tight.isLow).toBe(true);
+  },
+);
+
+verifies(
+  "storage.gives-back.log",
+  "while somebody reads the log stays small; then all of it goes back, with nobody writing",
+  async () => {
+    const { store, file } = await openScratch();
+    const logBytes = () => statSync(`${file}-wal`).size;
+    // What is left lies behind what was removed, and has to be moved.
+    await fillAndEmpty(store, 120, 60);
+    const reader = new DatabaseSync(file);
+    reader.exec("pragma wal_checkpoint(truncate); begin");
+    reader.prepare("select count(*) from runs").get();
+    const sweeping = sweeper(store);
+    await sweeping.sweep();
+    expect(logBytes()).toBeLessThan(34 * MIB);
+    expect(await store.space.freeBytes()).toBeGreaterThan(8 * MIB);
+    reader.exec("rollback");
+    reader.close();
+    await sweeping.sweep();
+    expect(await store.space.freeBytes()).toBeLessThanOrEqual(8 * MIB);
+    expect(logBytes()).toBe(0);
+    expect(statSync(file).size).toBeLessThan(72 * MIB);
   },
 );

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Ownership } from "../../../src/runs/ownership.ts";
+import { verifies } from "../../verifies.ts";
 
 function scratch(): string {
   const folder = mkdtempSync(path.join(tmpdir(), "ownership-"));
@@ -39,3 +40,20 @@ test("a file that is none of ours names nobody", () => {
     expect([text, new Ownership(dataDir).predecessors]).toEqual([text, []]);
   }
 });
+
+verifies(
+  "async.predecessor.clone",
+  "who ended on another machine, or before this one started, may live",
+  () => {
+    const dataDir = path.join(scratch(), "data");
+    expect(new Ownership(dataDir, "one").predecessors).toEqual([]);
+    // Another machine has a clone of the disk: the same device and inode.
+    expect(new Ownership(dataDir, "two").predecessors).toEqual([]);
+    const here = new Ownership(dataDir, "one");
+    expect(here.predecessors).toEqual([]);
+    expect(new Ownership(dataDir, "one").predecessors).toEqual([here.owner]);
+    // Where the kernel does not tell, nobody is known to be dead.
+    const unknown = [new Ownership(dataDir, null), new Ownership(dataDir, null)];
+    expect(unknown.map(({ predecessors }) => predecessors)).toEqual([[], []]);
+  },
+);

@@ -1,8 +1,18 @@
-import { linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { settleMovedEnvironments } from "../../../../src/apps/builds/moved-environments.ts";
+import { verifies } from "../../../verifies.ts";
 
 const OLD = "/srv/old/environments/abc";
 
@@ -72,4 +82,17 @@ test("a path that is too long for a script's first line is given to the shell", 
     `#!/bin/sh\n'''exec' "${there}/bin/python" "$0" "$@"\n' '''\nprint(1)\n`,
   );
   expect([read("ready"), folder.length < 127]).toEqual([OLD, true]);
+});
+
+verifies("moved.shared", "of several that share them by links the first settles them for all", async () => {
+  const { dataDir, folder, read } = moved({ ready: OLD, "bin/tool": `#!${OLD}/bin/python\n` });
+  const members = ["a", "b"].map((name) => path.join(dataDir, name));
+  for (const member of members) {
+    mkdirSync(member);
+    symlinkSync(path.join(dataDir, "environments"), path.join(member, "environments"));
+  }
+  const settled: number[] = [];
+  for (const member of [...members, ...members]) settled.push(await settleMovedEnvironments(member));
+  expect(settled).toEqual([1, 0, 0, 0]);
+  expect(read("bin/tool")).toBe(`#!${folder}/bin/python\n`);
 });

@@ -1,0 +1,60 @@
+import { statfsSync } from "node:fs";
+import type { Settings } from "../config/setting-keys.ts";
+import { AppError } from "../model/errors.ts";
+import { translateError } from "./sqlite/errors.ts";
+
+/** What the storage lacks at a start, said for who has to mend it. */
+export class StorageStartError extends Error {
+  constructor(message: string, cause: unknown) {
+    super(message, { cause });
+    this.name = "StorageStartError";
+  }
+}
+
+/** Of files beside the database: no room, none of our share, a disk that cannot be written, one that fails. */
+const DISK_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO"]);
+/** With less the database cannot even open its log. */
+const LEAST_BYTES = 1_000_000;
+
+/** A start that failed for want of storage: the place, the cause and what to do. Any other error as it is. */
+export function explainStart(error: unknown, { dataDir, databaseUrl }: StorePlace): unknown {
+  const cause = causeOf(error);
+  if (cause === null) return error;
+  const { isOfFile, text } = cause;
+  if (databaseUrl !== null && !isOfFile) {
+    const remedy = "look at the log of its server, then start again";
+    return new StorageStartError(`the Postgres database cannot be used: ${text}: ${remedy}`, error);
+  }
+  const free = freeBytes(dataDir);
+  const room = free === null ? "" : ` (${Math.floor(free / 1e6)} MB free)`;
+  return new StorageStartError(`cannot write to ${dataDir}${room}: ${text}: ${remedyFor(text, free)}`, error);
+}
+
+type StorePlace = Pick<Settings, "dataDir" | "databaseUrl">;
+
+function causeOf(error: unknown): { readonly text: string; readonly isOfFile: boolean } | null {
+  if (error instanceof Error && "code" in error && DISK_CODES.has(error.code))
+    return { text: error.message, isOfFile: true };
+  const translated = translateError(error);
+  if (!(translated instanceof AppError)) return null;
+  const { code, cause } = translated;
+  if (code !== "storage_unavailable" && code !== "in_doubt") return null;
+  return { text: cause instanceof Error ? cause.message : translated.message, isOfFile: false };
+}
+
+function remedyFor(text: string, free: number | null): string {
+  if ((free !== null && free < LEAST_BYTES) || /full|no space|ENOSPC|EDQUOT/i.test(text))
+    return "make room on that disk, or move the directory to a larger one and set MILLRACE_DATA_DIR";
+  if (/readonly|read-only|EROFS/i.test(text))
+    return "make that disk writable, or move the directory and set MILLRACE_DATA_DIR";
+  return "millrace doctor tells more; the kernel's log tells of a disk that fails";
+}
+
+function freeBytes(dataDir: string): number | null {
+  try {
+    const { bavail, bsize } = statfsSync(dataDir);
+    return bavail * bsize;
+  } catch {
+    return null;
+  }
+}
