@@ -10,6 +10,8 @@ export class Executor {
   readonly #keeper: RunKeeper;
   /** In no order, each with its place: a map or a set costs the garbage collector more (`call-table.ts`). */
   readonly #live: LiveRun[] = [];
+  /** Runs on their way into the store as ours: they may be there already, and nothing here knows them yet. */
+  readonly #expected = new Set<string>();
   readonly #forget = (run: LiveRun): void => {
     const last = this.#live.pop();
     if (!last || last === run) return;
@@ -28,14 +30,26 @@ export class Executor {
     return this.#start(new LiveRun(request, this.#parts, reader, this.#keeper, null, this.#forget));
   }
 
+  /** A run is about to be stored as ours. It is expected until it is executed or ended here, or `unexpect` is called. */
+  expect(id: string): void {
+    this.#expected.add(id);
+  }
+
+  /** That run is under way here by now, or will never be stored. */
+  unexpect(id: string): void {
+    this.#expected.delete(id);
+  }
+
   /** Starts a run that is in the store already. */
   executeClaimed(request: RunRequest, claim: Claim, reader: RunReader, keeper: RunKeeper): LiveRun {
+    this.#expected.delete(request.id);
     return this.#start(new LiveRun(request, this.#parts, reader, keeper, claim, this.#forget));
   }
 
   /** Ends a run that is in the store without executing it. */
   endClaimed(request: RunRequest, claim: Claim, keeper: RunKeeper, outcome: Outcome): LiveRun {
     const run = new LiveRun(request, this.#parts, NOBODY, keeper, claim, this.#forget);
+    this.#expected.delete(request.id);
     this.#enter(run);
     run.call.enqueuedAt = this.#parts.clock.monotonic();
     run.call.end(outcome);
@@ -47,12 +61,10 @@ export class Executor {
     return this.#live.find((run) => run.request.id === id);
   }
 
-  /** The ids of an app's stored runs that are under way, or whose end is being written down. */
-  claimedOf(appNumber: number): Set<string> {
-    const claimed = this.#live.filter(
-      ({ claim, request }) => claim && request.target.appNumber === appNumber,
-    );
-    return new Set(claimed.map(({ request }) => request.id));
+  /** The ids of stored runs that are under way, whose end is being written down, or that are expected. */
+  claimed(): Set<string> {
+    const claimed = this.#live.filter(({ claim }) => claim);
+    return new Set([...claimed.map(({ request }) => request.id), ...this.#expected]);
   }
 
   #enter(run: LiveRun): void {

@@ -117,6 +117,14 @@ export const SHOW = {
     "cli.storage": "millrace storage prints who uses what of the disk.",
     "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
   }),
+  ...section("found from outside: faults of Postgres", {
+    "async.in-doubt.every-loss":
+      "A write that was sent is in doubt however its answer was lost; only the server's word that it failed refuses it.",
+    "async.claim-review":
+      "Every minute what the store says is ours is compared with what is executed: nothing stays running for nobody.",
+    "async.adopted-once":
+      "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",
