@@ -122,6 +122,8 @@ export const SHOW = {
       "A write that was sent is in doubt however its answer was lost; only the server's word that it failed refuses it.",
     "async.claim-review":
       "Every minute what the store says is ours is compared with what is executed: nothing stays running for nobody.",
+    "silence.connections":
+      "However often the database falls silent, no connection to it is left behind when it is back.",
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),

@@ -4,8 +4,11 @@ import type pg from "pg";
 import type { Schema } from "../schema.ts";
 import { beforeConnecting, isConnectionLost, isReadOnly, ofQuery } from "./errors.ts";
 
+/** Where connections come from: what is used of a pool. */
+type Lender = Pick<pg.Pool, "options"> & { connect(): Promise<pg.PoolClient>; end(): Promise<void> };
+
 /** Kysely over `pg`, without connections that are lost. */
-export function createKysely(pool: pg.Pool): Kysely<Schema> {
+export function createKysely(pool: Lender): Kysely<Schema> {
   const sound: PostgresPool = {
     connect: async () => {
       try {

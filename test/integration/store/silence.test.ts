@@ -4,6 +4,7 @@ import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { TICK_MS } from "../../../src/kit/breaker.ts";
 import { Connections } from "../../../src/store/postgres/connections.ts";
+import { translateError } from "../../../src/store/postgres/errors.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
 import { openStore, storeOn } from "../../../src/store/store.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
@@ -185,3 +186,39 @@ test("connections that were given up are dropped with what waits on them, and th
   expect(await ask()).toEqual([{ one: 1 }]);
   expect(String(await lost)).toMatch(/Connection terminated/);
 });
+
+verifies(
+  "silence.connections",
+  "connections that come after they were given up are dropped too, however often",
+  async () => {
+    const { databaseUrl } = await databases.fresh("postgres");
+    const proxy = await SilentProxy.open(databaseUrl!);
+    const connections = new Connections(proxy.url, { max: 5, waitMs: 170_000, statementMs: 60_000 });
+    onTestFinished(() => connections.close());
+    const ask = async () => (await sql`select 1 as one`.execute(connections.db)).rows;
+    const write = async () =>
+      await connections.db
+        .transaction()
+        .execute(async (transaction) => await sql`select 1`.execute(transaction));
+    for (let freeze = 0; freeze < 3; freeze++) {
+      proxy.hold();
+      const calls = Promise.allSettled([ask(), write(), ask(), write(), ask()]);
+      await until("all are being connected", () => proxy.count === 5);
+      connections.abandon();
+      proxy.letThrough();
+      for (const call of await calls) {
+        expect(call).toMatchObject({
+          status: "rejected",
+          reason: { message: expect.stringMatching(/given up/) },
+        });
+        // Of a write it is known that it was not done.
+        expect(translateError((call as PromiseRejectedResult).reason, "write")).toMatchObject({
+          code: "storage_unavailable",
+        });
+      }
+      await until("none is left", () => proxy.count === 0);
+    }
+    expect(await ask()).toEqual([{ one: 1 }]);
+    expect(proxy.count).toBe(1);
+  },
+);
