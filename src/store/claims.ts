@@ -80,7 +80,6 @@ export const claims = {
     const { appNumber, owner } = query;
     const { ids, hasMore } = await pickQueued(session, query);
     if (ids.length === 0) return { runs: [], hasMore };
-    await renewLease(session, query);
     const { db } = session;
     await db
       .updateTable("runs")
@@ -110,6 +109,7 @@ export const claims = {
       payload: payloadFromRow(row),
       storedEvents: events.get(uuidText(row.id)) ?? 0,
     }));
+    await renewLease(session, query);
     return { runs, hasMore };
   }),
 

@@ -124,6 +124,12 @@ export const SHOW = {
       "Every minute what the store says is ours is compared with what is executed: nothing stays running for nobody.",
     "silence.connections":
       "However often the database falls silent, no connection to it is left behind when it is back.",
+    "lease.apart":
+      "Whatever table is locked, a service renews its lease, and no kind of write takes the connections of another.",
+    "lease.callers":
+      "A write that a caller waits for gives a locked table up within 5 s, and is surely not done.",
+    "lease.late-judge":
+      "After a time in which nobody could renew a lease no service takes over the runs of another that lives.",
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),

@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { TICK_MS } from "../../../src/kit/breaker.ts";
 import { Connections } from "../../../src/store/postgres/connections.ts";
 import { translateError } from "../../../src/store/postgres/errors.ts";
+import { WRITE_LIMITS } from "../../../src/store/postgres/write-kinds.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
 import { openStore, storeOn } from "../../../src/store/store.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
@@ -157,13 +158,13 @@ test("slow writes on Postgres, as many as there may be, keep no read waiting", a
     await store.close();
   });
   await other.query("begin; lock table projects in exclusive mode");
-  const writes = Array.from({ length: 8 }, (_, n) =>
+  const writes = Array.from({ length: WRITE_LIMITS.manage.max }, (_, n) =>
     store.projects.insert({ id: `p-${n}`, name: "slow", createdAt: 1 }),
   );
   const stored = Promise.allSettled(writes);
   await until("all of them wait", async () => {
     const { rows } = await other.query("select 1 from pg_locks where not granted");
-    return rows.length === 8;
+    return rows.length === writes.length;
   });
   expect(await store.meta.get("none")).toBe(null);
   await other.query("rollback");
