@@ -40,9 +40,11 @@ export async function openInstallation(
       log?.error({ lane }, "the database does not answer; what needs it is refused until it does");
     else log?.info({ lane }, "the database answers again");
   };
+  const onUpgrade = (migrations: readonly string[]): void =>
+    log?.info({ migrations }, "the database is brought to this release's schema, however long that takes");
   const store = await life.start(
     "store",
-    async () => aroundStore(await openStore({ ...settings, clock, onSilence })),
+    async () => aroundStore(await openStore({ ...settings, clock, onSilence, onUpgrade })),
     (opened) => opened.close(),
   );
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));

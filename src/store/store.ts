@@ -33,6 +33,8 @@ type StoreOptions = WatchOptions & {
   /** Null: SQLite in the data directory. */
   readonly databaseUrl: string | null;
   readonly dataDir: string;
+  /** A Postgres of an earlier release is about to be changed, which may take long: the names of the migrations. */
+  readonly onUpgrade?: (names: readonly string[]) => void;
 };
 
 type WatchOptions = {
@@ -47,9 +49,8 @@ const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /** Opens the database and brings it to this release's schema. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { databaseUrl, dataDir } = options;
-  const kind = databaseUrl === null ? "sqlite" : "postgres";
-  return storeOn(await openBackend(databaseUrl, dataDir), { ...options, kind });
+  const kind = options.databaseUrl === null ? "sqlite" : "postgres";
+  return storeOn(await openBackend(options), { ...options, kind });
 }
 
 /** A store on a database that is open. */
@@ -136,10 +137,10 @@ function cannotRead(error: unknown): never {
 
 // Each is loaded only where it is used: Kysely and pg take 150 ms to load, and with SQLite only its threads
 // need Kysely.
-async function openBackend(databaseUrl: string | null, dataDir: string): Promise<Backend> {
+async function openBackend({ databaseUrl, dataDir, onUpgrade }: StoreOptions): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
-    return await openPostgres(databaseUrl);
+    return await openPostgres(databaseUrl, onUpgrade);
   }
   const { openSqlite } = await import("./sqlite/open.ts");
   return await openSqlite(dataDir);

@@ -130,6 +130,8 @@ export const SHOW = {
       "A write that a caller waits for gives a locked table up within 5 s, and is surely not done.",
     "lease.late-judge":
       "After a time in which nobody could renew a lease no service takes over the runs of another that lives.",
+    "upgrade.unlimited":
+      "On Postgres a migration has no limit of time, and the log says before it that it begins.",
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),

@@ -41,7 +41,10 @@ const MIGRATION: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
 const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, silenceMs: 100 };
 
 /** Opens a database on a Postgres server; each write is a transaction of its own. */
-export async function openPostgres(databaseUrl: string): Promise<Backend> {
+export async function openPostgres(
+  databaseUrl: string,
+  onUpgrade?: (names: readonly string[]) => void,
+): Promise<Backend> {
   const client = clientClass(databaseUrl);
   const reads = new Connections(databaseUrl, READS, client);
   const writes = new Map(
@@ -52,7 +55,7 @@ export async function openPostgres(databaseUrl: string): Promise<Backend> {
   );
   const heavy = new Connections(databaseUrl, HEAVY, client);
   const probes = new Connections(databaseUrl, PROBES, client);
-  await bringUpToDate(databaseUrl, client);
+  await bringUpToDate(databaseUrl, client, onUpgrade);
   const running = new Set<Promise<unknown>>();
   const track = <Result>(call: Promise<Result>): Promise<Result> => {
     running.add(call);
@@ -79,10 +82,14 @@ export async function openPostgres(databaseUrl: string): Promise<Backend> {
 }
 
 /** On a connection of its own, without limits of time: a large table takes as long as it takes. */
-async function bringUpToDate(databaseUrl: string, client: ReturnType<typeof clientClass>): Promise<void> {
+async function bringUpToDate(
+  databaseUrl: string,
+  client: ReturnType<typeof clientClass>,
+  onUpgrade?: (names: readonly string[]) => void,
+): Promise<void> {
   const connections = new Connections(databaseUrl, MIGRATION, client);
   try {
-    await migrate(connections.db, { types: POSTGRES_TYPES });
+    await migrate(connections.db, { types: POSTGRES_TYPES, onUpgrade });
   } catch (error) {
     throw isOfStorage(error) ? new UnreachableError(databaseUrl, error) : error;
   } finally {
