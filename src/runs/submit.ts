@@ -186,6 +186,11 @@ export class Submitter {
     return await accepting.finally(() => dispatcher.arrived(appNumber));
   }
 
+  /** The service is about to stop: nobody waits any more until it is known whether a run was stored. */
+  startDraining(): void {
+    this.#acceptor.startDraining();
+  }
+
   /** Nothing more is found out about what is in doubt. */
   stop(): void {
     this.#acceptor.stop();
@@ -207,7 +212,7 @@ export class Submitter {
     const { store, clock } = this.#parts;
     const now = clock.now();
     const keyed = { accepted, leaseMs: LEASE_MS, ...key, now, keptMs: KEY_KEPT_MS };
-    return await this.#acceptor.resolve(accepted, () => store.runs.acceptKeyed(keyed), { kind: "accepted" });
+    return await this.#acceptor.resolve(accepted, store.runs.acceptKeyed(keyed), { kind: "accepted" });
   }
 
   #claim(isAsync: boolean, keyHash: Uint8Array | null = null): Claim {

@@ -132,6 +132,10 @@ export const SHOW = {
       "After a time in which nobody could renew a lease no service takes over the runs of another that lives.",
     "upgrade.unlimited":
       "On Postgres a migration has no limit of time, and the log says before it that it begins.",
+    "silence.one-deadline":
+      "A call that is under way when the database falls silent is answered within 5 s from when it was to be stored.",
+    "silence.drained":
+      "A service that stops answers who waits for what nobody knows with in_doubt, and cuts no connection.",
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),

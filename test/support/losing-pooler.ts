@@ -37,7 +37,9 @@ export class LosingPooler {
       }
       let words: Buffer | null = null;
       client.on("data", (data) => {
-        [words, pooler.#words] = [words ?? pooler.#words, null];
+        // Not those by which a connection is made.
+        const isQuery = "PBQ".includes(String.fromCharCode(data[0]!));
+        if (isQuery) [words, pooler.#words] = [words ?? pooler.#words, null];
         target.write(data);
       });
       target.on("data", (data) => {

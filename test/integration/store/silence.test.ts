@@ -8,6 +8,7 @@ import { translateError } from "../../../src/store/postgres/errors.ts";
 import { WRITE_LIMITS } from "../../../src/store/postgres/write-kinds.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
 import { openStore, storeOn } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
 import type { Lane } from "../../../src/store/operation.ts";
 import { HandClock, SkippingClock } from "../../support/clocks.ts";
@@ -221,5 +222,43 @@ verifies(
     }
     expect(await ask()).toEqual([{ one: 1 }]);
     expect(proxy.count).toBe(1);
+  },
+);
+
+verifies(
+  "silence.drained",
+  "a service that is stopped while Postgres says nothing answers the calls that wait to be stored",
+  async () => {
+    const { databaseUrl } = await databases.fresh("postgres");
+    const proxy = await SilentProxy.open(databaseUrl!);
+    const clock = new SkippingClock();
+    const asked = Promise.withResolvers<void>();
+    const aroundStore = (store: Store): Store => {
+      const accept: Store["runs"]["accept"] = (batch) => {
+        asked.resolve();
+        return store.runs.accept(batch);
+      };
+      return { ...store, runs: { ...store.runs, accept } };
+    };
+    const test = await testService(
+      { app: { main: ECHO } },
+      { databaseUrl: proxy.url },
+      { clock, aroundStore },
+    );
+    expect((await test.call("app", { n: 1 })).status).toBe(200);
+    await test.service.settle();
+    proxy.fallSilent();
+    const call = test.call("app", { n: 2 }, ASYNC);
+    await asked.promise;
+    const stopped = test.service.stop(0);
+    const { status, json } = await call;
+    expect([status, json.code]).toEqual([503, "in_doubt"]);
+    expect(test.service.unanswered()).toBe(0);
+    let isStopped = false;
+    void stopped.finally(() => (isStopped = true));
+    await until("it has stopped", () => {
+      clock.skip(TICK_MS);
+      return isStopped;
+    });
   },
 );
