@@ -15,7 +15,7 @@ const LAST_ANSWER_MS = 1_000;
 const ASK_AGAIN_MS = 250;
 
 /** A caller who waits. */
-type Waiting = { isInDoubt: boolean; giveUp(): void };
+type Waiting = { isInDoubt: boolean; readonly giveUp: () => void };
 
 const GIVEN_UP = Symbol("given up");
 
