@@ -117,7 +117,7 @@ export const SHOW = {
     "cli.storage": "millrace storage prints who uses what of the disk.",
     "doctor.storage": "doctor says how much there is of what grows, and when old things go to make room.",
   }),
-  ...section("found from outside: faults of Postgres", {
+  ...section("issue: Nothing lost, nothing stuck, faults of Postgres found later", {
     "async.in-doubt.every-loss":
       "A write that was sent is in doubt however its answer was lost; only the server's word that it failed refuses it.",
     "async.claim-review":
