@@ -204,6 +204,7 @@ async function start(
     async (server) => {
       management.setReady(false);
       server.startDraining();
+      runs.submitter.startDraining();
       runs.dispatcher.stop();
       await within(graceMs, Promise.all([catalog.drain(), fileRuns.drain()]), clock);
       await catalog.close({ kind: "refused", code: "draining" });

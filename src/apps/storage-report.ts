@@ -16,7 +16,7 @@ export type Amounts = {
 };
 
 /** What is stored of one app. */
-export type AppStorage = Amounts & {
+type AppStorage = Amounts & {
   readonly projectId: string;
   readonly name: string;
   readonly bundleBytes: number;

@@ -51,9 +51,11 @@ export async function openInstallation(
         "the database could not be written anew and gives no room back; the next start tries again",
       );
   };
+  const onUpgrade = (migrations: readonly string[]): void =>
+    log?.info({ migrations }, "the database is brought to this release's schema, however long that takes");
   const store = await life.start(
     "store",
-    async () => aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite })),
+    async () => aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite, onUpgrade })),
     (opened) => opened.close(),
   );
   const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
-import { access } from "node:fs/promises";
 import { systemClock } from "./clock.ts";
 import type { Clock } from "./clock.ts";
+import { access } from "./files.ts";
 import { within } from "./within.ts";
 
 /** A disk that takes longer says nothing: what was known counts. */

@@ -174,6 +174,11 @@ export function isInDoubt(error: unknown): boolean {
   return error instanceof AppError && error.code === "in_doubt";
 }
 
+/** Whether an error says for sure that a write was not done. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof AppError && error.code === "storage_unavailable";
+}
+
 /** The JSON body of an error, on both planes. */
 export function errorBody(error: AppError, requestId: string): string {
   const { code, message, detail } = error;

@@ -1,18 +1,24 @@
 import { Batcher } from "../kit/batcher.ts";
 import type { Clock } from "../kit/clock.ts";
 import { insist } from "../kit/insist.ts";
-import { within } from "../kit/within.ts";
-import { AppError } from "../model/errors.ts";
 import type { Log } from "../kit/log.ts";
+import { AppError, isInDoubt } from "../model/errors.ts";
 import type { AcceptedRun } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
 
 export type AcceptorParts = { readonly store: Pick<Store, "runs">; readonly clock: Clock; readonly log: Log };
 
 const BATCH = 512;
-/** How long a caller waits to learn whether a run was stored whose commit nobody answered. */
-const DOUBT_MS = 5_000;
+/** How long a caller waits in all to learn whether a run was stored: less than 5 s, with what a caller needs besides. */
+const ANSWER_MS = 4_750;
+/** The same while the service stops, of a write that nobody has answered yet. */
+const LAST_ANSWER_MS = 1_000;
 const ASK_AGAIN_MS = 250;
+
+/** A caller who waits. */
+type Waiting = { isInDoubt: boolean; readonly giveUp: () => void };
+
+const GIVEN_UP = Symbol("given up");
 
 /** Nobody could say in time whether the run is stored; `settled` will. */
 export class InDoubt extends AppError {
@@ -39,6 +45,8 @@ export class Acceptor {
   #doubts = 0;
   /** The log knows that there are such. */
   #isTold = false;
+  readonly #waiting = new Set<Waiting>();
+  #isDraining = false;
   #isStopping = false;
 
   constructor(parts: AcceptorParts) {
@@ -50,35 +58,83 @@ export class Acceptor {
 
   /** Resolves when the run is stored. Rejects if it surely is not and never will be, or with `InDoubt`. */
   async accept(run: AcceptedRun): Promise<void> {
-    try {
-      await this.#accepts.add(run);
-    } catch (error) {
-      await this.#resolve(run, error);
-    }
+    await this.#answer(run, this.#accepts.add(run), undefined);
   }
 
-  /** The same of a write that stores the run besides other things; it is done again if it did not happen. */
-  async resolve<Result>(run: AcceptedRun, write: () => Promise<Result>, stored: Result): Promise<Result> {
-    try {
-      return await write();
-    } catch (error) {
-      await this.#resolve(run, error);
-      return stored;
-    }
+  /**
+   * The same of a write that stores the run besides other things, or does not for a reason of its own: `stored` is
+   * what it resolves with if it did.
+   */
+  async resolve<Result extends { readonly kind: string }>(
+    run: AcceptedRun,
+    writing: Promise<Result>,
+    stored: Result,
+  ): Promise<Result> {
+    return await this.#answer(run, writing, stored, ({ kind }) => kind === stored.kind);
+  }
+
+  /**
+   * The service is about to stop: who waits for what nobody knows is told so at once, and within a second who waits for
+   * a write that nobody has answered. Later their connections would be cut.
+   */
+  startDraining(): void {
+    this.#isDraining = true;
+    for (const waiting of this.#waiting) if (waiting.isInDoubt) waiting.giveUp();
+    this.#parts.clock.after(LAST_ANSWER_MS, () => this.#giveUp());
   }
 
   /** What is in doubt now stays so until the next start. */
   stop(): void {
+    this.#isDraining = true;
     this.#isStopping = true;
+    this.#giveUp();
   }
 
-  /** Returns if the run is stored after all, else throws. */
-  async #resolve(run: AcceptedRun, error: unknown): Promise<void> {
-    if (!(error instanceof AppError) || error.code !== "in_doubt") throw error;
-    const settled = this.#settle(run);
-    const isStored = await within(DOUBT_MS, settled, this.#parts.clock);
-    if (isStored === null) throw new InDoubt(run.run.id, settled);
-    if (!isStored) throw new AppError("storage_unavailable", {}, error);
+  #giveUp(): void {
+    for (const waiting of this.#waiting) waiting.giveUp();
+  }
+
+  /** One time for all of it, from the write to what was found out about it. */
+  async #answer<Result>(
+    run: AcceptedRun,
+    writing: Promise<Result>,
+    stored: Result,
+    isStored: (result: Result) => boolean = () => true,
+  ): Promise<Result> {
+    const given = Promise.withResolvers<typeof GIVEN_UP>();
+    const waiting: Waiting = { isInDoubt: false, giveUp: () => given.resolve(GIVEN_UP) };
+    const timer = this.#parts.clock.after(ANSWER_MS, waiting.giveUp);
+    const finding = this.#find(run, writing, stored, waiting);
+    this.#waiting.add(waiting);
+    try {
+      const found = await Promise.race([finding, given.promise]);
+      if (found !== GIVEN_UP) return found;
+    } finally {
+      timer.cancel();
+      this.#waiting.delete(waiting);
+    }
+    throw new InDoubt(
+      run.run.id,
+      finding.then(isStored, () => false),
+    );
+  }
+
+  /** What the write gave, or would have given; rejects if the run is surely not stored. */
+  async #find<Result>(
+    run: AcceptedRun,
+    writing: Promise<Result>,
+    stored: Result,
+    waiting: Waiting,
+  ): Promise<Result> {
+    try {
+      return await writing;
+    } catch (error) {
+      if (!isInDoubt(error)) throw error;
+      waiting.isInDoubt = true;
+      if (this.#isDraining) waiting.giveUp();
+      if (await this.#settle(run)) return stored;
+      throw new AppError("storage_unavailable", {}, error);
+    }
   }
 
   /** Whether the run is stored. If it is not, its place is taken, so that a commit still on its way finds no room. */

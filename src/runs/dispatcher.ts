@@ -1,12 +1,13 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { isInDoubt } from "../model/errors.ts";
+import { isRefusal } from "../model/errors.ts";
 import type { Refused } from "../model/outcome.ts";
-import type { ClaimedRun } from "../store/claims.ts";
+import type { ClaimedRun, HeldClaim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimKeeper } from "./claim-keeper.ts";
 import type { Executor } from "./execute.ts";
+import { Heartbeat, LEASE_MS } from "./heartbeat.ts";
 import type { Claim, LiveRun, RunRequest, RunTarget } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
@@ -42,17 +43,14 @@ type Backlog = {
   isClaiming: boolean;
   /** Whether the store may hold more. */
   hasMore: boolean;
-  /** The answer to a claim was lost: some runs may be ours without our knowing. */
+  /** A claim may have been done though it failed: some runs may be ours without our knowing. */
   isInDoubt: boolean;
 };
 
-/** How long a claim stands without a sign of life, where several services share a database. */
-export const LEASE_MS = 15_000;
-const HEARTBEAT_MS = 5_000;
-/** The database's clock was set if it went so differently from ours between two heartbeats. */
-const CLOCK_JUMP_MS = 2_000;
 /** How soon a backlog that found no room is looked at again, if nothing else happens. */
 const LOOK_MS = 1_000;
+/** How often all that the store says is ours is compared with what we know of. */
+const REVIEW_MS = 60_000;
 /** Arguments that wait in memory for a replica, per app. */
 const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
 /** A run under which the service ended so often is given up: it may be the reason. */
@@ -66,36 +64,36 @@ export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
   #timers: Timer[] = [];
-  #beats: Timer | null = null;
   /** Stored runs that a caller here waits for. */
   #attended = 0;
   #isStopping = false;
-  /** By how much the database's clock differs from our monotonic one. */
-  #offsetMs = 0;
-  /** Monotonic; until then no other service counts as dead. */
-  #judgesFrom = 0;
+  readonly #heartbeat: Heartbeat;
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
+    const holdsAny = () => this.#attended > 0 || [...this.#backlogs.values()].some(({ held }) => held > 0);
+    this.#heartbeat = new Heartbeat({ ...parts, holdsAny });
   }
 
   /** Puts back what a process that is gone has left, and begins to dispatch. */
   async start(): Promise<void> {
     const { store, owner, predecessors, log } = this.#parts;
     const isAlone = store.kind === "sqlite";
-    this.#offsetMs = await this.#heartbeat();
+    await this.#heartbeat.begin();
     const count = await store.claims.recover({ owner, isAlone, dead: predecessors });
     if (count > 0) log.info({ count }, "runs that an earlier service left unfinished are queued again");
     await this.#lookForWork();
     this.#timers.push(this.#every(LOOK_MS, () => this.#pumpAll()));
+    this.#timers.push(this.#every(REVIEW_MS, () => this.#review()));
     if (isAlone) return;
     this.#timers.push(this.#every(LOOK_MS, () => this.#lookForWork()));
-    this.#beats = this.#every(HEARTBEAT_MS, () => this.#beat());
+    this.#heartbeat.start();
   }
 
   /** Takes nothing more; what is under way goes on, and stays ours. */
   stop(): void {
     this.#isStopping = true;
+    this.#heartbeat.stop();
     for (const timer of this.#timers) timer.cancel();
   }
 
@@ -194,10 +192,9 @@ export class Dispatcher {
   /** Claims what the app's slots have room for. */
   #pump(appNumber: number, backlog: Backlog): void {
     if (this.#isStopping || backlog.isClaiming || !backlog.hasMore) return;
-    // Those on their way into the store as ours would seem to be nobody's. No more are let in meanwhile.
-    if (backlog.isInDoubt && backlog.reserved > 0) return;
     const target = this.#parts.target(appNumber);
     if (!target) {
+      backlog.hasMore = false;
       void this.#work(appNumber, backlog, () => this.#parts.endOrphans(appNumber));
       return;
     }
@@ -208,21 +205,21 @@ export class Dispatcher {
     // Many at once, where many wait ahead: a claim for each of a thousand short runs would cost more than they
     // do. A slot that nothing waits for is filled at once.
     if (backlog.held > maxReplicas * replicaConcurrency && room < backlog.held) return;
+    backlog.hasMore = false;
     void this.#work(appNumber, backlog, () => this.#claim(target, backlog, room));
   }
 
   /** One piece of work on a backlog at a time. */
   async #work(appNumber: number, backlog: Backlog, work: () => Promise<void>): Promise<void> {
     backlog.isClaiming = true;
-    backlog.hasMore = false;
     try {
-      if (backlog.isInDoubt) await this.#putBackUnheard(appNumber);
+      if (backlog.isInDoubt) await this.#putBackUnheard(appNumber, backlog);
       backlog.isInDoubt = false;
       await work();
       backlog.isClaiming = false;
       this.#pump(appNumber, backlog);
     } catch (error) {
-      if (isInDoubt(error)) backlog.isInDoubt = true;
+      if (!isRefusal(error)) backlog.isInDoubt = true;
       this.#parts.log.error({ err: error }, "runs could not be claimed; trying again");
       backlog.hasMore = true;
       backlog.isClaiming = false;
@@ -230,17 +227,34 @@ export class Dispatcher {
   }
 
   /** What a claim got whose answer nobody heard goes back into the queue. */
-  async #putBackUnheard(appNumber: number): Promise<void> {
-    const { store, owner, executor, log } = this.#parts;
-    const held = await store.claims.held({ appNumber, owner });
-    // Now, not before: what was taken over meanwhile is known by now, and what has ended has another state.
-    const known = executor.claimedOf(appNumber);
-    const unheard = held.filter(({ id }) => !known.has(id));
+  async #putBackUnheard(appNumber: number, backlog: Backlog): Promise<void> {
+    const { store, owner, log } = this.#parts;
+    const unheard = await this.#unheard(appNumber);
     if (unheard.length === 0) return;
     log.warn({ count: unheard.length }, "runs whose claim nobody heard of go back to the queue");
-    await store.claims.release(
-      unheard.map((claim) => ({ ...claim, appNumber, owner, isInterruption: false })),
-    );
+    await store.claims.release(unheard.map((claim) => ({ ...claim, owner, isInterruption: false })));
+    backlog.hasMore = true;
+  }
+
+  /** What is ours of an app, or of all, and nothing here knows of. */
+  async #unheard(appNumber: number | null): Promise<HeldClaim[]> {
+    const { store, owner, executor } = this.#parts;
+    const held = await store.claims.held({ appNumber, owner });
+    // Now, not before: what was taken over meanwhile is known by now, and what has ended has another state.
+    const known = executor.claimed();
+    return held.filter(({ id }) => !known.has(id));
+  }
+
+  /**
+   * Nothing stays ours for nobody, whatever has happened: a claim that was given up may be done long after. What is
+   * being claimed just now looks the same, so each such app is looked at again while nothing is claimed for it.
+   */
+  async #review(): Promise<void> {
+    for (const appNumber of new Set((await this.#unheard(null)).map((claim) => claim.appNumber))) {
+      const backlog = this.#backlog(appNumber);
+      backlog.isInDoubt = true;
+      if (!backlog.isClaiming) void this.#work(appNumber, backlog, async () => undefined);
+    }
   }
 
   async #claim(target: RunTarget, backlog: Backlog, limit: number): Promise<void> {
@@ -301,28 +315,6 @@ export class Dispatcher {
     const outcome: Refused | null = isOver ? { kind: "refused", code: "interrupted" } : end;
     if (outcome) void this.#hold(executor.endClaimed(request, claim, keeper, outcome));
     else this.#run(request, claim);
-  }
-
-  /** Says that we live, and looks for services that do not. */
-  async #beat(): Promise<void> {
-    const { store, owner, clock } = this.#parts;
-    const holdsAny = this.#attended > 0 || [...this.#backlogs.values()].some(({ held }) => held > 0);
-    if (this.#isStopping && !holdsAny) {
-      this.#beats?.cancel();
-      return;
-    }
-    const offsetMs = await this.#heartbeat();
-    // When somebody has set the database's clock every lease may look old: the living get time to renew theirs.
-    if (Math.abs(offsetMs - this.#offsetMs) > CLOCK_JUMP_MS) this.#judgesFrom = clock.monotonic() + LEASE_MS;
-    this.#offsetMs = offsetMs;
-    if (this.#isStopping || clock.monotonic() < this.#judgesFrom) return;
-    await store.claims.recover({ owner, isAlone: false });
-  }
-
-  async #heartbeat(): Promise<number> {
-    const { store, owner, clock } = this.#parts;
-    const databaseNow = await store.claims.heartbeat({ owner, leaseMs: LEASE_MS });
-    return databaseNow - clock.monotonic();
   }
 
   async #lookForWork(): Promise<void> {

@@ -10,9 +10,9 @@ import type { Store } from "../store/store.ts";
 import { Acceptor, InDoubt } from "./acceptor.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimKeeper } from "./claim-keeper.ts";
-import { LEASE_MS } from "./dispatcher.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
+import { LEASE_MS } from "./heartbeat.ts";
 import type { Claim, LiveRun, RunKeeper, RunReader, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
@@ -65,7 +65,7 @@ export class Submitter {
     const claim = this.#claim(true);
     try {
       const run = acceptedRecord(request, true, true, claim.createdAt);
-      await this.#acceptor.accept({ run, payload: inputOf(request), owner });
+      await this.#asOurs(request.id, this.#acceptor.accept({ run, payload: inputOf(request), owner }));
     } catch (error) {
       // If it turns out to be stored it is ours, and nobody else would execute it.
       if (!(error instanceof InDoubt)) dispatcher.giveBack(appNumber);
@@ -89,13 +89,16 @@ export class Submitter {
     key: RunKeyMark,
     reader: RunReader,
   ): Promise<Keyed & { readonly live?: LiveRun }> {
-    const { owner } = this.#parts;
+    const { owner, executor } = this.#parts;
     this.#checkReserve();
     const claim = this.#claim(false, key.keyHash);
     const run = acceptedRecord(request, false, true, claim.createdAt);
     const accepted = { run, payload: withoutInput(request), owner };
     const keyed = await this.#orEnd(request, claim, this.#acceptKeyed(accepted, key));
-    if (keyed.kind !== "accepted") return keyed;
+    if (keyed.kind !== "accepted") {
+      executor.unexpect(request.id);
+      return keyed;
+    }
     return { ...keyed, live: this.#begin(request, claim, reader) };
   }
 
@@ -114,7 +117,8 @@ export class Submitter {
    * stored: then everything stays as it was.
    */
   async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
-    const { store, keeper, lightKeeper, partWriter, owner, reserve } = this.#parts;
+    const { store, executor, dispatcher, keeper, lightKeeper, partWriter, owner, reserve } = this.#parts;
+    const { id } = run.request;
     if (reserve.shortage !== null) return false;
     const keptBy = run.claim ? keeper : lightKeeper;
     // What comes while the store is busy waits until it is known who is to learn it.
@@ -125,7 +129,10 @@ export class Submitter {
       const record = acceptedRecord(run.request, true, true, claim.createdAt);
       const { body: input } = run.request;
       if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner, input });
-      else await this.#acceptor.accept({ run: record, payload: inputOf(run.request), owner });
+      else {
+        const accepting = this.#acceptor.accept({ run: record, payload: inputOf(run.request), owner });
+        await this.#asOurs(id, accepting);
+      }
     } catch (error) {
       // The caller waits all the same: long enough to know.
       if (!(error instanceof InDoubt) || !(await error.settled)) {
@@ -133,7 +140,9 @@ export class Submitter {
         return false;
       }
     }
+    if (!run.claim) void dispatcher.attend(run);
     run.claim = claim;
+    executor.unexpect(id);
     const background = new BackgroundReader(partWriter);
     background.follow(run);
     held.passOn(run, background, keeper);
@@ -151,8 +160,22 @@ export class Submitter {
   async #orEnd<Result>(request: RunRequest, claim: Claim, accepting: Promise<Result>): Promise<Result> {
     const { executor, keeper } = this.#parts;
     const end = () => executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
-    return await accepting.catch((error: unknown) => {
+    return await this.#asOurs(request.id, accepting).catch((error: unknown) => {
       if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
+      throw error;
+    });
+  }
+
+  /**
+   * Says that a run may be in the store as ours before anything here knows it, until it is executed or ended here: it
+   * would be taken for one that nobody executes.
+   */
+  async #asOurs<Result>(id: string, accepting: Promise<Result>): Promise<Result> {
+    const { executor } = this.#parts;
+    executor.expect(id);
+    return await accepting.catch((error: unknown) => {
+      if (!(error instanceof InDoubt)) executor.unexpect(id);
+      else void error.settled.then((isStored) => isStored || executor.unexpect(id));
       throw error;
     });
   }
@@ -162,6 +185,11 @@ export class Submitter {
     const { dispatcher } = this.#parts;
     dispatcher.expect(appNumber);
     return await accepting.finally(() => dispatcher.arrived(appNumber));
+  }
+
+  /** The service is about to stop: nobody waits any more until it is known whether a run was stored. */
+  startDraining(): void {
+    this.#acceptor.startDraining();
   }
 
   /** Nothing more is found out about what is in doubt. */
@@ -185,7 +213,7 @@ export class Submitter {
     const { store, clock } = this.#parts;
     const now = clock.now();
     const keyed = { accepted, leaseMs: LEASE_MS, ...key, now, keptMs: KEY_KEPT_MS };
-    return await this.#acceptor.resolve(accepted, () => store.runs.acceptKeyed(keyed), { kind: "accepted" });
+    return await this.#acceptor.resolve(accepted, store.runs.acceptKeyed(keyed), { kind: "accepted" });
   }
 
   #claim(isAsync: boolean, keyHash: Uint8Array | null = null): Claim {

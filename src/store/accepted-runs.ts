@@ -116,8 +116,8 @@ export async function acceptKeyed(session: Session, packed: PackedKeyed): Promis
   const { key } = packed;
   for (;;) {
     if (await takeKey(session, packed)) {
-      if (packed.lease) await renewLease(session, packed.lease);
       await session.insertCounted(acceptedRows(packed));
+      if (packed.lease) await renewLease(session, packed.lease);
       return { kind: "accepted" };
     }
     const holder = await session.db

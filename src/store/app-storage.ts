@@ -11,7 +11,7 @@ export type StoredApp = {
 };
 
 /** Tables that nobody keeps count of for each app. */
-export type CountedTable = "runs" | "payloads" | "transcripts";
+type CountedTable = "runs" | "payloads" | "transcripts";
 
 /** The rows of one app that come after a run, or from the first one on. */
 export type CountStep = {

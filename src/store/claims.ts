@@ -1,4 +1,5 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
+import { isFileRun } from "../model/file-run.ts";
 import type { Payload } from "../model/payload.ts";
 import type { Run } from "../model/run.ts";
 import { PENDING } from "./delivery-columns.ts";
@@ -57,7 +58,13 @@ export type ReleasedClaim = RunKey & {
 };
 
 /** A run that somebody holds. */
-export type HeldClaim = Pick<ReleasedClaim, "id" | "fence" | "attempt">;
+export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "attempt">;
+
+type HeldQuery = {
+  readonly owner: string;
+  /** Null: of all apps. */
+  readonly appNumber: number | null;
+};
 
 type AsyncClaim = RunKey & {
   readonly fence: number;
@@ -75,7 +82,6 @@ export const claims = {
     const { appNumber, owner } = query;
     const { ids, hasMore } = await pickQueued(session, query);
     if (ids.length === 0) return { runs: [], hasMore };
-    await renewLease(session, query);
     const { db } = session;
     await db
       .updateTable("runs")
@@ -105,6 +111,7 @@ export const claims = {
       payload: payloadFromRow(row),
       storedEvents: events.get(uuidText(row.id)) ?? 0,
     }));
+    await renewLease(session, query);
     return { runs, hasMore };
   }),
 
@@ -131,26 +138,26 @@ export const claims = {
   finish: packedWrite(packFinished, finishClaims),
 
   /**
-   * What an owner holds of an app that it claimed, or accepted for nobody to wait for. It changes nothing, but comes
-   * after every write before it: an owner who never heard the answer to a claim learns here what it got.
+   * What an owner holds: what it claimed, and what it accepted as its own. It changes nothing, but comes after the
+   * writes before it: an owner who never heard the answer to a claim learns here what it got. Runs of files are kept
+   * by who runs them.
    */
-  held: write(
-    async (
-      session,
-      { appNumber, owner }: { readonly appNumber: number; readonly owner: string },
-    ): Promise<HeldClaim[]> => {
-      const rows = await session.db
-        .selectFrom("runs")
-        .select(["id", "fence", "attempt"])
-        .where("appNumber", "=", appNumber)
-        .where(isInState(session, "running"))
-        .where("owner", "=", owner)
-        // Of what a caller waits for only what an earlier service left: that was claimed again.
-        .where((eb) => eb.or([eb("isAsync", "=", 1), eb("fence", ">", 1)]))
-        .execute();
-      return rows.map(({ id, ...row }) => ({ ...row, id: uuidText(id) }));
-    },
-  ),
+  held: write(async (session, { appNumber, owner }: HeldQuery): Promise<HeldClaim[]> => {
+    const running = session.db
+      .selectFrom("runs")
+      .select(["appNumber", "id", "fence", "attempt", "functionName"])
+      .where(isInState(session, "running"))
+      .where("owner", "=", owner);
+    const rows = await (appNumber === null ? running : running.where("appNumber", "=", appNumber)).execute();
+    return rows
+      .filter((row) => !isFileRun(row))
+      .map(({ id, fence, attempt, ...row }) => ({
+        appNumber: row.appNumber,
+        id: uuidText(id),
+        fence,
+        attempt,
+      }));
+  }),
 
   /** Puts runs that their claimers still hold back into the queue. */
   release: write(async ({ db }, released: readonly ReleasedClaim[]): Promise<void> => {

@@ -55,7 +55,6 @@ export const deliveries = {
         .modifyEnd(session.skipLocked("deliveries"))
         .execute();
       if (due.length === 0) return [];
-      await renewLease(session, query);
       const taken = await db
         .updateTable("deliveries")
         .set({ owner })
@@ -75,6 +74,7 @@ export const deliveries = {
         .where("deliveries.id", "in", ids)
         .orderBy("nextAt")
         .execute();
+      await renewLease(session, query);
       return rows.map(({ projectId, ...row }) => ({ ...deliveryFromRow(row), projectId }));
     },
   ),

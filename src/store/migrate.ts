@@ -48,6 +48,8 @@ type MigrateOptions = {
   readonly types: ColumnTypes;
   /** True where the caller holds a transaction already. */
   readonly disableTransactions?: boolean;
+  /** A database of an earlier release is about to be changed: the names of the migrations it lacks. */
+  readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;
 };
 
 /** Brings the database to this release's schema, all of it or nothing; many starters may do so at once. */
@@ -59,6 +61,12 @@ export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Prom
     migrationLockTableName: "migrations_lock",
     disableTransactions: options.disableTransactions ?? false,
   });
+  const { onUpgrade } = options;
+  if (onUpgrade) {
+    const missing = (await migrator.getMigrations()).filter(({ executedAt }) => !executedAt);
+    const isUpgrade = missing.length > 0 && missing.length < KNOWN_MIGRATIONS.length;
+    if (isUpgrade) onUpgrade(missing.map(({ name }) => name));
+  }
   const { error } = await migrator.migrateToLatest();
   if (error === undefined) return;
   const unknownNames = await unknownMigrations(db);

@@ -4,7 +4,7 @@ import { AppError } from "../model/errors.ts";
 import { translateError } from "./sqlite/errors.ts";
 
 /** What the storage lacks at a start, said for who has to mend it. */
-export class StorageStartError extends Error {
+class StorageStartError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });
     this.name = "StorageStartError";

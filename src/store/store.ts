@@ -38,6 +38,8 @@ type StoreOptions = WatchOptions & {
   readonly isReadOnly?: boolean;
   /** A database of an earlier release is written anew, which may take minutes. */
   readonly onRewrite?: (step: RewriteStep) => void;
+  /** A Postgres of an earlier release is about to be changed, which may take long: the names of the migrations. */
+  readonly onUpgrade?: (names: readonly string[]) => void;
 };
 
 type WatchOptions = {
@@ -52,8 +54,7 @@ const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /** Opens the database and brings it to this release's schema, unless it is only to be read. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { databaseUrl } = options;
-  const kind = databaseUrl === null ? "sqlite" : "postgres";
+  const kind = options.databaseUrl === null ? "sqlite" : "postgres";
   return storeOn(await openBackend(options), { ...options, kind });
 }
 
@@ -146,10 +147,11 @@ async function openBackend({
   dataDir,
   isReadOnly = false,
   onRewrite,
+  onUpgrade,
 }: StoreOptions): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
-    return await openPostgres(databaseUrl, isReadOnly);
+    return await openPostgres(databaseUrl, { isReadOnly, onUpgrade });
   }
   if (isReadOnly) return await (await import("./sqlite/look.ts")).lookAtSqlite(dataDir);
   const { openSqlite } = await import("./sqlite/open.ts");

@@ -140,6 +140,28 @@ export const SHOW = {
     "cli.storage.steps":
       "millrace storage counts in bounded steps beside quick reads: it ends however many runs there are.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, faults of Postgres found later", {
+    "async.in-doubt.every-loss":
+      "A write that was sent is in doubt however its answer was lost; only the server's word that it failed refuses it.",
+    "async.claim-review":
+      "Every minute what the store says is ours is compared with what is executed: nothing stays running for nobody.",
+    "silence.connections":
+      "However often the database falls silent, no connection to it is left behind when it is back.",
+    "lease.apart":
+      "Whatever table is locked, a service renews its lease, and no kind of write takes the connections of another.",
+    "lease.callers":
+      "A write that a caller waits for gives a locked table up within 5 s, and is surely not done.",
+    "lease.late-judge":
+      "After a time in which nobody could renew a lease no service takes over the runs of another that lives.",
+    "upgrade.unlimited":
+      "On Postgres a migration has no limit of time, and the log says before it that it begins.",
+    "silence.one-deadline":
+      "A call that is under way when the database falls silent is answered within 5 s from when it was to be stored.",
+    "silence.drained":
+      "A service that stops answers who waits for what nobody knows with in_doubt, and cuts no connection.",
+    "async.adopted-once":
+      "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",

@@ -1,3 +1,4 @@
+import { DatabaseError } from "pg";
 import { AppError } from "../../src/model/errors.ts";
 import { operationNamed } from "../../src/store/operations.ts";
 import { translateError as fromPostgres } from "../../src/store/postgres/errors.ts";
@@ -77,6 +78,7 @@ function sqliteError(message: string, errcode: number): Error {
   return Object.assign(new Error(message), { code: "ERR_SQLITE_ERROR", errcode });
 }
 
+/** As the server reports a statement that failed. */
 function stated(message: string, code: string): Error {
-  return Object.assign(new Error(message), { code });
+  return Object.assign(new DatabaseError(message, 0, "error"), { code, severity: "ERROR" });
 }

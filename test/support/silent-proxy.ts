@@ -6,13 +6,15 @@ import { onTestFinished } from "vitest";
 /**
  * A way to a Postgres that can fall silent without closing anything: what is sent is lost, on connections that are
  * made meanwhile too. When it is over new connections go through; those of before stay lost. Or it resets every
- * connection, and those that are made meanwhile.
+ * connection, and those that are made meanwhile. Or it holds up those that are made, as a frozen server does, and lets
+ * them through later.
  */
 export class SilentProxy {
   /** The database, by this way. */
   readonly url: string;
   #isSilent = false;
   #isResetting = false;
+  #held: (() => void)[] | null = null;
   readonly #sockets: Set<Socket>;
 
   private constructor(url: string, sockets: Set<Socket>) {
@@ -41,7 +43,9 @@ export class SilentProxy {
           target.destroy();
         });
       }
-      client.pipe(target).pipe(client);
+      const join = () => void client.pipe(target).pipe(client);
+      if (proxy.#held) proxy.#held.push(join);
+      else join();
       if (proxy.#isSilent) mute([client, target]);
     });
     server.listen(0, "127.0.0.1");
@@ -56,6 +60,20 @@ export class SilentProxy {
       await once(server, "close");
     });
     return proxy;
+  }
+
+  /** How many connections there are now. */
+  get count(): number {
+    return this.#sockets.size / 2;
+  }
+
+  hold(): void {
+    this.#held = [];
+  }
+
+  letThrough(): void {
+    for (const join of this.#held ?? []) join();
+    this.#held = null;
   }
 
   fallSilent(): void {

@@ -5,7 +5,7 @@ import { pause } from "../../kit/pause.ts";
 import type { Seal } from "../../kit/seal.ts";
 import { steady } from "../../kit/steady-clock.ts";
 import { within } from "../../kit/within.ts";
-import { isInDoubt } from "../../model/errors.ts";
+import { isRefusal } from "../../model/errors.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Store } from "../../store/store.ts";
 import { Sender } from "./attempt.ts";
@@ -178,7 +178,7 @@ export class Deliverer {
       }
       return claimed.length > 0;
     } catch (error) {
-      this.#isInDoubt ||= isInDoubt(error);
+      this.#isInDoubt ||= !isRefusal(error);
       this.#log.error({ err: error }, "due webhooks could not be read; trying again");
       if (!this.#isStopping) await this.#sleepUntil(this.#steady.now() + RETRY_MS);
       return true;

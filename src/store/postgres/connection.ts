@@ -7,7 +7,8 @@ const INT8 = 20;
 export type PoolLimits = {
   readonly max: number;
   readonly waitMs: number;
-  readonly statementMs: number;
+  /** Null: without a limit, and so is a transaction that does nothing for a while. */
+  readonly statementMs: number | null;
   /** How much longer than that a server is waited for that says nothing any more. */
   readonly silenceMs?: number;
 };
@@ -24,10 +25,12 @@ export function createPool(
     application_name: "millrace",
     max,
     connectionTimeoutMillis: waitMs,
-    idle_in_transaction_session_timeout: 30_000,
-    statement_timeout: statementMs,
-    // More than the server's own limit: this one is for a server that says nothing any more.
-    query_timeout: statementMs + silenceMs,
+    ...(statementMs !== null && {
+      idle_in_transaction_session_timeout: 30_000,
+      statement_timeout: statementMs,
+      // More than the server's own limit: this one is for a server that says nothing any more.
+      query_timeout: statementMs + silenceMs,
+    }),
     keepAlive: true,
     types: {
       // Our bigints are milliseconds and counts, far below 2^53.

@@ -6,14 +6,12 @@ import type { PoolLimits } from "./connection.ts";
 import { createKysely } from "./dialect.ts";
 import { clientClass } from "./hosts.ts";
 
-type Opened = { readonly db: Kysely<Schema>; readonly clients: ReadonlySet<PoolClient> };
-
 /** The connections for one kind of call, made when they are first needed. */
 export class Connections {
   readonly #databaseUrl: string;
   readonly #limits: PoolLimits;
   readonly #client: typeof Client;
-  #opened: Opened | null = null;
+  #opened: OpenPool | null = null;
 
   /** Those to the same database are given the same client: it knows which of several hosts is in use. */
   constructor(databaseUrl: string, limits: PoolLimits, client: typeof Client = clientClass(databaseUrl)) {
@@ -23,7 +21,7 @@ export class Connections {
   }
 
   get db(): Kysely<Schema> {
-    this.#opened ??= open(createPool(this.#databaseUrl, this.#limits, this.#client));
+    this.#opened ??= new OpenPool(createPool(this.#databaseUrl, this.#limits, this.#client));
     return this.#opened.db;
   }
 
@@ -32,12 +30,8 @@ export class Connections {
    * be back while these would wait for ever: their packets were lost, or it was another server.
    */
   abandon(): void {
-    const opened = this.#opened;
+    this.#opened?.abandon();
     this.#opened = null;
-    if (!opened) return;
-    for (const client of opened.clients) (client as unknown as Client).connection.stream.destroy();
-    // What still waits for a connection of it runs out of time by itself.
-    opened.db.destroy().catch(() => {});
   }
 
   async close(): Promise<void> {
@@ -47,9 +41,43 @@ export class Connections {
   }
 }
 
-function open(pool: Pool): Opened {
-  const clients = new Set<PoolClient>();
-  pool.on("connect", (client) => clients.add(client));
-  pool.on("remove", (client) => clients.delete(client));
-  return { db: createKysely(pool), clients };
+/** A pool, and the connections it has now. */
+class OpenPool {
+  readonly db: Kysely<Schema>;
+  readonly #pool: Pool;
+  readonly #clients = new Set<PoolClient>();
+  #isAbandoned = false;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+    this.db = createKysely({
+      options: pool.options,
+      end: () => pool.end(),
+      connect: async () => {
+        const client = await pool.connect();
+        if (!this.#isAbandoned) return client;
+        const error = new Error("the connections were given up while this one was made");
+        client.release(error);
+        throw error;
+      },
+    });
+    pool.on("connect", (client) => {
+      this.#clients.add(client);
+      // Nobody would ever let go of it: the server would keep it for good.
+      if (this.#isAbandoned) drop(client);
+    });
+    pool.on("remove", (client) => this.#clients.delete(client));
+  }
+
+  abandon(): void {
+    this.#isAbandoned = true;
+    for (const client of this.#clients) drop(client);
+    // Not by Kysely, which would lose what is being connected. What still waits for a connection runs out of time.
+    this.#pool.end().catch(() => {});
+  }
+}
+
+/** Without a word to the server, which may never read it. */
+function drop(client: PoolClient): void {
+  (client as unknown as Client).connection.stream.destroy();
 }

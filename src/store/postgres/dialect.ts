@@ -2,12 +2,21 @@ import { CamelCasePlugin, Kysely, PostgresDialect } from "kysely";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import type pg from "pg";
 import type { Schema } from "../schema.ts";
-import { isConnectionLost, isReadOnly } from "./errors.ts";
+import { beforeConnecting, isConnectionLost, isReadOnly, ofQuery } from "./errors.ts";
+
+/** Where connections come from: what is used of a pool. */
+type Lender = Pick<pg.Pool, "options"> & { connect(): Promise<pg.PoolClient>; end(): Promise<void> };
 
 /** Kysely over `pg`, without connections that are lost. */
-export function createKysely(pool: pg.Pool): Kysely<Schema> {
+export function createKysely(pool: Lender): Kysely<Schema> {
   const sound: PostgresPool = {
-    connect: async () => watch(await pool.connect()),
+    connect: async () => {
+      try {
+        return watch(await pool.connect());
+      } catch (error) {
+        throw beforeConnecting(error);
+      }
+    },
     end: () => pool.end(),
     options: pool.options,
   };
@@ -59,11 +68,12 @@ function watch(client: pg.PoolClient): PostgresPoolClient {
   };
   client.on("error", onError);
   const query = async (sql: string, parameters: readonly unknown[]): Promise<pg.QueryResult> => {
-    if (loss) throw loss;
+    if (loss) throw ofQuery(loss);
     try {
       const name = statementName(sql, parameters.length);
       return await client.query({ text: sql, values: [...parameters], ...(name !== undefined && { name }) });
     } catch (error) {
+      ofQuery(error);
       if (isConnectionLost(error) || isReadOnlyForLong(client, error)) loss = error as Error;
       throw error;
     }

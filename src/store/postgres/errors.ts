@@ -1,3 +1,4 @@
+import { DatabaseError } from "pg";
 import { AppError } from "../../model/errors.ts";
 import type { Operation } from "../operation.ts";
 
@@ -8,30 +9,46 @@ const STORAGE_STATES = [
   /^25P0[34]$/, // idle in transaction, or a transaction, for too long
   /^28/, // the password or the rights changed
   /^3D000$/, // no such database
+  /^40003$/, // nobody knows whether the statement was completed
   /^53/, // out of disk, memory or connections
   /^57/, // shutting down, starting up, cancelled by statement_timeout
-  /^58/, // input or output error
+  /^58/, // input or output error, or a pooler's own
   /^XX00[12]$/, // corrupted data
 ];
 
 // Of those, what the connection itself will not get over.
 const LOST_STATE = /^(08|57P0|25P03)/;
 
-// `pg` and Node have no SQLSTATE for these.
-const CONNECTION_CODE = /^(E[A-Z]+|CERT_|DEPTH_|ERR_(TLS|SSL|SOCKET)_)/;
-const CONNECTION_MESSAGE =
-  /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout e?xpired|timeout exceeded when trying to connect|The server does not support SSL)/i;
+// A server says these when it ends a session, a pooler when it has lost the server: the transaction may be done.
+const DOUBTFUL_STATE = /^(08|40003$|57P|58000$)/;
 
-// Of those, what comes after the connection stood. A connection that could not be made has written nothing.
-const CUT_OFF_MESSAGE =
-  /^(Connection terminated( unexpectedly)?$|Client has encountered a connection error|Client was closed|Query read timeout)/i;
-const CUT_OFF_CODE = /^(ECONNRESET|EPIPE|ETIMEDOUT|08006|57P0[12])$/;
+// Node's own codes have no SQLSTATE.
+const CONNECTION_CODE = /^(E[A-Z]+|CERT_|DEPTH_|ERR_(TLS|SSL|SOCKET|STREAM)_)/;
+
+/** Of connections that could not be made: by those nothing was sent. */
+const unsent = new WeakSet<Error>();
+/** Of queries that were sent, and that no server answered. */
+const unanswered = new WeakSet<Error>();
+
+/** Notes that an error came before there was a connection; returns it. */
+export function beforeConnecting(error: unknown): unknown {
+  if (error instanceof Error) unsent.add(error);
+  return error;
+}
+
+/** Notes that an error is what became of a query; returns it. */
+export function ofQuery(error: unknown): unknown {
+  // Everything that is no answer of the server is a loss, whatever its words; but not a value that `pg` cannot send.
+  const isLoss = error instanceof Error && !(error instanceof DatabaseError) && !(error instanceof TypeError);
+  if (isLoss) unanswered.add(error);
+  return error;
+}
 
 /** Whether the connection that brought this error is of no more use. */
 export function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = codeOf(error);
-  return CONNECTION_MESSAGE.test(error.message) || CONNECTION_CODE.test(code) || LOST_STATE.test(code);
+  return unanswered.has(error) || isFatal(error) || CONNECTION_CODE.test(code) || LOST_STATE.test(code);
 }
 
 /** Whether it says that nothing can be written by this connection: its session is read-only, or its server is. */
@@ -41,16 +58,22 @@ export function isReadOnly(error: unknown): boolean {
 
 /**
  * `storage_unavailable` for what speaks of the server or the way to it, `in_doubt` where a write may have been done
- * all the same; any other error as it is.
+ * all the same; any other error as it is. A write that was sent is in doubt unless the server's own word proves that
+ * it was taken back.
  */
 export function translateError(error: unknown, mode: Operation<never, unknown, never>["mode"]): unknown {
   if (!isOfStorage(error)) return error;
-  return new AppError(mode !== "read" && isCutOff(error) ? "in_doubt" : "storage_unavailable", {}, error);
+  const isInDoubt = mode !== "read" && !unsent.has(error) && !provesRollback(error);
+  return new AppError(isInDoubt ? "in_doubt" : "storage_unavailable", {}, error);
 }
 
-/** Whether the answer may have been lost on its way: the connection was there, and is not any more. */
-function isCutOff(error: Error): boolean {
-  return CUT_OFF_MESSAGE.test(error.message) || CUT_OFF_CODE.test(codeOf(error));
+/**
+ * Whether the server itself says that the statement failed and that its session goes on. One that panics may have
+ * written its commit. The word is translated where `lc_messages` is another language: then it proves nothing.
+ */
+function provesRollback(error: Error): boolean {
+  const isFailure = error instanceof DatabaseError && error.severity === "ERROR";
+  return isFailure && !DOUBTFUL_STATE.test(codeOf(error));
 }
 
 /** Whether the server gave a statement up because it took too long. */
@@ -67,7 +90,14 @@ export function isSilence(error: unknown): boolean {
 /** Whether an error speaks of the server or the way to it, not of the statement. */
 export function isOfStorage(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
-  return isConnectionLost(error) || STORAGE_STATES.some((state) => state.test(codeOf(error)));
+  if (unsent.has(error) || isConnectionLost(error)) return true;
+  return STORAGE_STATES.some((state) => state.test(codeOf(error)));
+}
+
+/** Whether the server, or a pooler, ends the session with it; so does what is no message of the protocol. */
+function isFatal(error: Error): boolean {
+  if (!(error instanceof DatabaseError)) return false;
+  return error.code === undefined || error.severity === "FATAL" || error.severity === "PANIC";
 }
 
 function codeOf(error: Error): string {

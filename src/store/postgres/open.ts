@@ -14,6 +14,8 @@ import { Connections } from "./connections.ts";
 import { clientClass } from "./hosts.ts";
 import { isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
+import { WRITE_LIMITS, writeKind } from "./write-kinds.ts";
+import type { WriteKind } from "./write-kinds.ts";
 
 const RETRY = { headers: { "retry-after": "5" } };
 
@@ -33,25 +35,33 @@ export class UnreachableError extends Error {
 
 // Each kind has connections of its own: what takes long in one never takes up those of another.
 const READS: PoolLimits = { max: 6, waitMs: 5_000, statementMs: 10_000 };
-const WRITES: PoolLimits = { max: 8, waitMs: 5_000, statementMs: 30_000 };
 const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_READ_MS };
+const MIGRATION: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
 /** One for each lane; a probe is answered in this time, or not. */
 const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, silenceMs: 100 };
 
-/** Opens a database on a Postgres server; each write is a transaction of its own. As it is, if it is only to be read. */
-export async function openPostgres(databaseUrl: string, isReadOnly = false): Promise<Backend> {
+type PostgresOpening = {
+  /** It is only read, as it is. */
+  readonly isReadOnly?: boolean;
+  readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;
+};
+
+/** Opens a database on a Postgres server; each write is a transaction of its own. */
+export async function openPostgres(
+  databaseUrl: string,
+  { isReadOnly = false, onUpgrade }: PostgresOpening = {},
+): Promise<Backend> {
   const client = clientClass(databaseUrl);
   const reads = new Connections(databaseUrl, READS, client);
-  const writes = new Connections(databaseUrl, WRITES, client);
+  const writes = new Map(
+    (Object.keys(WRITE_LIMITS) as WriteKind[]).map((kind) => [
+      kind,
+      new Connections(databaseUrl, WRITE_LIMITS[kind], client),
+    ]),
+  );
   const heavy = new Connections(databaseUrl, HEAVY, client);
   const probes = new Connections(databaseUrl, PROBES, client);
-  try {
-    if (isReadOnly) await sql`select 1`.execute(writes.db);
-    else await migrate(writes.db, { types: POSTGRES_TYPES });
-  } catch (error) {
-    await writes.close();
-    throw isOfStorage(error) ? new UnreachableError(databaseUrl, error) : error;
-  }
+  await bringUpToDate(databaseUrl, client, { isReadOnly, onUpgrade });
   const running = new Set<Promise<unknown>>();
   const track = <Result>(call: Promise<Result>): Promise<Result> => {
     running.add(call);
@@ -62,19 +72,36 @@ export async function openPostgres(databaseUrl: string, isReadOnly = false): Pro
   return {
     run: (name, packed) => {
       const { mode, isHeavy } = operationNamed(name);
-      const light = mode === "read" ? reads : writes;
+      const light = mode === "read" ? reads : writes.get(writeKind(name))!;
       return track(run((isHeavy(packed as never) ? heavy : light).db, name, packed));
     },
     probe: (lane) => track(probe(sessionOn(probes.db), lane)),
     abandon: (lane) => {
-      for (const connections of lane === "read" ? [reads, heavy] : [writes]) connections.abandon();
+      for (const connections of lane === "read" ? [reads, heavy] : writes.values()) connections.abandon();
     },
     close: async () => {
       // A call that still waits for a connection would wait for ever once the pool ends.
       await Promise.allSettled(running);
-      await Promise.all([reads, writes, heavy, probes].map((connections) => connections.close()));
+      await Promise.all([reads, ...writes.values(), heavy, probes].map((connections) => connections.close()));
     },
   };
+}
+
+/** On a connection of its own, without limits of time: a large table takes as long as it takes. */
+async function bringUpToDate(
+  databaseUrl: string,
+  client: ReturnType<typeof clientClass>,
+  { isReadOnly, onUpgrade }: PostgresOpening,
+): Promise<void> {
+  const connections = new Connections(databaseUrl, MIGRATION, client);
+  try {
+    if (isReadOnly) await sql`select 1`.execute(connections.db);
+    else await migrate(connections.db, { types: POSTGRES_TYPES, onUpgrade });
+  } catch (error) {
+    throw isOfStorage(error) ? new UnreachableError(databaseUrl, error) : error;
+  } finally {
+    await connections.close();
+  }
 }
 
 async function probe(session: Session, lane: Lane): Promise<void> {

@@ -122,3 +122,37 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
     await (await openStore(database)).close();
   });
 });
+
+verifies(
+  "upgrade.unlimited",
+  "on Postgres a migration may take as long as it takes, and is told of before it begins",
+  async () => {
+    const database = await databases.fresh("postgres");
+    await makeOldSchema(database, "0010-invitations");
+    // What counts where the migrations run is written down with each of them.
+    const limits = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
+    await execute(
+      database,
+      `create table limits (name text, value text);
+       create function note_limits() returns trigger language plpgsql as $$ begin
+         insert into limits select name, setting from pg_settings where name in ('${limits.join("', '")}');
+         return new;
+       end $$;
+       create trigger note_limits after insert on migrations for each row execute function note_limits()`,
+    );
+    const told: (readonly string[])[] = [];
+    const onUpgrade = (names: readonly string[]) => void told.push(names);
+    await (await openStore({ ...database, onUpgrade })).close();
+    const since = KNOWN_MIGRATIONS.slice(KNOWN_MIGRATIONS.indexOf("0010-invitations") + 1);
+    expect(told).toEqual([since]);
+    const client = new Client({ connectionString: database.databaseUrl! });
+    await client.connect();
+    const { rows } = await client.query("select distinct name, value from limits order by name");
+    await client.end();
+    expect(rows).toEqual(limits.toSorted().map((name) => ({ name, value: "0" })));
+    // Neither a database that is up to date nor a new one has anything to tell.
+    await (await openStore({ ...database, onUpgrade })).close();
+    await (await openStore({ ...(await databases.fresh("postgres")), onUpgrade })).close();
+    expect(told).toHaveLength(1);
+  },
+);

@@ -4,8 +4,11 @@ import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { TICK_MS } from "../../../src/kit/breaker.ts";
 import { Connections } from "../../../src/store/postgres/connections.ts";
+import { translateError } from "../../../src/store/postgres/errors.ts";
+import { WRITE_LIMITS } from "../../../src/store/postgres/write-kinds.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
 import { openStore, storeOn } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { operationNamed } from "../../../src/store/operations.ts";
 import type { Lane } from "../../../src/store/operation.ts";
 import { HandClock, SkippingClock } from "../../support/clocks.ts";
@@ -156,13 +159,13 @@ test("slow writes on Postgres, as many as there may be, keep no read waiting", a
     await store.close();
   });
   await other.query("begin; lock table projects in exclusive mode");
-  const writes = Array.from({ length: 8 }, (_, n) =>
+  const writes = Array.from({ length: WRITE_LIMITS.manage.max }, (_, n) =>
     store.projects.insert({ id: `p-${n}`, name: "slow", createdAt: 1 }),
   );
   const stored = Promise.allSettled(writes);
   await until("all of them wait", async () => {
     const { rows } = await other.query("select 1 from pg_locks where not granted");
-    return rows.length === 8;
+    return rows.length === writes.length;
   });
   expect(await store.meta.get("none")).toBe(null);
   await other.query("rollback");
@@ -185,3 +188,77 @@ test("connections that were given up are dropped with what waits on them, and th
   expect(await ask()).toEqual([{ one: 1 }]);
   expect(String(await lost)).toMatch(/Connection terminated/);
 });
+
+verifies(
+  "silence.connections",
+  "connections that come after they were given up are dropped too, however often",
+  async () => {
+    const { databaseUrl } = await databases.fresh("postgres");
+    const proxy = await SilentProxy.open(databaseUrl!);
+    const connections = new Connections(proxy.url, { max: 5, waitMs: 170_000, statementMs: 60_000 });
+    onTestFinished(() => connections.close());
+    const ask = async () => (await sql`select 1 as one`.execute(connections.db)).rows;
+    const write = async () =>
+      await connections.db
+        .transaction()
+        .execute(async (transaction) => await sql`select 1`.execute(transaction));
+    for (let freeze = 0; freeze < 3; freeze++) {
+      proxy.hold();
+      const calls = Promise.allSettled([ask(), write(), ask(), write(), ask()]);
+      await until("all are being connected", () => proxy.count === 5);
+      connections.abandon();
+      proxy.letThrough();
+      for (const call of await calls) {
+        expect(call).toMatchObject({
+          status: "rejected",
+          reason: { message: expect.stringMatching(/given up/) },
+        });
+        // Of a write it is known that it was not done.
+        expect(translateError((call as PromiseRejectedResult).reason, "write")).toMatchObject({
+          code: "storage_unavailable",
+        });
+      }
+      await until("none is left", () => proxy.count === 0);
+    }
+    expect(await ask()).toEqual([{ one: 1 }]);
+    expect(proxy.count).toBe(1);
+  },
+);
+
+verifies(
+  "silence.drained",
+  "a service that is stopped while Postgres says nothing answers the calls that wait to be stored",
+  async () => {
+    const { databaseUrl } = await databases.fresh("postgres");
+    const proxy = await SilentProxy.open(databaseUrl!);
+    const clock = new SkippingClock();
+    const asked = Promise.withResolvers<void>();
+    const aroundStore = (store: Store): Store => {
+      const accept: Store["runs"]["accept"] = (batch) => {
+        asked.resolve();
+        return store.runs.accept(batch);
+      };
+      return { ...store, runs: { ...store.runs, accept } };
+    };
+    const test = await testService(
+      { app: { main: ECHO } },
+      { databaseUrl: proxy.url },
+      { clock, aroundStore },
+    );
+    expect((await test.call("app", { n: 1 })).status).toBe(200);
+    await test.service.settle();
+    proxy.fallSilent();
+    const call = test.call("app", { n: 2 }, ASYNC);
+    await asked.promise;
+    const stopped = test.service.stop(0);
+    const { status, json } = await call;
+    expect([status, json.code]).toEqual([503, "in_doubt"]);
+    expect(test.service.unanswered()).toBe(0);
+    let isStopped = false;
+    void stopped.finally(() => (isStopped = true));
+    await until("it has stopped", () => {
+      clock.skip(TICK_MS);
+      return isStopped;
+    });
+  },
+);

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { createPool } from "../../../../src/store/postgres/connection.ts";
-import { isConnectionLost } from "../../../../src/store/postgres/errors.ts";
+import { isConnectionLost, ofQuery } from "../../../../src/store/postgres/errors.ts";
 
 /** A message of Postgres: its letter, its length, what it says. */
 function message(letter: string, content: Buffer): Buffer {
@@ -36,7 +36,7 @@ test("a connection that is ended as it comes ends nothing else", async () => {
   );
   const client = await pool.connect();
   const error: unknown = await client.query("select 1").catch((reason: unknown) => reason);
-  expect(isConnectionLost(error)).toBe(true);
+  expect(isConnectionLost(ofQuery(error))).toBe(true);
   client.release(true);
   await pool.end();
 });

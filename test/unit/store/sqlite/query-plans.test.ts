@@ -69,7 +69,9 @@ describe("with a little of everything stored", () => {
 
   test("what an owner holds is found by the indexes of what is held", async () => {
     const { owner } = LEASE;
-    expect((await plansOf(session(), claims.held, { appNumber: 1, owner })).join()).toMatch(/runs_running/);
+    for (const appNumber of [1, null]) {
+      expect((await plansOf(session(), claims.held, { appNumber, owner })).join()).toMatch(/runs_running/);
+    }
     expect((await plansOf(session(), deliveries.held, { owner })).join()).toMatch(/deliveries_held/);
   });
 

@@ -1,0 +1,113 @@
+import { createHash } from "node:crypto";
+import { Client } from "pg";
+import { expect, onTestFinished } from "vitest";
+import { openStore } from "../../../src/store/store.ts";
+import { testDatabases } from "../../support/databases.ts";
+import { queuedRun, samplePayload } from "../../support/sample-run.ts";
+import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+const OWNER = "first";
+const LEASE = { owner: OWNER, leaseMs: 60_000 };
+
+/** A store, and somebody else on its database who locks a table of it. */
+async function locked(lock: string) {
+  const database = await databases.fresh("postgres");
+  const store = await openStore(database);
+  const other = new Client({ connectionString: database.databaseUrl! });
+  await other.connect();
+  onTestFinished(async () => {
+    await other.end();
+    await store.close();
+  });
+  const createdAt = Date.now();
+  await store.projects.insert({ id: "p-kinds", name: "test", createdAt });
+  const { number } = await store.apps.insertOrFind({ projectId: "p-kinds", name: "app", createdAt });
+  const accept = async (owner: string | null, functionName = "run") => {
+    const state = owner === null ? "queued" : "running";
+    const run = queuedRun({ appNumber: number, functionName, state });
+    await store.runs.accept([{ run, payload: samplePayload(), owner }]);
+    return run;
+  };
+  const running = await accept(OWNER);
+  await store.claims.heartbeat(LEASE);
+  await other.query(`begin; lock table ${lock}`);
+  const keyed = (key: string) =>
+    store.runs.acceptKeyed({
+      accepted: {
+        run: queuedRun({ appNumber: number, state: "running" }),
+        payload: samplePayload(),
+        owner: OWNER,
+      },
+      leaseMs: LEASE.leaseMs,
+      keyHash: createHash("sha256").update(key).digest(),
+      fingerprint: createHash("sha256").update("same").digest(),
+      now: createdAt,
+      keptMs: 1_000,
+    });
+  const waiting = async () => {
+    const { rows } = await other.query(
+      `select 1 from pg_locks join pg_database on pg_database.oid = pg_locks.database
+       where not granted and datname = current_database()`,
+    );
+    return rows.length;
+  };
+  return { store, other, accept, running, keyed, waiting };
+}
+
+verifies(
+  ["lease.apart", "lease.callers"],
+  "calls that wait for a locked table take connections of no other kind, and are given up",
+  async () => {
+    const { store, other, accept, running, keyed, waiting } = await locked("idempotency_keys in share mode");
+    const ten = async () => {
+      const settled = await Promise.allSettled(Array.from({ length: 10 }, (_, n) => keyed(`${n}`)));
+      hasSettled = true;
+      return settled;
+    };
+    let hasSettled = false;
+    let calls = ten();
+    await until("as many wait as may", async () => {
+      // On a machine that is slow enough they are given up before anybody looks.
+      if (hasSettled) calls = ten();
+      hasSettled = false;
+      return (await waiting()) === 3;
+    });
+    // All that another kind does is done beside them.
+    expect(await store.claims.heartbeat(LEASE)).toBeGreaterThan(0);
+    await accept(null);
+    const end = { run: { ...running, state: "success" as const }, fence: 1, owner: OWNER };
+    expect(await store.claims.finish([{ ...end, result: null, part: null, delivery: null }])).toEqual([
+      running.id,
+    ]);
+    expect(await store.projects.insert({ id: "p-other", name: "other", createdAt: 1 })).toBe(true);
+    // Nobody unlocks it: they are refused all the same, and surely not done.
+    for (const call of await calls) {
+      expect(call).toMatchObject({ status: "rejected", reason: { code: "storage_unavailable" } });
+    }
+    await other.query("rollback");
+    expect(await keyed("0")).toEqual({ kind: "accepted" });
+  },
+);
+
+verifies(
+  "lease.apart",
+  "a call or a claim that waits for a table does not hold its service's lease meanwhile",
+  async () => {
+    const { store, other, accept, keyed, waiting } = await locked("payloads in exclusive mode");
+    const call = keyed("a").catch((error: unknown) => error);
+    await until("it waits", async () => (await waiting()) === 1);
+    await other.query("select 1 from owners where id = $1 for update nowait", [OWNER]);
+    await other.query("rollback");
+    await call;
+
+    const { appNumber } = await accept(null);
+    await other.query("begin; lock table runs in share mode");
+    const claim = store.claims.claim({ appNumber, limit: 1, maxBytes: 1, ...LEASE }).catch(() => null);
+    await until("it waits", async () => (await waiting()) === 1);
+    await other.query("select 1 from owners where id = $1 for update nowait", [OWNER]);
+    await other.query("rollback");
+    await claim;
+  },
+);

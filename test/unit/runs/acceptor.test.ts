@@ -1,0 +1,96 @@
+import { setImmediate } from "node:timers/promises";
+import { expect } from "vitest";
+import { createLog } from "../../../src/kit/log.ts";
+import { AppError } from "../../../src/model/errors.ts";
+import { Acceptor, InDoubt } from "../../../src/runs/acceptor.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { queuedRun, samplePayload } from "../../support/sample-run.ts";
+import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
+
+/** When a store that says nothing is given up. */
+const SILENCE_MS = 4_250;
+
+/** An acceptor on a store that says nothing, and a run that waits for it. */
+function silent() {
+  const clock = new HandClock();
+  const say = Promise.withResolvers<void>();
+  // It may be lost before anybody listens.
+  say.promise.catch(() => undefined);
+  const runs = {
+    accept: () => say.promise,
+    refuse: () => Promise.reject(new AppError("storage_unavailable")),
+  } as unknown as Store["runs"];
+  const acceptor = new Acceptor({ store: { runs }, clock, log: createLog("silent") });
+  let answer: unknown = null;
+  const run = { run: queuedRun(), payload: samplePayload(), owner: null };
+  void acceptor.accept(run).then(
+    () => (answer = "stored"),
+    (error: unknown) => (answer = error),
+  );
+  const lose = () => say.reject(new AppError("in_doubt", {}, new Error("the database does not answer")));
+  const heard = async () => {
+    for (let turn = 0; turn < 5; turn++) await setImmediate();
+    return answer;
+  };
+  return { clock, acceptor, lose, store: say.resolve, heard };
+}
+
+verifies(
+  "silence.one-deadline",
+  "a call under way when the silence begins is answered within 5 s in all",
+  async () => {
+    const { clock, lose, heard } = silent();
+    clock.advance(SILENCE_MS);
+    lose();
+    await until("it is asked about again", () => clock.pending === 2);
+    expect(await heard()).toBe(null);
+    while (clock.elapsedMs < 4_999) {
+      clock.advance(83);
+      await setImmediate();
+    }
+    expect(await heard()).toBeInstanceOf(InDoubt);
+  },
+);
+
+verifies(
+  "silence.one-deadline",
+  "also one whose write nobody answers or gives up, and it is settled when that ends",
+  async () => {
+    const { clock, store, heard } = silent();
+    clock.advance(4_999);
+    const error = (await heard()) as InDoubt;
+    expect(error).toBeInstanceOf(InDoubt);
+    store();
+    expect(await error.settled).toBe(true);
+  },
+);
+
+verifies(
+  "silence.drained",
+  "when the service stops who waits for what nobody knows is told so at once, never that it was refused",
+  async () => {
+    const { clock, acceptor, lose, heard } = silent();
+    lose();
+    await until("it is asked about again", () => clock.pending === 2);
+    expect(await heard()).toBe(null);
+    acceptor.startDraining();
+    expect(await heard()).toBeInstanceOf(InDoubt);
+
+    const late = silent();
+    late.acceptor.startDraining();
+    expect(await late.heard()).toBe(null);
+    late.lose();
+    expect(await late.heard()).toBeInstanceOf(InDoubt);
+
+    const unanswered = silent();
+    unanswered.acceptor.startDraining();
+    unanswered.clock.advance(1_000);
+    expect(await unanswered.heard()).toBeInstanceOf(InDoubt);
+
+    const stopped = silent();
+    stopped.acceptor.stop();
+    expect(await stopped.heard()).toBeInstanceOf(InDoubt);
+  },
+);

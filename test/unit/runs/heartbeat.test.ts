@@ -1,0 +1,50 @@
+import { setImmediate } from "node:timers/promises";
+import { expect } from "vitest";
+import { createLog } from "../../../src/kit/log.ts";
+import { AppError } from "../../../src/model/errors.ts";
+import { Heartbeat, LEASE_MS } from "../../../src/runs/heartbeat.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { verifies } from "../../verifies.ts";
+
+const BEAT_MS = 5_000;
+
+verifies(
+  "lease.late-judge",
+  "a service that could not renew its own lease for a while gives the others time to renew theirs",
+  async () => {
+    const clock = new HandClock();
+    let isAway = false;
+    let [beats, judgements] = [0, 0];
+    const claims = {
+      heartbeat: async () => {
+        beats += 1;
+        if (isAway) throw new AppError("storage_unavailable");
+        return clock.now();
+      },
+      recover: async () => {
+        judgements += 1;
+        return 0;
+      },
+    } as unknown as Store["claims"];
+    const log = createLog("silent");
+    const heartbeat = new Heartbeat({ store: { claims }, clock, log, owner: "a", holdsAny: () => true });
+    await heartbeat.begin();
+    heartbeat.start();
+    const beat = async (count: number) => {
+      for (let i = 0; i < count; i++) {
+        clock.advance(BEAT_MS);
+        await setImmediate();
+      }
+    };
+    await beat(2);
+    expect([beats, judgements]).toEqual([3, 2]);
+    isAway = true;
+    await beat(4);
+    isAway = false;
+    await beat(LEASE_MS / BEAT_MS);
+    expect([beats, judgements]).toEqual([10, 2]);
+    await beat(1);
+    expect([beats, judgements]).toEqual([11, 3]);
+  },
+);
