@@ -37,6 +37,8 @@ async function work(): Promise<void> {
   }
   if (isClosing) {
     await session.db.destroy();
+    // Kysely closes it only if it was ever used.
+    if (session.database.isOpen) session.database.close();
     session = null;
     isClosing = false;
     send("closed");

@@ -110,7 +110,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
     await execute(database, "drop index runs_cancelled");
     const [, schema] = checkDatabase(await inspectDatabase(database, true));
     expect(schema).toMatchObject({ check: "schema", status: "fail" });
-    expect(schema?.message).toContain("without index runs_cancelled");
+    expect(schema?.message).toContain("missing index runs_cancelled");
   });
 
   test("a migration that fails leaves nothing behind", async () => {
