@@ -67,11 +67,11 @@ describe.each(DATABASE_KINDS)("durability on %s", (kind) => {
       expect(await store.apps.listAll()).toEqual([]);
     });
 
-    test("five hundred writers at once are all answered, each with its own answer", async () => {
+    test("a hundred writers at once are all answered, each with its own answer", async () => {
       const answers = await Promise.all(
-        Array.from({ length: 500 }, (_, i) => store.meta.setIfAbsent({ key: `many${i}`, value: `v${i}` })),
+        Array.from({ length: 100 }, (_, i) => store.meta.setIfAbsent({ key: `many${i}`, value: `v${i}` })),
       );
-      expect(answers).toEqual(Array.from({ length: 500 }, (_, i) => `v${i}`));
+      expect(answers).toEqual(Array.from({ length: 100 }, (_, i) => `v${i}`));
     });
 
     test("what a write has promised, a read that follows sees", async () => {
