@@ -24,12 +24,27 @@ export async function drawn(page: Page): Promise<void> {
   await page.evaluate(DRAWN);
 }
 
-/** What is seriously wrong with a page for those who do not see it or have no mouse, each fault with where it is. */
-export async function seriousFaults(page: Page): Promise<string[]> {
+/** What another size or other colours can make wrong with a page. The rest was looked at before: it takes as long again. */
+const OF_LOOKS = [
+  "aria-hidden-focus",
+  "button-name",
+  "color-contrast",
+  "link-in-text-block",
+  "link-name",
+  "scrollable-region-focusable",
+  "target-size",
+];
+
+/**
+ * What is seriously wrong with a page for those who do not see it or have no mouse, each fault with where it is; of one
+ * that was looked at before, what its looks have changed.
+ */
+export async function seriousFaults(page: Page, { isAgain = false } = {}): Promise<string[]> {
   if (!(await page.evaluate<boolean>("typeof axe === 'object'"))) await page.evaluate(axe.source);
   await page.evaluate(SHORTER);
   await drawn(page);
-  const { violations } = await page.evaluate<AxeResults>("axe.run({ resultTypes: ['violations'] })");
+  const options = { resultTypes: ["violations"], ...(isAgain && { runOnly: OF_LOOKS }) };
+  const { violations } = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify(options)})`);
   await page.evaluate(AS_IT_WAS);
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")

@@ -240,7 +240,8 @@ async function faultsOf(page: Page, places: readonly Place[]): Promise<string[]>
       ["dark", "phone"],
     ] as const) {
       await show(page, theme, kind);
-      wrong.push(...(await seriousFaults(page)).map((fault) => `${name}, ${theme}, ${kind}: ${fault}`));
+      const faults = await seriousFaults(page, { isAgain: kind === "phone" });
+      wrong.push(...faults.map((fault) => `${name}, ${theme}, ${kind}: ${fault}`));
       if ((await page.evaluate<number>(SIDEWAYS)) > 0) wrong.push(`${name}, ${kind}: scrolls sideways`);
     }
     if ((await page.locator("[tabindex]:not([tabindex='0'], [tabindex='-1'])").count()) > 0)

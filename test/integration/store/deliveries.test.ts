@@ -11,7 +11,7 @@ import { sampleDelivery, sampleRun } from "../../support/sample-run.ts";
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);
 const LEASE = { owner: "one", leaseMs: 60_000 };
-const ROUNDS = 30;
+const ROUNDS = 10;
 
 describe.each(DATABASE_KINDS)("deliveries on %s", (kind) => {
   let store: Store;
