@@ -32,7 +32,6 @@ const OF_LOOKS = [
   "link-in-text-block",
   "link-name",
   "scrollable-region-focusable",
-  "target-size",
 ];
 
 /**

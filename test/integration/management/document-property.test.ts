@@ -10,7 +10,7 @@ const databases = testDatabases();
 const MAIN = 'def run(name="you"):\n    print(name)\n    return name\n';
 const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
 /** Postgres is asked less: what differs between the databases is in the tests of the store. */
-const RUNS_PER_OPERATION = IS_FULL ? { sqlite: 250, postgres: 50 } : { sqlite: 8, postgres: 3 };
+const RUNS_PER_OPERATION = IS_FULL ? { sqlite: 250, postgres: 50 } : { sqlite: 8, postgres: 4 };
 /** The same requests each time, unless somebody wants others: how many of each kind there are is no luck then. */
 const SEED = Number(process.env["MILLRACE_TEST_SEED"] ?? 14);
 
