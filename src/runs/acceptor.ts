@@ -113,9 +113,10 @@ export class Acceptor {
       timer.cancel();
       this.#waiting.delete(waiting);
     }
+    // Who was told so will look for it: what was never sent leaves its refusal there too.
     throw new InDoubt(
       run.run.id,
-      finding.then(isStored, () => false),
+      finding.then(isStored, () => this.#settle(run)),
     );
   }
 

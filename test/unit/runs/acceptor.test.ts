@@ -18,9 +18,15 @@ function silent() {
   const say = Promise.withResolvers<void>();
   // It may be lost before anybody listens.
   say.promise.catch(() => undefined);
+  const refused = new Set<string>();
+  let isBack = false;
   const runs = {
     accept: () => say.promise,
-    refuse: () => Promise.reject(new AppError("storage_unavailable")),
+    refuse: async (batch: readonly { readonly run: { readonly id: string } }[]) => {
+      if (!isBack) throw new AppError("storage_unavailable");
+      for (const { run } of batch) refused.add(run.id);
+      return [...refused];
+    },
   } as unknown as Store["runs"];
   const acceptor = new Acceptor({ store: { runs }, clock, log: createLog("silent") });
   let answer: unknown = null;
@@ -30,11 +36,15 @@ function silent() {
     (error: unknown) => (answer = error),
   );
   const lose = () => say.reject(new AppError("in_doubt", {}, new Error("the database does not answer")));
+  const refuse = () => {
+    isBack = true;
+    say.reject(new AppError("storage_unavailable"));
+  };
   const heard = async () => {
     for (let turn = 0; turn < 5; turn++) await setImmediate();
     return answer;
   };
-  return { clock, acceptor, lose, store: say.resolve, heard };
+  return { clock, acceptor, lose, refuse, refused, store: say.resolve, heard };
 }
 
 verifies(
@@ -51,6 +61,20 @@ verifies(
       await setImmediate();
     }
     expect(await heard()).toBeInstanceOf(InDoubt);
+  },
+);
+
+verifies(
+  "silence.one-deadline",
+  "who was told that it is not known finds a refusal, also where the write was never sent",
+  async () => {
+    const { clock, refuse, refused, heard } = silent();
+    clock.advance(4_750);
+    const error = await heard();
+    if (!(error instanceof InDoubt)) throw new Error("it is known");
+    refuse();
+    expect(await error.settled).toBe(false);
+    expect(refused.size).toBe(1);
   },
 );
 
