@@ -13,20 +13,24 @@ type Told = {
   readonly pages?: number;
   /** By thread. */
   readonly children?: readonly (readonly number[])[];
+  readonly threads?: number;
 };
 
 /** A place where the kernel tells what the test says. */
 function machine(told: Readonly<Record<number, Told>>): string {
   const proc = mkdtempSync(path.join(tmpdir(), "proc-"));
   onTestFinished(() => rmSync(proc, { recursive: true }));
-  for (const [pid, { parent, ticks = [0, 0, 0, 0], pages = 0, children = [[]] }] of Object.entries(told)) {
+  for (const [
+    pid,
+    { parent, ticks = [0, 0, 0, 0], pages = 0, children = [[]], threads = children.length },
+  ] of Object.entries(told)) {
     const zeros = (count: number): string => Array(count).fill("0").join(" ");
     for (const [place, each] of children.entries()) {
       const thread = path.join(proc, pid, "task", `${Number(pid) + place}`);
       mkdirSync(thread, { recursive: true });
       writeFileSync(path.join(thread, "children"), each.map((child) => `${child} `).join(""));
     }
-    const fields = `S ${parent} ${zeros(9)} ${ticks.join(" ")} ${zeros(6)} ${pages} ${zeros(3)}`;
+    const fields = `S ${parent} ${zeros(9)} ${ticks.join(" ")} ${zeros(2)} ${threads} ${zeros(3)} ${pages} ${zeros(3)}`;
     writeFileSync(path.join(proc, pid, "stat"), `${pid} (a ) name) ${fields}\n`);
   }
   return proc;
@@ -56,6 +60,17 @@ test("nothing is told of a process that is not below the one we started, or has 
   const proc = machine(FORKS);
   for (const pid of [1, TOP, 999]) expect([pid, await usageOf(pid, TOP, proc)]).toEqual([pid, null]);
   expect(await usageOf(301, 400, proc)).toBeNull();
+});
+
+test("of a process with many threads, the children of its first one are found", async () => {
+  const proc = machine({
+    1: { parent: 0 },
+    [TOP]: { parent: 1, children: [[301]] },
+    301: { parent: TOP, threads: 65, children: [[302], [303]] },
+    302: { parent: 301, pages: 1 },
+    303: { parent: 301, pages: 10 },
+  });
+  expect(await usageOf(301, TOP, proc)).toEqual({ cpuMs: 0, residentBytes: 4096 });
 });
 
 test("one that ends meanwhile is left out, and of very many only some are looked at", async () => {
