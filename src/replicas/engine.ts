@@ -69,6 +69,13 @@ export type ThreadVitals = {
   readonly isRunnable: boolean;
 };
 
+/** What a replica and everything it started use. */
+export type Usage = {
+  /** Processor time since they began, of those that have ended too. */
+  readonly cpuMs: number;
+  readonly residentBytes: number;
+};
+
 /** A replica that was asked for; it calls home by itself when it is up. */
 export type Started = {
   readonly exited: Promise<Exit>;
@@ -76,6 +83,8 @@ export type Started = {
   kill(): void;
   /** Looks at the process, which said that this is its id; null where there is nothing to see, or not now. */
   vitals(pid: number): Vitals | null;
+  /** What that process uses, with all it started; null where nobody can tell. */
+  usage(pid: number): Promise<Usage | null>;
   /** What keeps it from starting that is not its `main.py`, for people; null where nothing does. */
   obstacle?(): string | null;
 };

@@ -1,11 +1,12 @@
 import type { Clock } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
-import type { Exit, InitFailure } from "./engine.ts";
+import type { Exit, InitFailure, Usage } from "./engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import type { LogLine } from "./log-lines.ts";
+import type { Allowance } from "./meter.ts";
 import type { SlotReplica } from "./slots/capacity.ts";
-import type { Load } from "./slots/scale.ts";
+import type { Demand } from "./slots/slots.ts";
 
 /** A replica as a fleet knows it: it starts, takes calls and ends, whichever way calls reach it. */
 export type FleetReplica<C> = SlotReplica<C> & {
@@ -19,6 +20,8 @@ export type FleetReplica<C> = SlotReplica<C> & {
   readonly isSilent: boolean;
   /** Looks whether it lives; to be called every `ROUND_MS`. */
   feel(): void;
+  /** What its process and all it started use; null where nobody can tell. */
+  usage(): Promise<Usage | null>;
   /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
   stop(withinSeconds: number): void;
 };
@@ -51,7 +54,7 @@ export type ReplicaSource<C, R> = {
 
 /** What the owner of a fleet learns, and what the fleet asks of it. */
 export type FleetEvents<C, R> = {
-  load(now: number): Load;
+  demand(): Demand;
   onReady(functions: readonly FunctionSignature[]): void;
   /** A call is over and its slot free, or gone with its replica. */
   onOutcome(call: C, outcome: Outcome): void;
@@ -71,4 +74,5 @@ export type FleetParts<C, R> = {
   readonly clock: Clock;
   readonly events: FleetEvents<C, R>;
   readonly counts: FleetCounts;
+  readonly allowance: Allowance;
 };

@@ -6,13 +6,17 @@ import { CrashLoop } from "./crash-loop.ts";
 import type { Exit, InitFailure } from "./engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import type { FleetEvents, FleetParts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
+import { Meter } from "./meter.ts";
 import { ReadyClock } from "./ready-clock.ts";
 import { Rounds } from "./rounds.ts";
 import type { Capacity } from "./slots/capacity.ts";
 import { desiredReplicas } from "./slots/scale.ts";
+import type { Load } from "./slots/scale.ts";
 
 /** What a replica that is gone had in its hands. */
 type Divided<C> = { readonly begun: readonly C[]; readonly waiting: readonly C[] };
+
+const NOTHING_MEASURED = { callsPerSecond: 0, usedPercent: 0 };
 
 /** The replicas of one version: starts as many as the load asks for, stops those idle for the cooldown. */
 export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
@@ -30,12 +34,13 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   readonly #counts: FleetCounts;
   readonly #crashes = new CrashLoop();
   readonly #rounds: Rounds;
+  readonly #meter: Meter<R>;
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
   readonly #emptied = Promise.withResolvers<void>();
 
-  constructor(scaling: ScalingConfig, { source, clock, events, counts }: FleetParts<C, R>) {
+  constructor(scaling: ScalingConfig, { source, clock, events, counts, allowance }: FleetParts<C, R>) {
     this.#scaling = scaling;
     this.#source = source;
     this.#events = events;
@@ -43,6 +48,12 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#counts = counts;
     this.#rounds = new Rounds(clock, () => {
       for (const replica of this.replicas) replica.feel();
+    });
+    this.#meter = new Meter<R>(scaling, allowance, clock, {
+      ready: () => this.ready,
+      arrivals: () => events.demand().arrivals,
+      onMeasured: () => this.scale(),
+      onError: (error) => events.onError(error),
     });
   }
 
@@ -66,6 +77,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** Other limits from now on; what runs is not touched. */
   setScaling(scaling: ScalingConfig): void {
     this.#scaling = scaling;
+    this.#meter.follow(scaling);
+    if (this.replicas.size > 0 && !this.#isStopping) this.#meter.start();
     this.scale();
   }
 
@@ -73,8 +86,10 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   scale(): void {
     if (this.#isStopping) return;
     const now = this.#clock.monotonic();
-    const { calls, callsPerSecond } = this.#events.load(now);
-    const desired = desiredReplicas(this.#scaling, { calls: calls + this.#deafSlots(), callsPerSecond });
+    const desired = desiredReplicas(this.#scaling, {
+      calls: this.#events.demand().calls + this.#deafSlots(),
+      ...this.#measured(now),
+    });
     let living = 0;
     for (const { state } of this.replicas) if (state === "starting" || state === "ready") living += 1;
     const waitMs = this.#crashes.waitMs(now);
@@ -136,6 +151,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       onError: (error) => this.#events.onError(error),
     });
     this.replicas.add(replica);
+    this.#meter.start();
   }
 
   #onReady(replica: R, functions: readonly FunctionSignature[]): void {
@@ -170,9 +186,22 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     );
   }
 
+  /** What a replica uses that was idle for the cooldown is no call's doing; if all were, the app is idle. */
+  #measured(now: number): Omit<Load, "calls"> {
+    if (!this.#meter.isRunning) return NOTHING_MEASURED;
+    const since = now - this.#scaling.cooldownSeconds * 1000;
+    const busy = this.ready.filter(({ calls, idleSince }) => calls.size > 0 || idleSince > since);
+    if (busy.length === 0) return NOTHING_MEASURED;
+    const usedPercent = busy.reduce((sum, replica) => sum + this.#meter.usedPercent(replica), 0);
+    return { callsPerSecond: this.#meter.callsPerSecond, usedPercent };
+  }
+
   #onGone(replica: R, startedAt: number, exit: Exit, { begun, waiting }: Divided<C>): void {
     this.replicas.delete(replica);
-    if (this.replicas.size === 0) this.#rounds.stop();
+    if (this.replicas.size === 0) {
+      this.#rounds.stop();
+      this.#meter.stop();
+    }
     this.#withdraw(replica);
     const isFault = !replica.isCondemned && !this.#isStopping;
     if (isFault) this.#counts.deaths += 1;
@@ -236,6 +265,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
 
   #halt(): void {
     this.#isStopping = true;
+    this.#meter.stop();
     this.#timer?.cancel();
   }
 

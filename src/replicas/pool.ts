@@ -35,8 +35,9 @@ export class Pool {
       source: functionReplicas(config, parts),
       clock,
       counts,
+      allowance: config.hardware,
       events: {
-        load: (now) => slots.load(now),
+        demand: () => slots.demand(),
         onReady: (functions) => this.#onReady(functions),
         onOutcome: (call, outcome) => slots.onOutcome(call, outcome),
         onReturned: (calls) => slots.takeBack(calls),

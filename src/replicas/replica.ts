@@ -4,7 +4,7 @@ import { releaseBytes } from "../kit/release-bytes.ts";
 import { within } from "../kit/within.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Call, CallHolder } from "./call.ts";
-import type { Exit, InitFailure, Started } from "./engine.ts";
+import type { Exit, InitFailure, Started, Usage } from "./engine.ts";
 import { CallTable } from "./call-table.ts";
 import { Control } from "./control.ts";
 import type { FleetReplica } from "./fleet-events.ts";
@@ -36,11 +36,8 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   state: "starting" | "ready" | "draining" | "gone" = "starting";
   readyAt = 0;
   pid = 0;
-  /** Its end is our own doing, not the app's. */
   isCondemned = false;
-  /** When it last had nothing to do; meaningful while `calls` is empty. */
   idleSince = 0;
-  /** When the call now at the head got there. */
   headSince = 0;
   readonly #clock: Clock;
   readonly #events: WireReplicaEvents;
@@ -102,6 +99,10 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   /** Looks whether it lives; to be called every `ROUND_MS`. */
   feel(): void {
     if (this.state === "ready" || this.state === "draining") this.#pulse.feel();
+  }
+
+  async usage(): Promise<Usage | null> {
+    return (await this.#started?.usage(this.pid)) ?? null;
   }
 
   /** Ties it to its process, and ends with that. If it is not ready after `initSeconds`, it has failed to start. */

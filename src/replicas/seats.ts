@@ -6,6 +6,7 @@ const NEVER_STARTED: Started = {
   exited: Promise.resolve({ detail: "stopped before it started", initFailure: null }),
   kill: () => {},
   vitals: () => null,
+  usage: async () => null,
 };
 
 /**

@@ -36,6 +36,19 @@ export const APPS = {
     "deploy.old-replicas": "Old replicas finish what they hold.",
     "deploy.failed": "A failed deploy leaves the old version serving.",
   }),
+  ...section("contract 2: scaling; issue: Seams for the second floor", {
+    "scaling.interval":
+      "A metric is measured over evaluation_interval_seconds, at a pace of its own, by no call.",
+    "scaling.rate":
+      "requests_per_second keeps the calls of the interval per second and replica at scaling_target.",
+    "scaling.cpu":
+      "cpu_utilization keeps the processor time of replicas and all they started at scaling_target percent of cpu.",
+    "scaling.memory":
+      "memory_utilization keeps the resident memory of replicas and all they started at scaling_target percent of memory.",
+    "scaling.hard-limits":
+      "Whatever the metric: a waiting call starts the first replica, and max_replicas is never exceeded.",
+    "scaling.idle": "Whatever the metric: an app that is idle for its cooldown has min_replicas.",
+  }),
   ...section("seed: Asynchronous mode 4; contract 2: Lifecycle", {
     "lifecycle.idle": "When the function has returned the replica is idle, whatever threads it left behind.",
     "lifecycle.cooldown": "The termination of an idle replica begins with the cooldown.",

@@ -59,7 +59,8 @@ export const SCALING_KEYS: AppKeys<ScalingConfig> = {
     payload: "scalingMetric",
     reader: oneOf(SCALING_METRICS),
     default: "concurrency_utilization",
-    meaning: "The metric that scaling follows.",
+    meaning:
+      "The metric that scaling follows; cpu_utilization and memory_utilization are shares of `hardware.cpu` and `hardware.memory`.",
   },
   scalingTarget: {
     path: "scaling.scaling_target",
@@ -88,7 +89,8 @@ export const SCALING_KEYS: AppKeys<ScalingConfig> = {
     payload: "evaluationIntervalSeconds",
     reader: duration("1s", "5m"),
     default: "30s",
-    meaning: "The time span over which the metric is measured.",
+    meaning:
+      "The time span over which the metric is measured; concurrency_utilization follows the calls at once.",
   },
   loadBalancingAlgorithm: {
     path: "scaling.load_balancing_algorithm",

@@ -7,6 +7,7 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import type { WorkloadFolders } from "./folders.ts";
+import { usageOf } from "./usage.ts";
 import { ProcessLook } from "./vitals.ts";
 import { whatIsMissing } from "./what-is-missing.ts";
 
@@ -81,6 +82,7 @@ export const spawnPython: Spawn = (
     exited,
     kill: () => kept.end(),
     vitals: (pid) => look.at(pid, kept.pid),
+    usage: (pid) => usageOf(pid, kept.pid),
     residentBytes: () => residentBelow(kept.pid),
   };
 };
@@ -89,5 +91,5 @@ export const spawnPython: Spawn = (
 function stillborn({ code, message }: NodeJS.ErrnoException): StartedProcess {
   const detail = code === "E2BIG" ? "its secrets are larger than an environment may be" : message;
   const exited = Promise.resolve({ detail, initFailure: null });
-  return { exited, kill: () => {}, vitals: () => null, residentBytes: () => 0 };
+  return { exited, kill: () => {}, vitals: () => null, usage: async () => null, residentBytes: () => 0 };
 }

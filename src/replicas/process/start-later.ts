@@ -21,6 +21,7 @@ export function startLater(
       begun?.kill();
     },
     vitals: (pid) => begun?.vitals(pid) ?? null,
+    usage: async (pid) => (await begun?.usage(pid)) ?? null,
     residentBytes: () => begun?.residentBytes() ?? 0,
   };
 }

@@ -119,8 +119,9 @@ export class TemplateLine {
       else giveUp();
     };
     const vitals = (pid: number) => begun?.vitals(pid) ?? null;
+    const usage = async (pid: number) => (await begun?.usage(pid)) ?? null;
     const obstacle = () => begun?.obstacle?.() ?? null;
-    return { started: { exited, kill, vitals, obstacle }, waiting };
+    return { started: { exited, kill, vitals, usage, obstacle }, waiting };
   }
 
   #startForking(): void {
@@ -157,7 +158,8 @@ export class TemplateLine {
   #lose(exit: Exit): void {
     this.#idle.remove(this);
     this.#finish();
-    const gone = { exited: Promise.resolve(exit), kill: () => {}, vitals: () => null };
+    const exited = Promise.resolve(exit);
+    const gone = { exited, kill: () => {}, vitals: () => null, usage: async () => null };
     for (const { begin } of this.#take()) begin(gone);
   }
 

@@ -108,7 +108,9 @@ export class Template {
       this.#end(id, exited);
     };
     const obstacle = () => (this.#unborn.has(id) ? "the app's template did not answer" : null);
-    return { exited, kill, vitals: (pid) => this.#process.vitals(pid), obstacle };
+    const vitals = (pid: number) => this.#process.vitals(pid);
+    const usage = (pid: number) => this.#process.usage(pid);
+    return { exited, kill, vitals, usage, obstacle };
   }
 
   /** Ends it and everything below it. */

@@ -7,7 +7,6 @@ import { Lanes } from "./lanes.ts";
 import { overload } from "./overload.ts";
 import { Pace } from "./pace.ts";
 import { growsEarly } from "./scale.ts";
-import type { Load } from "./scale.ts";
 import type { Lane, SlotCall } from "./slot-call.ts";
 import { Watch } from "./watch.ts";
 
@@ -19,6 +18,14 @@ const CANCEL_GRACE_MS = 5_000;
 const BACKLOG_AHEAD_MS = 20;
 const MAX_BACKLOG_AHEAD = 512;
 const DRAINING: Refused = { kind: "refused", code: "draining" };
+
+/** What calls ask for. */
+export type Demand = {
+  /** Calls in replicas' hands and waiting. */
+  readonly calls: number;
+  /** How many have arrived so far. */
+  readonly arrivals: number;
+};
 
 /**
  * The slots of a version's replicas: admission, two lanes, hand-over, time limits, draining. Callers are bounded by
@@ -149,8 +156,8 @@ export class Slots<C extends SlotCall> {
   }
 
   /** What the number of replicas has to be in line with. */
-  load(now: number): Load {
-    return { calls: this.#load(), callsPerSecond: this.#watch.rate(now) };
+  demand(): Demand {
+    return { calls: this.#load(), arrivals: this.#watch.arrivals };
   }
 
   /** Some slot may be free: a replica has started, or answers again. */

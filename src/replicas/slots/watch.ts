@@ -3,20 +3,18 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 /** Short enough that a timeout is told "at once", long enough to cost nothing. */
 const TICK_MS = 10;
 const IDLE_TICKS = 100;
-const RATE_WINDOW_MS = 10_000;
 
 /**
  * Looks after the calls of a pool on one timer for all of them: a timer per call would cost more than many a
  * call itself. Runs while there is anything to look after, and a second longer.
  */
 export class Watch {
+  /** How many calls have arrived so far. */
+  arrivals = 0;
   readonly #clock: Clock;
   readonly #look: () => boolean;
   #timer: Timer | null = null;
   #idleTicks = 0;
-  #arrivals = 0;
-  #windowStart = 0;
-  #lastRate = 0;
 
   /** `look` says whether there is still something to look after. */
   constructor(clock: Clock, look: () => boolean) {
@@ -26,19 +24,8 @@ export class Watch {
 
   /** Notes an arrival; starts looking if nobody is. */
   wake(): void {
-    this.#arrivals += 1;
+    this.arrivals += 1;
     this.#timer ??= this.#clock.every(TICK_MS, () => this.#tick());
-  }
-
-  /** Arrivals per second over the last window. */
-  rate(now: number): number {
-    const elapsedMs = now - this.#windowStart;
-    if (elapsedMs > RATE_WINDOW_MS) {
-      this.#lastRate = (this.#arrivals * 1000) / elapsedMs;
-      this.#arrivals = 0;
-      this.#windowStart = now;
-    }
-    return elapsedMs > 2 * RATE_WINDOW_MS ? 0 : this.#lastRate;
   }
 
   stop(): void {

@@ -52,7 +52,8 @@ export class HostilePeer {
     void exited.then(() => this.#exits.delete(id));
     this.#tell({ start: { id, address, tickets } });
     // Nothing is known of who is only played.
-    return { exited, kill: () => this.#tell({ kill: id }), vitals: () => null, residentBytes: () => 0 };
+    const kill = (): void => this.#tell({ kill: id });
+    return { exited, kill, vitals: () => null, usage: async () => null, residentBytes: () => 0 };
   }
 
   #tell(order: ToPeer): void {

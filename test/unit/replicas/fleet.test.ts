@@ -21,7 +21,7 @@ class FleetByHand {
   readonly counts = newFleetCounts();
   readonly failures: InitFailure[] = [];
   readonly exits: string[] = [];
-  load = { calls: 0, callsPerSecond: 0 };
+  demand = { calls: 0, arrivals: 0 };
   readonly seats: HandSeats;
   readonly fleet: Fleet<Call, Replica>;
 
@@ -31,7 +31,7 @@ class FleetByHand {
     const deployment = { ...config.deployment, deploymentInitializationTimeoutSeconds: INIT_SECONDS };
     const { clock, counts, seats } = this;
     const events = {
-      load: () => this.load,
+      demand: () => this.demand,
       onReady: () => {},
       onOutcome: () => {},
       onReturned: () => {},
@@ -44,7 +44,13 @@ class FleetByHand {
       },
     };
     const source = functionReplicas({ ...config, deployment, scaling }, { seats, home, clock });
-    this.fleet = new Fleet<Call, Replica>(scaling, { source, clock, counts, events });
+    this.fleet = new Fleet<Call, Replica>(scaling, {
+      source,
+      clock,
+      counts,
+      events,
+      allowance: config.hardware,
+    });
     this.fleet.scale();
   }
 
@@ -67,7 +73,7 @@ class FleetByHand {
 
   /** So many calls are there, in replicas' hands or waiting. */
   calls(calls: number): void {
-    this.load = { calls, callsPerSecond: 0 };
+    this.demand = { ...this.demand, calls };
     this.fleet.scale();
   }
 
@@ -133,6 +139,50 @@ describe("how many there are", () => {
       expect([site.fleet.ready, site.started]).toEqual([[], 3]);
     },
   );
+
+  verifies(
+    ["scaling.rate", "scaling.interval"],
+    "calls per second are counted over the interval, and start a replica when they pass the target",
+    async () => {
+      for (const [evaluationIntervalSeconds, expected] of [
+        [10, [1, 1, 1, 1, 2, 2]],
+        [20, [1, 1, 1, 1, 1, 1]],
+      ] as const) {
+        const site = await FleetByHand.open({
+          minReplicas: 1,
+          replicaConcurrency: 100,
+          scalingMetric: "requests_per_second",
+          scalingTarget: 2,
+          evaluationIntervalSeconds,
+        });
+        await site.allReady(1);
+        const counts = Array.from({ length: 6 }, () => {
+          site.demand = { calls: 0, arrivals: site.demand.arrivals + 5 };
+          site.clock.advance(1_000);
+          return site.started;
+        });
+        expect([evaluationIntervalSeconds, counts]).toEqual([evaluationIntervalSeconds, expected]);
+      }
+    },
+  );
+
+  verifies("scaling.idle", "the rate of earlier calls keeps no replica beyond its cooldown", async () => {
+    const site = await FleetByHand.open({
+      scalingMetric: "requests_per_second",
+      scalingTarget: 1,
+      evaluationIntervalSeconds: 300,
+      cooldownSeconds: 60,
+    });
+    site.calls(1);
+    await site.allReady(1);
+    site.demand = { calls: 0, arrivals: 200 };
+    site.clock.advance(59_999);
+    expect(site.fleet.ready).toHaveLength(1);
+    site.clock.advance(1);
+    expect(site.fleet.ready).toEqual([]);
+    site.clock.advance(120_000);
+    expect(site.started).toBe(1);
+  });
 
   test("one that ends slowly is not counted: another takes its place", async () => {
     const site = await FleetByHand.open({ maxReplicas: 1, cooldownSeconds: 0 });

@@ -7,7 +7,7 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { Bell } from "../../../src/kit/bell.ts";
 import type { Call } from "../../../src/replicas/call.ts";
-import type { Exit, ReplicaStart, Started, Vitals } from "../../../src/replicas/engine.ts";
+import type { Exit, ReplicaStart, Started, Usage, Vitals } from "../../../src/replicas/engine.ts";
 import { FrameReader } from "../../../src/replicas/frame-reader.ts";
 import { FRAME, HEAD_BYTES } from "../../../src/replicas/frames.ts";
 import { Home } from "../../../src/replicas/home.ts";
@@ -37,6 +37,10 @@ export class HandReplica implements Started {
   isDumb = false;
   /** How it looks from outside. */
   look: Vitals | null = null;
+  /** What it uses. */
+  uses: Usage | null = null;
+  /** How often somebody wanted to know that. */
+  usageLooks = 0;
   /** What it was told: the frame's name and the call's id on the wire. */
   readonly told: `${FrameName} ${number}`[] = [];
   readonly #address: string;
@@ -104,6 +108,11 @@ export class HandReplica implements Started {
 
   vitals(): Vitals | null {
     return this.look;
+  }
+
+  async usage(): Promise<Usage | null> {
+    this.usageLooks += 1;
+    return this.uses;
   }
 
   /** Says that it lives. */

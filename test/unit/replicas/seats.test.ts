@@ -51,7 +51,7 @@ function playedSeats() {
 }
 
 function started(): Started {
-  return { exited: new Promise<Exit>(() => {}), kill: () => {}, vitals: () => null };
+  return { exited: new Promise<Exit>(() => {}), kill: () => {}, vitals: () => null, usage: async () => null };
 }
 
 const replica = (id: string): ReplicaStart => ({ id, ticket: `ticket of ${id}` });

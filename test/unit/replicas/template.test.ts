@@ -26,6 +26,7 @@ function playedTemplate() {
       exit({ detail: "killed by SIGTERM", initFailure: null });
     },
     vitals: () => look.now,
+    usage: async () => null,
   };
   const template = new Template(started, clock, {
     onReady: (forks) => told.push(`ready ${forks}`),

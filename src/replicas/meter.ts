@@ -1,0 +1,119 @@
+import type { Clock, Timer } from "../kit/clock.ts";
+import type { HardwareConfig, ScalingConfig } from "../model/app-config.ts";
+import type { Usage } from "./engine.ts";
+import { Window } from "./slots/window.ts";
+
+const READINGS_AN_INTERVAL = 10;
+/** However short the interval: a look at a replica takes 0.1 ms of processor time (measured on a busy machine). */
+const LEAST_GAP_MS = 1_000;
+const GB = 1e9;
+
+/** What a replica may use. */
+export type Allowance = Pick<HardwareConfig, "cpu" | "memoryGb">;
+
+/** What a meter asks of its owner, and tells it. */
+export type MeterEvents<R> = {
+  /** The replicas to look at. */
+  ready(): readonly R[];
+  /** How many calls have arrived so far. */
+  arrivals(): number;
+  onMeasured(): void;
+  onError(error: unknown): void;
+};
+
+/**
+ * Measures what scaling follows over `evaluation_interval_seconds`, by a timer and never by a call. It rests when
+ * the metric is concurrency, which is known at any time.
+ */
+export class Meter<R extends { usage(): Promise<Usage | null> }> {
+  readonly #clock: Clock;
+  readonly #allowance: Allowance;
+  readonly #events: MeterEvents<R>;
+  #metric: ScalingConfig["scalingMetric"];
+  #intervalMs: number;
+  #arrivals: Window;
+  #usage = new WeakMap<R, Window>();
+  #timer: Timer | null = null;
+  #isLooking = false;
+
+  constructor(scaling: ScalingConfig, allowance: Allowance, clock: Clock, events: MeterEvents<R>) {
+    this.#clock = clock;
+    this.#allowance = allowance;
+    this.#events = events;
+    this.#metric = scaling.scalingMetric;
+    this.#intervalMs = scaling.evaluationIntervalSeconds * 1000;
+    this.#arrivals = new Window(this.#intervalMs);
+  }
+
+  /** Another metric or interval from now on: what was measured before tells nothing of it. */
+  follow({ scalingMetric, evaluationIntervalSeconds }: ScalingConfig): void {
+    const intervalMs = evaluationIntervalSeconds * 1000;
+    if (scalingMetric === this.#metric && intervalMs === this.#intervalMs) return;
+    this.#metric = scalingMetric;
+    this.#intervalMs = intervalMs;
+    this.stop();
+  }
+
+  /** Measures from now on, if there is anything to measure. */
+  start(): void {
+    if (this.#timer || this.#metric === "concurrency_utilization") return;
+    this.#arrivals.add(this.#clock.monotonic(), this.#events.arrivals());
+    const gapMs = Math.max(LEAST_GAP_MS, this.#intervalMs / READINGS_AN_INTERVAL);
+    this.#timer = this.#clock.every(gapMs, () => this.#measure());
+  }
+
+  /** Rests, and forgets what it has measured. */
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#arrivals = new Window(this.#intervalMs);
+    this.#usage = new WeakMap();
+  }
+
+  get isRunning(): boolean {
+    return this.#timer !== null;
+  }
+
+  get callsPerSecond(): number {
+    return this.#arrivals.growthPerMs * 1000;
+  }
+
+  /** What a replica used of its allowance over the interval; 0 where that is not measured. */
+  usedPercent(replica: R): number {
+    const window = this.#usage.get(replica);
+    if (!window) return 0;
+    const share =
+      this.#metric === "cpu_utilization"
+        ? window.growthPerMs / this.#allowance.cpu
+        : window.mean / (this.#allowance.memoryGb * GB);
+    return share * 100;
+  }
+
+  #measure(): void {
+    if (this.#metric === "requests_per_second") {
+      this.#arrivals.add(this.#clock.monotonic(), this.#events.arrivals());
+      this.#events.onMeasured();
+    } else if (!this.#isLooking) {
+      this.#isLooking = true;
+      this.#lookAtAll()
+        .catch((error: unknown) => this.#events.onError(error))
+        .finally(() => (this.#isLooking = false));
+    }
+  }
+
+  /** One after the other: however many there are, they keep nothing else waiting. */
+  async #lookAtAll(): Promise<void> {
+    const usageOf = this.#usage;
+    const isCpu = this.#metric === "cpu_utilization";
+    for (const replica of this.#events.ready()) {
+      const usage = await replica.usage();
+      // It was stopped meanwhile, or measures something else.
+      if (usageOf !== this.#usage) return;
+      if (!usage) continue;
+      const window = usageOf.get(replica) ?? new Window(this.#intervalMs);
+      usageOf.set(replica, window);
+      window.add(this.#clock.monotonic(), isCpu ? usage.cpuMs : usage.residentBytes);
+    }
+    this.#events.onMeasured();
+  }
+}
