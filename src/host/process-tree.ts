@@ -1,4 +1,5 @@
 import { readFileSync, readdirSync } from "node:fs";
+import { readStat } from "./proc-stat.ts";
 
 type Below = {
   /** Its own children, those that are dead and not yet buried too. */
@@ -49,14 +50,12 @@ function childrenOf(pid: number): number[] {
 /** Dead and not yet buried counts as ended. */
 function hasEnded(pid: number): boolean {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return "ZX".includes(stat.charAt(stat.lastIndexOf(")") + 2));
+    return "ZX".includes(readStat(`${pid}`, "/proc").state);
   } catch {
     return true;
   }
 }
 
-const PAGE_BYTES = 4096;
 /** Of one process; each costs a look, and the app decides how many there are. */
 const MAX_CHILDREN = 64;
 
@@ -65,7 +64,7 @@ export function residentBelow(pid: number): number {
   let bytes = 0;
   for (const child of childrenOf(pid).slice(0, MAX_CHILDREN)) {
     try {
-      bytes += Number(readFileSync(`/proc/${child}/statm`, "utf8").split(" ")[1]) * PAGE_BYTES;
+      bytes += readStat(`${child}`, "/proc").residentBytes;
     } catch {
       // It has just ended.
     }

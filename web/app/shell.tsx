@@ -12,7 +12,7 @@ import { tellError } from "../parts/toasts.tsx";
 import { Icon } from "./icons.tsx";
 import type { IconName } from "./icons.tsx";
 import { Palette } from "./palette.tsx";
-import { toggleTheme, useIsDark } from "./theme.ts";
+import { ThemeButton } from "./theme-button.tsx";
 
 const PLACES = [
   { title: "Overview", to: "/projects/$projectId", icon: "overview" },
@@ -137,7 +137,6 @@ function Projects({ projectId }: { readonly projectId: string }) {
 }
 
 function Person() {
-  const isDark = useIsDark();
   const { data: me } = useQuery(meQuery);
   return (
     <div className="mt-auto border-t border-line p-3 text-[0.92rem] max-md:mt-3">
@@ -145,14 +144,7 @@ function Person() {
         <span className="min-w-0 flex-1 truncate text-ink-soft" title={me?.email}>
           {me?.email ?? " "}
         </span>
-        <button
-          type="button"
-          onClick={toggleTheme}
-          aria-label={isDark ? "Use light colours" : "Use dark colours"}
-          className="rounded-md p-1.5 text-ink-soft hover:bg-sunken hover:text-ink"
-        >
-          <Icon name={isDark ? "sun" : "moon"} className="size-4.5" />
-        </button>
+        <ThemeButton />
       </div>
       <div className="mt-1 flex items-center justify-between px-1">
         <button

@@ -3,8 +3,7 @@ import { Link, useLocation } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { apiDocumentQuery } from "../api/api-document.ts";
 import type { ApiDocument, ApiOperation } from "../api/api-document.ts";
-import { Icon } from "../app/icons.tsx";
-import { toggleTheme, useIsDark } from "../app/theme.ts";
+import { ThemeButton } from "../app/theme-button.tsx";
 import { Card } from "../parts/card.tsx";
 import { Field } from "../parts/field.tsx";
 import { Mark } from "../parts/mark.tsx";
@@ -75,21 +74,13 @@ function Sidebar({
   readonly wanted: string;
   readonly onWanted: (text: string) => void;
 }) {
-  const isDark = useIsDark();
   return (
     <aside className="flex flex-col gap-3 border-line bg-surface p-4 max-md:border-b md:sticky md:top-0 md:h-screen md:w-72 md:shrink-0 md:border-r">
       <div className="flex items-center justify-between">
         <Link to="/" className="rounded" aria-label="Dashboard">
           <Mark />
         </Link>
-        <button
-          type="button"
-          onClick={toggleTheme}
-          aria-label={isDark ? "Use light colours" : "Use dark colours"}
-          className="rounded-md p-1.5 text-ink-soft hover:bg-sunken hover:text-ink"
-        >
-          <Icon name={isDark ? "sun" : "moon"} className="size-4.5" />
-        </button>
+        <ThemeButton />
       </div>
       <Field
         label="Find an operation"

@@ -1,23 +1,12 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
+import { isBelow, readStat } from "../../host/proc-stat.ts";
+import type { ProcStat } from "../../host/proc-stat.ts";
 import type { Usage } from "../engine.ts";
 
-/** The kernel tells processor time in hundredths of a second, whatever it counts in itself. */
-const TICK_MS = 10;
-const PAGE_BYTES = 4096;
-/** There are three from a replica up to what we started: its keeper, the template, the template's keeper. */
-const MAX_STEPS_UP = 6;
 /** Of one replica, and of one process: the app decides how many there are. */
 const MAX_PROCESSES = 64;
 const MAX_THREADS = 64;
-
-type Stat = {
-  readonly parent: number;
-  /** Its own, and of those below it that have ended. */
-  readonly cpuMs: number;
-  readonly residentBytes: number;
-  readonly threads: number;
-};
 
 /**
  * What the process of a replica uses, with all below its keeper: whatever the replica started and let go of is there.
@@ -30,32 +19,25 @@ type Stat = {
 export async function usageOf(pid: number, ancestor: number, proc = "/proc"): Promise<Usage | null> {
   await setImmediate();
   try {
-    const { parent } = statOf(proc, pid);
-    return isBelow(proc, parent, ancestor) ? await usageBelow(proc, parent) : null;
+    const replica = readStat(`${pid}`, proc);
+    return isBelow(replica, ancestor, proc) ? await usageBelow(proc, replica.parent) : null;
   } catch {
     return null;
   }
 }
 
-function isBelow(proc: string, parent: number, ancestor: number): boolean {
-  let above = parent;
-  for (let step = 1; step < MAX_STEPS_UP && above !== ancestor && above > 1; step++)
-    above = statOf(proc, above).parent;
-  return above === ancestor;
-}
-
 async function usageBelow(proc: string, keeper: number): Promise<Usage> {
   // The keeper does nothing itself, but has the time of those that it adopted and buried. Its memory is our affair.
-  const top = statOf(proc, keeper);
-  let { cpuMs } = top;
+  const top = readStat(`${keeper}`, proc);
+  let cpuMs = top.usedMs + top.buriedMs;
   let residentBytes = 0;
   const queue = childrenOf(proc, keeper, top);
   for (let place = 0; place < Math.min(queue.length, MAX_PROCESSES); place++) {
     const pid = queue[place] as number;
     await setImmediate();
     try {
-      const stat = statOf(proc, pid);
-      cpuMs += stat.cpuMs;
+      const stat = readStat(`${pid}`, proc);
+      cpuMs += stat.usedMs + stat.buriedMs;
       residentBytes += stat.residentBytes;
       queue.push(...childrenOf(proc, pid, stat));
     } catch {
@@ -66,7 +48,7 @@ async function usageBelow(proc: string, keeper: number): Promise<Usage> {
 }
 
 /** Those of all its threads, as a process belongs to the thread that started it; where there are many, of the first. */
-function childrenOf(proc: string, pid: number, { threads }: Stat): number[] {
+function childrenOf(proc: string, pid: number, { threads }: ProcStat): number[] {
   const ids = threads > MAX_THREADS ? [`${pid}`] : readdirSync(`${proc}/${pid}/task`);
   return ids.flatMap((id) => {
     try {
@@ -76,17 +58,4 @@ function childrenOf(proc: string, pid: number, { threads }: Stat): number[] {
       return []; // The thread has just ended.
     }
   });
-}
-
-function statOf(proc: string, pid: number): Stat {
-  const text = readFileSync(`${proc}/${pid}/stat`, "latin1");
-  // The name in front is the app's own, and may hold anything.
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
-  return {
-    parent: Number(fields[1]),
-    cpuMs: ticks * TICK_MS,
-    residentBytes: Number(fields[21]) * PAGE_BYTES,
-    threads: Number(fields[17]),
-  };
 }

@@ -1,28 +1,18 @@
-import { readFileSync, readdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
+import { isBelow, readStat } from "../../host/proc-stat.ts";
+import type { ProcStat } from "../../host/proc-stat.ts";
 import { ALL_THREADS } from "../engine.ts";
 import type { ThreadVitals, Vitals } from "../engine.ts";
 import { ROUND_MS } from "../pulse.ts";
 
-/** The kernel tells processor time in hundredths of a second, whatever it counts in itself. */
-const TICK_MS = 10;
 /** Stopped by a signal or a tracer; dead and not yet buried. */
 const STOPPED = "TtZX";
-/** There are three from a replica up to what we started: its keeper, the template, the template's keeper. */
-const MAX_STEPS_UP = 6;
 /** Of one process. The app decides how many it has; a look at one takes 25 µs (measured on a busy machine). */
 const MAX_THREADS = 64;
 /** Of all processes, in a round. */
 const MAX_THREADS_A_ROUND = 512;
 /** For all looks of a round: the kernel itself takes milliseconds to sum up a process of 10,000 threads. */
 const MAX_MS_A_ROUND = 50;
-
-type Stat = {
-  readonly state: string;
-  readonly parent: number;
-  /** Those of a process are the sum of its threads'. */
-  readonly ticks: number;
-  readonly threads: number;
-};
 
 /** Looks at processes of this machine. Nothing else goes on meanwhile, so it does little of that in a round. */
 export class ProcessLook {
@@ -47,8 +37,8 @@ export class ProcessLook {
     this.#beginRound(atMs);
     if (this.#msLeft <= 0) return null;
     try {
-      const whole = this.#stat(`${pid}`);
-      if (!this.#isBelow(whole, ancestor)) return null;
+      const whole = readStat(`${pid}`, this.#proc);
+      if (!isBelow(whole, ancestor, this.#proc)) return null;
       const isStopped = STOPPED.includes(whole.state);
       return { atMs, isStopped, threads: isStopped ? new Map() : this.#threadsOf(pid, whole) };
     } catch {
@@ -65,17 +55,10 @@ export class ProcessLook {
     this.#msLeft = MAX_MS_A_ROUND;
   }
 
-  #isBelow({ parent }: Stat, ancestor: number): boolean {
-    let above = parent;
-    for (let step = 1; step < MAX_STEPS_UP && above !== ancestor && above > 1; step++)
-      above = this.#stat(`${above}`).parent;
-    return above === ancestor;
-  }
-
   /** Each thread by itself if they are few, else all as one. */
-  #threadsOf(pid: number, { state, ticks, threads }: Stat): Map<number, ThreadVitals> {
+  #threadsOf(pid: number, { state, usedMs, threads }: ProcStat): Map<number, ThreadVitals> {
     if (threads > Math.min(MAX_THREADS, this.#threadsLeft))
-      return new Map([[ALL_THREADS, { usedMs: ticks * TICK_MS, isRunnable: state === "R" }]]);
+      return new Map([[ALL_THREADS, { usedMs, isRunnable: state === "R" }]]);
     this.#threadsLeft -= threads;
     return this.#eachThread(pid);
   }
@@ -85,24 +68,12 @@ export class ProcessLook {
     // There may be more by now.
     for (const id of readdirSync(`${this.#proc}/${pid}/task`).slice(0, MAX_THREADS)) {
       try {
-        const { state, ticks } = this.#stat(`${pid}/task/${id}`);
-        threads.set(Number(id), { usedMs: ticks * TICK_MS, isRunnable: state === "R" });
+        const { state, usedMs } = readStat(`${pid}/task/${id}`, this.#proc);
+        threads.set(Number(id), { usedMs, isRunnable: state === "R" });
       } catch {
         // It has just ended.
       }
     }
     return threads;
-  }
-
-  #stat(folder: string): Stat {
-    const text = readFileSync(`${this.#proc}/${folder}/stat`, "latin1");
-    // The name in front is the app's own, and may hold anything.
-    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-    return {
-      state: fields[0] ?? "",
-      parent: Number(fields[1]),
-      ticks: Number(fields[11]) + Number(fields[12]),
-      threads: Number(fields[17]),
-    };
   }
 }

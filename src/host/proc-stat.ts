@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+
+/** The kernel tells processor time in hundredths of a second, whatever it counts in itself. */
+const TICK_MS = 10;
+const PAGE_BYTES = 4096;
+/** There are three from a replica up to what we started: its keeper, the template, the template's keeper. */
+const MAX_STEPS_UP = 6;
+
+/** What the kernel tells of a process, or of one of its threads. */
+export type ProcStat = {
+  /** One letter: R runs, T is stopped, Z is dead and not yet buried. */
+  readonly state: string;
+  readonly parent: number;
+  /** Processor time. That of a process is the sum of its threads'. */
+  readonly usedMs: number;
+  /** That of its children that have ended, and of theirs. */
+  readonly buriedMs: number;
+  readonly residentBytes: number;
+  readonly threads: number;
+};
+
+/** Reads about a process or a thread: `folder` is where below `proc` the kernel tells of it. Throws if it has ended. */
+export function readStat(folder: string, proc: string): ProcStat {
+  const text = readFileSync(`${proc}/${folder}/stat`, "latin1");
+  // The name in front is the app's own, and may hold anything.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return {
+    state: fields[0] ?? "",
+    parent: Number(fields[1]),
+    usedMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
+    buriedMs: (Number(fields[13]) + Number(fields[14])) * TICK_MS,
+    residentBytes: Number(fields[21]) * PAGE_BYTES,
+    threads: Number(fields[17]),
+  };
+}
+
+/** Whether a process is below `ancestor`: an app may tell whatever pid it likes. Throws if one between has ended. */
+export function isBelow({ parent }: ProcStat, ancestor: number, proc: string): boolean {
+  let above = parent;
+  for (let step = 1; step < MAX_STEPS_UP && above !== ancestor && above > 1; step++)
+    above = readStat(`${above}`, proc).parent;
+  return above === ancestor;
+}
