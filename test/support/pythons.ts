@@ -1,4 +1,5 @@
 import { execFile, execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -33,15 +34,32 @@ export function findPythons(): FoundPython[] {
   return [...byMinor.values()];
 }
 
-/** The path, with the folder of the real `python3` before all that may hold a shim for it. */
+/**
+ * The path, with an environment of the real `python3` before all else: it is no shim, and has no packages but pip. What
+ * a machine's packages do at each start of an interpreter took longer than many a test.
+ */
 export function pathWithPython(): string {
   const known = process.env["PATH"] ?? "";
   try {
-    const python = execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" });
-    return [path.dirname(python.trim()), known].join(path.delimiter);
+    return [path.join(bareEnvironment(), "bin"), known].join(path.delimiter);
   } catch {
     return known; // The tests that need one will say so.
   }
+}
+
+/** Made once for each interpreter. */
+function bareEnvironment(): string {
+  const ask = (python: string, code: string, ...args: string[]): string =>
+    execFileSync(python, ["-I", "-c", code, ...args], { encoding: "utf8" }).trim();
+  const python = ask("python3", "import sys; print(sys.executable)");
+  const folder = path.join(CACHE, `python-${createHash("sha256").update(python).digest("hex").slice(0, 16)}`);
+  if (existsSync(folder)) return folder;
+  mkdirSync(CACHE, { recursive: true });
+  const aside = mkdtempSync(`${folder}-`);
+  execFileSync(python, ["-I", "-m", "venv", "--without-pip", aside]);
+  ask(python, LINK_PIP, ask(path.join(aside, "bin", "python3"), SITE_PACKAGES));
+  moveInto(aside, folder);
+  return folder;
 }
 
 function versionOf(command: string): string | null {
@@ -56,7 +74,15 @@ function versionOf(command: string): string | null {
   }
 }
 
-const VENV = path.join(REPOSITORY, ".cache", "test-venv");
+const CACHE = path.join(REPOSITORY, ".cache");
+const VENV = path.join(CACHE, "test-venv");
+const SITE_PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))";
+/** An interpreter that has no pip gives none. */
+const LINK_PIP = `import glob, os, sys, sysconfig
+own = sysconfig.get_path("purelib")
+for path in [os.path.join(own, "pip"), *glob.glob(os.path.join(own, "pip-*.dist-info"))]:
+    if os.path.exists(path):
+        os.symlink(path, os.path.join(sys.argv[1], os.path.basename(path)))`;
 /** All that tests need, so that it is installed once. */
 const PACKAGES = ["numpy", "pydantic"] as const;
 type Package = (typeof PACKAGES)[number];
@@ -86,15 +112,18 @@ async function makeVenv(): Promise<void> {
   // Without a pip of its own and without bytecode that is made ahead: together they took five times as long.
   const quiet = ["--quiet", "--disable-pip-version-check", "--no-compile", "--only-binary", ":all:"];
   await execute("python3", ["-m", "pip", "install", ...quiet, "--target", place, ...PACKAGES]);
-  try {
-    renameSync(aside, VENV);
-  } catch (error) {
-    rmSync(aside, { recursive: true, force: true });
-    if (!existsSync(VENV)) throw error;
-  }
+  moveInto(aside, VENV);
 }
 
-const SITE_PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))";
+/** In one step; what another test run has put there meanwhile stays. */
+function moveInto(aside: string, folder: string): void {
+  try {
+    renameSync(aside, folder);
+  } catch (error) {
+    rmSync(aside, { recursive: true, force: true });
+    if (!existsSync(folder)) throw error;
+  }
+}
 
 /** Ends a test that needs the packages where there are none, and says so where it will be seen. */
 export function skipWithoutPackages(context: TestContext, command: string | null): asserts command is string {
