@@ -21,11 +21,11 @@ export type AppFolder = {
 export function readAppFolder(given: string | undefined, nameGiven?: string): AppFolder {
   const folder = path.resolve(given ?? ".");
   if (!existsSync(folder) || !statSync(folder).isDirectory()) {
-    throw usage(`there is no folder ${folder}`, `millrace init ${given ?? "."}`);
+    throw usage(`there is no folder ${given ?? folder}`, `millrace init ${given ?? "."}`);
   }
   const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
   if (config.customRuntime === null && !existsSync(path.join(folder, "main.py"))) {
-    throw usage(`${folder} has no main.py`, `millrace init ${given ?? "."} creates an app`);
+    throw usage(`${given ?? "this folder"} has no main.py`, `millrace init ${given ?? "."} creates an app`);
   }
   const name = nameGiven ?? config.deployment.name ?? asAppName(path.basename(folder));
   if (!APP_NAME.test(name)) throw badName(name);

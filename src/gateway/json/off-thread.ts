@@ -1,6 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { threadScript } from "../../config/package-files.ts";
+import { systemClock } from "../../kit/clock.ts";
+import { WhileUsed } from "../../kit/while-used.ts";
 import type { BodyPiece, Checked } from "./thread.ts";
 
 /** From here on a body is checked in the thread: on the event loop it would hold up every other call. */
@@ -13,7 +15,15 @@ export const OFF_THREAD_BYTES = 256 * 1024;
  */
 const PIECE_BYTES = 1024 * 1024;
 
-let thread: Worker | null = null;
+/** What a large body left in the thread goes with it. */
+const IDLE_MS = 20_000;
+
+const thread = new WhileUsed({
+  clock: systemClock,
+  idleMs: IDLE_MS,
+  open: startThread,
+  close: async (worker) => void (await worker.terminate()),
+});
 let lastTurn: Promise<unknown> = Promise.resolve();
 let closing = new AbortController();
 
@@ -32,21 +42,22 @@ export function checkJsonOffThread(body: Buffer): Promise<Checked> {
 export async function closeJsonChecker(): Promise<void> {
   closing.abort(new Error("the JSON checker was closed"));
   closing = new AbortController();
-  await thread?.terminate();
+  await thread.close();
   await lastTurn;
 }
 
 async function takeTurn(body: Buffer, signal: AbortSignal): Promise<Checked> {
   signal.throwIfAborted();
-  const worker = (thread ??= startThread());
-  // Referenced only while it works: an idle thread must not keep the process alive.
-  worker.ref();
-  try {
-    const [checked] = await Promise.all([answer(worker), send(worker, body)]);
-    return checked;
-  } finally {
-    worker.unref();
-  }
+  return await thread.use(async (worker) => {
+    // Referenced only while it works: an idle thread must not keep the process alive.
+    worker.ref();
+    try {
+      const [checked] = await Promise.all([answer(worker), send(worker, body)]);
+      return checked;
+    } finally {
+      worker.unref();
+    }
+  });
 }
 
 async function send(worker: Worker, body: Buffer): Promise<void> {
@@ -65,9 +76,7 @@ function startThread(): Worker {
     // Not the flags of the process: some are for its own script, and `--input-type` would stop the thread.
     execArgv: [],
   });
-  const forget = () => {
-    if (thread === started) thread = null;
-  };
+  const forget = () => thread.forget(started);
   started.on("error", forget);
   started.on("exit", forget);
   return started;

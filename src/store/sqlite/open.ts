@@ -1,6 +1,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { threadScript } from "../../config/package-files.ts";
+import { systemClock } from "../../kit/clock.ts";
+import { WhileUsed } from "../../kit/while-used.ts";
 import { PROBE_BYTES } from "../meta.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend } from "../operation.ts";
@@ -8,9 +10,12 @@ import { operationNamed } from "../operations.ts";
 import { ThreadClient } from "./thread-client.ts";
 import type { RewriteStep } from "./vacuum.ts";
 
+/** A thread takes some 15 MB, and as many milliseconds to start. */
+const HEAVY_IDLE_MS = 20_000;
+
 /**
  * Opens `millrace.db` in the data directory, with a thread that writes and one that reads; a second one that reads
- * what takes long starts when it is first needed, which on many a service is never.
+ * what takes long is there only while it is needed.
  */
 export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep) => void): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -26,14 +31,19 @@ export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep
     await Promise.all([reader.terminate(), writer.terminate()]);
     throw error;
   }
-  let heavyReader: ThreadClient | null = null;
+  const heavyReader = new WhileUsed({
+    clock: systemClock,
+    idleMs: HEAVY_IDLE_MS,
+    open: () => new ThreadClient(script, { mode: "read", path }),
+    close: (client) => client.close(),
+  });
   return {
     run: (name, packed) => {
       const { mode, isHeavy, movedWith } = operationNamed(name);
       if (mode !== "read") return writer.call(name, packed, { moved: movedWith(packed as never) });
       if (!isHeavy(packed as never)) return reader.call(name, packed);
-      heavyReader ??= new ThreadClient(script, { mode: "read", path });
-      return heavyReader.call(name, packed, { deadlineMs: Date.now() + HEAVY_READ_MS });
+      const deadlineMs = Date.now() + HEAVY_READ_MS;
+      return heavyReader.use((client) => client.call(name, packed, { deadlineMs }));
     },
     // Behind all that waits in that thread: when it is answered, so was everything before it.
     probe: (lane) =>
@@ -44,7 +54,7 @@ export async function openSqlite(dataDir: string, onRewrite?: (step: RewriteStep
     // A thread that waits for its disk cannot be told anything, and does what it was asked once the disk is back.
     abandon: () => {},
     close: async () => {
-      await Promise.all([reader.close(), heavyReader?.close()]);
+      await Promise.all([reader.close(), heavyReader.close()]);
       // The last connection to close folds the log into the database, and only the writer may.
       await writer.close();
     },
