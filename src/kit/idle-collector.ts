@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
 import type { Clock, Timer } from "./clock.ts";
+import { trimHeap } from "./trim-heap.ts";
 
 /** What a collector looks at, and does. */
 export type ThreadMemory = {
@@ -62,6 +63,7 @@ export function collectWhenIdle(clock: Clock): IdleCollector | null {
     collect: () => {
       // The only kind after which the young generation shrinks too: 32 MB in each thread.
       gc({ type: "major", execution: "sync", flavor: "last-resort" });
+      trimHeap();
     },
   });
 }
