@@ -1,10 +1,11 @@
 import { performance } from "node:perf_hooks";
+import { isMainThread } from "node:worker_threads";
 import type { Clock, Timer } from "./clock.ts";
 import { trimHeap } from "./trim-heap.ts";
 
 /** What a collector looks at, and does. */
 export type ThreadMemory = {
-  /** The bytes of this thread's heap and buffers, garbage included. */
+  /** The bytes that it holds, garbage and all. */
   heldBytes(): number;
   /** The part of the time since it was last asked that the thread was at work, from 0 to 1. */
   busyShare(): number;
@@ -17,6 +18,8 @@ const LOOK_MS = 10_000;
 const CALM_SHARE = 0.05;
 /** Less is not worth a collection. */
 const GROWN_BYTES = 4 * 1024 * 1024;
+/** One that gave back so much is followed by another: threads end and free what they held a while after a load. */
+const GAINED_BYTES = 1024 * 1024;
 
 /**
  * Collects garbage when a thread has nothing to do. V8 collects when it allocates, so after a load all its garbage
@@ -25,7 +28,9 @@ const GROWN_BYTES = 4 * 1024 * 1024;
 export class IdleCollector {
   readonly #memory: ThreadMemory;
   readonly #timer: Timer;
+  /** The least that it has come to since the last collection. */
   #leftBytes = 0;
+  #hasGained = false;
 
   constructor(clock: Clock, memory: ThreadMemory) {
     this.#memory = memory;
@@ -38,22 +43,27 @@ export class IdleCollector {
 
   #look(): void {
     const memory = this.#memory;
-    if (memory.busyShare() > CALM_SHARE || memory.heldBytes() < this.#leftBytes + GROWN_BYTES) return;
+    if (memory.busyShare() > CALM_SHARE) return;
+    const heldBytes = memory.heldBytes();
+    const hasGrown = heldBytes >= this.#leftBytes + GROWN_BYTES;
+    this.#leftBytes = Math.min(this.#leftBytes, heldBytes);
+    if (!hasGrown && !this.#hasGained) return;
     memory.collect();
     this.#leftBytes = memory.heldBytes();
+    this.#hasGained = heldBytes - this.#leftBytes >= GAINED_BYTES;
   }
 }
 
-/** Looks after the memory of the thread that calls it, if Node was started with `--expose-gc` as `bin/millrace` does. */
+/**
+ * Looks after the memory of the thread that calls it, if Node was started with `--expose-gc` as `bin/millrace` does;
+ * from the main thread also after the pages that all threads have freed.
+ */
 export function collectWhenIdle(clock: Clock): IdleCollector | null {
   const { gc } = globalThis;
   if (!gc) return null;
   let last = performance.eventLoopUtilization();
   return new IdleCollector(clock, {
-    heldBytes: () => {
-      const { heapTotal, external } = process.memoryUsage();
-      return heapTotal + external;
-    },
+    heldBytes: isMainThread ? () => process.memoryUsage.rss() : ownBytes,
     busyShare: () => {
       const now = performance.eventLoopUtilization();
       const { utilization } = performance.eventLoopUtilization(now, last);
@@ -63,7 +73,13 @@ export function collectWhenIdle(clock: Clock): IdleCollector | null {
     collect: () => {
       // The only kind after which the young generation shrinks too: 32 MB in each thread.
       gc({ type: "major", execution: "sync", flavor: "last-resort" });
-      trimHeap();
+      // Not beside a load: it holds up every thread that allocates.
+      if (isMainThread) trimHeap();
     },
   });
+}
+
+function ownBytes(): number {
+  const { heapTotal, external } = process.memoryUsage();
+  return heapTotal + external;
 }

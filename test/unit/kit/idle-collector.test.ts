@@ -33,14 +33,31 @@ verifies("memory.idle", "garbage is collected once a thread is idle, not while i
   expect(look()).toBe(1);
 });
 
+verifies("memory.idle", "what gave something back is done again, until it gives nothing more", () => {
+  const { state, look } = thread();
+  expect(look()).toBe(1);
+  // Another thread has ended meanwhile.
+  state.keptMb = 15;
+  expect([look(), look(), look()]).toEqual([2, 3, 3]);
+});
+
 verifies("memory.idle", "a thread that has not grown since is left alone, and one that has is not", () => {
   const { state, look } = thread();
-  expect([look(), look(), look()]).toEqual([1, 1, 1]);
+  expect([look(), look(), look()]).toEqual([1, 2, 2]);
   // Less than a collection is worth.
   state.heldMb = 23;
-  expect(look()).toBe(1);
-  state.heldMb = 40;
   expect(look()).toBe(2);
+  state.heldMb = 40;
+  expect(look()).toBe(3);
+});
+
+verifies("memory.idle", "it has grown if it holds more than the least since the last collection", () => {
+  const { state, look } = thread();
+  expect([look(), look()]).toEqual([1, 2]);
+  state.heldMb = 10;
+  expect(look()).toBe(2);
+  state.heldMb = 15;
+  expect(look()).toBe(3);
 });
 
 verifies("memory.idle", "what stays in use is no reason to collect again and again", () => {
