@@ -67,9 +67,8 @@ export class Submitter {
       const run = acceptedRecord(request, true, true, claim.createdAt);
       await this.#asOurs(request.id, this.#acceptor.accept({ run, payload: inputOf(request), owner }));
     } catch (error) {
-      // If it turns out to be stored it is ours, and nobody else would execute it.
-      if (!(error instanceof InDoubt)) dispatcher.giveBack(appNumber);
-      else void this.#await(error, request, claim);
+      dispatcher.giveBack(appNumber);
+      if (error instanceof InDoubt) void this.#putBack(error, request);
       throw error;
     }
     dispatcher.runReserved(request, claim);
@@ -94,7 +93,8 @@ export class Submitter {
     const claim = this.#claim(false, key.keyHash);
     const run = acceptedRecord(request, false, true, claim.createdAt);
     const accepted = { run, payload: withoutInput(request), owner };
-    const keyed = await this.#orEnd(request, claim, this.#acceptKeyed(accepted, key));
+    const accepting = this.#asOurs(request.id, this.#acceptKeyed(accepted, key));
+    const keyed = await this.#orEnd(accepting, () => this.#interrupt(request, claim));
     if (keyed.kind !== "accepted") {
       executor.unexpect(request.id);
       return keyed;
@@ -108,8 +108,15 @@ export class Submitter {
     const claim = this.#claim(false);
     const run = acceptedRecord(request, false, true, claim.createdAt);
     const accepted = { run, payload: withoutInput(request), owner: this.#parts.owner };
-    await this.#orEnd(request, claim, this.#acceptor.accept(accepted));
+    const accepting = this.#asOurs(request.id, this.#acceptor.accept(accepted));
+    await this.#orEnd(accepting, () => this.#interrupt(request, claim));
     return this.#begin(request, claim, reader);
+  }
+
+  /** Accepts a run that somebody else executes, and keeps: `end` is told if it may not be executed and has to end. */
+  async accept(accepted: AcceptedRun, end: () => void): Promise<void> {
+    this.#checkReserve();
+    await this.#orEnd(this.#acceptor.accept(accepted), end);
   }
 
   /**
@@ -157,13 +164,16 @@ export class Submitter {
   }
 
   /** If a run whose storing is in doubt turns out to be stored it has to end: its caller was told to look for it. */
-  async #orEnd<Result>(request: RunRequest, claim: Claim, accepting: Promise<Result>): Promise<Result> {
-    const { executor, keeper } = this.#parts;
-    const end = () => executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
-    return await this.#asOurs(request.id, accepting).catch((error: unknown) => {
+  async #orEnd<Result>(accepting: Promise<Result>, end: () => void): Promise<Result> {
+    return await accepting.catch((error: unknown) => {
       if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
       throw error;
     });
+  }
+
+  #interrupt(request: RunRequest, claim: Claim): void {
+    const { executor, keeper } = this.#parts;
+    executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
   }
 
   /**
@@ -197,10 +207,15 @@ export class Submitter {
     this.#acceptor.stop();
   }
 
-  async #await({ settled }: InDoubt, request: RunRequest, claim: Claim): Promise<void> {
-    const { dispatcher } = this.#parts;
-    if (await settled) dispatcher.runReserved(request, claim);
-    else dispatcher.giveBack(request.target.appNumber);
+  /**
+   * If it turns out to be stored it is ours, unless another service took it over while nobody knew: it goes back into
+   * the queue, where only one gets it.
+   */
+  async #putBack({ settled }: InDoubt, { id, target }: RunRequest): Promise<void> {
+    const { executor, dispatcher } = this.#parts;
+    if (!(await settled)) return;
+    executor.unexpect(id);
+    dispatcher.putBack(target.appNumber);
   }
 
   /** The last of the disk is for the ends of runs that are accepted already. */

@@ -145,6 +145,8 @@ export const SHOW = {
       "A write that was sent is in doubt however its answer was lost; only the server's word that it failed refuses it.",
     "async.claim-review":
       "Every minute what the store says is ours is compared with what is executed: nothing stays running for nobody.",
+    "async.in-doubt.once":
+      "A run whose commit was in doubt is executed once, also where another service took it over before it was known.",
     "webhook.claim-review":
       "Every minute deliveries that the store says are ours are compared with those we know of, and due again if unknown.",
     "doctor.reserve":
