@@ -149,6 +149,9 @@ export const SHOW = {
       "A run whose commit was in doubt is executed once, also where another service took it over before it was known.",
     "webhook.claim-review":
       "Every minute deliveries that the store says are ours are compared with those we know of, and due again if unknown.",
+    "run-once.in-doubt":
+      "A file's run whose commit is in doubt is looked up like any other; one that nobody runs ends without a restart.",
+    "run-once.reserve": "Within the disk's reserve no file that is to run once is taken.",
     "doctor.reserve":
       "doctor says that the disk is low where the service refuses runs for it, and only there.",
     "silence.connections":
