@@ -13,7 +13,7 @@ import type { ClaimKeeper } from "./claim-keeper.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
 import { LEASE_MS } from "./heartbeat.ts";
-import type { Claim, LiveRun, RunKeeper, RunReader, RunRequest } from "./live-run.ts";
+import type { Claim, LiveRun, RunEnd, RunKeeper, RunReader, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
 export type SubmitterParts = {
@@ -137,15 +137,12 @@ export class Submitter {
       const { body: input } = run.request;
       if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner, input });
       else {
-        const accepting = this.#acceptor.accept({ run: record, payload: inputOf(run.request), owner });
+        const accepting = this.#acceptor.adopt({ run: record, payload: inputOf(run.request), owner });
         await this.#asOurs(id, accepting);
       }
     } catch (error) {
-      // The caller waits all the same: long enough to know.
-      if (!(error instanceof InDoubt) || !(await error.settled)) {
-        held.passOn(run, reader, keptBy);
-        return false;
-      }
+      held.passOn(run, reader, error instanceof InDoubt ? this.#whenKnown(error, claim, keptBy) : keptBy);
+      return false;
     }
     if (!run.claim) void dispatcher.attend(run);
     run.claim = claim;
@@ -188,6 +185,19 @@ export class Submitter {
       else void error.settled.then((isStored) => isStored || executor.unexpect(id));
       throw error;
     });
+  }
+
+  /** Has the end of a run written down when it is known whether it is stored: its caller does not wait for that. */
+  #whenKnown({ settled }: InDoubt, claim: Claim, otherwise: RunKeeper): RunKeeper {
+    const { executor, dispatcher, keeper } = this.#parts;
+    const keep = async (run: LiveRun, end: RunEnd): Promise<void> => {
+      if (!(await settled)) return otherwise.keep(run, end);
+      run.claim = { ...claim, isAsync: false };
+      executor.unexpect(run.request.id);
+      void dispatcher.attend(run);
+      return keeper.keep(run, end);
+    };
+    return { keep: (run, end) => void keep(run, end) };
   }
 
   /** Nothing that is accepted after it is dispatched before it. */

@@ -168,6 +168,8 @@ export const SHOW = {
       "A call that is under way when the database falls silent is answered within 5 s from when it was to be stored.",
     "silence.drained":
       "A service that stops answers who waits for what nobody knows with in_doubt, and cuts no connection.",
+    "async.adopted-doubt":
+      "A call that becomes async while storage is lost is answered when its run ends, and its record tells how it did.",
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),
