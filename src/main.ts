@@ -2,6 +2,7 @@ import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
+import type { DeploysParts } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
@@ -145,7 +146,9 @@ async function start(
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, ownerId: runs.ownerId }, life);
+  const { ownerId, submitter } = runs;
+  const accept: DeploysParts["accept"] = (accepted, end) => submitter.accept(accepted, end);
+  const deploys = await startDeploys({ ...basics, ...apps, python, ownerId, accept }, life);
   const { deployer, fileRuns } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);

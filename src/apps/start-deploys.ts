@@ -9,7 +9,7 @@ import { Volumes } from "./volumes/volumes.ts";
 
 /** What receiving uploads needs. */
 export type DeploysParts = Omit<DeployerParts, "shortage"> &
-  Pick<FileRunsParts, "secrets" | "onLog" | "ownerId"> & { readonly reserve: DiskReserve };
+  Pick<FileRunsParts, "secrets" | "onLog" | "ownerId" | "accept"> & { readonly reserve: DiskReserve };
 
 /**
  * Builds and starts what receives uploads: volumes, deploys, files that run once. The caller has to stop the deployer,
@@ -34,7 +34,7 @@ export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
   const configOf = (appNumber: number) => catalog.byNumber(appNumber)?.version.config;
   const fileRuns = await life.start(
     "runs of files",
-    () => new FileRuns({ ...parts, python: python.path, configOf }),
+    () => new FileRuns({ ...parts, python: python.path, configOf, shortage }),
     (started) => started.stop(),
   );
   await fileRuns.start();

@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { userInfo } from "node:os";
 import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
+import { DiskReserve } from "../kit/disk-reserve.ts";
 import { missingObjects, schemaState } from "../store/schema-state.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
@@ -114,16 +115,28 @@ export function checkAudit(report: DatabaseReport | Error | null): Finding[] {
   ];
 }
 
-/** There is room for what comes. */
-export function checkDisk({ dataDir, diskReserveBytes }: Settings): Finding {
+/** There is room for what comes, by the rule of the service itself. */
+export async function checkDisk(
+  { dataDir, databaseUrl, diskReserveBytes }: Settings,
+  report: DatabaseReport | Error | null,
+): Promise<Finding> {
   const check = "disk";
-  const { bavail, bsize } = statfsSync(existsSync(dataDir) ? dataDir : path.dirname(dataDir));
+  const place = existsSync(dataDir) ? dataDir : path.dirname(dataDir);
+  const { bavail, bsize } = statfsSync(place);
+  const inside = report instanceof Error ? 0 : (report?.freeBytes ?? 0);
+  // Nothing is kept back here for a Postgres.
+  const kept = databaseUrl === null ? diskReserveBytes : 0;
+  const reserve = new DiskReserve(place, kept, {
+    insideBytes: () => Promise.resolve(inside),
+    setting: "MILLRACE_DISK_RESERVE",
+  });
+  await reserve.look();
   const free = bavail * bsize;
   const message = `${Math.round(free / 1e6)} MB free`;
-  if (free < diskReserveBytes) {
+  if (reserve.isLow) {
     return fail(check, `${message}: no async run is accepted`, "make room, or lower MILLRACE_DISK_RESERVE");
   }
-  if (free < 4 * diskReserveBytes) return warn(check, message, "make room, or lower MILLRACE_MAX_STORAGE");
+  if (free + inside < 4 * kept) return warn(check, message, "make room, or lower MILLRACE_MAX_STORAGE");
   return ok(check, message);
 }
 

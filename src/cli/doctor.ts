@@ -54,7 +54,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     ...checkDatabase(report),
     ...checkAudit(report),
     ...(await checkApps(report, settings)),
-    checkDisk(bounds),
+    await checkDisk(bounds, report),
     ...(await checkStorage(report, bounds)),
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),

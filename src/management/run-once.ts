@@ -128,6 +128,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
         "queue_full",
         "draining",
         "storage_unavailable",
+        "in_doubt",
       ],
       handle: async (call) => {
         const app = await findApp(store, call.params);

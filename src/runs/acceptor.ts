@@ -15,6 +15,9 @@ const ANSWER_MS = 4_750;
 const LAST_ANSWER_MS = 1_000;
 const ASK_AGAIN_MS = 250;
 
+/** A run of which it may have to be found out whether it is stored: `ask` does, until it is answered. */
+type Doubted = { readonly runId: string; readonly ask: () => Promise<boolean> };
+
 /** A caller who waits. */
 type Waiting = { isInDoubt: boolean; readonly giveUp: () => void };
 
@@ -58,7 +61,14 @@ export class Acceptor {
 
   /** Resolves when the run is stored. Rejects if it surely is not and never will be, or with `InDoubt`. */
   async accept(run: AcceptedRun): Promise<void> {
-    await this.#answer(run, this.#accepts.add(run), undefined);
+    await this.#answer(this.#refusable(run), this.#accepts.add(run), undefined);
+  }
+
+  /** The same of a run that is under way and will end: in doubt it is not refused but stored again. */
+  async adopt(run: AcceptedRun): Promise<void> {
+    const store = async () => await this.#accepts.add(run);
+    const ask = async () => await store().then(() => true);
+    await this.#answer({ runId: run.run.id, ask }, store(), undefined);
   }
 
   /**
@@ -70,7 +80,7 @@ export class Acceptor {
     writing: Promise<Result>,
     stored: Result,
   ): Promise<Result> {
-    return await this.#answer(run, writing, stored, ({ kind }) => kind === stored.kind);
+    return await this.#answer(this.#refusable(run), writing, stored, ({ kind }) => kind === stored.kind);
   }
 
   /**
@@ -90,13 +100,19 @@ export class Acceptor {
     this.#giveUp();
   }
 
+  /** Whether it is stored. If it is not, its place is taken, so that a commit still on its way finds no room. */
+  #refusable(run: AcceptedRun): Doubted {
+    const { id: runId } = run.run;
+    return { runId, ask: async () => !(await this.#refusals.add(run)).has(runId) };
+  }
+
   #giveUp(): void {
     for (const waiting of this.#waiting) waiting.giveUp();
   }
 
   /** One time for all of it, from the write to what was found out about it. */
   async #answer<Result>(
-    run: AcceptedRun,
+    run: Doubted,
     writing: Promise<Result>,
     stored: Result,
     isStored: (result: Result) => boolean = () => true,
@@ -115,14 +131,14 @@ export class Acceptor {
     }
     // Who was told so will look for it: what was never sent leaves its refusal there too.
     throw new InDoubt(
-      run.run.id,
+      run.runId,
       finding.then(isStored, () => this.#settle(run)),
     );
   }
 
   /** What the write gave, or would have given; rejects if the run is surely not stored. */
   async #find<Result>(
-    run: AcceptedRun,
+    run: Doubted,
     writing: Promise<Result>,
     stored: Result,
     waiting: Waiting,
@@ -138,20 +154,19 @@ export class Acceptor {
     }
   }
 
-  /** Whether the run is stored. If it is not, its place is taken, so that a commit still on its way finds no room. */
-  async #settle(run: AcceptedRun): Promise<boolean> {
+  async #settle({ runId, ask }: Doubted): Promise<boolean> {
     this.#doubts += 1;
     try {
       if (this.#isStopping) return false;
-      const refused = await insist(() => this.#refusals.add(run), {
+      const isStored = await insist(ask, {
         clock: this.#parts.clock,
         gapMs: () => ASK_AGAIN_MS,
         goesOn: (error) => {
-          this.#warn(error, run.run.id);
+          this.#warn(error, runId);
           return !this.#isStopping;
         },
       });
-      return refused !== null && !refused.has(run.run.id);
+      return isStored ?? false;
     } finally {
       this.#doubts -= 1;
       if (this.#doubts === 0) this.#reassure();

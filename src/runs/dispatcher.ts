@@ -49,7 +49,7 @@ type Backlog = {
 
 /** How soon a backlog that found no room is looked at again, if nothing else happens. */
 const LOOK_MS = 1_000;
-/** How often all that the store says is ours is compared with what we know of. */
+/** How often all that the store says is ours, or queued, is compared with what we know of. */
 const REVIEW_MS = 60_000;
 /** Arguments that wait in memory for a replica, per app. */
 const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
@@ -132,6 +132,12 @@ export class Dispatcher {
     const backlog = this.#backlog(appNumber);
     backlog.reserved -= 1;
     this.#pump(appNumber, backlog);
+  }
+
+  /** A run of that app is ours, and nobody is to execute it as it is: it goes back into the queue. */
+  putBack(appNumber: number): void {
+    this.#backlog(appNumber).isInDoubt = true;
+    this.wake(appNumber);
   }
 
   /** Executes a run for which a place was reserved. */
@@ -246,10 +252,12 @@ export class Dispatcher {
   }
 
   /**
-   * Nothing stays ours for nobody, whatever has happened: a claim that was given up may be done long after. What is
-   * being claimed just now looks the same, so each such app is looked at again while nothing is claimed for it.
+   * Nothing stays ours for nobody, or queued unnoticed, whatever has happened: a write that was given up may be done
+   * long after. What is being claimed just now looks the same, so each such app is looked at again while nothing is
+   * claimed for it.
    */
   async #review(): Promise<void> {
+    await this.#lookForWork();
     for (const appNumber of new Set((await this.#unheard(null)).map((claim) => claim.appNumber))) {
       const backlog = this.#backlog(appNumber);
       backlog.isInDoubt = true;

@@ -13,7 +13,7 @@ import type { ClaimKeeper } from "./claim-keeper.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
 import { LEASE_MS } from "./heartbeat.ts";
-import type { Claim, LiveRun, RunKeeper, RunReader, RunRequest } from "./live-run.ts";
+import type { Claim, LiveRun, RunEnd, RunKeeper, RunReader, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
 export type SubmitterParts = {
@@ -67,9 +67,8 @@ export class Submitter {
       const run = acceptedRecord(request, true, true, claim.createdAt);
       await this.#asOurs(request.id, this.#acceptor.accept({ run, payload: inputOf(request), owner }));
     } catch (error) {
-      // If it turns out to be stored it is ours, and nobody else would execute it.
-      if (!(error instanceof InDoubt)) dispatcher.giveBack(appNumber);
-      else void this.#await(error, request, claim);
+      dispatcher.giveBack(appNumber);
+      if (error instanceof InDoubt) void this.#putBack(error, request);
       throw error;
     }
     dispatcher.runReserved(request, claim);
@@ -94,7 +93,8 @@ export class Submitter {
     const claim = this.#claim(false, key.keyHash);
     const run = acceptedRecord(request, false, true, claim.createdAt);
     const accepted = { run, payload: withoutInput(request), owner };
-    const keyed = await this.#orEnd(request, claim, this.#acceptKeyed(accepted, key));
+    const accepting = this.#asOurs(request.id, this.#acceptKeyed(accepted, key));
+    const keyed = await this.#orEnd(accepting, () => this.#interrupt(request, claim));
     if (keyed.kind !== "accepted") {
       executor.unexpect(request.id);
       return keyed;
@@ -108,8 +108,15 @@ export class Submitter {
     const claim = this.#claim(false);
     const run = acceptedRecord(request, false, true, claim.createdAt);
     const accepted = { run, payload: withoutInput(request), owner: this.#parts.owner };
-    await this.#orEnd(request, claim, this.#acceptor.accept(accepted));
+    const accepting = this.#asOurs(request.id, this.#acceptor.accept(accepted));
+    await this.#orEnd(accepting, () => this.#interrupt(request, claim));
     return this.#begin(request, claim, reader);
+  }
+
+  /** Accepts a run that somebody else executes, and keeps: `end` is told if it may not be executed and has to end. */
+  async accept(accepted: AcceptedRun, end: () => void): Promise<void> {
+    this.#checkReserve();
+    await this.#orEnd(this.#acceptor.accept(accepted), end);
   }
 
   /**
@@ -130,15 +137,12 @@ export class Submitter {
       const { body: input } = run.request;
       if (run.claim) await store.claims.setAsync({ ...record, fence: claim.fence, owner, input });
       else {
-        const accepting = this.#acceptor.accept({ run: record, payload: inputOf(run.request), owner });
+        const accepting = this.#acceptor.adopt({ run: record, payload: inputOf(run.request), owner });
         await this.#asOurs(id, accepting);
       }
     } catch (error) {
-      // The caller waits all the same: long enough to know.
-      if (!(error instanceof InDoubt) || !(await error.settled)) {
-        held.passOn(run, reader, keptBy);
-        return false;
-      }
+      held.passOn(run, reader, error instanceof InDoubt ? this.#whenKnown(error, claim, keptBy) : keptBy);
+      return false;
     }
     if (!run.claim) void dispatcher.attend(run);
     run.claim = claim;
@@ -157,13 +161,16 @@ export class Submitter {
   }
 
   /** If a run whose storing is in doubt turns out to be stored it has to end: its caller was told to look for it. */
-  async #orEnd<Result>(request: RunRequest, claim: Claim, accepting: Promise<Result>): Promise<Result> {
-    const { executor, keeper } = this.#parts;
-    const end = () => executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
-    return await this.#asOurs(request.id, accepting).catch((error: unknown) => {
+  async #orEnd<Result>(accepting: Promise<Result>, end: () => void): Promise<Result> {
+    return await accepting.catch((error: unknown) => {
       if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
       throw error;
     });
+  }
+
+  #interrupt(request: RunRequest, claim: Claim): void {
+    const { executor, keeper } = this.#parts;
+    executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
   }
 
   /**
@@ -178,6 +185,19 @@ export class Submitter {
       else void error.settled.then((isStored) => isStored || executor.unexpect(id));
       throw error;
     });
+  }
+
+  /** Has the end of a run written down when it is known whether it is stored: its caller does not wait for that. */
+  #whenKnown({ settled }: InDoubt, claim: Claim, otherwise: RunKeeper): RunKeeper {
+    const { executor, dispatcher, keeper } = this.#parts;
+    const keep = async (run: LiveRun, end: RunEnd): Promise<void> => {
+      if (!(await settled)) return otherwise.keep(run, end);
+      run.claim = { ...claim, isAsync: false };
+      executor.unexpect(run.request.id);
+      void dispatcher.attend(run);
+      return keeper.keep(run, end);
+    };
+    return { keep: (run, end) => void keep(run, end) };
   }
 
   /** Nothing that is accepted after it is dispatched before it. */
@@ -197,10 +217,15 @@ export class Submitter {
     this.#acceptor.stop();
   }
 
-  async #await({ settled }: InDoubt, request: RunRequest, claim: Claim): Promise<void> {
-    const { dispatcher } = this.#parts;
-    if (await settled) dispatcher.runReserved(request, claim);
-    else dispatcher.giveBack(request.target.appNumber);
+  /**
+   * If it turns out to be stored it is ours, unless another service took it over while nobody knew: it goes back into
+   * the queue, where only one gets it.
+   */
+  async #putBack({ settled }: InDoubt, { id, target }: RunRequest): Promise<void> {
+    const { executor, dispatcher } = this.#parts;
+    if (!(await settled)) return;
+    executor.unexpect(id);
+    dispatcher.putBack(target.appNumber);
   }
 
   /** The last of the disk is for the ends of runs that are accepted already. */

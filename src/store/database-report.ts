@@ -6,6 +6,8 @@ export type DatabaseReport = {
   readonly problems: readonly string[];
   /** SQLite: room that the next start needs to write the file anew, without which it gives none back. */
   readonly bytesToRewrite?: number | null;
+  /** SQLite: room inside the file, which the next writes fill. */
+  readonly freeBytes?: number;
   /** The names of those it has been through. */
   readonly migrations: readonly string[];
   /** Its tables, each with its columns, and its indexes, in the form of `SCHEMA_OBJECTS`. */

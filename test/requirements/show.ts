@@ -145,6 +145,15 @@ export const SHOW = {
       "A write that was sent is in doubt however its answer was lost; only the server's word that it failed refuses it.",
     "async.claim-review":
       "Every minute what the store says is ours is compared with what is executed: nothing stays running for nobody.",
+    "async.in-doubt.once":
+      "A run whose commit was in doubt is executed once, also where another service took it over before it was known.",
+    "webhook.claim-review":
+      "Every minute deliveries that the store says are ours are compared with those we know of, and due again if unknown.",
+    "run-once.in-doubt":
+      "A file's run whose commit is in doubt is looked up like any other; one that nobody runs ends without a restart.",
+    "run-once.reserve": "Within the disk's reserve no file that is to run once is taken.",
+    "doctor.reserve":
+      "doctor says that the disk is low where the service refuses runs for it, and only there.",
     "silence.connections":
       "However often the database falls silent, no connection to it is left behind when it is back.",
     "lease.apart":
@@ -159,6 +168,8 @@ export const SHOW = {
       "A call that is under way when the database falls silent is answered within 5 s from when it was to be stored.",
     "silence.drained":
       "A service that stops answers who waits for what nobody knows with in_doubt, and cuts no connection.",
+    "async.adopted-doubt":
+      "A call that becomes async while storage is lost is answered when its run ends, and its record tells how it did.",
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),

@@ -13,6 +13,7 @@ import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
 import type { Run } from "../../model/run.ts";
+import type { AcceptedRun } from "../../store/runs.ts";
 import type { Store } from "../../store/store.ts";
 import { appVariables } from "../app-variables.ts";
 import type { AppLogLine } from "../catalog.ts";
@@ -32,6 +33,10 @@ export type FileRunsParts = {
   readonly python: string;
   /** This process, among those that share the database. */
   readonly ownerId: string;
+  /** Stores a run, or rejects; `end` is told if one of which nobody knew whether it is stored turns out to be. */
+  readonly accept: (accepted: AcceptedRun, end: () => void) => Promise<void>;
+  /** Why the disk is to take no more; null while it may. */
+  readonly shortage: () => string | null;
   readonly onLog: (line: AppLogLine) => void;
   readonly secrets: Pick<Secrets, "read">;
   /** The configuration of what the app serves; undefined when it serves nothing. */
@@ -116,7 +121,7 @@ export class FileRuns {
     this.#add(app, 1);
     try {
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const data = await file.receive((tar) => unpackTar(tar, folder));
+      const data = await file.receive((tar) => unpackTar(this.#whileRoom(tar), folder));
       if (data !== null && Buffer.byteLength(data) > MAX_DATA_BYTES) {
         throw new AppError("body_too_large", {
           message: `The data may have at most ${MAX_DATA_BYTES} bytes.`,
@@ -125,11 +130,7 @@ export class FileRuns {
       await requireFile(folder, file.fileName);
       const run = startedRun(file, { id, appNumber: app.number, createdAt, startedAt: clock.now() });
       await this.#accept(run);
-      const running = this.#run({ run, app, file, data, folder }).finally(() => {
-        this.#running.delete(running);
-        this.#add(app, -1);
-      });
-      this.#running.add(running);
+      this.#track(this.#run({ run, app, file, data, folder }).finally(() => this.#add(app, -1)));
       return id;
     } catch (error) {
       this.#add(app, -1);
@@ -165,10 +166,26 @@ export class FileRuns {
     await this.drain();
   }
 
+  #track(work: Promise<void>): void {
+    const tracked = work.finally(() => this.#running.delete(tracked));
+    this.#running.add(tracked);
+  }
+
+  /** What arrives, while the disk is to take it. */
+  async *#whileRoom(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const chunk of chunks) {
+      const message = this.#parts.shortage();
+      if (message !== null) throw new AppError("storage_unavailable", { message });
+      yield chunk;
+    }
+  }
+
   async #accept(run: Run): Promise<void> {
-    const { store, ownerId: owner } = this.#parts;
+    const { accept, clock, ownerId: owner } = this.#parts;
     const payload = { input: null, result: null, contentType: null, isBare: false, sealedSecret: null };
-    await store.runs.accept([{ run, payload, owner }]);
+    // By then its folder is gone, and whoever sent it was told to look for it.
+    const end = () => this.#track(this.#keepEnd(endedRun(run, "interrupted", clock.now())));
+    await accept({ run, payload, owner }, end);
   }
 
   /** To its end, written down; never rejects. */

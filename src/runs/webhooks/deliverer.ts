@@ -61,7 +61,7 @@ const MAX_BYTES = 256 * 1024 * 1024;
 const MIN_REST_MS = 5;
 /** A claim looks past all that are held already, about a millisecond for so many: then there are fewer claims. */
 const HELD_PER_REST_MS = 100;
-/** And at most this: another service may have died and left something due. */
+/** And at most this: another service may have died and left something due, or a claim that was given up be done. */
 const MAX_REST_MS = 60_000;
 const RETRY_MS = 1_000;
 
@@ -86,8 +86,8 @@ export class Deliverer {
   readonly #attempts = new Set<Promise<void>>();
   /** Those that are claimed and on no record yet. */
   readonly #held = new Set<string>();
-  /** The answer to a claim was lost: some may be ours without our knowing. */
-  #isInDoubt = false;
+  /** When what is ours is next compared with what we know of: at once when the answer to a claim was lost. */
+  #reviewAt = 0;
   readonly #abort = new AbortController();
   #bytes = 0;
   /** The earliest time of a delivery that is impossibly far off, and therefore due. */
@@ -168,7 +168,7 @@ export class Deliverer {
     const now = Math.max(this.#steady.now(), this.#strayAt);
     this.#strayAt = 0;
     try {
-      if (this.#isInDoubt) await this.#putBackUnheard(now);
+      if (this.#steady.now() >= this.#reviewAt) await this.#putBackUnheard(now);
       const lease = { owner: this.#owner, leaseMs: this.#leaseMs };
       const query = { ...lease, now, limit: BATCH.max, maxBytes: BATCH.bytes };
       const claimed = await this.#store.deliveries.claimDue(query);
@@ -178,7 +178,7 @@ export class Deliverer {
       }
       return claimed.length > 0;
     } catch (error) {
-      this.#isInDoubt ||= !isRefusal(error);
+      if (!isRefusal(error)) this.#reviewAt = 0;
       this.#log.error({ err: error }, "due webhooks could not be read; trying again");
       if (!this.#isStopping) await this.#sleepUntil(this.#steady.now() + RETRY_MS);
       return true;
@@ -191,7 +191,7 @@ export class Deliverer {
     for (const id of held.filter((each) => !this.#held.has(each))) {
       await this.#store.deliveries.postpone({ id, owner: this.#owner, nextAt: now });
     }
-    this.#isInDoubt = false;
+    this.#reviewAt = this.#steady.now() + MAX_REST_MS;
   }
 
   /** Begins an attempt, or has it wait for its project or its host; where there is no room to wait, it is put off. */

@@ -9,6 +9,7 @@ const STORAGE_STATES = [
   /^25P0[34]$/, // idle in transaction, or a transaction, for too long
   /^28/, // the password or the rights changed
   /^3D000$/, // no such database
+  /^40(001|P01)$/, // it stood in another's way, and was taken back: a deadlock
   /^40003$/, // nobody knows whether the statement was completed
   /^53/, // out of disk, memory or connections
   /^57/, // shutting down, starting up, cancelled by statement_timeout

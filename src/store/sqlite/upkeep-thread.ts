@@ -9,7 +9,7 @@ import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
 import { BEGUN } from "./upkeep-task.ts";
 import type { UpkeepMessage, UpkeepTask } from "./upkeep-task.ts";
-import { bytesToRewrite } from "./vacuum.ts";
+import { bytesToRewrite, freeBytes } from "./vacuum.ts";
 
 // A thread for one piece of work that reads the whole database: nobody else waits for it.
 
@@ -48,6 +48,7 @@ async function inspect(): Promise<DatabaseReport> {
   return {
     problems: problems.map(String),
     bytesToRewrite: bytesToRewrite(database),
+    freeBytes: freeBytes(database),
     migrations,
     versions: await storedVersions(migrations, ask),
     amounts: await storedAmounts(migrations, ask),

@@ -67,3 +67,42 @@ verifies("async.claim-in-doubt", "webhooks of a claim whose answer was lost are 
   expect(lost.count).toBe(LOST);
   expect(target.received.map(({ headers }) => headers["webhook-id"])).toEqual([json.run_id]);
 });
+
+verifies(
+  "webhook.claim-review",
+  "webhooks of a claim that is done long after it was given up are sent",
+  async () => {
+    let late: (() => Promise<readonly unknown[]>) | null = null;
+    let claimedLate = -1;
+    const aroundStore = (store: Store): Store => ({
+      ...store,
+      deliveries: {
+        ...store.deliveries,
+        claimDue: async (query) => {
+          const isFirst = late === null && (await store.deliveries.nextDueAt()) !== null;
+          if (!isFirst) return await store.deliveries.claimDue(query);
+          late = () => store.deliveries.claimDue(query);
+          throw new AppError("in_doubt", {}, new Error("the database does not answer"));
+        },
+        held: async (query) => {
+          const held = await store.deliveries.held(query);
+          // It is done just after it was looked for.
+          if (late && claimedLate < 0) claimedLate = (await late()).length;
+          return held;
+        },
+      },
+    });
+    const clock = new SkippingClock();
+    const target = await WebhookTarget.open();
+    const flags = { webhookAllow: "127.0.0.0/8" };
+    const test = await testService({ app: { main: MAIN, toml: ONE } }, flags, { aroundStore, clock });
+    const suffix = `${ASYNC.suffix}&webhookEndpoint=${encodeURIComponent(target.url)}`;
+    const { json } = await test.call("app", { n: 1 }, { suffix });
+    await until("it was sent", () => {
+      clock.skip(10_000);
+      return target.received.length > 0;
+    });
+    expect(claimedLate).toBe(1);
+    expect(target.received.map(({ headers }) => headers["webhook-id"])).toEqual([json.run_id]);
+  },
+);

@@ -1,10 +1,12 @@
+import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Chunk } from "../../../src/replicas/call.ts";
 import type { RunReader } from "../../../src/runs/live-run.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/until.ts";
-import { partsByHand } from "./by-hand.ts";
+import { verifies } from "../../verifies.ts";
+import { CLOCK, partsByHand } from "./by-hand.ts";
 
 const byHand = partsByHand();
 
@@ -32,6 +34,8 @@ class Gate {
     this.#open.reject(new AppError("storage_unavailable"));
   }
 }
+
+const lost = () => new AppError("in_doubt", {}, new Error("Connection terminated unexpectedly"));
 
 /** Writes down what it is told. */
 class Notes implements RunReader {
@@ -118,3 +122,71 @@ for (const [title, isAdopted] of [
     expect((await stored())?.isAsync).toBe(isAdopted);
   });
 }
+
+verifies(
+  "async.adopted-doubt",
+  "a call that becomes async is answered when its run ends, though nobody knows whether it is stored",
+  async () => {
+    let isAway = true;
+    const parts = byHand((store) => ({
+      ...store,
+      runs: {
+        ...store.runs,
+        accept: async (batch) => {
+          if (isAway) throw lost();
+          await store.runs.accept(batch);
+        },
+        refuse: async (batch) => {
+          if (isAway) throw lost();
+          return await store.runs.refuse(batch);
+        },
+      },
+    }));
+    const { submitter, executor, pool, keeper } = parts;
+    const notes = new Notes();
+    const run = executor.execute(parts.request("{}"), notes);
+    const adopting = submitter.adopt(run, notes);
+    // Longer than anybody may have to wait.
+    for (let i = 0; i < 20; i++) {
+      CLOCK.skip(250);
+      await setImmediate();
+    }
+    pool.finish();
+    expect(notes.lines).toEqual(["returned"]);
+    expect(await adopting).toBe(false);
+    isAway = false;
+    await until("its end is stored", async () => {
+      CLOCK.skip(250);
+      return (await parts.find(run.request.id))?.state === "success";
+    });
+    await keeper.settle();
+    expect([executor.find(run.request.id), [...executor.claimed()]]).toEqual([undefined, []]);
+  },
+);
+
+verifies(
+  "async.adopted-doubt",
+  "one whose commit was lost is stored again, and its record tells how it ended",
+  async () => {
+    let losses = 0;
+    const parts = byHand((store) => ({
+      ...store,
+      runs: {
+        ...store.runs,
+        accept: async (batch) => {
+          if (losses++ === 0) throw lost();
+          await store.runs.accept(batch);
+        },
+      },
+    }));
+    const { submitter, executor, pool, keeper } = parts;
+    const notes = new Notes();
+    const run = executor.execute(parts.request("{}"), notes);
+    const isAdopted = await submitter.adopt(run, notes);
+    pool.finish();
+    await keeper.settle();
+    await until("it is written down", () => executor.find(run.request.id) === undefined);
+    expect([isAdopted, notes.lines]).toEqual([true, []]);
+    expect(await parts.find(run.request.id)).toMatchObject({ state: "success", statusCode: 200 });
+  },
+);

@@ -1,5 +1,7 @@
+import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
+import type { InDoubt } from "../../../src/runs/acceptor.ts";
 import type { RunReader } from "../../../src/runs/live-run.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -80,7 +82,7 @@ verifies(
   "async.adopted-once",
   "a call that becomes async while its commit and a claim are in doubt is not taken for one that nobody executes",
   async () => {
-    const known = Promise.withResolvers<void>();
+    let isKnown = false;
     let [lostClaims, reviews] = [0, 0];
     const parts = byHand((store) => ({
       ...store,
@@ -100,11 +102,7 @@ verifies(
         ...store.runs,
         accept: async (batch) => {
           await store.runs.accept(batch);
-          if (batch.some(({ owner }) => owner !== null)) throw lost();
-        },
-        refuse: async (batch) => {
-          await known.promise;
-          return await store.runs.refuse(batch);
+          if (!isKnown && batch.some(({ owner }) => owner !== null)) throw lost();
         },
       },
     }));
@@ -121,8 +119,8 @@ verifies(
       CLOCK.skip(MINUTE_MS);
       return pool.calls.length > 1 && reviews > 1;
     });
-    known.resolve();
-    expect(await adopting).toBe(true);
+    isKnown = true;
+    expect(await adopting).toBe(false);
     // Also when all of it is looked at once more.
     const before = reviews;
     await until("it was reviewed again", () => {
@@ -131,8 +129,110 @@ verifies(
     });
     pool.finish();
     pool.finish();
+    await until("its end is stored", async () => (await parts.find(request.id))?.state !== "running");
     await keeper.settle();
     expect(pool.came).toEqual(["adopted", "other"]);
     expect(await parts.find(request.id)).toMatchObject({ state: "success", attempt: 1, interruptions: 0 });
+  },
+);
+
+/** Parts whose accepts are done and nobody hears of it, and the answer of a submit that nobody could find out in time. */
+async function doubted() {
+  const known = Promise.withResolvers<void>();
+  const parts = byHand((store) => ({
+    ...store,
+    runs: {
+      ...store.runs,
+      accept: async (batch) => {
+        await store.runs.accept(batch);
+        throw lost();
+      },
+      refuse: async (batch) => {
+        await known.promise;
+        return await store.runs.refuse(batch);
+      },
+    },
+  }));
+  await parts.dispatcher.start();
+  const request = parts.request("doubted");
+  let answer: unknown = null;
+  void parts.submitter.submit(request).catch((error: unknown) => (answer = error));
+  await until("it is told that nobody knows", () => {
+    CLOCK.skip(1_000);
+    return answer !== null;
+  });
+  const settle = async () => {
+    known.resolve();
+    expect(await (answer as InDoubt).settled).toBe(true);
+    for (let turn = 0; turn < 5; turn++) await setImmediate();
+  };
+  return { parts, request, settle };
+}
+
+verifies("async.in-doubt.once", "a run that was in doubt and is stored is executed, once", async () => {
+  const { parts, request, settle } = await doubted();
+  await settle();
+  await until("it came", () => parts.pool.calls.length > 0);
+  CLOCK.skip(MINUTE_MS);
+  parts.pool.finish();
+  await parts.keeper.settle();
+  expect(parts.pool.came).toEqual(["doubted"]);
+  expect(await parts.find(request.id)).toMatchObject({ state: "success", attempt: 1, interruptions: 0 });
+});
+
+verifies(
+  "async.in-doubt.once",
+  "one that another service took over while nobody knew is not executed again",
+  async () => {
+    const { parts, request, settle } = await doubted();
+    const other = parts.next();
+    await other.dispatcher.start();
+    await until("it came to the other", () => other.pool.calls.length > 0);
+    other.pool.finish();
+    await other.keeper.settle();
+    other.dispatcher.stop();
+    await settle();
+    expect(parts.pool.came).toEqual([]);
+    CLOCK.skip(MINUTE_MS);
+    await until("there is room for others", () => parts.dispatcher.reserve(parts.target));
+    expect([other.pool.came, parts.pool.came]).toEqual([["doubted"], []]);
+    expect(await parts.find(request.id)).toMatchObject({ state: "success", attempt: 1 });
+  },
+);
+
+verifies(
+  "async.claim-review",
+  "a run that is stored as queued after its caller was told that nobody knows is executed",
+  async () => {
+    const written = Promise.withResolvers<void>();
+    const parts = byHand((store) => ({
+      ...store,
+      runs: {
+        ...store.runs,
+        accept: async (batch) => {
+          await written.promise;
+          await store.runs.accept(batch);
+        },
+      },
+    }));
+    const { submitter, dispatcher, pool } = parts;
+    await dispatcher.start();
+    pool.room = 0;
+    let answer: unknown = null;
+    void submitter.submit(parts.request("late")).catch((error: unknown) => (answer = error));
+    pool.room = 1;
+    await until("it is told that nobody knows", () => {
+      CLOCK.skip(1_000);
+      return answer !== null;
+    });
+    await until("nothing is claimed", () => dispatcher.reserve(parts.target));
+    dispatcher.giveBack(parts.target.appNumber);
+    written.resolve();
+    expect(await (answer as InDoubt).settled).toBe(true);
+    await until("it came", () => {
+      CLOCK.skip(MINUTE_MS);
+      return pool.calls.length > 0;
+    });
+    expect(pool.came).toEqual(["late"]);
   },
 );

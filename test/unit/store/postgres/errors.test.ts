@@ -76,7 +76,7 @@ verifies(
       expect(translateError(error, "read")).toMatchObject({ code: "storage_unavailable", cause: error });
     }
     for (const error of [
-      ...["53100", "57014", "25006", "58030"].map((code) => said(code)),
+      ...["53100", "57014", "25006", "58030", "40001", "40P01"].map((code) => said(code)),
       beforeConnecting(said("53300", "FATAL")),
       beforeConnecting(said("57P03", "FATAL")),
       beforeConnecting(withCode("ECONNREFUSED")),
