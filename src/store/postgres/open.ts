@@ -38,7 +38,7 @@ const READS: PoolLimits = { max: 6, waitMs: 5_000, statementMs: 10_000 };
 const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_READ_MS };
 const MIGRATION: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
 /** One for each lane; a probe is answered in this time, or not. */
-const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, silenceMs: 100 };
+const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, answerMs: 2_000 };
 
 type PostgresOpening = {
   /** It is only read, as it is. */
