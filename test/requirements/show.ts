@@ -155,6 +155,9 @@ export const SHOW = {
       "A connection that dies without a word, also amid a transaction, costs a living service no lease.",
     "lease.one-judge":
       "However long it waits for a locked table, a service looks for the runs of the dead once at a time.",
+    "reads.apart":
+      "Whatever table is locked against reading, no kind of read takes the connections of another.",
+    "reads.in-time": "A read from Postgres is given up within 5 s, whatever it waits for.",
     "lease.late-judge":
       "After a time in which nobody could renew a lease no service takes over the runs of another that lives.",
     "upgrade.unlimited":

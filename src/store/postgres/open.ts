@@ -13,9 +13,9 @@ import type { PoolLimits } from "./connection.ts";
 import { Connections } from "./connections.ts";
 import { clientClass } from "./hosts.ts";
 import { isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
+import { READ_LIMITS, readKind } from "./read-kinds.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 import { WRITE_LIMITS, writeKind } from "./write-kinds.ts";
-import type { WriteKind } from "./write-kinds.ts";
 
 const RETRY = { headers: { "retry-after": "5" } };
 
@@ -34,7 +34,6 @@ export class UnreachableError extends Error {
 }
 
 // Each kind has connections of its own: what takes long in one never takes up those of another.
-const READS: PoolLimits = { max: 6, waitMs: 5_000, statementMs: 10_000 };
 const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_READ_MS };
 const MIGRATION: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
 /** One for each lane; a probe is answered in this time, or not. */
@@ -52,13 +51,15 @@ export async function openPostgres(
   { isReadOnly = false, onUpgrade }: PostgresOpening = {},
 ): Promise<Backend> {
   const client = clientClass(databaseUrl);
-  const reads = new Connections(databaseUrl, READS, client);
-  const writes = new Map(
-    (Object.keys(WRITE_LIMITS) as WriteKind[]).map((kind) => [
-      kind,
-      new Connections(databaseUrl, WRITE_LIMITS[kind], client),
-    ]),
-  );
+  const byKind = <Kind extends string>(limits: Readonly<Record<Kind, PoolLimits>>) =>
+    new Map(
+      (Object.keys(limits) as Kind[]).map((kind) => [
+        kind,
+        new Connections(databaseUrl, limits[kind], client),
+      ]),
+    );
+  const reads = byKind(READ_LIMITS);
+  const writes = byKind(WRITE_LIMITS);
   const heavy = new Connections(databaseUrl, HEAVY, client);
   const probes = new Connections(databaseUrl, PROBES, client);
   await bringUpToDate(databaseUrl, client, { isReadOnly, onUpgrade });
@@ -72,17 +73,19 @@ export async function openPostgres(
   return {
     run: (name, packed) => {
       const { mode, isHeavy } = operationNamed(name);
-      const light = mode === "read" ? reads : writes.get(writeKind(name))!;
+      const light = mode === "read" ? reads.get(readKind(name))! : writes.get(writeKind(name))!;
       return track(run((isHeavy(packed as never) ? heavy : light).db, name, packed));
     },
     probe: (lane) => track(probe(sessionOn(probes.db), lane)),
     abandon: (lane) => {
-      for (const connections of lane === "read" ? [reads, heavy] : writes.values()) connections.abandon();
+      const ofLane = lane === "read" ? [...reads.values(), heavy] : writes.values();
+      for (const connections of ofLane) connections.abandon();
     },
     close: async () => {
       // A call that still waits for a connection would wait for ever once the pool ends.
       await Promise.allSettled(running);
-      await Promise.all([reads, ...writes.values(), heavy, probes].map((connections) => connections.close()));
+      const all = [...reads.values(), ...writes.values(), heavy, probes];
+      await Promise.all(all.map((connections) => connections.close()));
     },
   };
 }

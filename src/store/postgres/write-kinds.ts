@@ -2,7 +2,7 @@ import { ANSWER_MS } from "./connection.ts";
 import type { PoolLimits } from "./connection.ts";
 
 /** Writes that share connections. */
-export type WriteKind = "lease" | "accept" | "claim" | "end" | "keep" | "manage";
+type WriteKind = "lease" | "accept" | "claim" | "end" | "keep" | "manage";
 
 /**
  * What each kind may take. Whatever a kind waits for, a locked table or a disk, it takes the connections of no other:
