@@ -158,6 +158,8 @@ export const SHOW = {
     "reads.apart":
       "Whatever table is locked against reading, no kind of read takes the connections of another.",
     "reads.in-time": "A read from Postgres is given up within 5 s, whatever it waits for.",
+    "postgres.conflicts":
+      "A write in conflict with another transaction is done again, whatever isolation the server has as its default.",
     "lease.late-judge":
       "After a time in which nobody could renew a lease no service takes over the runs of another that lives.",
     "upgrade.unlimited":

@@ -12,11 +12,13 @@ import type { Schema } from "../schema.ts";
 import type { PoolLimits } from "./connection.ts";
 import { Connections } from "./connections.ts";
 import { clientClass } from "./hosts.ts";
-import { isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
+import { isConflict, isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
 import { READ_LIMITS, readKind } from "./read-kinds.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 import { WRITE_LIMITS, writeKind } from "./write-kinds.ts";
 
+/** Of what is in conflict with another transaction. The server may take a second to see that two wait for each other. */
+const MAX_TRIES = 3;
 const RETRY = { headers: { "retry-after": "5" } };
 
 /** Postgres could not be used at the start; the message names the server, never the password. */
@@ -118,12 +120,20 @@ async function probe(session: Session, lane: Lane): Promise<void> {
 
 async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<unknown> {
   const { mode, isHeavy, run } = operationNamed(name);
-  try {
+  const once = async (): Promise<unknown> => {
     if (mode !== "write") return await run(sessionOn(db), packed as never);
-    return await db.transaction().execute((transaction) => run(sessionOn(transaction), packed as never));
-  } catch (error) {
-    if (isHeavy(packed as never) && isTimeout(error)) throw new AppError("query_timeout", RETRY, error);
-    throw translateError(error, mode);
+    // Whatever the server's default is: writes count on seeing what they waited for.
+    const transaction = db.transaction().setIsolationLevel("read committed");
+    return await transaction.execute((begun) => run(sessionOn(begun), packed as never));
+  };
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await once();
+    } catch (error) {
+      if (isConflict(error) && tries < MAX_TRIES) continue;
+      if (isHeavy(packed as never) && isTimeout(error)) throw new AppError("query_timeout", RETRY, error);
+      throw translateError(error, mode);
+    }
   }
 }
 
