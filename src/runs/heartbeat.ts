@@ -14,7 +14,7 @@ export type HeartbeatParts = {
 
 /** How long a claim stands without a sign of life, where several services share a database. */
 export const LEASE_MS = 15_000;
-const HEARTBEAT_MS = 5_000;
+export const HEARTBEAT_MS = 5_000;
 /** The database's clock was set if it went so differently from ours between two heartbeats. */
 const CLOCK_JUMP_MS = 2_000;
 
@@ -29,6 +29,8 @@ export class Heartbeat {
   #beatAt = 0;
   /** Monotonic; until then no other service counts as dead. */
   #judgesFrom = 0;
+  /** The runs of the dead are being looked for. */
+  #isJudging = false;
 
   constructor(parts: HeartbeatParts) {
     this.#parts = parts;
@@ -54,7 +56,7 @@ export class Heartbeat {
   }
 
   async #beat(): Promise<void> {
-    const { store, owner, clock, holdsAny } = this.#parts;
+    const { clock, holdsAny } = this.#parts;
     if (this.#isStopping && !holdsAny()) {
       this.#timer?.cancel();
       return;
@@ -68,7 +70,24 @@ export class Heartbeat {
     this.#offsetMs = offsetMs;
     this.#beatAt = now;
     if (this.#isStopping || now < this.#judgesFrom) return;
-    await store.claims.recover({ owner, isAlone: false });
+    await this.#judge();
+  }
+
+  /**
+   * Takes over the runs of the dead, once at a time: where a table that it writes is locked it waits for long, and
+   * several would take all the connections by which the ends of runs are written.
+   */
+  async #judge(): Promise<void> {
+    if (this.#isJudging) return;
+    const { store, owner, log } = this.#parts;
+    this.#isJudging = true;
+    try {
+      await store.claims.recover({ owner, isAlone: false });
+    } catch (error) {
+      log.error({ err: error }, "runs of services that are gone could not be looked for");
+    } finally {
+      this.#isJudging = false;
+    }
   }
 
   /** By how much the database's clock differs from ours. */

@@ -160,6 +160,15 @@ export const SHOW = {
       "Whatever table is locked, a service renews its lease, and no kind of write takes the connections of another.",
     "lease.callers":
       "A write that a caller waits for gives a locked table up within 5 s, and is surely not done.",
+    "lease.dead-connection":
+      "A connection that dies without a word, also amid a transaction, costs a living service no lease.",
+    "lease.one-judge":
+      "However long it waits for a locked table, a service looks for the runs of the dead once at a time.",
+    "reads.apart":
+      "Whatever table is locked against reading, no kind of read takes the connections of another.",
+    "reads.in-time": "A read from Postgres is given up within 5 s, whatever it waits for.",
+    "postgres.conflicts":
+      "A write in conflict with another transaction is done again, whatever isolation the server has as its default.",
     "lease.late-judge":
       "After a time in which nobody could renew a lease no service takes over the runs of another that lives.",
     "upgrade.unlimited":

@@ -3,20 +3,32 @@ import type { Client } from "pg";
 
 const INT8 = 20;
 
+/**
+ * So long the server keeps a transaction of ours that says nothing: its connection has died, or its service stands still.
+ * Meanwhile it may hold the row of a lease, which has to be renewed in time, and others' writes wait for what it holds.
+ */
+const IDLE_MS = 5_000;
+
 /** How many connections, how long one may be waited for, and how long one statement may take. */
 export type PoolLimits = {
   readonly max: number;
   readonly waitMs: number;
   /** Null: without a limit, and so is a transaction that does nothing for a while. */
   readonly statementMs: number | null;
-  /** How much longer than that a server is waited for that says nothing any more. */
-  readonly silenceMs?: number;
+  /** How long a server is waited for that says nothing any more: longer than that; 5 s longer unless given. */
+  readonly answerMs?: number;
 };
+
+/**
+ * So long an answer is waited for that a caller, or the next sign of life, waits for too. A connection may die alone,
+ * while all others are answered; when all are silent the breaker gives them up, which takes it half a second less.
+ */
+export const ANSWER_MS = 4_750;
 
 /** A pool of connections that gives up on a silent or overloaded server, and gets over a lost one. */
 export function createPool(
   databaseUrl: string,
-  { max, waitMs, statementMs, silenceMs = 5_000 }: PoolLimits,
+  { max, waitMs, statementMs, answerMs = (statementMs ?? 0) + 5_000 }: PoolLimits,
   client: typeof Client,
 ): Pool {
   const pool = new Pool({
@@ -26,10 +38,10 @@ export function createPool(
     max,
     connectionTimeoutMillis: waitMs,
     ...(statementMs !== null && {
-      idle_in_transaction_session_timeout: 30_000,
+      idle_in_transaction_session_timeout: IDLE_MS,
       statement_timeout: statementMs,
       // More than the server's own limit: this one is for a server that says nothing any more.
-      query_timeout: statementMs + silenceMs,
+      query_timeout: answerMs,
     }),
     keepAlive: true,
     types: {

@@ -9,9 +9,11 @@ const STORAGE_STATES = [
   /^25P0[34]$/, // idle in transaction, or a transaction, for too long
   /^28/, // the password or the rights changed
   /^3D000$/, // no such database
-  /^40(001|P01)$/, // it stood in another's way, and was taken back: a deadlock
+  /^40001$/, // in conflict with another transaction
   /^40003$/, // nobody knows whether the statement was completed
+  /^40P01$/, // it and another waited for each other
   /^53/, // out of disk, memory or connections
+  /^55P03$/, // a lock that was not given in the time that somebody has set
   /^57/, // shutting down, starting up, cancelled by statement_timeout
   /^58/, // input or output error, or a pooler's own
   /^XX00[12]$/, // corrupted data
@@ -75,6 +77,11 @@ export function translateError(error: unknown, mode: Operation<never, unknown, n
 function provesRollback(error: Error): boolean {
   const isFailure = error instanceof DatabaseError && error.severity === "ERROR";
   return isFailure && !DOUBTFUL_STATE.test(codeOf(error));
+}
+
+/** Whether another transaction was in the way, and nothing of this one is done: it may be tried again at once. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof DatabaseError && /^40(001|P01)$/.test(codeOf(error)) && provesRollback(error);
 }
 
 /** Whether the server gave a statement up because it took too long. */

@@ -12,11 +12,13 @@ import type { Schema } from "../schema.ts";
 import type { PoolLimits } from "./connection.ts";
 import { Connections } from "./connections.ts";
 import { clientClass } from "./hosts.ts";
-import { isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
+import { isConflict, isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
+import { READ_LIMITS, readKind } from "./read-kinds.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 import { WRITE_LIMITS, writeKind } from "./write-kinds.ts";
-import type { WriteKind } from "./write-kinds.ts";
 
+/** Of what is in conflict with another transaction. The server may take a second to see that two wait for each other. */
+const MAX_TRIES = 3;
 const RETRY = { headers: { "retry-after": "5" } };
 
 /** Postgres could not be used at the start; the message names the server, never the password. */
@@ -34,11 +36,10 @@ export class UnreachableError extends Error {
 }
 
 // Each kind has connections of its own: what takes long in one never takes up those of another.
-const READS: PoolLimits = { max: 6, waitMs: 5_000, statementMs: 10_000 };
 const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_READ_MS };
 const MIGRATION: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
 /** One for each lane; a probe is answered in this time, or not. */
-const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, silenceMs: 100 };
+const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, answerMs: 2_000 };
 
 type PostgresOpening = {
   /** It is only read, as it is. */
@@ -52,13 +53,15 @@ export async function openPostgres(
   { isReadOnly = false, onUpgrade }: PostgresOpening = {},
 ): Promise<Backend> {
   const client = clientClass(databaseUrl);
-  const reads = new Connections(databaseUrl, READS, client);
-  const writes = new Map(
-    (Object.keys(WRITE_LIMITS) as WriteKind[]).map((kind) => [
-      kind,
-      new Connections(databaseUrl, WRITE_LIMITS[kind], client),
-    ]),
-  );
+  const byKind = <Kind extends string>(limits: Readonly<Record<Kind, PoolLimits>>) =>
+    new Map(
+      (Object.keys(limits) as Kind[]).map((kind) => [
+        kind,
+        new Connections(databaseUrl, limits[kind], client),
+      ]),
+    );
+  const reads = byKind(READ_LIMITS);
+  const writes = byKind(WRITE_LIMITS);
   const heavy = new Connections(databaseUrl, HEAVY, client);
   const probes = new Connections(databaseUrl, PROBES, client);
   await bringUpToDate(databaseUrl, client, { isReadOnly, onUpgrade });
@@ -72,17 +75,19 @@ export async function openPostgres(
   return {
     run: (name, packed) => {
       const { mode, isHeavy } = operationNamed(name);
-      const light = mode === "read" ? reads : writes.get(writeKind(name))!;
+      const light = mode === "read" ? reads.get(readKind(name))! : writes.get(writeKind(name))!;
       return track(run((isHeavy(packed as never) ? heavy : light).db, name, packed));
     },
     probe: (lane) => track(probe(sessionOn(probes.db), lane)),
     abandon: (lane) => {
-      for (const connections of lane === "read" ? [reads, heavy] : writes.values()) connections.abandon();
+      const ofLane = lane === "read" ? [...reads.values(), heavy] : writes.values();
+      for (const connections of ofLane) connections.abandon();
     },
     close: async () => {
       // A call that still waits for a connection would wait for ever once the pool ends.
       await Promise.allSettled(running);
-      await Promise.all([reads, ...writes.values(), heavy, probes].map((connections) => connections.close()));
+      const all = [...reads.values(), ...writes.values(), heavy, probes];
+      await Promise.all(all.map((connections) => connections.close()));
     },
   };
 }
@@ -115,12 +120,20 @@ async function probe(session: Session, lane: Lane): Promise<void> {
 
 async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<unknown> {
   const { mode, isHeavy, run } = operationNamed(name);
-  try {
+  const once = async (): Promise<unknown> => {
     if (mode !== "write") return await run(sessionOn(db), packed as never);
-    return await db.transaction().execute((transaction) => run(sessionOn(transaction), packed as never));
-  } catch (error) {
-    if (isHeavy(packed as never) && isTimeout(error)) throw new AppError("query_timeout", RETRY, error);
-    throw translateError(error, mode);
+    // Whatever the server's default is: writes count on seeing what they waited for.
+    const transaction = db.transaction().setIsolationLevel("read committed");
+    return await transaction.execute((begun) => run(sessionOn(begun), packed as never));
+  };
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await once();
+    } catch (error) {
+      if (isConflict(error) && tries < MAX_TRIES) continue;
+      if (isHeavy(packed as never) && isTimeout(error)) throw new AppError("query_timeout", RETRY, error);
+      throw translateError(error, mode);
+    }
   }
 }
 

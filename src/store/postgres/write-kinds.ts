@@ -1,7 +1,8 @@
+import { ANSWER_MS } from "./connection.ts";
 import type { PoolLimits } from "./connection.ts";
 
 /** Writes that share connections. */
-export type WriteKind = "lease" | "accept" | "claim" | "end" | "keep" | "manage";
+type WriteKind = "lease" | "accept" | "claim" | "end" | "keep" | "manage";
 
 /**
  * What each kind may take. Whatever a kind waits for, a locked table or a disk, it takes the connections of no other:
@@ -9,18 +10,18 @@ export type WriteKind = "lease" | "accept" | "claim" | "end" | "keep" | "manage"
  * 5 s, with the time to get a connection where nothing else watches that; what nobody waits for has longer.
  */
 export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
-  /** The sign of life. */
-  lease: { max: 1, waitMs: 4_000, statementMs: 4_000 },
+  /** The sign of life. One that is lost with its connection is given up before the next is due. */
+  lease: { max: 1, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
   /** Batches of accepted runs, one after the other, and of those in doubt. */
-  accept: { max: 2, waitMs: 4_000, statementMs: 4_000 },
+  accept: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
   /** What takes on one run or a few: calls with a key, and the claims of each app. */
-  claim: { max: 3, waitMs: 4_000, statementMs: 4_000 },
+  claim: { max: 3, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
   /** The ends of runs, and what becomes of those whose service is gone. */
   end: { max: 3, waitMs: 5_000, statementMs: 30_000 },
   /** What is written behind or removed, of which there may be much. */
   keep: { max: 3, waitMs: 5_000, statementMs: 30_000 },
   /** All the rest: what people and deploys change. */
-  manage: { max: 3, waitMs: 2_500, statementMs: 2_400 },
+  manage: { max: 3, waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS },
 };
 
 const KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string[]>> = {

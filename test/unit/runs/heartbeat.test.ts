@@ -48,3 +48,38 @@ verifies(
     expect([beats, judgements]).toEqual([11, 3]);
   },
 );
+
+verifies(
+  "lease.one-judge",
+  "one who looks for the dead and has to wait is not joined by others",
+  async () => {
+    const clock = new HandClock();
+    let [beats, judgements] = [0, 0];
+    let judged = Promise.withResolvers<number>();
+    const claims = {
+      heartbeat: async () => {
+        beats += 1;
+        return clock.now();
+      },
+      recover: () => {
+        judgements += 1;
+        return judged.promise;
+      },
+    } as unknown as Store["claims"];
+    const log = createLog("silent");
+    const heartbeat = new Heartbeat({ store: { claims }, clock, log, owner: "a", holdsAny: () => true });
+    await heartbeat.begin();
+    heartbeat.start();
+    const beat = async () => {
+      clock.advance(BEAT_MS);
+      await setImmediate();
+    };
+    for (let i = 0; i < 3; i++) await beat();
+    expect([beats, judgements]).toEqual([4, 1]);
+    judged.reject(new AppError("storage_unavailable"));
+    judged = Promise.withResolvers();
+    await setImmediate();
+    await beat();
+    expect([beats, judgements]).toEqual([5, 2]);
+  },
+);

@@ -2,6 +2,7 @@ import { DatabaseError } from "pg";
 import { expect, test } from "vitest";
 import {
   beforeConnecting,
+  isConflict,
   isConnectionLost,
   ofQuery,
   translateError,
@@ -41,6 +42,12 @@ test("what speaks of the statement stays as it is", () => {
     expect(translateError(error, "read")).toBe(error);
     expect(translateError(error, "write")).toBe(error);
   }
+});
+
+test("a transaction that another one ended may be tried again, and nothing else may", () => {
+  expect(["40001", "40P01"].map((code) => isConflict(said(code)))).toEqual([true, true]);
+  const others = [said("40003"), said("57014"), said("40P01", "FATAL"), withCode("40P01")];
+  expect(others.map(isConflict)).toEqual([false, false, false, false]);
 });
 
 test("only a lost connection is thrown away: a cancelled statement or a full disk leaves it sound", () => {

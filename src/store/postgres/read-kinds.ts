@@ -1,0 +1,44 @@
+import { ANSWER_MS } from "./connection.ts";
+import type { PoolLimits } from "./connection.ts";
+
+/** Reads that share connections. */
+type ReadKind = "runs" | "lines" | "own" | "rest";
+
+// Somebody waits for these: with the time to get a connection they are given up within 5 s, as a write is.
+const TIMES = { waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS } as const;
+
+/**
+ * What each kind may take. A table that is locked against reading (`VACUUM FULL`, `ALTER TABLE`) keeps everybody who
+ * asks for something in it waiting: those who ask for their runs must not keep tokens from being checked.
+ */
+export const READ_LIMITS: Readonly<Record<ReadKind, PoolLimits>> = {
+  /** Runs, and what is kept of them. */
+  runs: { max: 2, ...TIMES },
+  /** What apps and builds print, and what people did. */
+  lines: { max: 1, ...TIMES },
+  /** What the service looks for by itself, perhaps in large tables. Nobody waits for it. */
+  own: { max: 2, waitMs: 5_000, statementMs: 10_000 },
+  /** All the rest, which is small: tokens, people, apps and their versions. */
+  rest: { max: 3, ...TIMES },
+};
+
+const KINDS: Readonly<Record<Exclude<ReadKind, "rest">, readonly string[]>> = {
+  runs: ["deliveries", "keys", "payloads", "runs", "transcripts"],
+  lines: ["auditEntries", "buildLines", "builds", "logs"],
+  own: ["claims", "retention"],
+};
+
+const BY_GROUP = new Map(
+  (Object.keys(KINDS) as (keyof typeof KINDS)[]).flatMap((kind) =>
+    KINDS[kind].map((group): [string, ReadKind] => [group, kind]),
+  ),
+);
+
+/** Of other groups. */
+const OWN = new Set(["deliveries.nextDueAt", "versions.inUse"]);
+
+/** Whose connections a read takes. */
+export function readKind(name: string): ReadKind {
+  if (OWN.has(name)) return "own";
+  return BY_GROUP.get(name.slice(0, name.indexOf("."))) ?? "rest";
+}

@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { READ_LIMITS, readKind } from "../../../../src/store/postgres/read-kinds.ts";
+import { verifies } from "../../../verifies.ts";
+
+test("reads of runs, of lines, of the service's own, and all the rest", () => {
+  const names = ["runs.find", "transcripts.next", "versions.inUse", "buildLines.list", "versions.find"];
+  expect(names.map(readKind)).toEqual(["runs", "runs", "own", "lines", "rest"]);
+  expect(["tokens.findByJtiHash", "meta.get"].map(readKind)).toEqual(["rest", "rest"]);
+});
+
+verifies(
+  "reads.in-time",
+  "a read that somebody waits for is given up within 5 s, with the time to get a connection",
+  () => {
+    const { runs, lines, rest } = READ_LIMITS;
+    for (const { waitMs, statementMs, answerMs } of [runs, lines, rest]) {
+      expect(waitMs + statementMs!).toBeLessThan(5_000);
+      expect(answerMs).toBeLessThan(5_000);
+    }
+  },
+);
