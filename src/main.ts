@@ -137,16 +137,17 @@ async function start(
   const runs = await startRuns(
     {
       ...basics,
+      python,
+      fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
-      cancelFile: (runId) => fileRuns.cancel(runId),
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, ownerId: runs.ownerId }, life);
-  const { deployer, fileRuns } = deploys;
+  const deploys = await startDeploys({ ...basics, ...apps, python }, life);
+  const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
   const mailer = await life.start(
@@ -206,7 +207,7 @@ async function start(
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
-      await within(graceMs, Promise.all([catalog.drain(), fileRuns.drain()]), clock);
+      await within(graceMs, Promise.all([catalog.drain(), runs.fileRuns.drain()]), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },

@@ -3,19 +3,15 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import { Deployer } from "./deploys/deployer.ts";
 import type { DeployerParts } from "./deploys/deployer.ts";
 import { BaseImages } from "./once/base-images.ts";
-import { fileContext } from "./once/file-context.ts";
-import type { FileContextParts } from "./once/file-context.ts";
-import { FileRuns } from "./once/file-runs.ts";
-import type { FileRunsParts } from "./once/file-runs.ts";
+import type { BaseImageParts } from "./once/base-images.ts";
 import { Volumes } from "./volumes/volumes.ts";
 
 /** What receiving uploads needs. */
 export type DeploysParts = Omit<DeployerParts, "shortage"> &
-  Pick<FileRunsParts, "ownerId"> &
-  Omit<FileContextParts, "catalog"> & { readonly reserve: DiskReserve };
+  Pick<BaseImageParts, "onLog"> & { readonly reserve: DiskReserve };
 
 /**
- * Builds and starts what receives uploads: volumes, deploys, files that run once. The caller has to stop the deployer,
+ * Builds and starts what receives uploads: volumes, deploys, packages for files that run once. The caller has to stop the deployer,
  * because it must stop before the apps do.
  */
 export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
@@ -34,11 +30,5 @@ export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
     () => new BaseImages({ dataDir, python, clock, onLog }),
     (started) => started.stop(),
   );
-  const fileRuns = await life.start(
-    "runs of files",
-    () => new FileRuns({ ...parts, python: python.path, context: fileContext(parts) }),
-    (started) => started.stop(),
-  );
-  await fileRuns.start();
-  return { volumes, deployer, baseImages, fileRuns };
+  return { volumes, deployer, baseImages };
 }

@@ -1,3 +1,4 @@
+import type { Interpreter } from "../host/interpreter.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
@@ -10,6 +11,8 @@ import { Canceller } from "./cancel.ts";
 import { ClaimKeeper } from "./claim-keeper.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
+import { FileRuns } from "./files/file-runs.ts";
+import type { FileContext } from "./files/file-runs.ts";
 import { LEASE_MS } from "./heartbeat.ts";
 import { Journal } from "./journal.ts";
 import { LightKeeper } from "./light-keeper.ts";
@@ -39,8 +42,10 @@ export type RunsParts = {
   /** What each app wants kept. */
   readonly retentions: () => readonly AppRetention[];
   readonly reserve: DiskReserve;
-  /** Ends the run of a file that is under way here; false when there is none. */
-  readonly cancelFile: (runId: string) => boolean;
+  /** What runs of files take from their apps. */
+  readonly fileContext: FileContext;
+  /** The service's own interpreter. */
+  readonly python: Interpreter;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
@@ -52,7 +57,7 @@ export type RunsParts = {
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, seal, log, clock, webhookAllow, target, versionTarget, cancelFile, reserve } = parts;
+  const { store, seal, log, clock, webhookAllow, target, versionTarget, reserve } = parts;
   // Among services that share a database, this one until it ends.
   const ownership = new Ownership(parts.dataDir);
   const { owner, predecessors } = ownership;
@@ -100,13 +105,18 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   const executor = new Executor({ clock, store, partWriter }, lightKeeper);
   const lookup = new RunLookup(executor, journal, store);
+  const fileRuns = await life.start(
+    "runs of files",
+    () => new FileRuns({ ...parts, python: parts.python.path, ownerId: owner, context: parts.fileContext }),
+    (started) => started.stop(),
+  );
   const canceller = new Canceller({
     lookup,
     store,
     clock: steadyClock,
     onDeliveries,
     target,
-    cancelFile,
+    cancelFile: (runId) => fileRuns.cancel(runId),
   });
   const dispatcher = new Dispatcher({
     store,
@@ -147,8 +157,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
     (started) => started.stop(),
   );
+  await fileRuns.start();
   return {
-    ownerId: owner,
     executor,
     journal,
     lightKeeper,
@@ -161,6 +171,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     steadyClock,
     secrets,
     sweeper,
+    fileRuns,
     reserve,
   };
 }

@@ -29,7 +29,7 @@ export type FileRunsParts = {
 };
 
 /** What the run of a file takes from its app. */
-type FileContext = {
+export type FileContext = {
   /** Writes the files of a tar into a folder that is there and empty. Throws `upload_invalid` if it cannot. */
   unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
   /** How long a file of the app may run. */
