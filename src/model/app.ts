@@ -18,6 +18,13 @@ export type App = {
   readonly updatedAt: number;
 };
 
+/** How long an app wants its results kept, and how much of its lines. */
+export type AppRetention = {
+  readonly appNumber: number;
+  readonly retentionMs: number;
+  readonly maxLogBytes: number;
+};
+
 /** A JSON Schema, whole in itself: what it refers to is in its own `$defs`. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 

@@ -3,12 +3,13 @@ import type { Log } from "../kit/log.ts";
 import { isRefusal } from "../model/errors.ts";
 import type { Refused } from "../model/outcome.ts";
 import type { ClaimedRun, HeldClaim } from "../store/claims.ts";
+import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimKeeper } from "./claim-keeper.ts";
 import type { Executor } from "./execute.ts";
 import { Heartbeat, LEASE_MS } from "./heartbeat.ts";
-import type { Claim, LiveRun, RunRequest, RunTarget } from "./live-run.ts";
+import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
 export type DispatcherParts = {

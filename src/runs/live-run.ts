@@ -1,6 +1,5 @@
 import { Bell } from "../kit/bell.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { AppConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
 import type { Run, RunState } from "../model/run.ts";
@@ -8,29 +7,12 @@ import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call } from "../replicas/call.ts";
 import type { CallReader, Chunk } from "../replicas/call.ts";
 import { INITIAL_CREDIT_BYTES } from "../replicas/frames.ts";
+import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import type { PartWriter } from "./part-writer.ts";
 import { isBodiless, plainChunk, respond } from "./response.ts";
 import type { RunResponse } from "./response.ts";
 import { LiveTranscript } from "./transcript.ts";
-
-/** What takes a run's call to a replica, as far as runs know of it. */
-type RunSlots = {
-  /** The call's reader learns its end, be it a refusal, perhaps before this returns. */
-  submit(call: Call): void;
-  /** Ends a call before its time: its reader gets `outcome` now, and its code is stopped. */
-  abandon(call: Call, outcome: Outcome): void;
-  /** How many more calls from the backlog it would take now. */
-  readonly backlogRoom: number;
-};
-
-/** Where a run goes. */
-export type RunTarget = {
-  readonly appNumber: number;
-  readonly versionId: string;
-  readonly slots: RunSlots;
-  readonly config: AppConfig;
-};
 
 /** Where a run's response goes besides its caller. */
 export type Webhook = { readonly endpoint: string; readonly sealedSecret: Uint8Array | null };

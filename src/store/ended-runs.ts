@@ -1,7 +1,7 @@
 import { uuidBytes } from "../kit/ids.ts";
 import type { Payload } from "../model/payload.ts";
-import type { Run } from "../model/run.ts";
-import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { Run, RunKey } from "../model/run.ts";
+import type { RunPart, TranscriptPart } from "../model/transcript-part.ts";
 import { rowOf } from "./batch-columns.ts";
 import { UUID_BYTES, buffersOf, joinBatches } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
@@ -9,7 +9,7 @@ import type { ColumnInsert } from "./operation.ts";
 import { PAYLOAD_BLOBS, packPayloads, payloadFromRow } from "./payloads.ts";
 import type { PayloadRow } from "./payloads.ts";
 import { packRuns, runFromRow } from "./run-columns.ts";
-import type { RunKey, RunRow } from "./run-columns.ts";
+import type { RunRow } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
 
 /** A run that ended before anything of it was stored. */
@@ -31,7 +31,7 @@ export type EndedBatch = {
 export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   const runs: Run[] = [];
   const kept: { run: Run; payload: Payload }[] = [];
-  const parts: (RunKey & TranscriptPart)[] = [];
+  const parts: RunPart[] = [];
   for (const { run, payload, part } of ended) {
     runs.push(run);
     if (payload) kept.push({ run, payload });

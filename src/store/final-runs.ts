@@ -1,7 +1,7 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { NewDelivery } from "../model/delivery.ts";
 import { requireMove } from "../model/run.ts";
-import type { Run } from "../model/run.ts";
+import type { Run, RunKey } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { packColumns, pickRows, uuidAt } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
@@ -9,7 +9,6 @@ import { packDeliveries } from "./delivery-columns.ts";
 import type { Session } from "./operation.ts";
 import { removeContents } from "./removal.ts";
 import { finalSources } from "./run-columns.ts";
-import type { RunKey } from "./run-columns.ts";
 import { codeBefore } from "./run-states.ts";
 import { packParts } from "./transcripts.ts";
 import { addUsage } from "./usage.ts";

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { UuidSource } from "../../../src/kit/ids.ts";
 import { Executor } from "../../../src/runs/execute.ts";
-import type { LiveRun, RunParts, RunRequest, RunTarget } from "../../../src/runs/live-run.ts";
+import type { LiveRun, RunParts, RunRequest } from "../../../src/runs/live-run.ts";
+import type { RunTarget } from "../../../src/replicas/run-target.ts";
 import { HandClock } from "../../support/clocks.ts";
 
 const TARGET: RunTarget = {
