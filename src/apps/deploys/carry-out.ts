@@ -8,6 +8,7 @@ import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { BuildStatus, BuildStream } from "../../model/build.ts";
 import { isInDoubt } from "../../model/errors.ts";
+import { artifactId } from "../../host/artifacts.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
@@ -156,8 +157,12 @@ function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): b
 /** The bundle in its place for good, then the version's row: a row without its folder never stands. */
 async function keep(
   { buildId, app, source }: Deploy,
-  { store, places, clock }: CarryOutParts,
-  made: { readonly bundleDir: string; readonly config: AppConfig } & Pick<Version, "environment">,
+  { store, places, dataDir, clock }: CarryOutParts,
+  made: {
+    readonly bundleDir: string;
+    readonly environment: string | null;
+    readonly config: AppConfig;
+  },
 ): Promise<Version> {
   const bundleDir = places.bundleOf(app, buildId);
   await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
@@ -165,10 +170,11 @@ async function keep(
   await syncFolder(path.dirname(bundleDir));
   try {
     return await store.versions.insert({
-      ...made,
       id: buildId,
       appNumber: app.number,
-      bundleDir,
+      config: made.config,
+      bundle: artifactId(bundleDir, dataDir),
+      environment: made.environment && artifactId(made.environment, dataDir),
       bundleHash: source.kind === "folder" ? source.hash : null,
       createdAt: clock.now(),
     });
