@@ -172,7 +172,7 @@ async function start(
         ...runs,
         reserve,
         interpreter: new Presence(python.path, clock),
-        tallies: [runs.keeper.ended, runs.canceller.ended],
+        tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         ...apps,
         ...deploys,
@@ -267,7 +267,7 @@ async function start(
     tokens,
     install: (folder) => deployer.deployFolder(owner.projectId, folder),
     settle: async () => {
-      await Promise.all([runs.lightKeeper.settle(), runs.keeper.settle()]);
+      await Promise.all([runs.lightRecorder.settle(), runs.recorder.settle()]);
       await runs.journal.settle();
     },
     stop: async (atMostMs = graceMs) => {

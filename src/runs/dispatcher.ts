@@ -6,7 +6,7 @@ import type { ClaimedRun, HeldClaim } from "../store/claims.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
-import type { ClaimKeeper } from "./claim-keeper.ts";
+import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
 import { Heartbeat, LEASE_MS } from "./heartbeat.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
@@ -15,7 +15,7 @@ import type { PartWriter } from "./part-writer.ts";
 export type DispatcherParts = {
   readonly store: Store;
   readonly executor: Executor;
-  readonly keeper: ClaimKeeper;
+  readonly recorder: ClaimRecorder;
   readonly partWriter: PartWriter;
   readonly clock: Clock;
   readonly log: Log;
@@ -149,9 +149,9 @@ export class Dispatcher {
   }
 
   #run(request: RunRequest, claim: Claim): void {
-    const { executor, keeper, partWriter } = this.#parts;
+    const { executor, recorder, partWriter } = this.#parts;
     const reader = new BackgroundReader(partWriter);
-    const run = executor.executeClaimed(request, claim, reader, keeper);
+    const run = executor.executeClaimed(request, claim, reader, recorder);
     reader.follow(run);
     void this.#hold(run);
   }
@@ -293,7 +293,7 @@ export class Dispatcher {
     target: RunTarget,
     end: Refused | null = null,
   ): void {
-    const { executor, keeper, owner } = this.#parts;
+    const { executor, recorder, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
     const { attempt, interruptions, createdAt, isAsync } = run;
     const { input, isBare, sealedSecret } = payload;
@@ -314,7 +314,7 @@ export class Dispatcher {
     // A caller who waited has gone with the service that took the call.
     const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;
     const outcome: Refused | null = isOver ? { kind: "refused", code: "interrupted" } : end;
-    if (outcome) void this.#hold(executor.endClaimed(request, claim, keeper, outcome));
+    if (outcome) void this.#hold(executor.endClaimed(request, claim, recorder, outcome));
     else this.#run(request, claim);
   }
 

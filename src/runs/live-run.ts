@@ -73,7 +73,7 @@ export type RunReader = {
 };
 
 /** Who writes a run's end down, and says so by `run.settle()`. */
-export type RunKeeper = { keep(run: LiveRun, end: RunEnd): void };
+export type RunRecorder = { record(run: LiveRun, end: RunEnd): void };
 
 /** What every run is built with. */
 export type RunParts = { readonly clock: Clock; readonly store: Store; readonly partWriter: PartWriter };
@@ -92,7 +92,7 @@ export class LiveRun implements CallReader {
   readonly #storedMs: number;
   readonly #onSettled: (run: LiveRun) => void;
   #reader: RunReader;
-  #keeper: RunKeeper;
+  #recorder: RunRecorder;
   #transcript: LiveTranscript | null = null;
   #owedBytes = 0;
   #settled: Bell | null = null;
@@ -111,7 +111,7 @@ export class LiveRun implements CallReader {
     request: RunRequest,
     parts: RunParts,
     reader: RunReader,
-    keeper: RunKeeper,
+    recorder: RunRecorder,
     claim: Claim | null,
     onSettled: (run: LiveRun) => void,
   ) {
@@ -119,7 +119,7 @@ export class LiveRun implements CallReader {
     this.claim = claim;
     this.#parts = parts;
     this.#reader = reader;
-    this.#keeper = keeper;
+    this.#recorder = recorder;
     this.#onSettled = onSettled;
     const now = parts.clock.now();
     this.createdAt = claim ? claim.createdAt : now;
@@ -150,9 +150,9 @@ export class LiveRun implements CallReader {
   }
 
   /** From now on somebody else waits for it, and writes its end down. */
-  handTo(reader: RunReader, keeper: RunKeeper): void {
+  handTo(reader: RunReader, recorder: RunRecorder): void {
     this.#reader = reader;
-    this.#keeper = keeper;
+    this.#recorder = recorder;
   }
 
   /** The reader has taken so many bytes of chunks: the generator may send as many more. */
@@ -233,7 +233,7 @@ export class LiveRun implements CallReader {
     this.end = { outcome, response, timing, at };
     this.#reader.onEnd(this.end);
     if (this.#transcript) this.lastPart = this.#endTranscript(this.#transcript, outcome);
-    this.#keeper.keep(this, this.end);
+    this.#recorder.record(this, this.end);
   }
 
   /** Its record as it stands. */

@@ -10,14 +10,14 @@ import type { AppRetention } from "../model/app.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";
-import { ClaimKeeper } from "./claim-keeper.ts";
+import { ClaimRecorder } from "./claim-recorder.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { FileRuns } from "./files/file-runs.ts";
 import type { FileContext } from "./files/file-runs.ts";
 import { LEASE_MS } from "./heartbeat.ts";
 import { Journal } from "./journal.ts";
-import { LightKeeper } from "./light-keeper.ts";
+import { LightRecorder } from "./light-recorder.ts";
 import { RunLookup } from "./lookup.ts";
 import { Ownership } from "./ownership.ts";
 import { PartWriter } from "./part-writer.ts";
@@ -86,24 +86,24 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Journal(store, log, clock, reserve),
     (started) => started.settle(SETTLE_MS),
   );
-  const lightKeeper = await life.start(
+  const lightRecorder = await life.start(
     "ends of light runs",
-    () => new LightKeeper(journal),
+    () => new LightRecorder(journal),
     (started) => started.settle(),
   );
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
-  const keeper = await life.start(
+  const recorder = await life.start(
     "ends of runs",
-    () => new ClaimKeeper({ store, clock: steadyClock, log, onDeliveries, onReleased }),
+    () => new ClaimRecorder({ store, clock: steadyClock, log, onDeliveries, onReleased }),
     (started) => started.stop(),
   );
-  // Stopped before the keepers: they wait for it, and only when it stops does it give up on a storage that is away.
+  // Stopped before the recorders: they wait for it, and only when it stops does it give up on a storage that is away.
   const partWriter = await life.start(
     "transcripts",
     () => new PartWriter(store, log, clock, reserve),
     (started) => started.stop(),
   );
-  const executor = new Executor({ clock, store, partWriter }, lightKeeper);
+  const executor = new Executor({ clock, store, partWriter }, lightRecorder);
   const lookup = new RunLookup(executor, journal, store);
   const fileRuns = await life.start(
     "runs of files",
@@ -121,7 +121,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const dispatcher = new Dispatcher({
     store,
     executor,
-    keeper,
+    recorder,
     partWriter,
     clock,
     log,
@@ -148,8 +148,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         store,
         executor,
         dispatcher,
-        keeper,
-        lightKeeper,
+        recorder,
+        lightRecorder,
         partWriter,
         clock,
         log,
@@ -161,8 +161,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   return {
     executor,
     journal,
-    lightKeeper,
-    keeper,
+    lightRecorder,
+    recorder,
     lookup,
     canceller,
     submitter,

@@ -9,19 +9,19 @@ import type { AcceptedRun } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
 import { Acceptor, InDoubt } from "./acceptor.ts";
 import { BackgroundReader } from "./background.ts";
-import type { ClaimKeeper } from "./claim-keeper.ts";
+import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
 import { LEASE_MS } from "./heartbeat.ts";
-import type { Claim, LiveRun, RunKeeper, RunReader, RunRequest } from "./live-run.ts";
+import type { Claim, LiveRun, RunRecorder, RunReader, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
 export type SubmitterParts = {
   readonly store: Store;
   readonly executor: Executor;
   readonly dispatcher: Dispatcher;
-  readonly keeper: ClaimKeeper;
-  readonly lightKeeper: RunKeeper;
+  readonly recorder: ClaimRecorder;
+  readonly lightRecorder: RunRecorder;
   readonly partWriter: PartWriter;
   readonly clock: Clock;
   readonly owner: string;
@@ -117,10 +117,10 @@ export class Submitter {
    * stored: then everything stays as it was.
    */
   async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
-    const { store, executor, dispatcher, keeper, lightKeeper, partWriter, owner, reserve } = this.#parts;
+    const { store, executor, dispatcher, recorder, lightRecorder, partWriter, owner, reserve } = this.#parts;
     const { id } = run.request;
     if (reserve.shortage !== null) return false;
-    const keptBy = run.claim ? keeper : lightKeeper;
+    const recordedBy = run.claim ? recorder : lightRecorder;
     // What comes while the store is busy waits until it is known who is to learn it.
     const held = new HeldRun();
     run.handTo(held, held);
@@ -136,7 +136,7 @@ export class Submitter {
     } catch (error) {
       // The caller waits all the same: long enough to know.
       if (!(error instanceof InDoubt) || !(await error.settled)) {
-        held.passOn(run, reader, keptBy);
+        held.passOn(run, reader, recordedBy);
         return false;
       }
     }
@@ -145,21 +145,21 @@ export class Submitter {
     executor.unexpect(id);
     const background = new BackgroundReader(partWriter);
     background.follow(run);
-    held.passOn(run, background, keeper);
+    held.passOn(run, background, recorder);
     return true;
   }
 
   #begin(request: RunRequest, claim: Claim, reader: RunReader): LiveRun {
-    const { executor, keeper, dispatcher } = this.#parts;
-    const live = executor.executeClaimed(request, claim, reader, keeper);
+    const { executor, recorder, dispatcher } = this.#parts;
+    const live = executor.executeClaimed(request, claim, reader, recorder);
     void dispatcher.attend(live);
     return live;
   }
 
   /** If a run whose storing is in doubt turns out to be stored it has to end: its caller was told to look for it. */
   async #orEnd<Result>(request: RunRequest, claim: Claim, accepting: Promise<Result>): Promise<Result> {
-    const { executor, keeper } = this.#parts;
-    const end = () => executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
+    const { executor, recorder } = this.#parts;
+    const end = () => executor.endClaimed(request, claim, recorder, { kind: "refused", code: "interrupted" });
     return await this.#asOurs(request.id, accepting).catch((error: unknown) => {
       if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
       throw error;
@@ -224,7 +224,7 @@ export class Submitter {
 }
 
 /** Remembers what happens to a run. Its generator waits: no chunk is granted here. */
-class HeldRun implements RunReader, RunKeeper {
+class HeldRun implements RunReader, RunRecorder {
   #isStream = false;
   readonly #chunks: Chunk[] = [];
 
@@ -238,16 +238,16 @@ class HeldRun implements RunReader, RunKeeper {
 
   onEnd(): void {}
 
-  keep(): void {}
+  record(): void {}
 
   /** Tells it to those who take the run over. */
-  passOn(run: LiveRun, reader: RunReader, keeper: RunKeeper): void {
-    run.handTo(reader, keeper);
+  passOn(run: LiveRun, reader: RunReader, recorder: RunRecorder): void {
+    run.handTo(reader, recorder);
     if (this.#isStream) reader.onStream();
     for (const chunk of this.#chunks) reader.onChunk(chunk);
     if (!run.end) return;
     reader.onEnd(run.end);
-    keeper.keep(run, run.end);
+    recorder.record(run, run.end);
   }
 }
 

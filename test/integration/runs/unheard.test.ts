@@ -27,7 +27,7 @@ verifies(
         },
       },
     }));
-    const { submitter, dispatcher, pool, keeper } = parts;
+    const { submitter, dispatcher, pool, recorder } = parts;
     await dispatcher.start();
     pool.room = 0;
     const request = parts.request("kept");
@@ -41,7 +41,7 @@ verifies(
     });
     CLOCK.skip(MINUTE_MS);
     pool.finish();
-    await keeper.settle();
+    await recorder.settle();
     expect(pool.came).toEqual(["kept"]);
     expect(await parts.find(request.id)).toMatchObject({ state: "success", attempt: 1, interruptions: 0 });
   },
@@ -108,7 +108,7 @@ verifies(
         },
       },
     }));
-    const { submitter, dispatcher, executor, pool, keeper } = parts;
+    const { submitter, dispatcher, executor, pool, recorder } = parts;
     await dispatcher.start();
     const request = parts.request("adopted");
     const adopting = submitter.adopt(executor.execute(request, READER), READER);
@@ -131,7 +131,7 @@ verifies(
     });
     pool.finish();
     pool.finish();
-    await keeper.settle();
+    await recorder.settle();
     expect(pool.came).toEqual(["adopted", "other"]);
     expect(await parts.find(request.id)).toMatchObject({ state: "success", attempt: 1, interruptions: 0 });
   },

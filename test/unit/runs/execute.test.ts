@@ -26,9 +26,9 @@ const CLAIM = {
 };
 
 test("a run is found by its id among any number, until its end is written down", () => {
-  const keeper = { keep: (run: LiveRun) => run.settle() };
+  const recorder = { record: (run: LiveRun) => run.settle() };
   // oxlint-disable-next-line no-unsafe-type-assertion
-  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, keeper);
+  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, recorder);
   const ids = new UuidSource();
   const request = (appNumber: number): RunRequest => ({
     id: ids.next(1),
@@ -41,7 +41,7 @@ test("a run is found by its id among any number, until its end is written down",
   });
   const light = Array.from({ length: 3_000 }, () => executor.execute(request(1), READER));
   const claimed = Array.from({ length: 100 }, () =>
-    executor.executeClaimed(request(2), CLAIM, READER, keeper),
+    executor.executeClaimed(request(2), CLAIM, READER, recorder),
   );
   const all = [...light, ...claimed];
   expect(all.filter((run) => executor.find(run.request.id) !== run)).toEqual([]);
