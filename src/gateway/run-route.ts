@@ -135,7 +135,7 @@ export class RunHandler {
     const patience = new AbortController();
     const giveUp = (): void => patience.abort();
     const timer = clock.after(waitSeconds * 1000, giveUp);
-    exchange.follower = { onGone: giveUp };
+    exchange.goneListener = { onGone: giveUp };
     closing.addEventListener("abort", giveUp);
     try {
       const key = { appNumber: app.number, id: route.runId };

@@ -152,7 +152,7 @@ export class Dispatcher {
     const { executor, recorder, partWriter } = this.#parts;
     const reader = new BackgroundReader(partWriter);
     const run = executor.executeClaimed(request, claim, reader, recorder);
-    reader.follow(run);
+    reader.attach(run);
     void this.#hold(run);
   }
 

@@ -144,7 +144,7 @@ export class Submitter {
     run.claim = claim;
     executor.unexpect(id);
     const background = new BackgroundReader(partWriter);
-    background.follow(run);
+    background.attach(run);
     held.passOn(run, background, recorder);
     return true;
   }
