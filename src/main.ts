@@ -195,7 +195,7 @@ async function start(
         ...runs,
         port: settings.apiPort,
         catalog,
-        findApp: (place) => store.apps.find(place),
+        findApp: (key) => store.apps.find(key),
         authenticator: new Authenticator(tokens),
         seal,
         webhookAllow,

@@ -177,14 +177,14 @@ export class Catalog {
   /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
   async remove(app: App): Promise<void> {
     const { store, clock, secrets, appSecrets, onRemoved } = this.#parts;
-    const place = { projectId: app.projectId, appNumber: app.number };
+    const scope = { projectId: app.projectId, appNumber: app.number };
     await this.#turns.take(app.number, async () => {
       const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now() });
       if (!isDeleted) throw new AppError("app_not_found");
       this.#housekeeper.bury(app, this.#registry.remove(app));
       onRemoved?.(app.number);
-      appSecrets.forget(place);
-      await secrets.replace(place, {});
+      appSecrets.forget(scope);
+      await secrets.replace(scope, {});
     });
   }
 

@@ -38,7 +38,7 @@ export class Exchange {
   id: string;
   readonly #parts: ExchangeParts;
   /** Among the open ones. */
-  place = 0;
+  index = 0;
   isAwaited = false;
   #isOpen = true;
   /**

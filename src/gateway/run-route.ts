@@ -18,7 +18,7 @@ import { sendInput, sendRecord, sendResult } from "./run-views.ts";
 export type RunParts = {
   readonly catalog: Catalog;
   /** An app that may serve nothing: files run in such ones. */
-  readonly findApp: (place: { readonly projectId: string; readonly name: string }) => Promise<App | null>;
+  readonly findApp: (key: { readonly projectId: string; readonly name: string }) => Promise<App | null>;
   readonly authenticator: Authenticator;
   readonly lookup: RunLookup;
   readonly canceller: Canceller;

@@ -110,12 +110,12 @@ export function attachSockets(
       const frames = await route.open(query);
       // It has left while we looked: no end of it would be told.
       if (socket.destroyed) return;
-      const place = shares.enter(projectId);
-      if (!place) throw new AppError("too_many_requests", TOO_MANY);
+      const permit = shares.enter(projectId);
+      if (!permit) throw new AppError("too_many_requests", TOO_MANY);
       // Whatever becomes of it.
-      socket.once("close", () => shares.leave(place));
+      socket.once("close", () => shares.leave(permit));
       upgrader.handleUpgrade(request, socket, head, (webSocket) => {
-        place.onTaken = () => webSocket.close(CLOSE.later, "another project needs the connection");
+        permit.onTaken = () => webSocket.close(CLOSE.later, "another project needs the connection");
         void serve(webSocket, frames, requireAccess, closing.signal, parts);
       });
     } catch (error) {

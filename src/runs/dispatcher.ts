@@ -160,12 +160,12 @@ export class Dispatcher {
   async #hold(run: LiveRun): Promise<void> {
     const { appNumber, slots } = run.request.target;
     const backlog = this.#backlog(appNumber);
-    const place = this.#parts.target(appNumber)?.slots === slots ? 0 : 1;
+    const more = this.#parts.target(appNumber)?.slots === slots ? 0 : 1;
     backlog.held += 1;
-    backlog.elsewhere += place;
+    backlog.elsewhere += more;
     await run.settled();
     backlog.held -= 1;
-    backlog.elsewhere -= place;
+    backlog.elsewhere -= more;
     this.#pump(appNumber, backlog);
   }
 

@@ -71,10 +71,10 @@ export function findEnded(
   { runs, payloads }: EndedBatch,
   { appNumber, id }: RunKey,
 ): Pick<EndedRun, "run" | "payload"> | null {
-  const row = placeOf(runs, id);
+  const row = findRow(runs, id);
   const run = row === -1 ? null : runFromRow(rowOf(runs, row) as RunRow);
   if (run?.appNumber !== appNumber) return null;
-  const payloadRow = payloads ? placeOf(payloads, id) : -1;
+  const payloadRow = payloads ? findRow(payloads, id) : -1;
   if (!payloads || payloadRow === -1) return { run, payload: null };
   const { input, result, ...payload } = payloadFromRow(rowOf(payloads, payloadRow) as PayloadRow);
   return {
@@ -84,7 +84,7 @@ export function findEnded(
 }
 
 /** The row with that id, the first of its UUIDs; -1 where there is none. */
-function placeOf({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string): number {
+function findRow({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string): number {
   const wanted = uuidBytes(id);
   for (let row = 0; row < rowCount; row++) {
     const at = row * names.length * UUID_BYTES;

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { appEnvironment, placedVariables } from "../../host/app-environment.ts";
+import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import { storageFolder } from "../../host/artifacts.ts";
 import { runKept } from "../../host/run-kept.ts";
 import { mkdir, rm, stat } from "../../kit/files.ts";
@@ -230,7 +230,7 @@ export class FileRuns {
     const storage = storageFolder(app.projectId, dataDir);
     await mkdir(storage, { recursive: true, mode: 0o700 });
     const variables = await context.variables(app, runId);
-    return placedVariables(variables, { storage, environment });
+    return withFolders(variables, { storage, environment });
   }
 
   /** What has happened must not be lost because the storage is away for a while. */

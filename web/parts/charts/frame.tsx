@@ -61,8 +61,8 @@ export function ChartFrame(props: Props) {
   };
   const step = chosen === null ? null : Math.min(chosen, axis.steps - 1);
   const onMove = ({ clientX, currentTarget }: PointerEvent): void => {
-    const place = (clientX - currentTarget.getBoundingClientRect().left - LEFT) / stepWidth;
-    setChosen(Math.max(0, Math.min(axis.steps - 1, Math.floor(place))));
+    const at = (clientX - currentTarget.getBoundingClientRect().left - LEFT) / stepWidth;
+    setChosen(Math.max(0, Math.min(axis.steps - 1, Math.floor(at))));
   };
   return (
     <div
