@@ -2,7 +2,6 @@ import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
-import type { DeploysParts } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
@@ -138,18 +137,17 @@ async function start(
   const runs = await startRuns(
     {
       ...basics,
+      python,
+      fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
-      cancelFile: (runId) => fileRuns.cancel(runId),
     },
     life,
   );
-  const { ownerId, submitter } = runs;
-  const accept: DeploysParts["accept"] = (accepted, end) => submitter.accept(accepted, end);
-  const deploys = await startDeploys({ ...basics, ...apps, python, ownerId, accept }, life);
-  const { deployer, fileRuns } = deploys;
+  const deploys = await startDeploys({ ...basics, ...apps, python }, life);
+  const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
   const mailer = await life.start(
@@ -174,7 +172,7 @@ async function start(
         ...runs,
         reserve,
         interpreter: new Presence(python.path, clock),
-        tallies: [runs.keeper.ended, runs.canceller.ended],
+        tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         ...apps,
         ...deploys,
@@ -197,7 +195,7 @@ async function start(
         ...runs,
         port: settings.apiPort,
         catalog,
-        findApp: (place) => store.apps.find(place),
+        findApp: (key) => store.apps.find(key),
         authenticator: new Authenticator(tokens),
         seal,
         webhookAllow,
@@ -209,7 +207,7 @@ async function start(
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
-      await within(graceMs, Promise.all([catalog.drain(), fileRuns.drain()]), clock);
+      await within(graceMs, Promise.all([catalog.drain(), runs.fileRuns.drain()]), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },
@@ -269,7 +267,7 @@ async function start(
     tokens,
     install: (folder) => deployer.deployFolder(owner.projectId, folder),
     settle: async () => {
-      await Promise.all([runs.lightKeeper.settle(), runs.keeper.settle()]);
+      await Promise.all([runs.lightRecorder.settle(), runs.recorder.settle()]);
       await runs.journal.settle();
     },
     stop: async (atMostMs = graceMs) => {

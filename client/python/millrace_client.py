@@ -343,7 +343,7 @@ class Stream:
         """The rest, from where it was had, however often the connection breaks."""
         failures = 0
         while True:
-            place = (self._event, self._had)
+            position = (self._event, self._had)
             try:
                 if (yield from self._events()):
                     return
@@ -352,7 +352,7 @@ class Stream:
                 if self._is_over or not _is_passing(error):
                     raise
                 broken = error
-            failures = failures + 1 if place == (self._event, self._had) else 1
+            failures = failures + 1 if position == (self._event, self._had) else 1
             if failures > self._tries:
                 raise broken
             self._client._pause(failures, broken)

@@ -59,7 +59,7 @@ class Entry:
         """Calls the function; positional-only parameters are taken out of the members by name."""
         if not self.positional:
             return self.function(**arguments)
-        last = max((place for place, name in enumerate(self.positional) if name in arguments), default=-1)
+        last = max((index for index, name in enumerate(self.positional) if name in arguments), default=-1)
         # One that is left out before one that is given takes its default: places cannot be skipped.
         args = [arguments.pop(name, self.defaults.get(name)) for name in self.positional[: last + 1]]
         return self.function(*args, **arguments)
@@ -133,8 +133,8 @@ def _named_parameters(code: CodeType) -> Tuple[str, ...]:
 def _rest_name(code: CodeType) -> Optional[str]:
     if not code.co_flags & _VARKEYWORDS:
         return None
-    place = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS)
-    return code.co_varnames[place]
+    index = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS)
+    return code.co_varnames[index]
 
 
 def _defaults(function: FunctionType) -> Dict[str, Any]:

@@ -2,10 +2,11 @@ import { randomUUID } from "node:crypto";
 import { AppError } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
-import type { App, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
+import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { Call } from "../replicas/call.ts";
 import { newFleetCounts } from "../replicas/fleet-counts.ts";
+import type { RunTarget } from "../replicas/run-target.ts";
 import type { Slots } from "../replicas/slots/slots.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
@@ -13,7 +14,7 @@ import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
 import { Candidate } from "./versions/candidate.ts";
 import { Housekeeper } from "./versions/housekeeper.ts";
-import type { LiveApp, VersionTarget } from "./versions/live-app.ts";
+import type { LiveApp } from "./versions/live-app.ts";
 import { OpenVersion } from "./versions/open-version.ts";
 import type { OpenParts } from "./versions/open-version.ts";
 import { Registry } from "./versions/registry.ts";
@@ -23,12 +24,6 @@ import { Turns } from "./versions/turns.ts";
 
 export type { Candidate } from "./versions/candidate.ts";
 export type { AppLogLine, LiveApp } from "./versions/live-app.ts";
-
-type AppRetention = {
-  readonly appNumber: number;
-  readonly retentionMs: number;
-  readonly maxLogBytes: number;
-};
 
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
@@ -130,7 +125,7 @@ export class Catalog {
   }
 
   /** Where runs of an app go now; null for an app that takes none. */
-  target(appNumber: number): VersionTarget | null {
+  target(appNumber: number): RunTarget | null {
     return this.byNumber(appNumber)?.target ?? null;
   }
 
@@ -138,7 +133,7 @@ export class Catalog {
    * Where a run goes that this version accepted: to its own replicas while it exists and can start, else to
    * those of the current version.
    */
-  async versionTarget(appNumber: number, versionId: string): Promise<VersionTarget | null> {
+  async versionTarget(appNumber: number, versionId: string): Promise<RunTarget | null> {
     const traffic = this.#registry.byNumber(appNumber);
     if (!traffic) return null;
     const open = traffic.find(versionId) ?? (await this.#reopen(traffic, versionId));
@@ -182,14 +177,14 @@ export class Catalog {
   /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
   async remove(app: App): Promise<void> {
     const { store, clock, secrets, appSecrets, onRemoved } = this.#parts;
-    const place = { projectId: app.projectId, appNumber: app.number };
+    const scope = { projectId: app.projectId, appNumber: app.number };
     await this.#turns.take(app.number, async () => {
       const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now() });
       if (!isDeleted) throw new AppError("app_not_found");
       this.#housekeeper.bury(app, this.#registry.remove(app));
       onRemoved?.(app.number);
-      appSecrets.forget(place);
-      await secrets.replace(place, {});
+      appSecrets.forget(scope);
+      await secrets.replace(scope, {});
     });
   }
 

@@ -13,7 +13,7 @@ export class Grants {
 
   give(purpose: string, content: object, lifeMs: number): string {
     const text = JSON.stringify({ content, expiresAt: this.#clock.now() + lifeMs });
-    return this.#seal.close(Buffer.from(text), placeOf(purpose)).toString("base64url");
+    return this.#seal.close(Buffer.from(text), contextOf(purpose)).toString("base64url");
   }
 
   /** What was given for that purpose; null for anything else, and once it has expired. */
@@ -22,7 +22,7 @@ export class Grants {
     // Base64 is lenient: the same bytes in another spelling are no grant of ours.
     if (sealed.toString("base64url") !== grant) return null;
     try {
-      const text = this.#seal.open(sealed, placeOf(purpose)).toString();
+      const text = this.#seal.open(sealed, contextOf(purpose)).toString();
       const { content, expiresAt } = JSON.parse(text) as { content: unknown; expiresAt: number };
       return this.#clock.now() < expiresAt ? content : null;
     } catch {
@@ -31,6 +31,6 @@ export class Grants {
   }
 }
 
-function placeOf(purpose: string): string {
+function contextOf(purpose: string): string {
   return `grant/${purpose}`;
 }

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { cp, mkdir, rm } from "../kit/files.ts";
+import { artifactFolder, artifactFolders, artifactId } from "../host/artifacts.ts";
 import type { Version } from "../model/app.ts";
 import type { Interpreter } from "../host/interpreter.ts";
 import type { Store } from "../store/store.ts";
@@ -36,7 +37,8 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
   const repaired: Repaired[] = [];
   for (const version of await store.versions.listAll()) {
     const app = apps.get(version.appNumber);
-    const built = { ...version, pythonVersion: version.config.deployment.pythonVersion };
+    const { pythonVersion } = version.config.deployment;
+    const built = { ...artifactFolders(version, dataDir), pythonVersion };
     if (!app || (await versionFault(built, python.path))?.what !== "environment") continue;
     const problem = await rebuild(version, parts).catch((error: unknown) => {
       signal.throwIfAborted();
@@ -54,10 +56,11 @@ async function rebuild(version: Version, parts: RepairParts): Promise<null> {
   const bundleDir = path.join(work, "bundle");
   try {
     await mkdir(work, { recursive: true, mode: 0o700 });
-    await cp(version.bundleDir, bundleDir, { recursive: true, verbatimSymlinks: true });
+    await cp(artifactFolder(version.bundle, dataDir), bundleDir, { recursive: true, verbatimSymlinks: true });
     const { id: buildId, config } = version;
     const input = { buildId, bundleDir, config, dataDir, python, say, signal };
-    return await prepareBuild(input, async ({ environment }) => {
+    return await prepareBuild(input, async (built) => {
+      const environment = built.environment && artifactId(built.environment, dataDir);
       await store.versions.setEnvironment({ id: version.id, environment });
       onRebuilt?.({ ...version, environment });
       return null;

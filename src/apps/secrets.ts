@@ -1,11 +1,9 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { SecretScope } from "../store/secrets.ts";
 import type { Store } from "../store/store.ts";
 
 export type SecretMap = Readonly<Record<string, string>>;
-
-/** Where a map belongs: to an app, or with number 0 to its whole project. */
-export type SecretPlace = { readonly projectId: string; readonly appNumber: number };
 
 /** The number that stands for the whole project. */
 export const WHOLE_PROJECT = 0;
@@ -22,19 +20,19 @@ export class Secrets {
     this.#clock = clock;
   }
 
-  async read(place: SecretPlace): Promise<SecretMap> {
-    const sealed = await this.#store.secrets.find(place);
+  async read(scope: SecretScope): Promise<SecretMap> {
+    const sealed = await this.#store.secrets.find(scope);
     if (!sealed) return {};
-    return JSON.parse(this.#seal.open(sealed, sealPlace(place)).toString()) as SecretMap;
+    return JSON.parse(this.#seal.open(sealed, sealContext(scope)).toString()) as SecretMap;
   }
 
   /** Puts another map in place of the one there is. */
-  async replace(place: SecretPlace, map: SecretMap): Promise<void> {
-    const sealedMap = this.#seal.close(Buffer.from(JSON.stringify(map)), sealPlace(place));
-    await this.#store.secrets.replace({ ...place, sealedMap, updatedAt: this.#clock.now() });
+  async replace(scope: SecretScope, map: SecretMap): Promise<void> {
+    const sealedMap = this.#seal.close(Buffer.from(JSON.stringify(map)), sealContext(scope));
+    await this.#store.secrets.replace({ ...scope, sealedMap, updatedAt: this.#clock.now() });
   }
 }
 
-function sealPlace({ projectId, appNumber }: SecretPlace): string {
+function sealContext({ projectId, appNumber }: SecretScope): string {
   return `secrets/${projectId}/${appNumber}`;
 }

@@ -6,6 +6,7 @@ import { Catalog } from "./catalog.ts";
 import type { AppLogLine, CatalogParts } from "./catalog.ts";
 import { LogBook } from "./logs/log-book.ts";
 import { LogShare } from "./logs/log-share.ts";
+import { fileContext } from "./once/file-context.ts";
 import { Repairs } from "./repairs.ts";
 import { Secrets } from "./secrets.ts";
 
@@ -46,5 +47,5 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     () => new Repairs({ ...parts, onRebuilt: (version) => catalog.rebuilt(version) }),
     (started) => started.stop(),
   );
-  return { logBook, onLog, secrets, catalog, repairs };
+  return { logBook, onLog, secrets, catalog, repairs, fileContext: fileContext({ catalog, secrets, onLog }) };
 }

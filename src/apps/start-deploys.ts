@@ -3,20 +3,19 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import { Deployer } from "./deploys/deployer.ts";
 import type { DeployerParts } from "./deploys/deployer.ts";
 import { BaseImages } from "./once/base-images.ts";
-import { FileRuns } from "./once/file-runs.ts";
-import type { FileRunsParts } from "./once/file-runs.ts";
+import type { BaseImageParts } from "./once/base-images.ts";
 import { Volumes } from "./volumes/volumes.ts";
 
 /** What receiving uploads needs. */
 export type DeploysParts = Omit<DeployerParts, "shortage"> &
-  Pick<FileRunsParts, "secrets" | "onLog" | "ownerId" | "accept"> & { readonly reserve: DiskReserve };
+  Pick<BaseImageParts, "onLog"> & { readonly reserve: DiskReserve };
 
 /**
- * Builds and starts what receives uploads: volumes, deploys, files that run once. The caller has to stop the deployer,
+ * Builds and starts what receives uploads: volumes, deploys, packages for files that run once. The caller has to stop the deployer,
  * because it must stop before the apps do.
  */
 export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
-  const { catalog, python, clock, dataDir, onLog, reserve } = parts;
+  const { python, clock, dataDir, onLog, reserve } = parts;
   const shortage = () => reserve.shortage;
   const volumes = await life.start(
     "volumes",
@@ -31,12 +30,5 @@ export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
     () => new BaseImages({ dataDir, python, clock, onLog }),
     (started) => started.stop(),
   );
-  const configOf = (appNumber: number) => catalog.byNumber(appNumber)?.version.config;
-  const fileRuns = await life.start(
-    "runs of files",
-    () => new FileRuns({ ...parts, python: python.path, configOf, shortage }),
-    (started) => started.stop(),
-  );
-  await fileRuns.start();
-  return { volumes, deployer, baseImages, fileRuns };
+  return { volumes, deployer, baseImages };
 }

@@ -142,12 +142,12 @@ async function patiently<Result>(ask: () => Promise<Result>): Promise<Result> {
 }
 
 /** What a file, or all below a folder, takes up on the disk; links are not followed. */
-export async function bytesBelow(place: string): Promise<number> {
-  const stats = await lstat(place).catch(() => null);
+export async function bytesBelow(target: string): Promise<number> {
+  const stats = await lstat(target).catch(() => null);
   if (!stats) return 0;
   let bytes = stats.blocks * 512;
   if (!stats.isDirectory()) return bytes;
-  for (const name of await namesIn(place)) bytes += await bytesBelow(path.join(place, name));
+  for (const name of await namesIn(target)) bytes += await bytesBelow(path.join(target, name));
   return bytes;
 }
 

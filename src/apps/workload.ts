@@ -1,17 +1,16 @@
-import { artifactId } from "../host/artifacts.ts";
 import type { App, Version } from "../model/app.ts";
 import type { Workload } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
 import type { SecretMap } from "./secrets.ts";
 
-/** What the replicas of a version run; `dataDir` is where its folders are. */
-export function workloadOf(app: App, version: Version, secrets: SecretMap, dataDir: string): Workload {
-  const { bundleDir, environment, config } = version;
+/** What the replicas of a version run. */
+export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
+  const { bundle, environment, config } = version;
   const { deployment, scaling, limits } = config;
   return {
     projectId: app.projectId,
-    bundle: artifactId(bundleDir, dataDir),
-    environment: environment && artifactId(environment, dataDir),
+    bundle,
+    environment,
     pythonVersion: deployment.pythonVersion,
     variables: appVariables(app, { BUILD_ID: version.id }, secrets),
     concurrency: scaling.replicaConcurrency,

@@ -48,16 +48,16 @@ export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Odd
   let count = 0;
   const names = new Set<string>();
   const add = async (name: string): Promise<void> => {
-    const place = path.join(dataDir, name);
-    const found = await lstat(place);
+    const source = path.join(dataDir, name);
+    const found = await lstat(source);
     const modifiedAt = found.mtimeMs / 1000;
     if (found.isDirectory()) {
       await tar.addDirectory(name, found.mode, modifiedAt);
       await addAll(name);
     } else if (found.isFile()) {
-      if (!(await addFile(tar, name, place))) odd.changed.push(name);
+      if (!(await addFile(tar, name, source))) odd.changed.push(name);
     } else if (found.isSymbolicLink()) {
-      const target = await readlink(place);
+      const target = await readlink(source);
       if (!mayLead(name, target)) {
         odd.leftOut.push(name);
         return;
@@ -85,9 +85,9 @@ export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Odd
 }
 
 /** Adds one file; false when it changed while it was read. */
-async function addFile(tar: TarWriter, name: string, place: string): Promise<boolean> {
+async function addFile(tar: TarWriter, name: string, source: string): Promise<boolean> {
   // Never through a link that has just taken the file's place.
-  const file = await open(place, constants.O_RDONLY | constants.O_NOFOLLOW);
+  const file = await open(source, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
     return await tar.addFile(name, file);
   } catch (error) {

@@ -1,6 +1,6 @@
-import path from "node:path";
 import { versionFault } from "../apps/builds/version-fault.ts";
 import type { VersionFault } from "../apps/builds/version-fault.ts";
+import { artifactFolders } from "../host/artifacts.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
 import { fail, ok, warn } from "./finding.ts";
@@ -19,12 +19,8 @@ export async function checkApps(
 ): Promise<Finding[]> {
   if (report === null || report instanceof Error) return [];
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
-  for (const { app, number, isCurrent, bundleDir, environment, pythonVersion } of report.versions) {
-    const built = {
-      bundleDir: path.resolve(dataDir, bundleDir),
-      environment: environment && path.resolve(dataDir, environment),
-      pythonVersion,
-    };
+  for (const { app, number, isCurrent, bundleDir: bundle, environment, pythonVersion } of report.versions) {
+    const built = { ...artifactFolders({ bundle, environment }, dataDir), pythonVersion };
     const fault = await versionFault(built, python);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
   }

@@ -5,7 +5,7 @@ export const SHELLS = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof SHELLS)[number];
 
 /** What may be typed after the words of a path. */
-type Place = {
+type CommandNode = {
   /** The commands so far, such as `apps list`; empty after `millrace` alone. */
   readonly path: string;
   readonly commands: readonly { readonly name: string; readonly summary: string }[];
@@ -22,20 +22,20 @@ export function isShell(text: string): text is Shell {
 
 /** A script that completes every command and option of the tree in that shell; files where neither fits. */
 export function completionScript(shell: Shell, program: Command): string {
-  const places = placesOf(program, []);
+  const nodes = nodesOf(program, []);
   switch (shell) {
     case "bash":
-      return bash(places);
+      return bash(nodes);
     case "zsh":
-      return zsh(places);
+      return zsh(nodes);
     case "fish":
-      return fish(places);
+      return fish(nodes);
     default:
       return shell satisfies never;
   }
 }
 
-function placesOf(command: Command, path: readonly string[]): Place[] {
+function nodesOf(command: Command, path: readonly string[]): CommandNode[] {
   const options = command.options
     .filter(({ hidden, long }) => !hidden && long)
     .map(({ long, description, required }) => ({
@@ -43,30 +43,30 @@ function placesOf(command: Command, path: readonly string[]): Place[] {
       summary: description,
       takesValue: required,
     }));
-  const here: Place = {
+  const here: CommandNode = {
     path: path.join(" "),
     commands: command.commands.map((below) => ({ name: below.name(), summary: below.description() })),
     options: [...options, { flag: "--help", summary: "show help", takesValue: false }],
   };
-  return [here, ...command.commands.flatMap((below) => placesOf(below, [...path, below.name()]))];
+  return [here, ...command.commands.flatMap((below) => nodesOf(below, [...path, below.name()]))];
 }
 
-/** Commands are recognised from left to right; other words, and options, do not change the place. */
-const FIND_PLACE = (paths: string): string => `  local place="" word
+/** Commands are recognised from left to right; other words, and options, do not change the level. */
+const FIND_LEVEL = (paths: string): string => `  local level="" word
   for word in "\${words[@]:1:$((current - 1))}"; do
-    case "\${place:+$place }$word" in
-      ${paths}) place="\${place:+$place }$word" ;;
+    case "\${level:+$level }$word" in
+      ${paths}) level="\${level:+$level }$word" ;;
     esac
   done`;
 
-function bash(places: readonly Place[]): string {
+function bash(nodes: readonly CommandNode[]): string {
   return `# bash completion for millrace
 _millrace() {
   local words=("\${COMP_WORDS[@]}") current=$COMP_CWORD
-${FIND_PLACE(pathPattern(places))}
+${FIND_LEVEL(pathPattern(nodes))}
   local commands="" options=""
-  case "$place" in
-${cases(places)}
+  case "$level" in
+${cases(nodes)}
   esac
   local typed=\${COMP_WORDS[COMP_CWORD]}
   if [[ $typed == -* ]]; then
@@ -79,15 +79,15 @@ complete -o default -F _millrace millrace
 `;
 }
 
-function zsh(places: readonly Place[]): string {
+function zsh(nodes: readonly CommandNode[]): string {
   return `#compdef millrace
 _millrace() {
   emulate -L zsh -o KSH_ARRAYS
   local current=$((CURRENT - 1))
-${FIND_PLACE(pathPattern(places))}
+${FIND_LEVEL(pathPattern(nodes))}
   local commands="" options=""
-  case "$place" in
-${cases(places)}
+  case "$level" in
+${cases(nodes)}
   esac
   local typed=\${words[$current]}
   unsetopt KSH_ARRAYS
@@ -103,12 +103,12 @@ if [[ $funcstack[1] == _millrace ]]; then _millrace; else compdef _millrace mill
 `;
 }
 
-function fish(places: readonly Place[]): string {
-  const lines = places.flatMap(({ path, commands, options }) => {
+function fish(nodes: readonly CommandNode[]): string {
+  const lines = nodes.flatMap(({ path, commands, options }) => {
     const [first, second] = path.split(" ");
     const seen = [first, second].filter(Boolean).map((word) => `__fish_seen_subcommand_from ${word}`);
     const names = commands.map(({ name }) => name).join(" ");
-    // Once one of the next words is there, this place has been left.
+    // Once one of the next words is there, this level has been left.
     const isHere = [...seen, ...(names === "" ? [] : [`not __fish_seen_subcommand_from ${names}`])];
     const condition = isHere.length === 0 ? "" : ` -n ${quote(isHere.join("; and "))}`;
     return [
@@ -124,8 +124,8 @@ function fish(places: readonly Place[]): string {
   return `# fish completion for millrace\n${lines.join("\n")}\n`;
 }
 
-function cases(places: readonly Place[]): string {
-  return places
+function cases(nodes: readonly CommandNode[]): string {
+  return nodes
     .map(({ path, commands, options }) => {
       const names = commands.map(({ name }) => name).join(" ");
       return `    "${path}") commands="${names}" options="${options.map(({ flag }) => flag).join(" ")}" ;;`;
@@ -133,8 +133,8 @@ function cases(places: readonly Place[]): string {
     .join("\n");
 }
 
-function pathPattern(places: readonly Place[]): string {
-  return places
+function pathPattern(nodes: readonly CommandNode[]): string {
+  return nodes
     .filter(({ path }) => path !== "")
     .map(({ path }) => `"${path}"`)
     .join("|");

@@ -66,9 +66,9 @@ async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
         manifest = await readManifest(name, entry);
         continue;
       }
-      const place = path.join(staging, name);
-      if (entry.kind === "file") await writeEntry(place, entry);
-      else if (entry.kind === "directory") await mkdir(place, { recursive: true, mode: 0o700 });
+      const destination = path.join(staging, name);
+      if (entry.kind === "file") await writeEntry(destination, entry);
+      else if (entry.kind === "directory") await mkdir(destination, { recursive: true, mode: 0o700 });
       (entry.kind === "link" ? links : directories).push({ ...entry, name });
     }
   } finally {
@@ -96,9 +96,9 @@ function checkedName({ name: given }: TarHeader, names: Set<string>): string {
   return name;
 }
 
-async function writeEntry(place: string, { content, mode, modifiedAt }: TarEntry): Promise<void> {
-  await mkdir(path.dirname(place), { recursive: true, mode: 0o700 });
-  const file = await open(place, "wx", mode | 0o600);
+async function writeEntry(destination: string, { content, mode, modifiedAt }: TarEntry): Promise<void> {
+  await mkdir(path.dirname(destination), { recursive: true, mode: 0o700 });
+  const file = await open(destination, "wx", mode | 0o600);
   try {
     for await (const bytes of content) await file.writeFile(bytes);
     await file.chmod(mode);
@@ -107,7 +107,7 @@ async function writeEntry(place: string, { content, mode, modifiedAt }: TarEntry
     await file.close();
   }
   // Python compares it with what its compiled code says.
-  await utimes(place, modifiedAt, modifiedAt);
+  await utimes(destination, modifiedAt, modifiedAt);
 }
 
 async function readManifest(name: string, { content, sizeBytes }: TarEntry): Promise<Manifest> {

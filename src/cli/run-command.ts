@@ -66,8 +66,8 @@ function asFailure(error: unknown): CliFailure {
   // A fault of ours: its place is worth more than a stack, which is there for those who ask.
   const isOurs = /^(Type|Reference|Range|Syntax)Error$/.test(error.name);
   if (!isOurs) return new CliFailure(error.message);
-  const place = process.env["MILLRACE_DEBUG"] ? error.stack : error.message;
-  return new CliFailure(`this is a bug in millrace: ${place}`, {
+  const what = process.env["MILLRACE_DEBUG"] ? error.stack : error.message;
+  return new CliFailure(`this is a bug in millrace: ${what}`, {
     code: "internal",
     hint: "set MILLRACE_DEBUG=1 to see the stack, and report it",
   });

@@ -185,7 +185,7 @@ export class RunStream implements AsyncIterable<string> {
   async *#attached(): AsyncGenerator<Message[], void, void> {
     let failures = 0;
     for (;;) {
-      const place = this.#place;
+      const progress = this.#progress;
       let broken = this.#lost("connection_lost", "The stream of events ended without its end.");
       try {
         const response = await this.#attach(this.#position.event);
@@ -201,13 +201,13 @@ export class RunStream implements AsyncIterable<string> {
         if (this.#isOver || !isPassing(error)) throw error;
         broken = error;
       }
-      failures = this.#place === place ? failures + 1 : 1;
+      failures = this.#progress === progress ? failures + 1 : 1;
       if (failures > this.#tries) throw broken;
       await this.#transport.pause(failures, broken, this.#signal);
     }
   }
 
-  get #place(): string {
+  get #progress(): string {
     return `${this.#position.event}+${this.#position.messages}`;
   }
 

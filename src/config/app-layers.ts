@@ -61,12 +61,12 @@ const GRACE_PATH = `scaling.${TOP_LEVEL_KEY}`;
 
 /** Everywhere the file gives the grace period, the place that counts first. */
 function gracePeriods(file: RawTable, tables: RawTable, prefix: string): Given[] {
-  const places: Given[] = [
+  const sources: Given[] = [
     { name: prefix + GRACE_PATH, raw: lookUp(tables, GRACE_PATH) },
     { name: prefix + TOP_LEVEL_KEY, raw: tables[TOP_LEVEL_KEY] },
     { name: TOP_LEVEL_KEY, raw: prefix === "" ? undefined : file[TOP_LEVEL_KEY] },
   ];
-  return places.filter(({ raw }) => raw !== undefined);
+  return sources.filter(({ raw }) => raw !== undefined);
 }
 
 function lookUp(table: RawTable, path: string): unknown {

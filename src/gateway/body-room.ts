@@ -16,7 +16,7 @@ export function bodyRoomBytes(): number {
 type Request = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
 /** What one body has taken. */
-export type BodyPlace = {
+export type BodyReservation = {
   /** Takes so many bytes in all; false where there is no room for them. */
   growTo(bytes: number): boolean;
 };
@@ -38,8 +38,8 @@ export class BodyRoom {
     return this.#bytes;
   }
 
-  /** A place for the body of a request, given back when the answer has left or the connection has ended. */
-  open(owner: string, { request, response }: Request): BodyPlace {
+  /** Room for the body of a request, given back when the answer has left or the connection has ended. */
+  open(owner: string, { request, response }: Request): BodyReservation {
     const { socket } = request;
     let bytes = 0;
     const leave = (): void => {

@@ -1,7 +1,7 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import { AppError } from "../model/errors.ts";
 import type { Authenticator } from "./authenticate.ts";
-import type { BodyPlace, BodyRoom } from "./body-room.ts";
+import type { BodyReservation, BodyRoom } from "./body-room.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { checkJson } from "../kit/json/check-json.ts";
@@ -87,7 +87,7 @@ export class CallHandler {
     const admitted: CheckedCall = { exchange, head, route, live, query: readQuery(route.query), hasToken };
     if (!hasBody(head)) return this.#starter.start(admitted, NO_BODY, []);
     if (head.isHeldBack) exchange.response.writeContinue();
-    const room = (): BodyPlace => this.#bodyRoom.open(route.projectId, exchange);
+    const room = (): BodyReservation => this.#bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
       else exchange.attempt(() => this.#check(admitted, body));

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { RememberedToken } from "../identity/tokens.ts";
 import type { ConnectionGate, Doing, Visitor } from "../kit/listener/connection-gate.ts";
-import { noPlace } from "../model/raw-refusal.ts";
+import { noRoom } from "../model/raw-refusal.ts";
 import type { Exchange } from "./exchange.ts";
 
 /** What is remembered of a caller's connection from one request to the next. */
@@ -27,7 +27,7 @@ export class Connection {
     latest?.onKnown?.();
     if (!visitor || visitor.isKnown || visitor.know(projectId)) return;
     if (latest) latest.isLast = true;
-    throw noPlace("owner");
+    throw noRoom("owner");
   }
 
   get doing(): Doing {

@@ -17,7 +17,7 @@ const ONE_WRITE_BYTES = 16 * 1024;
 type OnFault = (exchange: Exchange, error: unknown) => void;
 
 /** Does something for a caller, who may go before it is done. */
-export type Follower = { onGone(): void };
+export type GoneListener = { onGone(): void };
 
 /** What all exchanges of a gateway share. */
 export type ExchangeParts = {
@@ -38,14 +38,14 @@ export class Exchange {
   id: string;
   readonly #parts: ExchangeParts;
   /** Among the open ones. */
-  place = 0;
+  index = 0;
   isAwaited = false;
   #isOpen = true;
   /**
    * Who is told when the connection closes before the whole answer has left. An object that is there anyway, not a
    * closure: with one per call all that a call holds outlived the young generation, at 10 µs a call.
    */
-  follower: Follower | null = null;
+  goneListener: GoneListener | null = null;
   /** Where it counts until its answer has left. */
   connection: { pending: number } | null = null;
   /** Of who sent it through a trusted proxy; null where the connection's own address counts. */
@@ -66,7 +66,7 @@ export class Exchange {
     response.on("close", () => {
       this.#settle();
       if (this.connection) this.connection.pending -= 1;
-      if (!response.writableFinished) this.follower?.onGone();
+      if (!response.writableFinished) this.goneListener?.onGone();
     });
   }
 

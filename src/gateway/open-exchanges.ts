@@ -6,7 +6,7 @@ import { within } from "../kit/within.ts";
 export type OpenExchange = {
   readonly request: { readonly complete: boolean };
   /** Among the open ones. */
-  place: number;
+  index: number;
   /** It is one of those that a gateway which closes waits for. */
   isAwaited: boolean;
 };
@@ -20,15 +20,15 @@ export class OpenExchanges {
   #awaited = 0;
 
   add(exchange: OpenExchange): void {
-    exchange.place = this.#open.push(exchange) - 1;
+    exchange.index = this.#open.push(exchange) - 1;
   }
 
   /** It has its answer, or nobody waits for one any more. */
   remove(exchange: OpenExchange): void {
     const last = this.#open.pop();
     if (last && last !== exchange) {
-      this.#open[exchange.place] = last;
-      last.place = exchange.place;
+      this.#open[exchange.index] = last;
+      last.index = exchange.index;
     }
     if (!exchange.isAwaited) return;
     exchange.isAwaited = false;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { AppError } from "../model/errors.ts";
-import type { BodyPlace } from "./body-room.ts";
+import type { BodyReservation } from "./body-room.ts";
 import type { RequestHead } from "./request-head.ts";
 
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i;
@@ -41,12 +41,12 @@ export function isSoonOver(head: RequestHead): boolean {
 export function readBody(
   request: IncomingMessage,
   maxBytes: number,
-  room: () => BodyPlace,
+  room: () => BodyReservation,
   done: (error: AppError | null, body: Buffer) => void,
 ): void {
   let first: Buffer | null = null;
   let more: Buffer[] | null = null;
-  let place: BodyPlace | null = null;
+  let reservation: BodyReservation | null = null;
   let bytes = 0;
   const refuse = (error: AppError): void => {
     request.removeAllListeners("data").removeAllListeners("end");
@@ -58,7 +58,7 @@ export function readBody(
     bytes += chunk.length;
     if (bytes > maxBytes) {
       refuse(tooLarge(maxBytes));
-    } else if (bytes > LITTLE_BYTES && !(place ??= room()).growTo(bytes)) {
+    } else if (bytes > LITTLE_BYTES && !(reservation ??= room()).growTo(bytes)) {
       refuse(new AppError("overloaded", NO_ROOM));
     } else if (first === null) {
       first = chunk;

@@ -4,7 +4,7 @@ import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../runs/live-run.ts";
 import { plainChunk } from "../runs/response.ts";
 import { takesGzip, wantsEvents } from "./accepts.ts";
-import type { Exchange, Follower } from "./exchange.ts";
+import type { Exchange, GoneListener } from "./exchange.ts";
 import type { RequestHead } from "./request-head.ts";
 import { StreamAnswer } from "./stream-answer.ts";
 
@@ -16,7 +16,7 @@ export type Patience = {
 };
 
 /** The caller who waits for a run: one JSON answer, or a stream of events if the function gives an iterator. */
-export class RunAnswer implements RunReader, Follower {
+export class RunAnswer implements RunReader, GoneListener {
   readonly #exchange: Exchange;
   readonly #head: RequestHead;
   readonly #live: LiveApp;
@@ -37,12 +37,12 @@ export class RunAnswer implements RunReader, Follower {
   }
 
   /** Ties it to its run, which ends or goes on without the caller as that one asked. */
-  follow(run: LiveRun): void {
+  attach(run: LiveRun): void {
     this.#run = run;
     const { response } = this.#exchange;
     // Gone already, while the store was asked.
     if (response.destroyed) this.#leave(run);
-    this.#exchange.follower = this;
+    this.#exchange.goneListener = this;
     if (this.#patience && !run.end) this.#wait(run, this.#patience);
   }
 

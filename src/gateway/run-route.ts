@@ -18,7 +18,7 @@ import { sendInput, sendRecord, sendResult } from "./run-views.ts";
 export type RunParts = {
   readonly catalog: Catalog;
   /** An app that may serve nothing: files run in such ones. */
-  readonly findApp: (place: { readonly projectId: string; readonly name: string }) => Promise<App | null>;
+  readonly findApp: (key: { readonly projectId: string; readonly name: string }) => Promise<App | null>;
   readonly authenticator: Authenticator;
   readonly lookup: RunLookup;
   readonly canceller: Canceller;
@@ -135,7 +135,7 @@ export class RunHandler {
     const patience = new AbortController();
     const giveUp = (): void => patience.abort();
     const timer = clock.after(waitSeconds * 1000, giveUp);
-    exchange.follower = { onGone: giveUp };
+    exchange.goneListener = { onGone: giveUp };
     closing.addEventListener("abort", giveUp);
     try {
       const key = { appNumber: app.number, id: route.runId };

@@ -13,7 +13,7 @@ import { BACKLOG, MAX_PIPELINED, checkingInterval } from "../kit/listener/listen
 import type { Log } from "../kit/log.ts";
 import { AppError } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
-import { noPlace, rawRefusal } from "../model/raw-refusal.ts";
+import { noRoom, rawRefusal } from "../model/raw-refusal.ts";
 import { DocumentHandler } from "./app-document.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
@@ -226,21 +226,21 @@ export class Gateway {
     if (!visitor) return;
     if (visitor.refusal !== null) {
       exchange.isLast = true;
-      throw noPlace(visitor.refusal);
+      throw noRoom(visitor.refusal);
     }
     if (visitor.address !== null) return;
     const { request, response, head } = exchange;
     const remote = request.socket.remoteAddress ?? "";
     exchange.ip = clientAddress(remote, head?.forwardedFor ?? null, this.#options.trusted);
     const leave = this.#gate.enter(exchange.ip);
-    if (!leave) throw noPlace("address");
+    if (!leave) throw noRoom("address");
     exchange.onKnown = leave;
     response.once("close", leave);
   }
 
   /** A connection that has brought nothing for long makes room for another. */
   #turnAway(socket: Socket, why: Refusal): void {
-    this.#end(socket, noPlace(why));
+    this.#end(socket, noRoom(why));
     socket.destroySoon();
   }
 

@@ -72,7 +72,7 @@ export class RunStarter {
     // Its caller means to come back, or somebody else hears of it: it has to outlive a crash.
     if (webhook || head.xDisconnect === "continue") return this.#executeKept(call, run);
     const answer = this.#answer(call);
-    answer.follow(this.#parts.executor.execute(run, answer));
+    answer.attach(this.#parts.executor.execute(run, answer));
     return undefined;
   }
 
@@ -108,13 +108,13 @@ export class RunStarter {
   async #executeKeyed(call: CheckedCall, run: RunRequest, key: RunKeyMark): Promise<void> {
     const answer = this.#answer(call);
     const { live, ...keyed } = await this.#parts.submitter.executeKeyed(run, key, answer);
-    if (live) answer.follow(live);
+    if (live) answer.attach(live);
     else await this.#isReplayed(call, keyed);
   }
 
   async #executeKept(call: CheckedCall, run: RunRequest): Promise<void> {
     const answer = this.#answer(call);
-    answer.follow(await this.#parts.submitter.executeKept(run, answer));
+    answer.attach(await this.#parts.submitter.executeKept(run, answer));
   }
 
   /** Arguments that do not fit are refused before anything is promised. */

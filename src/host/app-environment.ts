@@ -28,7 +28,7 @@ export type AppFolders = {
 };
 
 /** An app's variables, with those that name folders of this machine. */
-export function placedVariables(
+export function withFolders(
   variables: Readonly<Record<string, string>>,
   { storage, environment }: AppFolders,
 ): Record<string, string> {

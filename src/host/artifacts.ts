@@ -18,6 +18,21 @@ export function artifactFolder(id: string, dataDir: string): string {
   return path.resolve(dataDir, id);
 }
 
+/** What a version is made of, by ids or by folders. */
+type Artifacts = {
+  readonly bundle: string;
+  /** Null when it has no packages. */
+  readonly environment: string | null;
+};
+
+/** Where what a version is made of is on this machine. */
+export function artifactFolders({ bundle, environment }: Artifacts, dataDir: string): Artifacts {
+  return {
+    bundle: artifactFolder(bundle, dataDir),
+    environment: environment === null ? null : artifactFolder(environment, dataDir),
+  };
+}
+
 /** Where the persistent storage of a project is on this machine. */
 export function storageFolder(projectId: string, dataDir: string): string {
   return path.join(dataDir, "storage", projectId);

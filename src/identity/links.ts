@@ -58,18 +58,18 @@ export class Links {
     return opened && { id: opened.id, email: opened.email };
   }
 
-  #openInTime(text: string, place: string): unknown {
-    const opened = this.#open(text, place) as { readonly expiresAt: number } | null;
+  #openInTime(text: string, context: string): unknown {
+    const opened = this.#open(text, context) as { readonly expiresAt: number } | null;
     return opened && this.#clock.now() < opened.expiresAt ? opened : null;
   }
 
-  #close(content: object, place: string): string {
-    return this.#seal.close(Buffer.from(JSON.stringify(content)), place).toString("base64url");
+  #close(content: object, context: string): string {
+    return this.#seal.close(Buffer.from(JSON.stringify(content)), context).toString("base64url");
   }
 
-  #open(text: string, place: string): unknown {
+  #open(text: string, context: string): unknown {
     try {
-      return JSON.parse(this.#seal.open(Buffer.from(text, "base64url"), place).toString());
+      return JSON.parse(this.#seal.open(Buffer.from(text, "base64url"), context).toString());
     } catch {
       return null; // Not sealed here, or for another purpose.
     }

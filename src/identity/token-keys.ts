@@ -24,7 +24,7 @@ export function newKey(seal: Seal, now: number): Omit<SigningKey, "retiredAt"> {
   const secret = privateKey.export({ format: "der", type: "pkcs8" });
   return {
     id,
-    sealedPrivate: seal.close(secret, placeOf(id)),
+    sealedPrivate: seal.close(secret, contextOf(id)),
     publicJwk: JSON.stringify(publicKey.export({ format: "jwk" })),
     createdAt: now,
   };
@@ -34,7 +34,7 @@ function openKey({ id, sealedPrivate, publicJwk }: Omit<SigningKey, "retiredAt">
   return {
     id,
     privateKey: createPrivateKey({
-      key: seal.open(sealedPrivate, placeOf(id)),
+      key: seal.open(sealedPrivate, contextOf(id)),
       format: "der",
       type: "pkcs8",
     }),
@@ -42,6 +42,6 @@ function openKey({ id, sealedPrivate, publicJwk }: Omit<SigningKey, "retiredAt">
   };
 }
 
-function placeOf(id: string): string {
+function contextOf(id: string): string {
   return `signing_keys/${id}/private`;
 }

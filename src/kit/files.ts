@@ -82,24 +82,24 @@ export async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer
 
 /** Removes a file, or with `recursive` all below it, one after the other: Node's own way would take all threads. */
 export async function rm(
-  place: string,
+  target: string,
   { force = false, recursive = false }: { readonly force?: boolean; readonly recursive?: boolean } = {},
 ): Promise<void> {
-  if (!recursive) return await fileCall(() => fs.rm(place, { force }));
-  if (!force) await lstat(place);
-  await removeAll(Buffer.from(place));
+  if (!recursive) return await fileCall(() => fs.rm(target, { force }));
+  if (!force) await lstat(target);
+  await removeAll(Buffer.from(target));
 }
 
 /** By their bytes: not every name is UTF-8. */
-async function removeAll(place: Buffer): Promise<void> {
-  const facts = await lstat(place).catch(absent);
+async function removeAll(target: Buffer): Promise<void> {
+  const facts = await lstat(target).catch(absent);
   if (!facts?.isDirectory()) {
-    if (facts) await unlink(place).catch(absent);
+    if (facts) await unlink(target).catch(absent);
     return;
   }
-  for (const name of (await readdir(place, { encoding: "buffer" }).catch(absent)) ?? [])
-    await removeAll(Buffer.concat([place, Buffer.from("/"), name]));
-  await rmdir(place).catch(absent);
+  for (const name of (await readdir(target, { encoding: "buffer" }).catch(absent)) ?? [])
+    await removeAll(Buffer.concat([target, Buffer.from("/"), name]));
+  await rmdir(target).catch(absent);
 }
 
 function absent(error: NodeJS.ErrnoException): null {

@@ -13,10 +13,10 @@ export function hostUrls(databaseUrl: string): string[] {
   const names = url.searchParams.get("host")?.split(",") ?? [];
   const ports = url.searchParams.get("port")?.split(",") ?? [];
   if (names.length < 2) return [databaseUrl];
-  return names.map((name, place) => {
+  return names.map((name, index) => {
     url.searchParams.set("host", name);
     // One port is for all of them.
-    const port = ports[place] ?? ports[0];
+    const port = ports[index] ?? ports[0];
     if (port !== undefined) url.searchParams.set("port", port);
     return url.href;
   });

@@ -49,9 +49,9 @@ export class UuidSource {
   }
 }
 
-function writeByte(text: Buffer, place: number, value: number): void {
-  text[place] = DIGITS[value >>> 4]!;
-  text[place + 1] = DIGITS[value & 0xf]!;
+function writeByte(text: Buffer, offset: number, value: number): void {
+  text[offset] = DIGITS[value >>> 4]!;
+  text[offset + 1] = DIGITS[value & 0xf]!;
 }
 
 /** The 16 bytes of a UUID's text form. */
@@ -60,7 +60,7 @@ export function uuidBytes(id: string): Buffer {
 }
 
 /** Where each byte of a UUID stands in its text form. */
-const BYTE_PLACES = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34] as const;
+const BYTE_OFFSETS = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34] as const;
 const NIBBLES = new Uint8Array(128);
 for (let value = 0; value < 16; value++) {
   const digit = value.toString(16);
@@ -70,9 +70,9 @@ for (let value = 0; value < 16; value++) {
 
 /** Writes those bytes among others: where ids are packed by the thousand, an object for each costs too much. */
 export function writeUuid(id: string, target: Uint8Array, start: number): void {
-  for (let i = 0; i < BYTE_PLACES.length; i++) {
-    const place = BYTE_PLACES[i]!;
-    target[start + i] = (NIBBLES[id.charCodeAt(place)]! << 4) | NIBBLES[id.charCodeAt(place + 1)]!;
+  for (let i = 0; i < BYTE_OFFSETS.length; i++) {
+    const offset = BYTE_OFFSETS[i]!;
+    target[start + i] = (NIBBLES[id.charCodeAt(offset)]! << 4) | NIBBLES[id.charCodeAt(offset + 1)]!;
   }
 }
 

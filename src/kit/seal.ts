@@ -16,17 +16,17 @@ export class Seal {
     this.#master = master;
   }
 
-  /** `place` says where the secret is kept (table, row, column): opened anywhere else, it does not open. */
-  close(secret: Buffer, place: string): Buffer {
+  /** `context` says where the secret is kept (table, row, column): opened anywhere else, it does not open. */
+  close(secret: Buffer, context: string): Buffer {
     const salt = randomBytes(SALT_BYTES);
     const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv("aes-256-gcm", this.#keyFor(salt), nonce).setAAD(Buffer.from(place));
+    const cipher = createCipheriv("aes-256-gcm", this.#keyFor(salt), nonce).setAAD(Buffer.from(context));
     const sealed = Buffer.concat([cipher.update(secret), cipher.final()]);
     return Buffer.concat([salt, nonce, cipher.getAuthTag(), sealed]);
   }
 
   /** Throws when the bytes were changed, moved, or sealed with another master key. */
-  open(sealed: Uint8Array, place: string): Buffer {
+  open(sealed: Uint8Array, context: string): Buffer {
     const bytes = Buffer.from(sealed);
     const nonceAt = SALT_BYTES;
     const tagAt = nonceAt + NONCE_BYTES;
@@ -35,17 +35,17 @@ export class Seal {
     const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(nonceAt, tagAt), {
       authTagLength: TAG_BYTES,
     });
-    decipher.setAAD(Buffer.from(place)).setAuthTag(bytes.subarray(tagAt, bodyAt));
+    decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(tagAt, bodyAt));
     return Buffer.concat([decipher.update(bytes.subarray(bodyAt)), decipher.final()]);
   }
 
   /**
-   * The same 32 bytes for the same content and place, always; without the master key nobody can tell what of, or
-   * try. `place` says what they are for, and has no NUL in it.
+   * The same 32 bytes for the same content and context, always; without the master key nobody can tell what of, or
+   * try. `context` says what they are for, and has no NUL in it.
    */
-  mark(content: Buffer, place: string): Buffer {
+  mark(content: Buffer, context: string): Buffer {
     const key = Buffer.from(hkdfSync("sha256", this.#master, "", "millrace mark", KEY_BYTES));
-    return createHmac("sha256", key).update(`${place}\0`).update(content).digest();
+    return createHmac("sha256", key).update(`${context}\0`).update(content).digest();
   }
 
   #keyFor(salt: Buffer): Buffer {

@@ -15,7 +15,7 @@ export class SpanCounts {
   add(ms: number): void {
     this.count += 1;
     this.sumMs += ms;
-    const place = this.boundsMs.findIndex((bound) => ms <= bound);
-    if (place >= 0) this.counts[place]! += 1;
+    const index = this.boundsMs.findIndex((bound) => ms <= bound);
+    if (index >= 0) this.counts[index]! += 1;
   }
 }

@@ -5,7 +5,7 @@ import { RUN_ID, appId } from "../model/names.ts";
 import type { BuildFrame } from "../shapes/builds.ts";
 import type { Store } from "../store/store.ts";
 import { lineRecord } from "./build-record.ts";
-import { readAfter } from "./log-place.ts";
+import { readAfter } from "./log-position.ts";
 import type { SocketRoute } from "./sockets.ts";
 
 export type BuildLogSocketParts = { readonly store: Store; readonly deployer: Pick<Deployer, "follow"> };

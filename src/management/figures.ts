@@ -61,8 +61,8 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
         const live = apps.flatMap(({ number }) => catalog.versions(number));
         return {
           ...record,
-          steps: figures.steps.map((step, place) => ({
-            at: timestamp(span.fromMs + place * span.stepMs),
+          steps: figures.steps.map((step, index) => ({
+            at: timestamp(span.fromMs + index * span.stepMs),
             ...runsRecord(step),
           })),
           total: { ...runsRecord(figures.total), ...sharesOf(figures.total) },

@@ -8,7 +8,7 @@ import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { buildLogSocket } from "./build-log-socket.ts";
 import type { BuildLogSocketParts } from "./build-log-socket.ts";
-import { badQuery, readAfter } from "./log-place.ts";
+import { badQuery, readAfter } from "./log-position.ts";
 import { REPLICA_ID } from "./logs.ts";
 import { attachSockets } from "./sockets.ts";
 import type { SocketParts, SocketRoute, Sockets } from "./sockets.ts";
@@ -49,12 +49,12 @@ function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
   const replicaId = query.get("containerID") ?? "";
   if (runId !== "" && !RUN_ID.test(runId)) throw badQuery("runID", "is not a run's id");
   if (!REPLICA_ID.test(replicaId)) throw badQuery("containerID", "is not a container's id");
-  const place = readAfter(query);
+  const position = readAfter(query);
   const start = runId === "" ? null : logIdAt(0n, FIRST_TAG);
   return {
     ...(runId !== "" && { runId }),
     ...(replicaId !== "" && { replicaId }),
-    ...((place ?? start) !== null && { after: place ?? start! }),
+    ...((position ?? start) !== null && { after: position ?? start! }),
   };
 }
 

@@ -91,26 +91,26 @@ function lineRecord(line: LogLine, { projectId, name }: { projectId: string; nam
 /** Between the dates, and from where the token says. */
 function bounds({ beforeDate, afterDate, nextToken = "", direction }: z.output<typeof QUERY>) {
   const token = nextToken === "" ? null : readToken(nextToken);
-  const after = afterDate === undefined ? null : placeAfter(afterDate);
+  const after = afterDate === undefined ? null : positionAfter(afterDate);
   const before = beforeDate === undefined ? null : logIdAt(parseTimestamp(beforeDate) ?? 0n, FIRST_TAG);
   const [afters, befores] = direction === "forward" ? [[after, token], [before]] : [[after], [before, token]];
   const last = afters
-    .filter((place) => place !== null)
+    .filter((position) => position !== null)
     .toSorted()
     .at(-1);
-  const first = befores.filter((place) => place !== null).toSorted()[0];
+  const first = befores.filter((position) => position !== null).toSorted()[0];
   return { ...(last && { after: last }), ...(first && { before: first }) };
 }
 
 /** The place in a log after all lines of that RFC 3339 time. */
-export function placeAfter(date: string): string {
+export function positionAfter(date: string): string {
   return logIdAt(parseTimestamp(date) ?? 0n, LAST_TAG);
 }
 
 /** A token names a place, whether or not a line is still there: so it stays valid. */
 function readToken(token: string): string {
-  const place = Buffer.from(token, "base64url").toString();
-  if (!RUN_ID.test(place))
+  const position = Buffer.from(token, "base64url").toString();
+  if (!RUN_ID.test(position))
     throw new AppError("bad_request", { message: "nextToken does not belong to this list." });
-  return place;
+  return position;
 }

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { judgeEntryName } from "../apps/bundles/entry-names.ts";
 import type { BaseImages } from "../apps/once/base-images.ts";
-import type { FileRuns } from "../apps/once/file-runs.ts";
 import type { Audit } from "../identity/audit.ts";
 import type { Clock } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import { APP_NAME, appId } from "../model/names.ts";
+import type { FileRuns } from "../runs/files/file-runs.ts";
 import { ID } from "../shapes/common.ts";
 import { BASE_IMAGE, FILE_RUN } from "../shapes/runs.ts";
 import type { Store } from "../store/store.ts";

@@ -1,9 +1,10 @@
 import type { Catalog } from "../apps/catalog.ts";
 import { WHOLE_PROJECT } from "../apps/secrets.ts";
-import type { SecretMap, SecretPlace, Secrets } from "../apps/secrets.ts";
+import type { SecretMap, Secrets } from "../apps/secrets.ts";
 import type { Audit } from "../identity/audit.ts";
 import { AppError } from "../model/errors.ts";
 import { SECRET_MAP } from "../shapes/secrets.ts";
+import type { SecretScope } from "../store/secrets.ts";
 import type { Store } from "../store/store.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
@@ -29,7 +30,7 @@ const BOUNDS = { maxBodyBytes: MAX_MAP_BYTES, maxValues: MAX_NAMES + 1 } as cons
 /** Secrets of a project and of its apps: maps of strings that are replaced as a whole. */
 export function secretOperations({ store, secrets, catalog, audit }: SecretParts): AnyOperation[] {
   const replace = async (
-    place: SecretPlace,
+    scope: SecretScope,
     call: Call<{ readonly project_id: string }, unknown, SecretMap>,
     target: string,
   ): Promise<SecretMap> => {
@@ -37,9 +38,9 @@ export function secretOperations({ store, secrets, catalog, audit }: SecretParts
     if (Object.hasOwn(call.reply.request.body as object, "__proto__")) {
       throw new AppError("bad_request", { message: "__proto__ cannot be the name of a secret." });
     }
-    const before = Object.keys(await secrets.read(place));
-    await secrets.replace(place, call.body);
-    const { projectId, appNumber } = place;
+    const before = Object.keys(await secrets.read(scope));
+    await secrets.replace(scope, call.body);
+    const { projectId, appNumber } = scope;
     await catalog.refreshSecrets(projectId, appNumber === WHOLE_PROJECT ? null : appNumber);
     const after = Object.keys(call.body);
     await record(audit, call, { action: "secrets.replace", target, before, after });

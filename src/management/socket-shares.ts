@@ -1,7 +1,7 @@
-/** A place that was given: it is held until it is left. */
-export type Place = {
+/** A permit that was given: it is held until it is left. */
+export type Permit = {
   readonly owner: string;
-  /** Called when somebody with fewer places takes it. */
+  /** Called when somebody with fewer permits takes it. */
   onTaken: () => void;
 };
 
@@ -13,7 +13,7 @@ export class SocketShares {
   readonly #max: number;
   readonly #maxOfOwner: number;
   /** Of each owner, the oldest first. */
-  readonly #places = new Map<string, Set<Place>>();
+  readonly #permits = new Map<string, Set<Permit>>();
   #count = 0;
 
   constructor(max: number, maxOfOwner: number) {
@@ -23,33 +23,33 @@ export class SocketShares {
 
   /** Whether an owner has less than its share. */
   hasRoom(owner: string): boolean {
-    return (this.#places.get(owner)?.size ?? 0) < this.#maxOfOwner;
+    return (this.#permits.get(owner)?.size ?? 0) < this.#maxOfOwner;
   }
 
-  /** A place, or null where the owner has its share. */
-  enter(owner: string): Place | null {
-    const own = this.#places.get(owner) ?? new Set();
+  /** A permit, or null where the owner has its share. */
+  enter(owner: string): Permit | null {
+    const own = this.#permits.get(owner) ?? new Set();
     if (!this.hasRoom(owner)) return null;
     if (this.#count >= this.#max && !this.#makeRoom(own.size)) return null;
-    const place = { owner, onTaken: () => {} };
-    own.add(place);
-    this.#places.set(owner, own);
+    const permit = { owner, onTaken: () => {} };
+    own.add(permit);
+    this.#permits.set(owner, own);
     this.#count += 1;
-    return place;
+    return permit;
   }
 
-  /** Gives a place back; twice is once. */
-  leave(place: Place): void {
-    const own = this.#places.get(place.owner);
-    if (!own?.delete(place)) return;
+  /** Gives a permit back; twice is once. */
+  leave(permit: Permit): void {
+    const own = this.#permits.get(permit.owner);
+    if (!own?.delete(permit)) return;
     this.#count -= 1;
-    if (own.size === 0) this.#places.delete(place.owner);
+    if (own.size === 0) this.#permits.delete(permit.owner);
   }
 
-  /** Takes a place from the owner who has most, if that leaves them no worse off than who asks. */
+  /** Takes a permit from the owner who has most, if that leaves them no worse off than who asks. */
   #makeRoom(ownCount: number): boolean {
-    let most: Set<Place> | null = null;
-    for (const places of this.#places.values()) if (places.size > (most?.size ?? 0)) most = places;
+    let most: Set<Permit> | null = null;
+    for (const permits of this.#permits.values()) if (permits.size > (most?.size ?? 0)) most = permits;
     const newest = most && most.size > ownCount + 1 ? [...most].at(-1) : undefined;
     if (!newest) return false;
     this.leave(newest);

@@ -95,14 +95,14 @@ export function attachSockets(
       const route = routeOf(request);
       if (!route) throw new AppError("not_found");
       const { searchParams: query } = addressOf(request.url);
-      const isAllowed = async (): Promise<void> => {
+      const requireAccess = async (): Promise<void> => {
         const token = query.get("token");
         const principal = await parts.authenticate(
           token === null ? (request.headers.authorization ?? null) : `Bearer ${token}`,
         );
         requireRole(principal, query.get("projectID") ?? "", route.access);
       };
-      await isAllowed();
+      await requireAccess();
       const projectId = query.get("projectID") ?? "";
       onKnown(projectId);
       // Before anything is read: who is refused comes again, and again.
@@ -110,13 +110,13 @@ export function attachSockets(
       const frames = await route.open(query);
       // It has left while we looked: no end of it would be told.
       if (socket.destroyed) return;
-      const place = shares.enter(projectId);
-      if (!place) throw new AppError("too_many_requests", TOO_MANY);
+      const permit = shares.enter(projectId);
+      if (!permit) throw new AppError("too_many_requests", TOO_MANY);
       // Whatever becomes of it.
-      socket.once("close", () => shares.leave(place));
+      socket.once("close", () => shares.leave(permit));
       upgrader.handleUpgrade(request, socket, head, (webSocket) => {
-        place.onTaken = () => webSocket.close(CLOSE.later, "another project needs the connection");
-        void serve(webSocket, frames, isAllowed, closing.signal, parts);
+        permit.onTaken = () => webSocket.close(CLOSE.later, "another project needs the connection");
+        void serve(webSocket, frames, requireAccess, closing.signal, parts);
       });
     } catch (error) {
       if (!(error instanceof AppError))
@@ -141,14 +141,14 @@ export function attachSockets(
 async function serve(
   webSocket: WebSocket,
   frames: Frames,
-  isAllowed: () => Promise<void>,
+  requireAccess: () => Promise<void>,
   closing: AbortSignal,
   { log, clock }: SocketParts,
 ): Promise<void> {
   const gone = new AbortController();
   webSocket.on("close", () => gone.abort());
   webSocket.on("error", () => webSocket.terminate());
-  const watch = watchOver(webSocket, isAllowed, clock);
+  const watch = watchOver(webSocket, requireAccess, clock);
   try {
     for await (const texts of frames(AbortSignal.any([gone.signal, closing]))) {
       if (await send(webSocket, texts, clock)) continue;
@@ -172,7 +172,7 @@ async function send(webSocket: WebSocket, texts: readonly string[], clock: Clock
 }
 
 /** Ends the socket of a token that is no longer good, and of a peer that has vanished. */
-function watchOver(webSocket: WebSocket, isAllowed: () => Promise<void>, clock: Clock): Timer {
+function watchOver(webSocket: WebSocket, requireAccess: () => Promise<void>, clock: Clock): Timer {
   let checks = 0;
   let isAlive = true;
   webSocket.on("pong", () => (isAlive = true));
@@ -185,7 +185,7 @@ function watchOver(webSocket: WebSocket, isAllowed: () => Promise<void>, clock: 
       webSocket.ping();
     }
     try {
-      await isAllowed();
+      await requireAccess();
     } catch (error) {
       // While the database is away nobody can tell: what was good stays good.
       const isRefused = error instanceof AppError && error.status < 500;

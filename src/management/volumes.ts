@@ -85,9 +85,9 @@ export function volumeOperations({ volumes, audit, publicBaseUrl }: VolumeParts)
         call.reply.header("cache-control", "no-store");
         return {
           upload_id: uploadId,
-          parts: Array.from({ length: partCount }, (_, place) => ({
-            part_number: place + 1,
-            url: `${base}${PART_PATH.replace("{part_number}", String(place + 1))}?grant=${uploadId}`,
+          parts: Array.from({ length: partCount }, (_, index) => ({
+            part_number: index + 1,
+            url: `${base}${PART_PATH.replace("{part_number}", String(index + 1))}?grant=${uploadId}`,
           })),
         };
       },

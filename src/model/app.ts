@@ -18,6 +18,13 @@ export type App = {
   readonly updatedAt: number;
 };
 
+/** How long an app wants its results kept, and how much of its lines. */
+export type AppRetention = {
+  readonly appNumber: number;
+  readonly retentionMs: number;
+  readonly maxLogBytes: number;
+};
+
 /** A JSON Schema, whole in itself: what it refers to is in its own `$defs`. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
@@ -65,11 +72,11 @@ export type Version = {
   readonly config: AppConfig;
   /** What was changed since it was deployed. */
   readonly overrides: ScalingOverrides | null;
-  /** The folder that holds `main.py`. */
-  readonly bundleDir: string;
+  /** The id of the folder that holds `main.py`. Ids name no machine: the host knows where their folders are. */
+  readonly bundle: string;
   /** Of the bundle's files, where it came from a folder. */
   readonly bundleHash: string | null;
-  /** The folder of its installed packages; null when it has none. */
+  /** The id of the folder of its installed packages; null when it has none. */
   readonly environment: string | null;
   /** Known once a replica has said hello. */
   readonly functions: readonly FunctionSignature[] | null;

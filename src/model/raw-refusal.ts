@@ -19,8 +19,8 @@ export function rawRefusal(error: AppError, requestId: string): string {
   return `${[status, ...lines].join("\r\n")}\r\n\r\n${body}`;
 }
 
-/** What a connection is told for which there is no place. */
-export function noPlace(why: Refusal | "owner"): AppError {
+/** What a connection is told for which there is no room. */
+export function noRoom(why: Refusal | "owner"): AppError {
   if (why === "listener") return new AppError("overloaded", { headers: RETRY_AFTER });
   const message =
     why === "address"

@@ -72,6 +72,9 @@ export type Run = {
   readonly responseMs: number | null;
 };
 
+/** What a stored run is found by. */
+export type RunKey = Pick<Run, "appNumber" | "id">;
+
 /** What is fixed of a run before it is accepted. */
 export type RunOrigin = {
   readonly id: string;

@@ -77,7 +77,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** Other limits from now on; what runs is not touched. */
   setScaling(scaling: ScalingConfig): void {
     this.#scaling = scaling;
-    this.#meter.follow(scaling);
+    this.#meter.setScaling(scaling);
     if (this.replicas.size > 0 && !this.#isStopping) this.#meter.start();
     this.scale();
   }

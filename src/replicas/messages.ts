@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { countValues } from "../kit/json/count-values.ts";
 import { JsonScan } from "../kit/json/scan.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome, Returned } from "../model/outcome.ts";
@@ -182,6 +181,21 @@ function schemaValues({ parameters, returns }: Pick<FunctionSignature, "paramete
   for (const schema of [returns, ...parameters.map((parameter) => parameter.schema)])
     left -= countValues(schema, left);
   return MAX_SCHEMA_VALUES + 1 - left;
+}
+
+/** How many JSON values are inside a parsed one, at any depth; counts no further than `max`. */
+function countValues(value: unknown, max: number): number {
+  let count = 0;
+  const rest = [value];
+  while (rest.length > 0 && count < max) {
+    const each = rest.pop();
+    if (typeof each !== "object" || each === null) continue;
+    const members: unknown[] = Object.values(each);
+    count += members.length;
+    // One by one: a call takes no more arguments than the stack has room for.
+    for (const member of members) rest.push(member);
+  }
+  return Math.min(count, max);
 }
 
 function sumOf<Each>(all: readonly Each[], count: (each: Each) => number): number {

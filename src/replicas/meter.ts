@@ -46,7 +46,7 @@ export class Meter<R extends { usage(): Promise<Usage | null> }> {
   }
 
   /** Another metric or interval from now on: what was measured before tells nothing of it. */
-  follow({ scalingMetric, evaluationIntervalSeconds }: ScalingConfig): void {
+  setScaling({ scalingMetric, evaluationIntervalSeconds }: ScalingConfig): void {
     const intervalMs = evaluationIntervalSeconds * 1000;
     if (scalingMetric === this.#metric && intervalMs === this.#intervalMs) return;
     this.#metric = scalingMetric;

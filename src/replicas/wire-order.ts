@@ -74,9 +74,9 @@ function byType<Phase extends string>(
   moves: Moves<Phase, FrameName>,
 ): Record<Phase, readonly (Phase | undefined)[]> {
   const rows = Object.entries<Partial<Record<FrameName, Phase>>>(moves).map(([phase, row]) => {
-    const places = Array<Phase | undefined>(64).fill(undefined);
-    for (const [name, next] of Object.entries(row)) places[FRAME[name as FrameName]] = next;
-    return [phase, places];
+    const phases = Array<Phase | undefined>(64).fill(undefined);
+    for (const [name, next] of Object.entries(row)) phases[FRAME[name as FrameName]] = next;
+    return [phase, phases];
   });
   return Object.fromEntries(rows) as Record<Phase, readonly (Phase | undefined)[]>;
 }

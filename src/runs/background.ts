@@ -11,7 +11,7 @@ export class BackgroundReader implements RunReader {
     this.#partWriter = partWriter;
   }
 
-  follow(run: LiveRun): void {
+  attach(run: LiveRun): void {
     this.#run = run;
   }
 

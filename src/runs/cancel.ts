@@ -3,10 +3,10 @@ import { pause } from "../kit/pause.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import { endRun, isFinal } from "../model/run.ts";
 import { RunTally } from "../model/run-tally.ts";
+import type { RunTarget } from "../replicas/run-target.ts";
+import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
-import type { RunTarget } from "./live-run.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
-import type { RunKey } from "./part-writer.ts";
 
 /** A run between the store and a replica is at one of the two very soon. */
 const TRIES = 20;

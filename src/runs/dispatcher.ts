@@ -3,18 +3,19 @@ import type { Log } from "../kit/log.ts";
 import { isRefusal } from "../model/errors.ts";
 import type { Refused } from "../model/outcome.ts";
 import type { ClaimedRun, HeldClaim } from "../store/claims.ts";
+import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
-import type { ClaimKeeper } from "./claim-keeper.ts";
+import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
 import { Heartbeat, LEASE_MS } from "./heartbeat.ts";
-import type { Claim, LiveRun, RunRequest, RunTarget } from "./live-run.ts";
+import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
 export type DispatcherParts = {
   readonly store: Store;
   readonly executor: Executor;
-  readonly keeper: ClaimKeeper;
+  readonly recorder: ClaimRecorder;
   readonly partWriter: PartWriter;
   readonly clock: Clock;
   readonly log: Log;
@@ -154,10 +155,10 @@ export class Dispatcher {
   }
 
   #run(request: RunRequest, claim: Claim): void {
-    const { executor, keeper, partWriter } = this.#parts;
+    const { executor, recorder, partWriter } = this.#parts;
     const reader = new BackgroundReader(partWriter);
-    const run = executor.executeClaimed(request, claim, reader, keeper);
-    reader.follow(run);
+    const run = executor.executeClaimed(request, claim, reader, recorder);
+    reader.attach(run);
     void this.#hold(run);
   }
 
@@ -165,12 +166,12 @@ export class Dispatcher {
   async #hold(run: LiveRun): Promise<void> {
     const { appNumber, slots } = run.request.target;
     const backlog = this.#backlog(appNumber);
-    const place = this.#parts.target(appNumber)?.slots === slots ? 0 : 1;
+    const more = this.#parts.target(appNumber)?.slots === slots ? 0 : 1;
     backlog.held += 1;
-    backlog.elsewhere += place;
+    backlog.elsewhere += more;
     await run.settled();
     backlog.held -= 1;
-    backlog.elsewhere -= place;
+    backlog.elsewhere -= more;
     this.#pump(appNumber, backlog);
   }
 
@@ -300,7 +301,7 @@ export class Dispatcher {
     target: RunTarget,
     end: Refused | null = null,
   ): void {
-    const { executor, keeper, owner } = this.#parts;
+    const { executor, recorder, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
     const { attempt, interruptions, createdAt, isAsync } = run;
     const { input, isBare, sealedSecret } = payload;
@@ -321,7 +322,7 @@ export class Dispatcher {
     // A caller who waited has gone with the service that took the call.
     const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;
     const outcome: Refused | null = isOver ? { kind: "refused", code: "interrupted" } : end;
-    if (outcome) void this.#hold(executor.endClaimed(request, claim, keeper, outcome));
+    if (outcome) void this.#hold(executor.endClaimed(request, claim, recorder, outcome));
     else this.#run(request, claim);
   }
 

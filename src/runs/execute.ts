@@ -1,6 +1,6 @@
 import type { Outcome } from "../model/outcome.ts";
 import { LiveRun } from "./live-run.ts";
-import type { Claim, RunKeeper, RunParts, RunReader, RunRequest } from "./live-run.ts";
+import type { Claim, RunRecorder, RunParts, RunReader, RunRequest } from "./live-run.ts";
 
 const NOBODY: RunReader = { onStream: () => undefined, onChunk: () => undefined, onEnd: () => undefined };
 
@@ -10,7 +10,7 @@ const CHAINS = 256;
 /** THE path of a run: every mode hands it to a replica here and learns its one outcome here. */
 export class Executor {
   readonly #parts: RunParts;
-  readonly #keeper: RunKeeper;
+  readonly #recorder: RunRecorder;
   /**
    * Chains by the end of their ids, each run with its neighbours: a map or a set costs the garbage collector more
    * (`call-table.ts`). (Measured: 15 ns a run more than one list without any order, 30 with an array for each chain.)
@@ -27,15 +27,15 @@ export class Executor {
     run.after = null;
   };
 
-  /** `keeper` writes the ends of runs that nothing was written of before. */
-  constructor(parts: RunParts, keeper: RunKeeper) {
+  /** `recorder` writes the ends of runs that nothing was written of before. */
+  constructor(parts: RunParts, recorder: RunRecorder) {
     this.#parts = parts;
-    this.#keeper = keeper;
+    this.#recorder = recorder;
   }
 
   /** Starts a run; its reader may learn its end before this returns. */
   execute(request: RunRequest, reader: RunReader): LiveRun {
-    return this.#start(new LiveRun(request, this.#parts, reader, this.#keeper, null, this.#forget));
+    return this.#start(new LiveRun(request, this.#parts, reader, this.#recorder, null, this.#forget));
   }
 
   /** A run is about to be stored as ours. It is expected until it is executed or ended here, or `unexpect` is called. */
@@ -49,14 +49,14 @@ export class Executor {
   }
 
   /** Starts a run that is in the store already. */
-  executeClaimed(request: RunRequest, claim: Claim, reader: RunReader, keeper: RunKeeper): LiveRun {
+  executeClaimed(request: RunRequest, claim: Claim, reader: RunReader, recorder: RunRecorder): LiveRun {
     this.#expected.delete(request.id);
-    return this.#start(new LiveRun(request, this.#parts, reader, keeper, claim, this.#forget));
+    return this.#start(new LiveRun(request, this.#parts, reader, recorder, claim, this.#forget));
   }
 
   /** Ends a run that is in the store without executing it. */
-  endClaimed(request: RunRequest, claim: Claim, keeper: RunKeeper, outcome: Outcome): LiveRun {
-    const run = new LiveRun(request, this.#parts, NOBODY, keeper, claim, this.#forget);
+  endClaimed(request: RunRequest, claim: Claim, recorder: RunRecorder, outcome: Outcome): LiveRun {
+    const run = new LiveRun(request, this.#parts, NOBODY, recorder, claim, this.#forget);
     this.#expected.delete(request.id);
     this.#enter(run);
     run.call.enqueuedAt = this.#parts.clock.monotonic();

@@ -1,6 +1,5 @@
 import { Bell } from "../kit/bell.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { AppConfig } from "../model/app-config.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
 import type { Run, RunState } from "../model/run.ts";
@@ -8,29 +7,12 @@ import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call } from "../replicas/call.ts";
 import type { CallReader, Chunk } from "../replicas/call.ts";
 import { INITIAL_CREDIT_BYTES } from "../replicas/frames.ts";
+import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import type { PartWriter } from "./part-writer.ts";
 import { isBodiless, plainChunk, respond } from "./response.ts";
 import type { RunResponse } from "./response.ts";
 import { LiveTranscript } from "./transcript.ts";
-
-/** What takes a run's call to a replica, as far as runs know of it. */
-type RunSlots = {
-  /** The call's reader learns its end, be it a refusal, perhaps before this returns. */
-  submit(call: Call): void;
-  /** Ends a call before its time: its reader gets `outcome` now, and its code is stopped. */
-  abandon(call: Call, outcome: Outcome): void;
-  /** How many more calls from the backlog it would take now. */
-  readonly backlogRoom: number;
-};
-
-/** Where a run goes. */
-export type RunTarget = {
-  readonly appNumber: number;
-  readonly versionId: string;
-  readonly slots: RunSlots;
-  readonly config: AppConfig;
-};
 
 /** Where a run's response goes besides its caller. */
 export type Webhook = { readonly endpoint: string; readonly sealedSecret: Uint8Array | null };
@@ -91,7 +73,7 @@ export type RunReader = {
 };
 
 /** Who writes a run's end down, and says so by `run.settle()`. */
-export type RunKeeper = { keep(run: LiveRun, end: RunEnd): void };
+export type RunRecorder = { record(run: LiveRun, end: RunEnd): void };
 
 /** What every run is built with. */
 export type RunParts = { readonly clock: Clock; readonly store: Store; readonly partWriter: PartWriter };
@@ -110,7 +92,7 @@ export class LiveRun implements CallReader {
   readonly #storedMs: number;
   readonly #onSettled: (run: LiveRun) => void;
   #reader: RunReader;
-  #keeper: RunKeeper;
+  #recorder: RunRecorder;
   #transcript: LiveTranscript | null = null;
   #owedBytes = 0;
   #settled: Bell | null = null;
@@ -129,7 +111,7 @@ export class LiveRun implements CallReader {
     request: RunRequest,
     parts: RunParts,
     reader: RunReader,
-    keeper: RunKeeper,
+    recorder: RunRecorder,
     claim: Claim | null,
     onSettled: (run: LiveRun) => void,
   ) {
@@ -137,7 +119,7 @@ export class LiveRun implements CallReader {
     this.claim = claim;
     this.#parts = parts;
     this.#reader = reader;
-    this.#keeper = keeper;
+    this.#recorder = recorder;
     this.#onSettled = onSettled;
     const now = parts.clock.now();
     this.createdAt = claim ? claim.createdAt : now;
@@ -168,9 +150,9 @@ export class LiveRun implements CallReader {
   }
 
   /** From now on somebody else waits for it, and writes its end down. */
-  handTo(reader: RunReader, keeper: RunKeeper): void {
+  handTo(reader: RunReader, recorder: RunRecorder): void {
     this.#reader = reader;
-    this.#keeper = keeper;
+    this.#recorder = recorder;
   }
 
   /** The reader has taken so many bytes of chunks: the generator may send as many more. */
@@ -251,7 +233,7 @@ export class LiveRun implements CallReader {
     this.end = { outcome, response, timing, at };
     this.#reader.onEnd(this.end);
     if (this.#transcript) this.lastPart = this.#endTranscript(this.#transcript, outcome);
-    this.#keeper.keep(this, this.end);
+    this.#recorder.record(this, this.end);
   }
 
   /** Its record as it stands. */

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Payload } from "../model/payload.ts";
 import { isFinal, withoutEnd } from "../model/run.ts";
-import type { Run } from "../model/run.ts";
+import type { Run, RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
 import type { Executor } from "./execute.ts";
 import type { Journal } from "./journal.ts";
 import type { LiveRun } from "./live-run.ts";
-import type { RunKey } from "./part-writer.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
 import { PlainTranscript, StoredTranscript } from "./transcript.ts";
 import type { Transcript } from "./transcript.ts";

@@ -3,13 +3,10 @@ import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { WriteBehind } from "../kit/write-behind.ts";
-import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { RunKey } from "../model/run.ts";
+import type { RunPart, TranscriptPart } from "../model/transcript-part.ts";
 import type { Store } from "../store/store.ts";
 
-/** A run as the store knows it. */
-export type RunKey = { readonly appNumber: number; readonly id: string };
-
-type RunPart = RunKey & TranscriptPart;
 type Waiting = { readonly part: RunPart; readonly settle: (isStored: boolean) => void };
 
 /** What may wait for a disk that is slower than the generators; what comes beyond it is not kept. */

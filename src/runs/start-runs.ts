@@ -1,3 +1,4 @@
+import type { Interpreter } from "../host/interpreter.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
@@ -5,21 +6,23 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
 import { steady } from "../kit/steady-clock.ts";
+import type { AppRetention } from "../model/app.ts";
+import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";
-import { ClaimKeeper } from "./claim-keeper.ts";
+import { ClaimRecorder } from "./claim-recorder.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
+import { FileRuns } from "./files/file-runs.ts";
+import type { FileContext } from "./files/file-runs.ts";
 import { LEASE_MS } from "./heartbeat.ts";
 import { Journal } from "./journal.ts";
-import { LightKeeper } from "./light-keeper.ts";
-import type { RunTarget } from "./live-run.ts";
+import { LightRecorder } from "./light-recorder.ts";
 import { RunLookup } from "./lookup.ts";
 import { Ownership } from "./ownership.ts";
 import { PartWriter } from "./part-writer.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper } from "./sweeper.ts";
-import type { AppRetention } from "./sweeper.ts";
 import { Deliverer } from "./webhooks/deliverer.ts";
 import { SigningSecrets } from "./webhooks/signing-secrets.ts";
 
@@ -39,8 +42,10 @@ export type RunsParts = {
   /** What each app wants kept. */
   readonly retentions: () => readonly AppRetention[];
   readonly reserve: DiskReserve;
-  /** Ends the run of a file that is under way here; false when there is none. */
-  readonly cancelFile: (runId: string) => boolean;
+  /** What runs of files take from their apps. */
+  readonly fileContext: FileContext;
+  /** The service's own interpreter. */
+  readonly python: Interpreter;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
@@ -52,7 +57,7 @@ export type RunsParts = {
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, seal, log, clock, webhookAllow, target, versionTarget, cancelFile, reserve } = parts;
+  const { store, seal, log, clock, webhookAllow, target, versionTarget, reserve } = parts;
   // Among services that share a database, this one until it ends.
   const ownership = new Ownership(parts.dataDir);
   const { owner, predecessors } = ownership;
@@ -81,37 +86,50 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Journal(store, log, clock, reserve),
     (started) => started.settle(SETTLE_MS),
   );
-  const lightKeeper = await life.start(
+  const lightRecorder = await life.start(
     "ends of light runs",
-    () => new LightKeeper(journal),
+    () => new LightRecorder(journal),
     (started) => started.settle(),
   );
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
-  const keeper = await life.start(
+  const recorder = await life.start(
     "ends of runs",
-    () => new ClaimKeeper({ store, clock: steadyClock, log, onDeliveries, onReleased }),
+    () => new ClaimRecorder({ store, clock: steadyClock, log, onDeliveries, onReleased }),
     (started) => started.stop(),
   );
-  // Stopped before the keepers: they wait for it, and only when it stops does it give up on a storage that is away.
+  // Stopped before the recorders: they wait for it, and only when it stops does it give up on a storage that is away.
   const partWriter = await life.start(
     "transcripts",
     () => new PartWriter(store, log, clock, reserve),
     (started) => started.stop(),
   );
-  const executor = new Executor({ clock, store, partWriter }, lightKeeper);
+  const executor = new Executor({ clock, store, partWriter }, lightRecorder);
   const lookup = new RunLookup(executor, journal, store);
+  const fileRuns = await life.start(
+    "runs of files",
+    () =>
+      new FileRuns({
+        ...parts,
+        python: parts.python.path,
+        ownerId: owner,
+        accept: (accepted, end) => submitter.accept(accepted, end),
+        shortage: () => reserve.shortage,
+        context: parts.fileContext,
+      }),
+    (started) => started.stop(),
+  );
   const canceller = new Canceller({
     lookup,
     store,
     clock: steadyClock,
     onDeliveries,
     target,
-    cancelFile,
+    cancelFile: (runId) => fileRuns.cancel(runId),
   });
   const dispatcher = new Dispatcher({
     store,
     executor,
-    keeper,
+    recorder,
     partWriter,
     clock,
     log,
@@ -138,8 +156,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         store,
         executor,
         dispatcher,
-        keeper,
-        lightKeeper,
+        recorder,
+        lightRecorder,
         partWriter,
         clock,
         log,
@@ -147,12 +165,12 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
     (started) => started.stop(),
   );
+  await fileRuns.start();
   return {
-    ownerId: owner,
     executor,
     journal,
-    lightKeeper,
-    keeper,
+    lightRecorder,
+    recorder,
     lookup,
     canceller,
     submitter,
@@ -161,6 +179,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     steadyClock,
     secrets,
     sweeper,
+    fileRuns,
     reserve,
   };
 }

@@ -9,19 +9,19 @@ import type { AcceptedRun } from "../store/runs.ts";
 import type { Store } from "../store/store.ts";
 import { Acceptor, InDoubt } from "./acceptor.ts";
 import { BackgroundReader } from "./background.ts";
-import type { ClaimKeeper } from "./claim-keeper.ts";
+import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
 import { LEASE_MS } from "./heartbeat.ts";
-import type { Claim, LiveRun, RunEnd, RunKeeper, RunReader, RunRequest } from "./live-run.ts";
+import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
 export type SubmitterParts = {
   readonly store: Store;
   readonly executor: Executor;
   readonly dispatcher: Dispatcher;
-  readonly keeper: ClaimKeeper;
-  readonly lightKeeper: RunKeeper;
+  readonly recorder: ClaimRecorder;
+  readonly lightRecorder: RunRecorder;
   readonly partWriter: PartWriter;
   readonly clock: Clock;
   readonly owner: string;
@@ -124,10 +124,10 @@ export class Submitter {
    * stored: then everything stays as it was.
    */
   async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
-    const { store, executor, dispatcher, keeper, lightKeeper, partWriter, owner, reserve } = this.#parts;
+    const { store, executor, dispatcher, recorder, lightRecorder, partWriter, owner, reserve } = this.#parts;
     const { id } = run.request;
     if (reserve.shortage !== null) return false;
-    const keptBy = run.claim ? keeper : lightKeeper;
+    const recordedBy = run.claim ? recorder : lightRecorder;
     // What comes while the store is busy waits until it is known who is to learn it.
     const held = new HeldRun();
     run.handTo(held, held);
@@ -141,21 +141,22 @@ export class Submitter {
         await this.#asOurs(id, accepting);
       }
     } catch (error) {
-      held.passOn(run, reader, error instanceof InDoubt ? this.#whenKnown(error, claim, keptBy) : keptBy);
+      const inDoubt = error instanceof InDoubt;
+      held.passOn(run, reader, inDoubt ? this.#whenKnown(error, claim, recordedBy) : recordedBy);
       return false;
     }
     if (!run.claim) void dispatcher.attend(run);
     run.claim = claim;
     executor.unexpect(id);
     const background = new BackgroundReader(partWriter);
-    background.follow(run);
-    held.passOn(run, background, keeper);
+    background.attach(run);
+    held.passOn(run, background, recorder);
     return true;
   }
 
   #begin(request: RunRequest, claim: Claim, reader: RunReader): LiveRun {
-    const { executor, keeper, dispatcher } = this.#parts;
-    const live = executor.executeClaimed(request, claim, reader, keeper);
+    const { executor, recorder, dispatcher } = this.#parts;
+    const live = executor.executeClaimed(request, claim, reader, recorder);
     void dispatcher.attend(live);
     return live;
   }
@@ -169,8 +170,8 @@ export class Submitter {
   }
 
   #interrupt(request: RunRequest, claim: Claim): void {
-    const { executor, keeper } = this.#parts;
-    executor.endClaimed(request, claim, keeper, { kind: "refused", code: "interrupted" });
+    const { executor, recorder } = this.#parts;
+    executor.endClaimed(request, claim, recorder, { kind: "refused", code: "interrupted" });
   }
 
   /**
@@ -188,16 +189,16 @@ export class Submitter {
   }
 
   /** Has the end of a run written down when it is known whether it is stored: its caller does not wait for that. */
-  #whenKnown({ settled }: InDoubt, claim: Claim, otherwise: RunKeeper): RunKeeper {
-    const { executor, dispatcher, keeper } = this.#parts;
-    const keep = async (run: LiveRun, end: RunEnd): Promise<void> => {
-      if (!(await settled)) return otherwise.keep(run, end);
+  #whenKnown({ settled }: InDoubt, claim: Claim, otherwise: RunRecorder): RunRecorder {
+    const { executor, dispatcher, recorder } = this.#parts;
+    const record = async (run: LiveRun, end: RunEnd): Promise<void> => {
+      if (!(await settled)) return otherwise.record(run, end);
       run.claim = { ...claim, isAsync: false };
       executor.unexpect(run.request.id);
       void dispatcher.attend(run);
-      return keeper.keep(run, end);
+      return recorder.record(run, end);
     };
-    return { keep: (run, end) => void keep(run, end) };
+    return { record: (run, end) => void record(run, end) };
   }
 
   /** Nothing that is accepted after it is dispatched before it. */
@@ -249,7 +250,7 @@ export class Submitter {
 }
 
 /** Remembers what happens to a run. Its generator waits: no chunk is granted here. */
-class HeldRun implements RunReader, RunKeeper {
+class HeldRun implements RunReader, RunRecorder {
   #isStream = false;
   readonly #chunks: Chunk[] = [];
 
@@ -263,16 +264,16 @@ class HeldRun implements RunReader, RunKeeper {
 
   onEnd(): void {}
 
-  keep(): void {}
+  record(): void {}
 
   /** Tells it to those who take the run over. */
-  passOn(run: LiveRun, reader: RunReader, keeper: RunKeeper): void {
-    run.handTo(reader, keeper);
+  passOn(run: LiveRun, reader: RunReader, recorder: RunRecorder): void {
+    run.handTo(reader, recorder);
     if (this.#isStream) reader.onStream();
     for (const chunk of this.#chunks) reader.onChunk(chunk);
     if (!run.end) return;
     reader.onEnd(run.end);
-    keeper.keep(run, run.end);
+    recorder.record(run, run.end);
   }
 }
 

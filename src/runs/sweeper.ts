@@ -2,6 +2,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { pause } from "../kit/pause.ts";
 import { steady } from "../kit/steady-clock.ts";
+import type { AppRetention } from "../model/app.ts";
 import type { Store } from "../store/store.ts";
 import { LeftBehind } from "./left-behind.ts";
 import type { Attempt, Step } from "./left-behind.ts";
@@ -19,13 +20,6 @@ export type SweeperParts = {
   /** What each app wants kept. */
   readonly apps: () => readonly AppRetention[];
   readonly everyMs?: number;
-};
-
-/** How long an app wants its results kept, and how much of its lines. */
-export type AppRetention = {
-  readonly appNumber: number;
-  readonly retentionMs: number;
-  readonly maxLogBytes: number;
 };
 
 const EVERY_MS = 10_000;

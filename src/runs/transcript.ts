@@ -3,8 +3,9 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import type { Chunk } from "../replicas/call.ts";
+import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
-import type { PartWriter, RunKey } from "./part-writer.ts";
+import type { PartWriter } from "./part-writer.ts";
 import { PartBuilder, chunksAfter } from "./transcript-part.ts";
 import type { NumberedChunk } from "./transcript-part.ts";
 

@@ -1,6 +1,6 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Payload } from "../model/payload.ts";
-import type { Run } from "../model/run.ts";
+import type { Run, RunKey } from "../model/run.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { renewLease } from "./leases.ts";
@@ -8,7 +8,6 @@ import type { Lease } from "./leases.ts";
 import type { ColumnInsert, Session } from "./operation.ts";
 import { PAYLOAD_BLOBS, packPayloads } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
-import type { RunKey } from "./run-columns.ts";
 
 /** A run that has begun; null for an owner when it is queued, so that anyone may claim it. */
 export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };

@@ -10,7 +10,7 @@ export type Token = Readonly<TokensTable>;
 
 type NewAccount = Omit<ServiceAccount, "revokedAt" | "lastUsedAt">;
 type NewToken = Pick<Token, "jtiHash">;
-type Place = { readonly id: string; readonly projectId: string };
+type AccountKey = { readonly id: string; readonly projectId: string };
 
 /** What may be changed of an account; an absent member stays as it is. */
 export type AccountChange = Partial<Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt">>;
@@ -48,7 +48,7 @@ export const accounts = {
   find: read(
     async (
       { db },
-      { id, projectId }: Place,
+      { id, projectId }: AccountKey,
     ): Promise<{ account: ServiceAccount; tokenCreatedAt: number } | null> => {
       const row = await db
         .selectFrom("serviceAccounts")
@@ -73,7 +73,7 @@ export const accounts = {
   update: write(
     async (
       { db },
-      { id, projectId, change }: Place & { readonly change: AccountChange },
+      { id, projectId, change }: AccountKey & { readonly change: AccountChange },
     ): Promise<boolean> => {
       const { expiresAt, role } = change;
       if ((role !== undefined && role !== "admin") || expiresAt !== undefined) {
@@ -99,7 +99,7 @@ export const accounts = {
   rotate: write(
     async (
       { db },
-      input: Place & NewToken & Readonly<Record<"now" | "expiresAt" | "othersEndAt", number>>,
+      input: AccountKey & NewToken & Readonly<Record<"now" | "expiresAt" | "othersEndAt", number>>,
     ): Promise<boolean> => {
       const { id, projectId, jtiHash, now, expiresAt, othersEndAt } = input;
       const result = await db
@@ -122,7 +122,7 @@ export const accounts = {
   ),
 
   /** False when the project has no such account, or it is revoked already. What it has invited is void. */
-  revoke: write(async ({ db }, input: Place & { readonly now: number }): Promise<boolean> => {
+  revoke: write(async ({ db }, input: AccountKey & { readonly now: number }): Promise<boolean> => {
     await voidInvitations({ db }, { projectId: input.projectId, inviterId: input.id });
     const result = await db
       .updateTable("serviceAccounts")

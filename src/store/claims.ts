@@ -1,7 +1,7 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import { isFileRun } from "../model/file-run.ts";
 import type { Payload } from "../model/payload.ts";
-import type { Run } from "../model/run.ts";
+import type { Run, RunKey } from "../model/run.ts";
 import { PENDING } from "./delivery-columns.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
 import { isAlive, renewLease, shortenLeases } from "./leases.ts";
@@ -11,7 +11,6 @@ import type { Session } from "./operation.ts";
 import { PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
 import { removeTranscripts } from "./removal.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
-import type { RunKey } from "./run-columns.ts";
 import { STATE_CODES, codeAfter, codeBefore, isInState, isQueued } from "./run-states.ts";
 import { addUsage } from "./usage.ts";
 

@@ -165,8 +165,8 @@ function joined<Items extends Numbers>(kind: new (length: number) => Items, piec
 }
 
 /** The id at a place among others. */
-export function uuidAt(bytes: Uint8Array, place: number): Uint8Array {
-  return new Uint8Array(bytes.buffer, bytes.byteOffset + place * UUID_BYTES, UUID_BYTES);
+export function uuidAt(bytes: Uint8Array, index: number): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset + index * UUID_BYTES, UUID_BYTES);
 }
 
 /** Where each blob begins, and at the end where the last one ends. */

@@ -1,7 +1,7 @@
 import { uuidBytes } from "../kit/ids.ts";
 import type { Payload } from "../model/payload.ts";
-import type { Run } from "../model/run.ts";
-import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { Run, RunKey } from "../model/run.ts";
+import type { RunPart, TranscriptPart } from "../model/transcript-part.ts";
 import { rowOf } from "./batch-columns.ts";
 import { UUID_BYTES, buffersOf, joinBatches } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
@@ -9,7 +9,7 @@ import type { ColumnInsert } from "./operation.ts";
 import { PAYLOAD_BLOBS, packPayloads, payloadFromRow } from "./payloads.ts";
 import type { PayloadRow } from "./payloads.ts";
 import { packRuns, runFromRow } from "./run-columns.ts";
-import type { RunKey, RunRow } from "./run-columns.ts";
+import type { RunRow } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
 
 /** A run that ended before anything of it was stored. */
@@ -31,7 +31,7 @@ export type EndedBatch = {
 export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   const runs: Run[] = [];
   const kept: { run: Run; payload: Payload }[] = [];
-  const parts: (RunKey & TranscriptPart)[] = [];
+  const parts: RunPart[] = [];
   for (const { run, payload, part } of ended) {
     runs.push(run);
     if (payload) kept.push({ run, payload });
@@ -71,10 +71,10 @@ export function findEnded(
   { runs, payloads }: EndedBatch,
   { appNumber, id }: RunKey,
 ): Pick<EndedRun, "run" | "payload"> | null {
-  const row = placeOf(runs, id);
+  const row = findRow(runs, id);
   const run = row === -1 ? null : runFromRow(rowOf(runs, row) as RunRow);
   if (run?.appNumber !== appNumber) return null;
-  const payloadRow = payloads ? placeOf(payloads, id) : -1;
+  const payloadRow = payloads ? findRow(payloads, id) : -1;
   if (!payloads || payloadRow === -1) return { run, payload: null };
   const { input, result, ...payload } = payloadFromRow(rowOf(payloads, payloadRow) as PayloadRow);
   return {
@@ -84,7 +84,7 @@ export function findEnded(
 }
 
 /** The row with that id, the first of its UUIDs; -1 where there is none. */
-function placeOf({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string): number {
+function findRow({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string): number {
   const wanted = uuidBytes(id);
   for (let row = 0; row < rowCount; row++) {
     const at = row * names.length * UUID_BYTES;

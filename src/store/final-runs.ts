@@ -1,7 +1,7 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { NewDelivery } from "../model/delivery.ts";
 import { requireMove } from "../model/run.ts";
-import type { Run } from "../model/run.ts";
+import type { Run, RunKey } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { packColumns, pickRows, uuidAt } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
@@ -9,7 +9,6 @@ import { packDeliveries } from "./delivery-columns.ts";
 import type { Session } from "./operation.ts";
 import { removeContents } from "./removal.ts";
 import { finalSources } from "./run-columns.ts";
-import type { RunKey } from "./run-columns.ts";
 import { codeBefore } from "./run-states.ts";
 import { packParts } from "./transcripts.ts";
 import { addUsage } from "./usage.ts";
@@ -34,14 +33,14 @@ export type FinishedClaim = FinalRun & { readonly fence: number; readonly owner:
 type QueuedEnd = RunKey & Pick<FinalRun, "run" | "result"> & { readonly delivery?: NewDelivery | null };
 
 /** Rows that only some runs of a batch have. */
-type Sparse = { readonly batch: ColumnBatch; readonly places: readonly number[] };
+type Sparse = { readonly batch: ColumnBatch; readonly indexes: readonly number[] };
 
 type PackedFinals = {
   readonly runs: ColumnBatch;
   readonly results: Sparse | null;
   readonly inputs: Sparse | null;
   /** Those of which no payload is kept. */
-  readonly bare: readonly { readonly place: number; readonly key: RunKey }[];
+  readonly bare: readonly { readonly index: number; readonly key: RunKey }[];
   readonly parts: Sparse | null;
   readonly deliveries: Sparse | null;
 };
@@ -83,7 +82,7 @@ export async function finishClaims(session: Session, packed: PackedFinals): Prom
   await writeKept(session, packed, passed);
   const { names, bytes } = packed.runs.uuids;
   // The ids are the first column of UUIDs.
-  return passed.map((place) => uuidText(uuidAt(bytes, place * names.length)));
+  return passed.map((index) => uuidText(uuidAt(bytes, index * names.length)));
 }
 
 /** The end of a queued run as columns, ready to travel to the database's thread. */
@@ -115,8 +114,8 @@ function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
       (final) => (final.result && final.input ? final : null),
       (rows) => packColumns(rows, INPUT),
     ),
-    bare: finals.flatMap(({ run, result }, place) =>
-      result ? [] : { place, key: { appNumber: run.appNumber, id: run.id } },
+    bare: finals.flatMap(({ run, result }, index) =>
+      result ? [] : { index, key: { appNumber: run.appNumber, id: run.id } },
     ),
     parts: packSparse(
       finals,
@@ -133,23 +132,23 @@ function packSparse<Row>(
   pack: (rows: readonly Row[]) => ColumnBatch,
 ): Sparse | null {
   const rows: Row[] = [];
-  const places: number[] = [];
-  for (const [place, final] of finals.entries()) {
+  const indexes: number[] = [];
+  for (const [index, final] of finals.entries()) {
     const row = rowOf(final);
     if (row === null) continue;
     rows.push(row);
-    places.push(place);
+    indexes.push(index);
   }
-  return rows.length === 0 ? null : { batch: pack(rows), places };
+  return rows.length === 0 ? null : { batch: pack(rows), indexes };
 }
 
 async function writeKept(session: Session, packed: PackedFinals, passed: readonly number[]): Promise<void> {
   if (passed.length === 0) return;
   const { rowCount } = packed.runs;
   const isPassed = passed.length < rowCount ? new Set(passed) : null;
-  const passedOf = ({ batch, places }: Sparse): ColumnBatch => {
+  const passedOf = ({ batch, indexes }: Sparse): ColumnBatch => {
     if (!isPassed) return batch;
-    const rows = places.flatMap((place, row) => (isPassed.has(place) ? row : []));
+    const rows = indexes.flatMap((index, row) => (isPassed.has(index) ? row : []));
     return pickRows(batch, rows);
   };
 
@@ -168,7 +167,7 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
     const stored = await session.updateColumns("payloads", inputs, { match: KEY });
     for (const row of stored) bytes += Math.max(0, inputs.blobs.lengths[row]!);
   }
-  const bare = packed.bare.filter(({ place }) => !isPassed || isPassed.has(place));
+  const bare = packed.bare.filter(({ index }) => !isPassed || isPassed.has(index));
   const removed = await removeContents(
     session,
     bare.map(({ key }) => ({ appNumber: key.appNumber, id: uuidBytes(key.id) })),

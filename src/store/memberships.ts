@@ -14,7 +14,7 @@ export type Member = Membership & { readonly email: string; readonly provenAt: n
 /** A project is never left without an owner. */
 export type MembershipChange = "changed" | "absent" | "last_owner";
 
-type Place = Pick<Membership, "personId" | "projectId">;
+type MemberKey = Pick<Membership, "personId" | "projectId">;
 type NewRole = Omit<Membership, "createdAt">;
 type NewProject = {
   readonly project: Project;
@@ -64,7 +64,7 @@ export const memberships = {
   }),
 
   /** Takes somebody out, and what they have invited with them. */
-  remove: write(async (session, { personId, projectId }: Place): Promise<MembershipChange> => {
+  remove: write(async (session, { personId, projectId }: MemberKey): Promise<MembershipChange> => {
     await lockProject(session, projectId);
     if (await isLastOwner(session, { personId, projectId })) return "last_owner";
     await voidInvitations(session, { projectId, inviterId: personId });
@@ -105,7 +105,7 @@ export const memberships = {
   ),
 };
 
-async function isLastOwner({ db }: Session, { personId, projectId }: Place): Promise<boolean> {
+async function isLastOwner({ db }: Session, { personId, projectId }: MemberKey): Promise<boolean> {
   const owners = await db
     .selectFrom("memberships")
     .select("personId")

@@ -1,10 +1,9 @@
 import { uuidBytes } from "../kit/ids.ts";
 import type { Payload } from "../model/payload.ts";
-import type { Run } from "../model/run.ts";
+import type { Run, RunKey } from "../model/run.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "./column-batch.ts";
 import { read } from "./operation.ts";
-import type { RunKey } from "./run-columns.ts";
 import type { PayloadsTable } from "./schema.ts";
 
 type RunWithPayload = { readonly run: Run; readonly payload: Payload };

@@ -8,9 +8,6 @@ import type { Session } from "./operation.ts";
 import { STATE_CODES } from "./run-states.ts";
 import type { RunsTable } from "./schema.ts";
 
-/** What finds a run. */
-export type RunKey = { readonly appNumber: number; readonly id: string };
-
 /** A run's row without what is the store's own affair. */
 export type RunRow = Omit<RunsTable, "owner" | "fence">;
 

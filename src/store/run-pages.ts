@@ -52,10 +52,10 @@ export async function pageOfApp(
   filter: RunFilter & { readonly appNumber: number },
 ): Promise<RunPage> {
   const { db } = session;
-  const from = (place: Uint8Array) => indexed(session, filter, place);
+  const from = (cursor: Uint8Array) => indexed(session, filter, cursor);
   if (!isLookedThrough(filter)) {
-    return await pageOf(filter, [filter.limit + 1], async (place, size) => {
-      const rows = await from(place)
+    return await pageOf(filter, [filter.limit + 1], async (cursor, size) => {
+      const rows = await from(cursor)
         .select(listedColumns(session))
         .orderBy("id", "desc")
         .limit(size)
@@ -63,8 +63,8 @@ export async function pageOfApp(
       return { rows, last: rows.length < size ? null : rows.at(-1)!.id };
     });
   }
-  return await pageOf(filter, APP_STRETCHES, async (place, size, wanted) => {
-    const stretch = from(place)
+  return await pageOf(filter, APP_STRETCHES, async (cursor, size, wanted) => {
+    const stretch = from(cursor)
       .select(["id", "functionName", "isAsync", "state"])
       .orderBy("id", "desc")
       .limit(size);
@@ -75,7 +75,7 @@ export async function pageOfApp(
       .execute();
     const rows = await rowsOf(session, filter.appNumber, ids);
     if (rows.length === wanted) return { rows, last: rows.at(-1)!.id };
-    const end = await from(place)
+    const end = await from(cursor)
       .select("id")
       .orderBy("id", "desc")
       .offset(size - 1)
@@ -97,8 +97,8 @@ export async function pageOfProject(
     (functionName === undefined || row.functionName === functionName);
   const stretches = isLookedThrough(filter) ? PROJECT_STRETCHES : [filter.limit + 1];
   const first = Math.max(filter.limit + 1, stretches[0]!);
-  return await pageOf(filter, [first, ...stretches.slice(1)], async (place, size) => {
-    const seen = await newestRows(session, { ...filter, ...boundsOf(filter, place), size });
+  return await pageOf(filter, [first, ...stretches.slice(1)], async (cursor, size) => {
+    const seen = await newestRows(session, { ...filter, ...boundsOf(filter, cursor), size });
     return { rows: seen.filter(isWanted), last: seen.length < size ? null : seen.at(-1)!.id };
   });
 }
@@ -107,19 +107,19 @@ export async function pageOfProject(
 async function pageOf(
   { limit, before }: RunFilter,
   sizes: readonly number[],
-  look: (place: Uint8Array, size: number, wanted: number) => Promise<Stretch>,
+  look: (cursor: Uint8Array, size: number, wanted: number) => Promise<Stretch>,
 ): Promise<RunPage> {
   const rows: ListedRow[] = [];
-  let place: Uint8Array | null = before === undefined ? LAST_ID : uuidBytes(before);
+  let cursor: Uint8Array | null = before === undefined ? LAST_ID : uuidBytes(before);
   for (const size of sizes) {
-    const stretch: Stretch = await look(place, size, limit + 1 - rows.length);
+    const stretch: Stretch = await look(cursor, size, limit + 1 - rows.length);
     rows.push(...stretch.rows);
-    place = stretch.last;
-    if (place === null || rows.length > limit) break;
+    cursor = stretch.last;
+    if (cursor === null || rows.length > limit) break;
   }
   const isMore = rows.length > limit;
   const runs = rows.slice(0, limit).map(runFromRow);
-  return { runs, next: isMore ? runs.at(-1)!.id : place && uuidText(place) };
+  return { runs, next: isMore ? runs.at(-1)!.id : cursor && uuidText(cursor) };
 }
 
 const LAST_ID = Buffer.alloc(16, 0xff);
@@ -130,9 +130,9 @@ function isLookedThrough({ syncOnly, state, functionName }: RunFilter): boolean 
 }
 
 /** An app's runs older than that, as far as an index or the key finds them. */
-function indexed(session: Session, filter: RunFilter & { readonly appNumber: number }, place: Uint8Array) {
+function indexed(session: Session, filter: RunFilter & { readonly appNumber: number }, cursor: Uint8Array) {
   const { appNumber, asyncOnly, state } = filter;
-  const { fromId, beforeId } = boundsOf(filter, place);
+  const { fromId, beforeId } = boundsOf(filter, cursor);
   let query = session.db.selectFrom("runs").where("appNumber", "=", appNumber).where("id", "<", beforeId);
   if (fromId) query = query.where("id", ">=", fromId);
   // Literals, not parameters: SQLite takes a partial index only if the query repeats its condition.
@@ -167,10 +167,10 @@ async function rowsOf(session: Session, appNumber: number, ids: readonly { id: U
 }
 
 /** The ids between which the runs are: ids begin with their time. */
-function boundsOf({ fromMs, toMs }: RunFilter, place: Uint8Array) {
+function boundsOf({ fromMs, toMs }: RunFilter, cursor: Uint8Array) {
   const end = toMs === undefined ? LAST_ID : firstIdAt(toMs);
   return {
     fromId: fromMs === undefined ? null : firstIdAt(fromMs),
-    beforeId: Buffer.compare(end, place) < 0 ? end : place,
+    beforeId: Buffer.compare(end, cursor) < 0 ? end : cursor,
   };
 }

@@ -1,5 +1,5 @@
 import { uuidBytes } from "../kit/ids.ts";
-import type { Run } from "../model/run.ts";
+import type { Run, RunKey } from "../model/run.ts";
 import {
   acceptKeyed,
   acceptedRows,
@@ -11,7 +11,6 @@ import {
 import { endedRows, joinEnded } from "./ended-runs.ts";
 import { heavyRead, packedInsert, packedWrite, read } from "./operation.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
-import type { RunKey } from "./run-columns.ts";
 import { isLongPage, pageOfApp, pageOfProject } from "./run-pages.ts";
 import type { RunFilter } from "./run-pages.ts";
 

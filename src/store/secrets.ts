@@ -1,11 +1,11 @@
 import { read, write } from "./operation.ts";
 
 /** Where a map of secrets belongs: to an app, or with number 0 to its whole project. */
-type SecretPlace = { readonly projectId: string; readonly appNumber: number };
+export type SecretScope = { readonly projectId: string; readonly appNumber: number };
 
 /** Maps of secrets, sealed before they get here. */
 export const secrets = {
-  find: read(async ({ db }, { projectId, appNumber }: SecretPlace): Promise<Uint8Array | null> => {
+  find: read(async ({ db }, { projectId, appNumber }: SecretScope): Promise<Uint8Array | null> => {
     const row = await db
       .selectFrom("secrets")
       .select("sealedMap")
@@ -18,7 +18,7 @@ export const secrets = {
   replace: write(
     async (
       { db },
-      row: SecretPlace & { readonly sealedMap: Uint8Array; readonly updatedAt: number },
+      row: SecretScope & { readonly sealedMap: Uint8Array; readonly updatedAt: number },
     ): Promise<void> => {
       await db
         .insertInto("secrets")

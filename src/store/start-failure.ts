@@ -17,7 +17,7 @@ const DISK_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EROFS", "
 const LEAST_BYTES = 1_000_000;
 
 /** A start that failed for want of storage: the place, the cause and what to do. Any other error as it is. */
-export function explainStart(error: unknown, { dataDir, databaseUrl }: StorePlace): unknown {
+export function explainStart(error: unknown, { dataDir, databaseUrl }: StoreLocation): unknown {
   const cause = causeOf(error);
   if (cause === null) return error;
   const { isOfFile, text } = cause;
@@ -30,7 +30,7 @@ export function explainStart(error: unknown, { dataDir, databaseUrl }: StorePlac
   return new StorageStartError(`cannot write to ${dataDir}${room}: ${text}: ${remedyFor(text, free)}`, error);
 }
 
-type StorePlace = Pick<Settings, "dataDir" | "databaseUrl">;
+type StoreLocation = Pick<Settings, "dataDir" | "databaseUrl">;
 
 function causeOf(error: unknown): { readonly text: string; readonly isOfFile: boolean } | null {
   if (error instanceof Error && "code" in error && DISK_CODES.has(error.code))

@@ -7,7 +7,6 @@ import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
 import type { RewriteStep } from "./sqlite/vacuum.ts";
-import { versionPlaces } from "./version-places.ts";
 
 /**
  * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
@@ -61,7 +60,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 /** A store on a database that is open. */
 export function storeOn(
   backend: Backend,
-  { kind, dataDir, clock = systemClock, onSilence }: WatchOptions & Pick<Store, "kind"> & { dataDir: string },
+  { kind, clock = systemClock, onSilence }: WatchOptions & Pick<Store, "kind">,
 ): Store {
   const breakerOf = (lane: Lane): Breaker =>
     new Breaker({
@@ -101,7 +100,6 @@ export function storeOn(
   let proving: Promise<boolean> | null = null;
   return {
     ...calls,
-    versions: versionPlaces(calls.versions, dataDir),
     kind,
     isSilent: (lane) => breakers[lane].isOpen,
     takesWrites: async () => {

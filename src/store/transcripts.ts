@@ -1,14 +1,12 @@
+import type { RunKey } from "../model/run.ts";
 import { uuidBytes } from "../kit/ids.ts";
-import type { TranscriptPart } from "../model/transcript-part.ts";
+import type { RunPart, TranscriptPart } from "../model/transcript-part.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { packedWrite, read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
-import type { RunKey } from "./run-columns.ts";
 import type { TranscriptsTable } from "./schema.ts";
 import { addUsage } from "./usage.ts";
-
-type RunPart = RunKey & TranscriptPart;
 
 const SOURCES = {
   numbers: {

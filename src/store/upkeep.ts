@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { DatabaseReport } from "./database-report.ts";
 
-type Place = { readonly databaseUrl: string | null; readonly dataDir: string };
+type DatabaseLocation = { readonly databaseUrl: string | null; readonly dataDir: string };
 
 /** The name of the SQLite database in a data directory. */
 export const DATABASE_FILE = "millrace.db";
@@ -11,7 +11,7 @@ export const DATABASE_FILE = "millrace.db";
  * the first of it was read; a Postgres server bounds that itself.
  */
 export async function inspectDatabase(
-  { databaseUrl, dataDir }: Place,
+  { databaseUrl, dataDir }: DatabaseLocation,
   isAlone: boolean,
   onBegun: () => void = () => {},
 ): Promise<DatabaseReport> {

@@ -6,7 +6,7 @@ import { read, write } from "./operation.ts";
 import { isUnfinished } from "./run-states.ts";
 import type { VersionsTable } from "./schema.ts";
 
-type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundleDir" | "createdAt"> &
+type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
   Partial<Pick<Version, "environment" | "bundleHash" | "functions">>;
 
 /** Versions: the immutable deploys of apps. */
@@ -26,12 +26,13 @@ export const versions = {
       .select((eb) => eb.fn.max("number").as("last"))
       .where("appNumber", "=", version.appNumber)
       .executeTakeFirstOrThrow();
-    const { environment = null, bundleHash = null, functions = null } = version;
+    const { bundle: bundleDir, environment = null, bundleHash = null, functions = null, ...rest } = version;
     const row = {
-      ...version,
+      ...rest,
       id: uuidBytes(version.id),
       number: (last ?? 0) + 1,
       config: JSON.stringify(version.config),
+      bundleDir,
       environment,
       bundleHash,
       functions: functions && JSON.stringify(functions),
@@ -155,11 +156,12 @@ export const versions = {
   ),
 };
 
-function fromRow(row: VersionsTable): Version {
+function fromRow({ bundleDir: bundle, ...row }: VersionsTable): Version {
   const config = JSON.parse(row.config) as AppConfig;
   const overrides = row.overrides === null ? null : (JSON.parse(row.overrides) as ScalingOverrides);
   return {
     ...row,
+    bundle,
     id: uuidText(row.id),
     config: { ...config, scaling: { ...config.scaling, ...overrides } },
     overrides,

@@ -62,7 +62,7 @@ verifies(
     expect(crashed.json.message).toContain("killed by SIGKILL");
     // The third call goes to a new replica while the other one still works.
     expect([(await waiting).status, (await waiting).json.result]).toEqual([200, 7]);
-    const { bundleDir } = service.apps.get("app")?.version ?? { bundleDir: "" };
+    const bundleDir = service.bundleDir("app");
     expect(readFileSync(path.join(bundleDir, `entered-${other?.pid}`), "utf8")).toBe("x");
     writeFileSync(path.join(bundleDir, "go"), "");
     const statuses = (await Promise.all(calls)).map(({ status }) => status);

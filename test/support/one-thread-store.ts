@@ -6,7 +6,6 @@ import { fromFailure } from "../../src/store/sqlite/messages.ts";
 import { openSession } from "../../src/store/sqlite/session.ts";
 import { openStore } from "../../src/store/store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { versionPlaces } from "../../src/store/version-places.ts";
 import type { TestDatabase } from "./databases.ts";
 
 /**
@@ -35,7 +34,6 @@ export async function openOneThreadStore(database: TestDatabase): Promise<Store>
   const calls = callsThrough((name, packed) => inTurn(() => run(name, packed)));
   return {
     ...calls,
-    versions: versionPlaces(calls.versions, database.dataDir),
     kind: "sqlite",
     isSilent: () => false,
     takesWrites: () => Promise.resolve(true),

@@ -5,6 +5,7 @@ import { onTestFinished } from "vitest";
 import type { AppLogLine, LiveApp } from "../../src/apps/catalog.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
+import { artifactFolder } from "../../src/host/artifacts.ts";
 import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
@@ -112,6 +113,12 @@ export class TestService {
   async ofRun(app: string, runId: string, action = "", options: CallOptions = {}): Promise<Answer> {
     const functionName = `runs/${runId}${action === "" ? "" : `/${action}`}`;
     return await this.call(app, "", { method: "GET", ...options, functionName });
+  }
+
+  /** The folder that the app's replicas work in; of a version that has been replaced too. */
+  bundleDir(app: string | Pick<LiveApp, "version">): string {
+    const live = typeof app === "string" ? this.apps.get(app) : app;
+    return live ? artifactFolder(live.version.bundle, this.settings.dataDir) : "";
   }
 
   /** The app's replicas that are ready now. */

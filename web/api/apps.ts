@@ -16,7 +16,7 @@ export function idOf(projectId: string, appName: string): string {
 }
 
 /** Where the management API has an app. */
-export function placeOf(projectId: string, appName: string): string {
+export function appPath(projectId: string, appName: string): string {
   return `/v2/projects/${projectId}/apps/${encodeURIComponent(idOf(projectId, appName))}`;
 }
 
@@ -24,7 +24,7 @@ export function placeOf(projectId: string, appName: string): string {
 export function appQuery(projectId: string, appName: string) {
   return queryOptions({
     queryKey: ["app", projectId, appName],
-    queryFn: ({ signal }) => ask(APP, placeOf(projectId, appName), { signal }),
+    queryFn: ({ signal }) => ask(APP, appPath(projectId, appName), { signal }),
     refetchInterval: 5_000,
   });
 }
@@ -42,7 +42,7 @@ export function appsQuery(projectId: string) {
 export function configurationQuery(projectId: string, appName: string) {
   return queryOptions({
     queryKey: ["configuration", projectId, appName],
-    queryFn: ({ signal }) => ask(CONFIGURATION, `${placeOf(projectId, appName)}/configuration`, { signal }),
+    queryFn: ({ signal }) => ask(CONFIGURATION, `${appPath(projectId, appName)}/configuration`, { signal }),
     refetchInterval: 5_000,
   });
 }
@@ -53,14 +53,14 @@ export async function changeScaling(
   appName: string,
   body: Partial<Scaling>,
 ): Promise<AppRecord> {
-  return await ask(APP, placeOf(projectId, appName), { method: "PATCH", body });
+  return await ask(APP, appPath(projectId, appName), { method: "PATCH", body });
 }
 
 /** Has the version of an earlier build serve again; resolves when it does. */
 export async function rollBack(projectId: string, appName: string, buildId: string): Promise<AppRecord> {
-  return await ask(APP, `${placeOf(projectId, appName)}/rollback`, { method: "POST", body: { buildId } });
+  return await ask(APP, `${appPath(projectId, appName)}/rollback`, { method: "POST", body: { buildId } });
 }
 
 export async function deleteApp(projectId: string, appName: string): Promise<void> {
-  await tell(placeOf(projectId, appName), { method: "DELETE" });
+  await tell(appPath(projectId, appName), { method: "DELETE" });
 }

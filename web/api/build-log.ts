@@ -1,7 +1,7 @@
 import { BUILD_FRAME, BUILD_LOG } from "../../src/shapes/builds.ts";
 import { checked } from "../../src/shapes/shape.ts";
 import { ApiError } from "./answer.ts";
-import { placeOf } from "./apps.ts";
+import { appPath } from "./apps.ts";
 import { isUnderWay } from "./builds.ts";
 import { ask } from "./http.ts";
 import { session } from "./session.ts";
@@ -16,7 +16,7 @@ export type BuildLine = {
   readonly isError: boolean;
 };
 
-export type BuildPlace = { readonly projectId: string; readonly appName: string; readonly buildId: string };
+export type BuildIds = { readonly projectId: string; readonly appName: string; readonly buildId: string };
 
 type Take = (lines: readonly BuildLine[]) => void;
 const AGAIN_MS = 1_500;
@@ -30,7 +30,7 @@ const BAD_TOKEN = 1008;
  * Gives a build's log from its first line as it comes; resolves when the build has ended. Where no WebSocket gets
  * through it is asked for again and again.
  */
-export async function followBuild(place: BuildPlace, take: Take, signal: AbortSignal): Promise<void> {
+export async function followBuild(ids: BuildIds, take: Take, signal: AbortSignal): Promise<void> {
   let last: BuildLine | undefined;
   const takeNew: Take = (lines) => {
     const fresh = lines.filter(({ number }) => number > (last?.number ?? 0));
@@ -38,16 +38,16 @@ export async function followBuild(place: BuildPlace, take: Take, signal: AbortSi
     if (fresh.length > 0 && !signal.aborted) take(fresh);
   };
   while (!signal.aborted) {
-    const end = await listen(place, last?.id ?? null, takeNew, signal);
+    const end = await listen(ids, last?.id ?? null, takeNew, signal);
     if (end === "ended" || signal.aborted) return;
-    if (end === "refused" && (await readWhole(place, takeNew, signal))) return;
+    if (end === "refused" && (await readWhole(ids, takeNew, signal))) return;
     await pause(AGAIN_MS, signal);
   }
 }
 
 /** One WebSocket from its opening to its end. */
 async function listen(
-  { projectId, buildId }: BuildPlace,
+  { projectId, buildId }: BuildIds,
   after: string | null,
   take: Take,
   signal: AbortSignal,
@@ -94,17 +94,17 @@ async function listen(
 
 /** The log as far as it has come; resolves with whether that is all. */
 async function readWhole(
-  { projectId, appName, buildId }: BuildPlace,
+  { projectId, appName, buildId }: BuildIds,
   take: Take,
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    const path = `${placeOf(projectId, appName)}/builds/${buildId}/logs`;
+    const path = `${appPath(projectId, appName)}/builds/${buildId}/logs`;
     const { logs, status } = await ask(BUILD_LOG, path, { signal });
     // This way does not say what was an error.
     take(
-      logs.map(({ id, createdAt: at, log: text }, place) => ({
-        number: place + 1,
+      logs.map(({ id, createdAt: at, log: text }, index) => ({
+        number: index + 1,
         id,
         at,
         text,

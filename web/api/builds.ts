@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { isFinalBuild } from "../../src/model/build.ts";
 import { BUILDS } from "../../src/shapes/builds.ts";
 import type { BuildRecord } from "../../src/shapes/builds.ts";
-import { placeOf } from "./apps.ts";
+import { appPath } from "./apps.ts";
 import { ask, tell } from "./http.ts";
 
 export type { ListedBuild as Build } from "../../src/shapes/builds.ts";
@@ -21,12 +21,12 @@ export function shortId(buildId: string): string {
 export function buildsQuery(projectId: string, appName: string) {
   return queryOptions({
     queryKey: ["builds", projectId, appName],
-    queryFn: ({ signal }) => ask(BUILDS, `${placeOf(projectId, appName)}/builds`, { signal }),
+    queryFn: ({ signal }) => ask(BUILDS, `${appPath(projectId, appName)}/builds`, { signal }),
     refetchInterval: ({ state }) => (state.data?.some(isUnderWay) ? 2_000 : 5_000),
   });
 }
 
 /** Ends a build; the version before it serves on. */
 export async function cancelBuild(projectId: string, appName: string, buildId: string): Promise<void> {
-  await tell(`${placeOf(projectId, appName)}/builds/${buildId}`, { method: "DELETE" });
+  await tell(`${appPath(projectId, appName)}/builds/${buildId}`, { method: "DELETE" });
 }

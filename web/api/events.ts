@@ -3,7 +3,7 @@ import type { Message } from "../../src/client/sse.ts";
 import { ApiError } from "./answer.ts";
 import { askApps } from "./http.ts";
 import { runPath } from "./runs.ts";
-import type { RunPlace } from "./runs.ts";
+import type { RunIds } from "./runs.ts";
 
 const MAX_IDLE_TRIES = 10;
 const RETRY_MS = 1_000;
@@ -15,12 +15,12 @@ export type OnMessage = (message: Message) => boolean;
  * Reads what a run yields from its beginning to its end, while it runs or later. A connection that breaks is taken up
  * where it broke.
  */
-export async function followRun(place: RunPlace, onMessage: OnMessage, signal: AbortSignal): Promise<void> {
+export async function followRun(ids: RunIds, onMessage: OnMessage, signal: AbortSignal): Promise<void> {
   let lastId: string | null = null;
   for (let idleTries = 0; idleTries < MAX_IDLE_TRIES && !signal.aborted; idleTries += 1) {
     const headers = lastId === null ? {} : { "last-event-id": lastId };
     try {
-      const response: Response = await askApps(`${runPath(place)}/events`, { headers, signal });
+      const response: Response = await askApps(`${runPath(ids)}/events`, { headers, signal });
       if (response.status === 204) return;
       if (!response.ok) throw await ApiError.of(response);
       const isEnded = await readEvents(response, (message) => {

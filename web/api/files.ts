@@ -9,14 +9,14 @@ export type UploadPart = { readonly number: number; readonly path: string };
 /** A part that has arrived. */
 export type StoredPart = { readonly part_number: number; readonly etag: string };
 
-const place = (projectId: string): string => `/v2/projects/${projectId}/volumes/default`;
+const base = (projectId: string): string => `/v2/projects/${projectId}/volumes/default`;
 
 /** What is in a folder, folders first. */
 export function filesQuery(projectId: string, dir: string) {
   return queryOptions({
     queryKey: ["files", projectId, dir],
     queryFn: async ({ signal }) => {
-      const entries = await ask(FILES, `${place(projectId)}/ls`, { query: { dir }, signal });
+      const entries = await ask(FILES, `${base(projectId)}/ls`, { query: { dir }, signal });
       return entries.toSorted(
         (one, other) =>
           Number(other.is_folder) - Number(one.is_folder) ||
@@ -30,12 +30,12 @@ export function filesQuery(projectId: string, dir: string) {
 /** Where a file can be read, for an hour, by a link. */
 export async function offerFile(projectId: string, filePath: string): Promise<string> {
   const query = { file_path: filePath };
-  return pathOf((await ask(OFFERED_FILE, `${place(projectId)}/download`, { query })).url);
+  return pathOf((await ask(OFFERED_FILE, `${base(projectId)}/download`, { query })).url);
 }
 
 /** Removes a file, or with a `/` at the end a folder and all in it. */
 export async function removeFile(projectId: string, filePath: string): Promise<void> {
-  await tell(`${place(projectId)}/rm`, { method: "DELETE", query: { file_path: filePath } });
+  await tell(`${base(projectId)}/rm`, { method: "DELETE", query: { file_path: filePath } });
 }
 
 /** Begins an upload; a file without parts is there at once. */
@@ -45,7 +45,7 @@ export async function beginUpload(
   partCount: number,
 ): Promise<{ readonly uploadId: string; readonly parts: readonly UploadPart[] }> {
   const body = { file_path: filePath, part_count: partCount };
-  const answer = await ask(BEGUN_UPLOAD, `${place(projectId)}/cp/initialize`, { method: "POST", body });
+  const answer = await ask(BEGUN_UPLOAD, `${base(projectId)}/cp/initialize`, { method: "POST", body });
   const parts = answer.parts.map(({ part_number: number, url }) => ({ number, path: pathOf(url) }));
   return { uploadId: answer.upload_id, parts };
 }
@@ -57,7 +57,7 @@ export async function completeUpload(
   upload: { readonly uploadId: string; readonly parts: readonly StoredPart[] },
 ): Promise<void> {
   const body = { upload_id: upload.uploadId, file_path: filePath, parts: upload.parts };
-  await tell(`${place(projectId)}/cp/complete`, { method: "POST", body });
+  await tell(`${base(projectId)}/cp/complete`, { method: "POST", body });
 }
 
 /** The same place on the site that this page is from: it may call no other. */

@@ -13,21 +13,21 @@ export type {
 /** Somebody to be invited. */
 export type Wish = Pick<InvitationRecord, "email" | "role"> & { readonly send: "link" | "mail" };
 
-const place = (projectId: string): string => `/v2/projects/${projectId}/invitations`;
+const base = (projectId: string): string => `/v2/projects/${projectId}/invitations`;
 
 export function invitationsQuery(projectId: string) {
   return queryOptions({
     queryKey: ["invitations", projectId],
-    queryFn: ({ signal }) => ask(INVITATIONS, place(projectId), { signal }),
+    queryFn: ({ signal }) => ask(INVITATIONS, base(projectId), { signal }),
   });
 }
 
 export async function invite(projectId: string, wish: Wish): Promise<MadeInvitation> {
-  return await ask(MADE_INVITATION, place(projectId), { method: "POST", body: wish });
+  return await ask(MADE_INVITATION, base(projectId), { method: "POST", body: wish });
 }
 
 export async function revokeInvitation(projectId: string, id: string): Promise<void> {
-  await tell(`${place(projectId)}/${id}`, { method: "DELETE" });
+  await tell(`${base(projectId)}/${id}`, { method: "DELETE" });
 }
 
 /** What the link is for; nobody has to be signed in. */

@@ -8,17 +8,17 @@ export type { AccountWithToken as KeyWithToken, ListedAccount as Key } from "../
 
 type NewKey = Pick<AccountRecord, "name" | "role" | "expiresAt" | "description">;
 
-const place = (projectId: string): string => `/v2/projects/${projectId}/service-accounts`;
+const base = (projectId: string): string => `/v2/projects/${projectId}/service-accounts`;
 
 export function keysQuery(projectId: string) {
   return queryOptions({
     queryKey: ["keys", projectId],
-    queryFn: ({ signal }) => ask(ACCOUNTS, place(projectId), { signal }),
+    queryFn: ({ signal }) => ask(ACCOUNTS, base(projectId), { signal }),
   });
 }
 
 export async function createKey(projectId: string, body: NewKey): Promise<AccountWithToken> {
-  return await ask(ACCOUNT_WITH_TOKEN, place(projectId), { method: "POST", body });
+  return await ask(ACCOUNT_WITH_TOKEN, base(projectId), { method: "POST", body });
 }
 
 /** A new token; the old one goes on for the overlap. */
@@ -27,12 +27,12 @@ export async function rotateKey(
   id: string,
   overlapSeconds: number,
 ): Promise<AccountWithToken> {
-  return await ask(ACCOUNT_WITH_TOKEN, `${place(projectId)}/${id}/rotate`, {
+  return await ask(ACCOUNT_WITH_TOKEN, `${base(projectId)}/${id}/rotate`, {
     method: "POST",
     body: { overlapSeconds },
   });
 }
 
 export async function deleteKey(projectId: string, id: string): Promise<void> {
-  await tell(`${place(projectId)}/${id}`, { method: "DELETE" });
+  await tell(`${base(projectId)}/${id}`, { method: "DELETE" });
 }

@@ -6,22 +6,22 @@ import { ask, tell } from "./http.ts";
 import { meQuery } from "./me.ts";
 
 export type { MemberRole } from "../../src/model/roles.ts";
-export type { ListedMember as Member, SessionRecord as PlaceSignedIn } from "../../src/shapes/people.ts";
+export type { ListedMember as Member, SessionRecord as SignIn } from "../../src/shapes/people.ts";
 
 /** As they are offered: the usual one first. */
 export const ROLE_CHOICES: readonly MemberRole[] = ["member", "owner"];
 
-const place = (projectId: string): string => `/v2/projects/${projectId}/members`;
+const base = (projectId: string): string => `/v2/projects/${projectId}/members`;
 
 export function membersQuery(projectId: string) {
   return queryOptions({
     queryKey: ["members", projectId],
-    queryFn: ({ signal }) => ask(MEMBERS, place(projectId), { signal }),
+    queryFn: ({ signal }) => ask(MEMBERS, base(projectId), { signal }),
   });
 }
 
 export async function changeMember(projectId: string, personId: string, role: MemberRole): Promise<void> {
-  await tell(`${place(projectId)}/${personId}`, { method: "PATCH", body: { role } });
+  await tell(`${base(projectId)}/${personId}`, { method: "PATCH", body: { role } });
 }
 
 /** A link by which somebody sets a new password; only who runs the installation makes them. */
@@ -30,7 +30,7 @@ export async function makePasswordLink(personId: string): Promise<{ readonly url
 }
 
 export async function removeMember(projectId: string, personId: string): Promise<void> {
-  await tell(`${place(projectId)}/${personId}`, { method: "DELETE" });
+  await tell(`${base(projectId)}/${personId}`, { method: "DELETE" });
 }
 
 export async function createProject(name: string): Promise<ProjectRecord> {

@@ -3,7 +3,7 @@ import { errorIn } from "../../src/shapes/errors.ts";
 import { ApiError } from "./answer.ts";
 import { askApps } from "./http.ts";
 import { runPath } from "./runs.ts";
-import type { RunPlace } from "./runs.ts";
+import type { RunIds } from "./runs.ts";
 
 /** So much of a payload is shown; the whole can be downloaded. */
 export const SHOWN_BYTES = 200_000;
@@ -19,18 +19,18 @@ export type Payload = {
 export type PayloadKind = "input" | "result";
 
 /** The beginning of a run's input or result; null when it is not kept. */
-export function payloadQuery(place: RunPlace, kind: PayloadKind, isThere: boolean) {
+export function payloadQuery(ids: RunIds, kind: PayloadKind, isThere: boolean) {
   return queryOptions({
-    queryKey: ["payload", place.projectId, place.appName, place.runId, kind],
-    queryFn: async ({ signal }) => await readPayload(place, kind, signal),
+    queryKey: ["payload", ids.projectId, ids.appName, ids.runId, kind],
+    queryFn: async ({ signal }) => await readPayload(ids, kind, signal),
     enabled: isThere,
     staleTime: Infinity,
     gcTime: 60_000,
   });
 }
 
-async function readPayload(place: RunPlace, kind: PayloadKind, signal: AbortSignal): Promise<Payload | null> {
-  const response = await askApps(`${runPath(place)}/${kind}`, { signal });
+async function readPayload(ids: RunIds, kind: PayloadKind, signal: AbortSignal): Promise<Payload | null> {
+  const response = await askApps(`${runPath(ids)}/${kind}`, { signal });
   const contentType = response.headers.get("content-type") ?? "";
   if (contentType.startsWith("text/event-stream")) {
     // Shown message by message, from another address.
@@ -78,6 +78,6 @@ export async function readBeginning(
 }
 
 /** The whole, as bytes with their type. */
-export async function wholePayload(place: RunPlace, kind: PayloadKind): Promise<Blob> {
-  return await (await askApps(`${runPath(place)}/${kind}`)).blob();
+export async function wholePayload(ids: RunIds, kind: PayloadKind): Promise<Blob> {
+  return await (await askApps(`${runPath(ids)}/${kind}`)).blob();
 }

@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { readLog } from "./logs.ts";
 import type { LogLine } from "./logs.ts";
 import { isOver } from "./runs.ts";
-import type { Run, RunPlace } from "./runs.ts";
+import type { Run, RunIds } from "./runs.ts";
 
 /** More are on the page of logs. */
 export const MAX_LINES = 500;
@@ -12,7 +12,7 @@ const POLL_MS = 2_000;
 const LATE_MS = 10_000;
 
 /** The last lines that a run printed, followed while it runs. */
-export function runLogsQuery({ projectId, appName, runId }: RunPlace, run: Run) {
+export function runLogsQuery({ projectId, appName, runId }: RunIds, run: Run) {
   const endedAt = run.completedAt === null ? Number.POSITIVE_INFINITY : Date.parse(run.completedAt);
   return queryOptions({
     queryKey: ["run-logs", projectId, appName, runId, isOver(run)],

@@ -3,7 +3,7 @@ import { ONE_DELIVERY } from "../../src/shapes/deliveries.ts";
 import { ONE_RUN, RUN, RUNS } from "../../src/shapes/runs.ts";
 import type { RunPage, RunRecord } from "../../src/shapes/runs.ts";
 import { ApiError, readAnswer, requireGood } from "./answer.ts";
-import { idOf, placeOf } from "./apps.ts";
+import { appPath, idOf } from "./apps.ts";
 import { ask, askApps } from "./http.ts";
 import { queryOf } from "./run-search.ts";
 import type { RunSearch } from "./run-search.ts";
@@ -12,7 +12,7 @@ export type { AttemptRecord as WebhookAttempt } from "../../src/shapes/deliverie
 export type { RunRecord as Run } from "../../src/shapes/runs.ts";
 
 /** What finds a run. */
-export type RunPlace = { readonly projectId: string; readonly appName: string; readonly runId: string };
+export type RunIds = { readonly projectId: string; readonly appName: string; readonly runId: string };
 
 const LIVE_MS = 5_000;
 const MOVING_MS = 2_000;
@@ -48,14 +48,14 @@ export function newestRunsQuery(projectId: string, search: RunSearch, pageSize: 
 }
 
 /** One run, watched until it is over and its response is delivered. */
-export function runQuery(place: RunPlace) {
+export function runQuery(ids: RunIds) {
   return queryOptions({
-    queryKey: ["run", place.projectId, place.appName, place.runId],
+    queryKey: ["run", ids.projectId, ids.appName, ids.runId],
     queryFn: async ({ client, queryKey, signal }) => {
       const last = client.getQueryData<RunRecord>(queryKey);
       // One that somebody waits for is not stored before it has ended.
       const isUnstored = last !== undefined && !last.async && !isOver(last);
-      return isUnstored ? await findLive(place, signal) : await findRun(place, signal);
+      return isUnstored ? await findLive(ids, signal) : await findRun(ids, signal);
     },
     refetchInterval: ({ state: { data } }) =>
       data && (!isOver(data) || data.webhookStatus === "pending") ? WATCHED_MS : false,
@@ -63,23 +63,23 @@ export function runQuery(place: RunPlace) {
 }
 
 /** A run as it is stored; while it is under way the service itself knows more. */
-async function findRun(place: RunPlace, signal: AbortSignal): Promise<RunRecord> {
+async function findRun(ids: RunIds, signal: AbortSignal): Promise<RunRecord> {
   try {
-    const path = `${placeOf(place.projectId, place.appName)}/runs/${place.runId}`;
+    const path = `${appPath(ids.projectId, ids.appName)}/runs/${ids.runId}`;
     const { item } = await ask(ONE_RUN, path, { signal });
-    return item.status === "running" ? await findLive(place, signal) : item;
+    return item.status === "running" ? await findLive(ids, signal) : item;
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "run_not_found") throw error;
-    return await findLive(place, signal);
+    return await findLive(ids, signal);
   }
 }
 
-async function findLive(place: RunPlace, signal: AbortSignal): Promise<RunRecord> {
-  return await readAnswer(RUN, await askApps(runPath(place), { signal }));
+async function findLive(ids: RunIds, signal: AbortSignal): Promise<RunRecord> {
+  return await readAnswer(RUN, await askApps(runPath(ids), { signal }));
 }
 
 /** What was tried to deliver the run's response; the delivery has the run's id. */
-export function attemptsQuery({ projectId, runId }: RunPlace, run: RunRecord | undefined) {
+export function attemptsQuery({ projectId, runId }: RunIds, run: RunRecord | undefined) {
   return queryOptions({
     // Asked for once more when the last one is over.
     queryKey: ["attempts", projectId, runId, run?.webhookStatus],
@@ -93,11 +93,11 @@ export function attemptsQuery({ projectId, runId }: RunPlace, run: RunRecord | u
   });
 }
 
-export async function cancelRun(place: RunPlace): Promise<void> {
-  await requireGood(await askApps(`${runPath(place)}/cancel`, { method: "POST" }));
+export async function cancelRun(ids: RunIds): Promise<void> {
+  await requireGood(await askApps(`${runPath(ids)}/cancel`, { method: "POST" }));
 }
 
 /** The run's address where apps are called. */
-export function runPath({ projectId, appName, runId }: RunPlace): string {
+export function runPath({ projectId, appName, runId }: RunIds): string {
   return `/v4/${projectId}/${appName}/runs/${runId}`;
 }

@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { SECRET_MAP } from "../../src/shapes/secrets.ts";
 import type { SecretMap } from "../../src/shapes/secrets.ts";
-import { placeOf } from "./apps.ts";
+import { appPath } from "./apps.ts";
 import { ask } from "./http.ts";
 
 export { SECRET_NAME } from "../../src/shapes/secrets.ts";
@@ -33,5 +33,5 @@ export async function changeSecret(
 }
 
 function pathOf({ projectId, appName }: SecretHolder): string {
-  return `${appName === null ? `/v2/projects/${projectId}` : placeOf(projectId, appName)}/secrets`;
+  return `${appName === null ? `/v2/projects/${projectId}` : appPath(projectId, appName)}/secrets`;
 }

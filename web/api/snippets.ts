@@ -69,11 +69,11 @@ function pythonOf({ projectId, appName, functionName, mode, body }: Call): strin
     async: `run = millrace.run_async(${given})\nprint(run.id, run.wait().result)`,
     stream: `for text in millrace.stream(${given}):\n    print(text)`,
   }[mode];
-  const place = `${JSON.stringify(installation.apiUrl)}, ${JSON.stringify(projectId)}`;
+  const where = `${JSON.stringify(installation.apiUrl)}, ${JSON.stringify(projectId)}`;
   return `import os
 from millrace_client import Millrace
 
-millrace = Millrace(${place}, os.environ["MILLRACE_TOKEN"])
+millrace = Millrace(${where}, os.environ["MILLRACE_TOKEN"])
 
 ${call}
 `;

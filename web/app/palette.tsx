@@ -58,12 +58,12 @@ export function Palette({
       onClick={(event) => event.target === dialog.current && onClose()}
       className="mx-auto mt-[12vh] w-[calc(100vw-2rem)] max-w-xl overflow-hidden rounded-xl border border-line bg-raised p-0 text-ink shadow-xl backdrop:bg-black/45"
     >
-      {isOpen && <Places projectId={projectId} onTake={take} />}
+      {isOpen && <Destinations projectId={projectId} onTake={take} />}
     </dialog>
   );
 }
 
-function Places({
+function Destinations({
   projectId,
   onTake,
 }: {
@@ -80,7 +80,7 @@ function Places({
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
     if (step !== 0) {
       event.preventDefault();
-      setChosen((place) => (place + step + entries.length) % Math.max(1, entries.length));
+      setChosen((index) => (index + step + entries.length) % Math.max(1, entries.length));
     } else if (event.key === "Enter") {
       event.preventDefault();
       onTake(entries[chosen]);
@@ -110,17 +110,17 @@ function Places({
         aria-label="Places"
         className="max-h-[min(30rem,70vh)] overflow-y-auto p-2"
       >
-        {entries.map((entry, place) => (
+        {entries.map((entry, index) => (
           <li
-            key={place}
-            id={`palette-${place}`}
+            key={index}
+            id={`palette-${index}`}
             role="option"
-            aria-selected={place === chosen}
-            onMouseMove={() => setChosen(place)}
+            aria-selected={index === chosen}
+            onMouseMove={() => setChosen(index)}
             onClick={() => onTake(entry)}
             className={classes(
               "flex h-9 cursor-pointer items-center gap-3 rounded-md px-3",
-              place === chosen && "bg-accent-soft text-accent",
+              index === chosen && "bg-accent-soft text-accent",
             )}
           >
             <span className="min-w-0 flex-1 truncate">{entry.title}</span>

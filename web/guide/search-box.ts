@@ -29,9 +29,9 @@ export function attachSearch(input: HTMLInputElement, list: HTMLElement): void {
     input.ariaExpanded = "false";
     input.removeAttribute("aria-activedescendant");
   };
-  const choose = (place: number): void => {
+  const choose = (index: number): void => {
     const options = [...list.querySelectorAll("a")];
-    chosen = options.length === 0 ? 0 : (place + options.length) % options.length;
+    chosen = options.length === 0 ? 0 : (index + options.length) % options.length;
     for (const [i, option] of options.entries()) option.ariaSelected = String(i === chosen);
     const current = options[chosen];
     if (!current) return;
@@ -71,10 +71,10 @@ export function attachSearch(input: HTMLInputElement, list: HTMLElement): void {
 }
 
 /** A link, so that it opens in another tab as links do. */
-function resultOf({ url, title, excerpt }: Found, place: number): HTMLElement {
+function resultOf({ url, title, excerpt }: Found, index: number): HTMLElement {
   const link = document.createElement("a");
   link.role = "option";
-  link.id = `found-${place}`;
+  link.id = `found-${index}`;
   link.href = url;
   link.tabIndex = -1;
   const text = made("span", "");

@@ -50,15 +50,15 @@ function scoreOf([, page, heading, text]: IndexedSection, words: readonly string
 function weight(text: string, word: string, points: number): number {
   const at = text.indexOf(word);
   if (at === -1) return 0;
-  const isEdge = (place: number): boolean => !/[\p{L}\p{N}]/u.test(text[place] ?? " ");
+  const isEdge = (index: number): boolean => !/[\p{L}\p{N}]/u.test(text[index] ?? " ");
   if (!isEdge(at - 1)) return points;
   return isEdge(at + word.length) ? points * 3 : points * 2;
 }
 
 function excerptOf(text: string, words: readonly string[]): Piece[] {
   const lower = text.toLowerCase();
-  const places = words.map((word) => lower.indexOf(word)).filter((at) => at !== -1);
-  const first = Math.min(...places, text.length);
+  const starts = words.map((word) => lower.indexOf(word)).filter((at) => at !== -1);
+  const first = Math.min(...starts, text.length);
   const start = first === text.length ? 0 : Math.max(0, first - LEAD);
   const end = Math.min(text.length, start + EXCERPT);
   const pieces: Piece[] = start > 0 ? [{ text: "…", isMatch: false }] : [];

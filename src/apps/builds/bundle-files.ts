@@ -11,8 +11,8 @@ const MAX_TEXT_BYTES = 1024 * 1024;
 export async function insideBundle(bundleDir: string, name: string): Promise<string | null> {
   try {
     const root = await realpath(bundleDir);
-    const place = await realpath(path.resolve(root, name));
-    return place === root || place.startsWith(root + path.sep) ? place : null;
+    const target = await realpath(path.resolve(root, name));
+    return target === root || target.startsWith(root + path.sep) ? target : null;
   } catch {
     return null;
   }
@@ -20,27 +20,27 @@ export async function insideBundle(bundleDir: string, name: string): Promise<str
 
 /** The text of a file of the bundle; null if there is none. */
 export async function readBundleText(bundleDir: string, name: string): Promise<string | null> {
-  const place = await insideBundle(bundleDir, name);
-  if (place === null) return null;
-  const stats = await stat(place);
+  const target = await insideBundle(bundleDir, name);
+  if (target === null) return null;
+  const stats = await stat(target);
   if (!stats.isFile()) return null;
   if (stats.size > MAX_TEXT_BYTES) throw new BuildError(`${name} is larger than 1 MiB`);
-  return (await readFile(place, "utf8")).replace(/^\uFEFF/, "");
+  return (await readFile(target, "utf8")).replace(/^\uFEFF/, "");
 }
 
 /** A hash over a file's content, or over the names and contents of all a folder holds. */
-export async function hashPath(place: string): Promise<string> {
+export async function hashPath(target: string): Promise<string> {
   const hash = createHash("sha256");
-  if ((await stat(place)).isFile()) {
-    await pipeline((await open(place)).createReadStream(), hash);
+  if ((await stat(target)).isFile()) {
+    await pipeline((await open(target)).createReadStream(), hash);
     return hash.digest("hex");
   }
-  const entries = await readdir(place, { withFileTypes: true, recursive: true });
+  const entries = await readdir(target, { withFileTypes: true, recursive: true });
   const files = entries
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name));
   for (const file of files.toSorted()) {
-    hash.update(`${path.relative(place, file)}\0${await hashPath(file)}\0`);
+    hash.update(`${path.relative(target, file)}\0${await hashPath(file)}\0`);
   }
   return hash.digest("hex");
 }

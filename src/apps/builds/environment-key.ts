@@ -25,6 +25,6 @@ export async function environmentKey(requirements: Requirements, python: Interpr
   return createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, 32);
 }
 
-async function named({ name, place }: BundlePath): Promise<string[]> {
-  return [name, await hashPath(place)];
+async function named({ name, fullPath }: BundlePath): Promise<string[]> {
+  return [name, await hashPath(fullPath)];
 }

@@ -137,8 +137,8 @@ function isReady(folder: string): boolean {
 async function markReady(folder: string): Promise<void> {
   const marker = path.join(folder, READY);
   await writeFile(marker, folder);
-  for (const place of [marker, folder, path.dirname(folder)]) {
-    const handle = await open(place);
+  for (const target of [marker, folder, path.dirname(folder)]) {
+    const handle = await open(target);
     await handle.sync();
     await handle.close();
   }

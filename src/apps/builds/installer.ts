@@ -117,7 +117,7 @@ function uvSources(settings: PipSettings, host: NodeJS.ProcessEnv): Pick<Install
   if (Object.keys(host).some((name) => UV_OWN_SOURCES.test(name))) return { args: [], env: {} };
   const { indexUrl, extraIndexUrls, findLinks, noIndex } = settings;
   return {
-    args: [...findLinks.flatMap((place) => ["--find-links", place]), ...(noIndex ? ["--no-index"] : [])],
+    args: [...findLinks.flatMap((link) => ["--find-links", link]), ...(noIndex ? ["--no-index"] : [])],
     env: {
       ...(indexUrl !== null && { UV_INDEX_URL: indexUrl }),
       ...(extraIndexUrls.length > 0 && { UV_EXTRA_INDEX_URL: extraIndexUrls.join(" ") }),

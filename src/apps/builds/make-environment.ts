@@ -105,12 +105,12 @@ async function writeRequirements(
 ): Promise<string[]> {
   const file = path.join(folder, "requirements.txt");
   const limits = path.join(folder, "constraints.txt");
-  const files = locals.map(({ place, after }) => pathToFileURL(place).href + after);
+  const files = locals.map(({ fullPath, after }) => pathToFileURL(fullPath).href + after);
   await writeFile(file, [...packages, ...files, ""].join("\n"));
   if (constraints.length > 0) await writeFile(limits, [...constraints, ""].join("\n"));
   return [
     ...flags.map((flag) => (flag === "--pre" && installer.name === "uv" ? "--prerelease=allow" : flag)),
-    ...links.flatMap(({ place }) => ["--find-links", place]),
+    ...links.flatMap(({ fullPath }) => ["--find-links", fullPath]),
     ...(constraints.length > 0 ? ["--constraint", limits] : []),
     "--requirement",
     file,

@@ -15,7 +15,7 @@ const OF_PATH = /[\p{L}\p{N}_.-]/u;
  * were changed.
  */
 export async function settleMovedEnvironments(dataDir: string): Promise<number> {
-  const root = await placeOf(environmentsDir(dataDir));
+  const root = await realPathOf(environmentsDir(dataDir));
   let count = 0;
   for (const name of await readdir(root).catch(() => [])) {
     if (await settle(path.join(root, name))) count += 1;
@@ -24,20 +24,20 @@ export async function settleMovedEnvironments(dataDir: string): Promise<number> 
 }
 
 /** Services that share environments have links to them, each from a place of its own: what counts is where those lead. */
-async function placeOf(root: string): Promise<string> {
+async function realPathOf(root: string): Promise<string> {
   const stats = await lstat(root).catch(() => null);
   return stats?.isSymbolicLink() ? await realpath(root).catch(() => root) : root;
 }
 
 async function settle(folder: string): Promise<boolean> {
   const marker = path.join(folder, READY);
-  const [found, place] = await Promise.all([
+  const [found, recorded] = await Promise.all([
     lstat(marker).catch(() => null),
     readFile(marker, "utf8").catch(() => ""),
   ]);
   // One that was never finished is swept.
-  if (!found || place === folder) return false;
-  const from = place === "" ? await placeInScript(folder) : place;
+  if (!found || recorded === folder) return false;
+  const from = recorded === "" ? await pathInScript(folder) : recorded;
   if (from !== null && from !== folder) await rewrite(folder, from);
   // Last: should the service end in between, the next one begins again.
   await replace(marker, folder, 0o644);
@@ -46,7 +46,7 @@ async function settle(folder: string): Promise<boolean> {
 }
 
 /** Where an environment was made that does not say so itself, as releases before this one made them. */
-async function placeInScript(folder: string): Promise<string | null> {
+async function pathInScript(folder: string): Promise<string | null> {
   const script = await readFile(path.join(folder, "bin", "activate"), "utf8").catch(() => "");
   return /^\s*(?:export )?VIRTUAL_ENV=["']?(\/[^"'\n]+)["']?$/m.exec(script)?.[1] ?? null;
 }

@@ -43,9 +43,9 @@ export async function fetchPipWheel(
       `${withoutPassword(wheel.url)} is not what the index says it is: its sha256 differs`,
     );
   }
-  const place = path.join(folder, path.basename(new URL(wheel.url).pathname));
-  await writeFile(place, bytes);
-  return place;
+  const file = path.join(folder, path.basename(new URL(wheel.url).pathname));
+  await writeFile(file, bytes);
+  return file;
 }
 
 /** Downloads with the given Python. */

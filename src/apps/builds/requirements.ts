@@ -20,7 +20,7 @@ export type Requirements = {
   readonly flags: readonly RequirementFlag[];
 };
 
-export type BundlePath = { readonly name: string; readonly place: string };
+export type BundlePath = { readonly name: string; readonly fullPath: string };
 type LocalPackage = BundlePath & { readonly after: string };
 
 /** The file that clients make of `[dependencies.pip]`. */
@@ -115,8 +115,8 @@ class Reading {
   /** Beside the file that names it, else from the bundle's root: installers do not agree on one of them. */
   async #find(folder: string, name: string): Promise<BundlePath | null> {
     for (const candidate of [path.join(folder, name), path.normalize(name)]) {
-      const place = await insideBundle(this.#bundleDir, candidate);
-      if (place !== null) return { name: candidate, place };
+      const fullPath = await insideBundle(this.#bundleDir, candidate);
+      if (fullPath !== null) return { name: candidate, fullPath };
     }
     return null;
   }

@@ -7,7 +7,7 @@ import { READY } from "./environments.ts";
 
 /** What a version was made into: whole paths, and the Python it asks for. */
 export type BuiltVersion = {
-  readonly bundleDir: string;
+  readonly bundle: string;
   readonly environment: string | null;
   readonly pythonVersion: string | null;
 };
@@ -21,11 +21,11 @@ export type VersionFault = {
 
 /** Looks whether a version has its bundle, its packages and its Python; `python` is the service's own. */
 export async function versionFault(
-  { bundleDir, environment, pythonVersion }: BuiltVersion,
+  { bundle, environment, pythonVersion }: BuiltVersion,
   python: string,
 ): Promise<VersionFault | null> {
-  if (!existsSync(path.join(bundleDir, "main.py"))) {
-    return { what: "bundle", message: `its bundle ${bundleDir} is missing` };
+  if (!existsSync(path.join(bundle, "main.py"))) {
+    return { what: "bundle", message: `its bundle ${bundle} is missing` };
   }
   if (environment !== null) {
     const message = await environmentFault(environment);

@@ -22,8 +22,8 @@ export function readFilePatterns(patterns: readonly string[]): FileMatcher {
     const names = name.split("/");
     if (names.some((one) => anywhere.some((pattern) => pattern.test(one)))) return true;
     if (fromRoot.length === 0) return false;
-    const places = names.map((_, index) => names.slice(0, index + 1).join("/"));
-    return places.some((place) => fromRoot.some((pattern) => pattern.test(place)));
+    const prefixes = names.map((_, index) => names.slice(0, index + 1).join("/"));
+    return prefixes.some((prefix) => fromRoot.some((pattern) => pattern.test(prefix)));
   };
 }
 

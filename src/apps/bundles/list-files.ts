@@ -26,25 +26,27 @@ export async function listBundleFiles(folder: string, patterns: BundlePatterns):
   return files.toSorted((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
 }
 
-type Place = { readonly folder: string; readonly below: string; readonly above: readonly string[] };
+type Level = { readonly folder: string; readonly below: string; readonly above: readonly string[] };
 
 async function walk(
-  { folder, below, above }: Place,
+  { folder, below, above }: Level,
   patterns: { readonly include: FileMatcher; readonly exclude: FileMatcher },
   files: BundleFile[],
 ): Promise<void> {
   for (const entry of await readdir(folder, { withFileTypes: true })) {
     const name = `${below}${entry.name}`;
     if (!CONFIG_FILES.has(name) && patterns.exclude(name)) continue;
-    const place = path.join(folder, entry.name);
+    const target = path.join(folder, entry.name);
     // Null for a link that leads nowhere.
-    const facts = await stat(place).catch(() => null);
+    const facts = await stat(target).catch(() => null);
     if (facts?.isDirectory()) {
-      const real = entry.isSymbolicLink() ? await realpath(place) : path.join(above.at(-1) ?? "", entry.name);
+      const real = entry.isSymbolicLink()
+        ? await realpath(target)
+        : path.join(above.at(-1) ?? "", entry.name);
       if (above.includes(real)) continue;
-      await walk({ folder: place, below: `${name}/`, above: [...above, real] }, patterns, files);
+      await walk({ folder: target, below: `${name}/`, above: [...above, real] }, patterns, files);
     } else if (facts?.isFile() && (CONFIG_FILES.has(name) || patterns.include(name))) {
-      files.push({ name, path: place, bytes: facts.size });
+      files.push({ name, path: target, bytes: facts.size });
     }
   }
 }

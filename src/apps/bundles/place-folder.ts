@@ -32,9 +32,9 @@ export async function placeFolder<T extends { readonly folders: readonly string[
 }
 
 /** A new folder that others may read, whatever the process's mask: replicas may run as somebody else. */
-export async function makeFolder(place: string): Promise<void> {
-  await mkdir(place);
-  const folder = await open(place, "r");
+export async function makeFolder(target: string): Promise<void> {
+  await mkdir(target);
+  const folder = await open(target, "r");
   try {
     await folder.chmod(FOLDER_MODE);
   } finally {
@@ -43,8 +43,8 @@ export async function makeFolder(place: string): Promise<void> {
 }
 
 /** Waits until what a folder lists is on the disk. */
-export async function syncFolder(place: string): Promise<void> {
-  const folder = await open(place, "r");
+export async function syncFolder(target: string): Promise<void> {
+  const folder = await open(target, "r");
   try {
     await folder.sync();
   } finally {
@@ -52,9 +52,9 @@ export async function syncFolder(place: string): Promise<void> {
   }
 }
 
-async function isThere(place: string): Promise<boolean> {
+async function isThere(target: string): Promise<boolean> {
   try {
-    await lstat(place);
+    await lstat(target);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;

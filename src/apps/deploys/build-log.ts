@@ -80,10 +80,10 @@ export class BuildLog {
 
   /** Its lines from the first one on as they come, until it ends or the signal says so. */
   async *follow(signal: AbortSignal): AsyncGenerator<readonly BuildLine[]> {
-    let place = 0;
+    let index = 0;
     while (!signal.aborted) {
-      const piece = this.#lines.slice(place, place + PIECE_LINES);
-      place += piece.length;
+      const piece = this.#lines.slice(index, index + PIECE_LINES);
+      index += piece.length;
       if (piece.length > 0) yield piece;
       else if (this.#hasEnded) return;
       else await this.#bell.wait(signal);

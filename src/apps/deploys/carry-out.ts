@@ -8,6 +8,7 @@ import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { BuildStatus, BuildStream } from "../../model/build.ts";
 import { isInDoubt } from "../../model/errors.ts";
+import { artifactId } from "../../host/artifacts.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
@@ -19,13 +20,13 @@ import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
 import type { BuildLog } from "./build-log.ts";
 import { DeployFailure } from "./deploy-failure.ts";
 import { thisHost } from "./deploy-request.ts";
-import type { DeployPlaces } from "./places.ts";
+import type { DeployFolders } from "./folders.ts";
 import { sizeText } from "./size-text.ts";
 
 export type CarryOutParts = Ceilings & {
   readonly store: Store;
   readonly catalog: Catalog;
-  readonly places: DeployPlaces;
+  readonly folders: DeployFolders;
   readonly dataDir: string;
   /** The service's own. */
   readonly python: Interpreter;
@@ -91,7 +92,7 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
 
 /** Removes a version that does not serve, its row and then its folder. */
 export async function forgetVersion(
-  { store, places }: Pick<CarryOutParts, "store" | "places">,
+  { store, folders }: Pick<CarryOutParts, "store" | "folders">,
   {
     projectId,
     name,
@@ -101,7 +102,7 @@ export async function forgetVersion(
   await store.versions.remove([versionId]);
   // One that serves is not removed: the switch may have been stored although it was reported as failed.
   if (await store.versions.find(versionId)) return;
-  await rm(places.bundleOf({ projectId, name }, versionId), { recursive: true, force: true });
+  await rm(folders.bundleOf({ projectId, name }, versionId), { recursive: true, force: true });
 }
 
 async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: BuildStatus): Promise<void> {
@@ -109,9 +110,9 @@ async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: Bu
   throw new DeployFailure("cancelled", "the build was ended from elsewhere");
 }
 
-async function unpack({ buildId, source, log, signal }: Deploy, { places }: CarryOutParts): Promise<string> {
-  const bundleDir = path.join(places.workOf(buildId), "bundle");
-  await mkdir(places.workOf(buildId), { recursive: true, mode: 0o700 });
+async function unpack({ buildId, source, log, signal }: Deploy, { folders }: CarryOutParts): Promise<string> {
+  const bundleDir = path.join(folders.workOf(buildId), "bundle");
+  await mkdir(folders.workOf(buildId), { recursive: true, mode: 0o700 });
   if (source.kind === "folder") {
     await copyFolder(source.folder, bundleDir, source.patterns);
     return bundleDir;
@@ -156,25 +157,30 @@ function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): b
 /** The bundle in its place for good, then the version's row: a row without its folder never stands. */
 async function keep(
   { buildId, app, source }: Deploy,
-  { store, places, clock }: CarryOutParts,
-  made: { readonly bundleDir: string; readonly config: AppConfig } & Pick<Version, "environment">,
+  { store, folders, dataDir, clock }: CarryOutParts,
+  made: {
+    readonly bundleDir: string;
+    readonly environment: string | null;
+    readonly config: AppConfig;
+  },
 ): Promise<Version> {
-  const bundleDir = places.bundleOf(app, buildId);
+  const bundleDir = folders.bundleOf(app, buildId);
   await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
   await rename(made.bundleDir, bundleDir);
   await syncFolder(path.dirname(bundleDir));
   try {
     return await store.versions.insert({
-      ...made,
       id: buildId,
       appNumber: app.number,
-      bundleDir,
+      config: made.config,
+      bundle: artifactId(bundleDir, dataDir),
+      environment: made.environment && artifactId(made.environment, dataDir),
       bundleHash: source.kind === "folder" ? source.hash : null,
       createdAt: clock.now(),
     });
   } catch (error) {
     // Its row may stand although nobody heard so: then that goes first, or the folder stays beside it.
-    if (isInDoubt(error)) await forgetVersion({ store, places }, { ...app, versionId: buildId });
+    if (isInDoubt(error)) await forgetVersion({ store, folders }, { ...app, versionId: buildId });
     else await rm(bundleDir, { recursive: true, force: true });
     throw error;
   }

@@ -17,11 +17,11 @@ import { readDeployRequest, thisHost } from "./deploy-request.ts";
 import type { DeployRequest } from "./deploy-request.ts";
 import { directoryId } from "./directory-id.ts";
 import { settleLeftover } from "./leftovers.ts";
-import { DeployPlaces } from "./places.ts";
+import { DeployFolders } from "./folders.ts";
 import { BuildsUnderWay } from "./under-way.ts";
 import { BundleUploads, UPLOAD_LIFE_MS } from "./uploads.ts";
 
-export type DeployerParts = Omit<CarryOutParts, "places"> & {
+export type DeployerParts = Omit<CarryOutParts, "folders"> & {
   readonly seal: Seal;
   readonly maxUploadBytes: number;
   /** Whether the disk is to take no more. */
@@ -47,7 +47,7 @@ export class Deployer {
   readonly logs: BuildLogs;
   readonly #parts: DeployerParts;
   readonly #ids = new UuidSource();
-  readonly #places: DeployPlaces;
+  readonly #folders: DeployFolders;
   readonly #directory: string;
   readonly #uploads: BundleUploads;
   readonly #underWay: BuildsUnderWay;
@@ -58,15 +58,15 @@ export class Deployer {
 
   constructor(parts: DeployerParts) {
     this.#parts = parts;
-    this.#places = new DeployPlaces(parts.dataDir);
+    this.#folders = new DeployFolders(parts.dataDir);
     this.#directory = directoryId(parts.dataDir);
     this.logs = new BuildLogs(parts);
     this.#uploads = new BundleUploads({
       ...parts,
-      dir: this.#places.uploads,
+      dir: this.#folders.uploads,
       maxBytes: parts.maxUploadBytes,
     });
-    this.#underWay = new BuildsUnderWay({ ...parts, places: this.#places, logs: this.logs });
+    this.#underWay = new BuildsUnderWay({ ...parts, folders: this.#folders, logs: this.logs });
   }
 
   /** How many builds have ended, by how. */
@@ -78,10 +78,10 @@ export class Deployer {
   async start(): Promise<void> {
     // Whoever sent one was told that it is here, and waits for its end.
     const arrived = await this.#uploads.arrived();
-    await rm(this.#places.work, { recursive: true, force: true });
+    await rm(this.#folders.work, { recursive: true, force: true });
     await this.#sweep(arrived);
     // Last: should this service end here too, the next one still knows.
-    await rm(this.#places.uploads, { recursive: true, force: true });
+    await rm(this.#folders.uploads, { recursive: true, force: true });
     this.#sweeping = this.#parts.clock.every(SWEEP_MS, () => void this.#sweepSafely());
   }
 
@@ -247,7 +247,7 @@ export class Deployer {
         await this.#underWay.add(build.id, app, kept.request);
       } else {
         const message = isUntouched ? NEVER_CAME : STOPPED;
-        await settleLeftover(build, app, { ...this.#parts, places: this.#places, message });
+        await settleLeftover(build, app, { ...this.#parts, folders: this.#folders, message });
       }
     }
   }

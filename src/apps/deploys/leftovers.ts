@@ -4,11 +4,11 @@ import { isFinalBuild } from "../../model/build.ts";
 import type { Build } from "../../model/build.ts";
 import type { Store } from "../../store/store.ts";
 import { forgetVersion } from "./carry-out.ts";
-import type { DeployPlaces } from "./places.ts";
+import type { DeployFolders } from "./folders.ts";
 
 export type LeftoverParts = {
   readonly store: Store;
-  readonly places: DeployPlaces;
+  readonly folders: DeployFolders;
   readonly clock: Clock;
   /** Why it did not succeed. */
   readonly message: string;
@@ -21,7 +21,7 @@ export type LeftoverParts = {
 export async function settleLeftover(
   { id }: Build,
   app: App | undefined,
-  { store, places, clock, message }: LeftoverParts,
+  { store, folders, clock, message }: LeftoverParts,
 ): Promise<void> {
   // It may have ended since it was found.
   const build = await store.builds.find(id);
@@ -31,6 +31,6 @@ export async function settleLeftover(
     await store.builds.move({ id, to: "success", message: null, now });
     return;
   }
-  if (app) await forgetVersion({ store, places }, { ...app, versionId: id });
+  if (app) await forgetVersion({ store, folders }, { ...app, versionId: id });
   await store.builds.move({ id, to: "build_failure", message, now });
 }

@@ -171,9 +171,9 @@ export class BuildsUnderWay {
     status: BuildStatus,
     message: string | null,
   ): Promise<void> {
-    const { store, places, clock, logs, log } = this.#parts;
+    const { store, folders, clock, logs, log } = this.#parts;
     try {
-      await rm(places.workOf(open.id), { recursive: true, force: true });
+      await rm(folders.workOf(open.id), { recursive: true, force: true });
       if (source?.kind === "zip") await rm(source.file, { force: true });
       await open.log.flush();
       await store.builds.move({ id: open.id, to: status, message, now: clock.now() });

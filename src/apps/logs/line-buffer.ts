@@ -40,7 +40,7 @@ export class LineBuffer {
     return this.#lines.length - this.#storedCount;
   }
 
-  /** The latest line, or the place before the first. */
+  /** The latest line, or the position before the first. */
   get last(): string {
     return this.#lines.at(-1)?.id ?? this.#completeAfter;
   }
@@ -85,24 +85,24 @@ export class LineBuffer {
     return count;
   }
 
-  /** Chosen lines after that place; null when some of them may be in the store only. */
-  after(place: string, chooses: (line: LogLine) => boolean, limit: number): BufferPage | null {
-    if (place < this.#completeAfter) return null;
+  /** Chosen lines after that position; null when some of them may be in the store only. */
+  after(position: string, chooses: (line: LogLine) => boolean, limit: number): BufferPage | null {
+    if (position < this.#completeAfter) return null;
     const lines: LogLine[] = [];
-    for (let i = this.#firstAfter(place); i < this.#lines.length; i++) {
+    for (let i = this.#firstAfter(position); i < this.#lines.length; i++) {
       const line = this.#lines[i]!;
       if (!chooses(line)) continue;
       lines.push(line);
       if (lines.length === limit) return { lines, reached: line.id };
     }
-    return { lines, reached: this.last > place ? this.last : place };
+    return { lines, reached: this.last > position ? this.last : position };
   }
 
-  #firstAfter(place: string): number {
+  #firstAfter(position: string): number {
     let [low, high] = [0, this.#lines.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.#lines[middle]!.id > place) high = middle;
+      if (this.#lines[middle]!.id > position) high = middle;
       else low = middle + 1;
     }
     return low;

@@ -54,7 +54,7 @@ type Gate = {
 };
 
 /**
- * What apps print: every line gets its place, and can be read again or followed. Nothing that is added is ever
+ * What apps print: every line gets its position, and can be read again or followed. Nothing that is added is ever
  * waited for; what is too much is left out, and the log says so.
  */
 export class LogBook {
@@ -119,7 +119,7 @@ export class LogBook {
 
   /** An app's lines as they come, a few at a time, none twice and none left out; ends at the signal. */
   tail(query: TailQuery, signal: AbortSignal): AsyncGenerator<readonly LogLine[]> {
-    // Its place is taken now, not when it is first read.
+    // Its position is taken now, not when it is first read.
     return this.#follow(query, query.after ?? this.#buffer.last, signal);
   }
 
@@ -168,11 +168,11 @@ export class LogBook {
       line.appNumber === query.appNumber &&
       (query.runId === undefined || line.runId === query.runId) &&
       (query.replicaId === undefined || line.replicaId === query.replicaId);
-    let place = from;
+    let position = from;
     while (!ends.aborted) {
-      const inMemory = this.#buffer.after(place, chooses, TAIL_LINES);
-      const { lines, reached } = inMemory ?? (await this.#tailStored(query, place));
-      place = reached;
+      const inMemory = this.#buffer.after(position, chooses, TAIL_LINES);
+      const { lines, reached } = inMemory ?? (await this.#tailStored(query, position));
+      position = reached;
       if (lines.length > 0) yield lines;
       else if (inMemory) await this.#bell.wait(ends);
     }
@@ -181,13 +181,13 @@ export class LogBook {
   /** Up to where memory begins. */
   async #tailStored(
     query: TailQuery,
-    place: string,
+    position: string,
   ): Promise<{ lines: readonly LogLine[]; reached: string }> {
     const edge = this.#buffer.completeAfter;
     const { lines, reached } = await this.#parts.store.logs.scan({
       ...query,
       direction: "forward",
-      after: place,
+      after: position,
       before: logIdAt(nanosecondsOf(edge) + 1n, FIRST_TAG),
       limit: TAIL_LINES,
       scanLimit: TAIL_SCAN,

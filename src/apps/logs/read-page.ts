@@ -21,11 +21,11 @@ export async function readPage(store: Store, query: LogQuery, clock: Clock): Pro
   const isChosen = isSearch(scan);
   const deadline = clock.monotonic() + BUDGET_MS;
   const lines: LogLine[] = [];
-  let place: string | null = null;
+  let position: string | null = null;
   do {
     // One more than asked for shows whether there is more.
     const limit = pageSize + 1 - lines.length;
-    const from = place === null ? {} : { [scan.direction === "forward" ? "after" : "before"]: place };
+    const from = position === null ? {} : { [scan.direction === "forward" ? "after" : "before"]: position };
     const found = await store.logs.scan({
       ...scan,
       ...from,
@@ -33,9 +33,9 @@ export async function readPage(store: Store, query: LogQuery, clock: Clock): Pro
       scanLimit: isChosen ? Math.max(SCAN, limit) : limit,
     });
     lines.push(...found.lines);
-    place = found.reached;
-  } while (place !== null && lines.length <= pageSize && clock.monotonic() < deadline);
-  if (lines.length <= pageSize) return { lines, reached: place };
+    position = found.reached;
+  } while (position !== null && lines.length <= pageSize && clock.monotonic() < deadline);
+  if (lines.length <= pageSize) return { lines, reached: position };
   const page = lines.slice(0, pageSize);
   return { lines: page, reached: page.at(-1)!.id };
 }

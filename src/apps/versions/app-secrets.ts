@@ -1,5 +1,6 @@
 import { WHOLE_PROJECT } from "../secrets.ts";
-import type { SecretMap, SecretPlace, Secrets } from "../secrets.ts";
+import type { SecretScope } from "../../store/secrets.ts";
+import type { SecretMap, Secrets } from "../secrets.ts";
 import { Turns } from "./turns.ts";
 
 /** The secrets of apps as their replicas get them, at hand without asking the store. */
@@ -14,30 +15,30 @@ export class AppSecrets {
   }
 
   /** Reads those of an app, and those of its project, if they are not at hand yet. */
-  async load(place: SecretPlace): Promise<void> {
-    for (const one of [projectOf(place), place]) if (!this.#maps.has(keyOf(one))) await this.refresh(one);
+  async load(scope: SecretScope): Promise<void> {
+    for (const one of [projectOf(scope), scope]) if (!this.#maps.has(keyOf(one))) await this.refresh(one);
   }
 
   /** Reads those of an app or of a whole project again. */
-  async refresh(place: SecretPlace): Promise<void> {
-    const key = keyOf(place);
-    await this.#turns.take(key, async () => this.#maps.set(key, await this.#secrets.read(place)));
+  async refresh(scope: SecretScope): Promise<void> {
+    const key = keyOf(scope);
+    await this.#turns.take(key, async () => this.#maps.set(key, await this.#secrets.read(scope)));
   }
 
   /** What an app gets: its own over its project's. */
-  of(place: SecretPlace): SecretMap {
-    return { ...this.#maps.get(keyOf(projectOf(place))), ...this.#maps.get(keyOf(place)) };
+  of(scope: SecretScope): SecretMap {
+    return { ...this.#maps.get(keyOf(projectOf(scope))), ...this.#maps.get(keyOf(scope)) };
   }
 
-  forget(place: SecretPlace): void {
-    this.#maps.delete(keyOf(place));
+  forget(scope: SecretScope): void {
+    this.#maps.delete(keyOf(scope));
   }
 }
 
-function projectOf({ projectId }: SecretPlace): SecretPlace {
+function projectOf({ projectId }: SecretScope): SecretScope {
   return { projectId, appNumber: WHOLE_PROJECT };
 }
 
-function keyOf({ projectId, appNumber }: SecretPlace): string {
+function keyOf({ projectId, appNumber }: SecretScope): string {
   return `${projectId}/${appNumber}`;
 }

@@ -1,4 +1,5 @@
 import path from "node:path";
+import { artifactFolder, artifactFolders } from "../../host/artifacts.ts";
 import { rmdir } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
@@ -48,8 +49,9 @@ export class Housekeeper {
 
   /** What an end at a bad moment left goes before anything is deployed; from now on it looks every minute. */
   async start(versions: readonly Version[]): Promise<void> {
-    const named = new Set(versions.map(({ bundleDir }) => bundleDir));
-    await removeUnnamedBundles(path.join(this.#parts.dataDir, "bundles"), named);
+    const { dataDir } = this.#parts;
+    const named = new Set(versions.map(({ bundle }) => artifactFolder(bundle, dataDir)));
+    await removeUnnamedBundles(path.join(dataDir, "bundles"), named);
     const byApp = Map.groupBy(versions, ({ appNumber }) => appNumber);
     for (const [appNumber, { length }] of byApp) if (length > KEPT_VERSIONS) this.#untidy.add(appNumber);
     this.#timer = this.#parts.clock.every(LOOK_MS, () => this.#do(() => this.#look()));
@@ -101,7 +103,7 @@ export class Housekeeper {
       const isNeeded = (id: string): boolean => used.has(id) || traffic?.find(id) !== undefined;
       const old = outdated(versions, () => false);
       const gone = traffic ? outdated(versions, isNeeded) : [];
-      await removeVersions(store, gone);
+      await removeVersions(this.#parts, gone);
       if (!traffic || gone.length === old.length) this.#untidy.delete(appNumber);
     });
   }
@@ -116,7 +118,7 @@ export class Housekeeper {
     }
     if (this.#isStopping) return;
     const versions = await store.versions.list(number);
-    await removeVersions(store, versions);
+    await removeVersions(this.#parts, versions);
     await this.#removeEnvironments(versions);
     this.#parts.onRemoved?.(number);
     // It stays where another app of that name has come meanwhile.
@@ -128,9 +130,11 @@ export class Housekeeper {
     const left = await this.#environmentsInUse();
     const gone = Map.groupBy(versions, ({ environment }) => environment);
     for (const [environment, users] of gone) {
-      if (environment === null || left.has(environment)) continue;
+      if (environment === null) continue;
+      const folder = artifactFolder(environment, this.#parts.dataDir);
+      if (left.has(folder)) continue;
       const usedAt = Math.max(...users.map(({ createdAt }) => createdAt));
-      await dropEnvironment(environment, usedAt, () => this.#environmentsInUse());
+      await dropEnvironment(folder, usedAt, () => this.#environmentsInUse());
     }
   }
 
@@ -139,12 +143,13 @@ export class Housekeeper {
     await sweepEnvironments(dataDir, () => this.#environmentsInUse(), environmentRetentionMs);
   }
 
+  /** Their folders. */
   async #environmentsInUse(): Promise<ReadonlySet<string>> {
-    const { store, registry } = this.#parts;
+    const { store, registry, dataDir } = this.#parts;
     const stored = await store.versions.listAll();
     const open = [...registry.all()].flatMap((traffic) => traffic.all());
     const versions = [...stored, ...[...open, ...this.leaving()].map(({ version }) => version)];
-    return new Set(versions.flatMap(({ environment }) => environment ?? []));
+    return new Set(versions.flatMap((version) => artifactFolders(version, dataDir).environment ?? []));
   }
 
   #do(work: () => Promise<void>): void {

@@ -1,9 +1,7 @@
 import type { App, Version } from "../../model/app.ts";
-import type { AppConfig } from "../../model/app-config.ts";
-import type { Call } from "../../replicas/call.ts";
 import type { Pool } from "../../replicas/pool.ts";
 import type { PoolLogLine } from "../../replicas/pool-events.ts";
-import type { Slots } from "../../replicas/slots/slots.ts";
+import type { RunTarget } from "../../replicas/run-target.ts";
 
 /** A version that takes calls of its app, and its replicas. */
 export type LiveApp = {
@@ -11,15 +9,7 @@ export type LiveApp = {
   readonly version: Version;
   readonly pool: Pool;
   /** Where its runs go. */
-  readonly target: VersionTarget;
-};
-
-/** Where runs of a version go. */
-export type VersionTarget = {
-  readonly appNumber: number;
-  readonly versionId: string;
-  readonly slots: Slots<Call>;
-  readonly config: AppConfig;
+  readonly target: RunTarget;
 };
 
 /** A line an app printed, with where it came from. */

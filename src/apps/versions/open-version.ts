@@ -136,9 +136,8 @@ export class OpenVersion {
   }
 
   #workload(app: App, version: Version): Workload {
-    const { dataDir, appSecrets } = this.#parts;
-    const secrets = appSecrets.of({ projectId: app.projectId, appNumber: app.number });
-    return workloadOf(app, version, secrets, dataDir);
+    const secrets = this.#parts.appSecrets.of({ projectId: app.projectId, appNumber: app.number });
+    return workloadOf(app, version, secrets);
   }
 
   /** How long a template is kept without a replica. */

@@ -1,4 +1,5 @@
 import path from "node:path";
+import { artifactFolder } from "../../host/artifacts.ts";
 import { readdir, rm } from "../../kit/files.ts";
 import type { Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
@@ -12,14 +13,17 @@ export function outdated(versions: readonly Version[], isNeeded: (id: string) =>
 }
 
 /** Removes versions that nobody needs, rows first: a row without its folder never stands. */
-export async function removeVersions(store: Store, versions: readonly Version[]): Promise<void> {
+export async function removeVersions(
+  { store, dataDir }: { readonly store: Store; readonly dataDir: string },
+  versions: readonly Version[],
+): Promise<void> {
   if (versions.length === 0) return;
   await store.versions.remove(versions.map(({ id }) => id));
-  for (const { id, bundleDir } of versions) {
+  for (const { id, bundle } of versions) {
     // One that serves after all is not removed. A folder may be that of several versions.
     const others = await store.versions.list(versions[0]!.appNumber);
-    if (others.some((other) => other.id === id || other.bundleDir === bundleDir)) continue;
-    await rm(bundleDir, { recursive: true, force: true });
+    if (others.some((other) => other.id === id || other.bundle === bundle)) continue;
+    await rm(artifactFolder(bundle, dataDir), { recursive: true, force: true });
   }
 }
 

@@ -25,9 +25,9 @@ export async function makeFolder(root: string, path: VolumePath): Promise<FileHa
   let folder = await openReal(root, root, O_DIRECTORY);
   for (const name of path) {
     try {
-      const place = inFolder(folder, name);
-      await mkdir(place, FOLDER_MODE).catch(unlessThere);
-      const next = await openReal(root, place, O_DIRECTORY);
+      const target = inFolder(folder, name);
+      await mkdir(target, FOLDER_MODE).catch(unlessThere);
+      const next = await openReal(root, target, O_DIRECTORY);
       await folder.close();
       folder = next;
     } catch (error) {
@@ -68,9 +68,9 @@ export function volumeError(error: unknown): unknown {
   }
 }
 
-/** Found first and opened when its real place is known: to open a pipe or a device outside would do something there. */
-async function openReal(root: string, place: string, flags: number): Promise<FileHandle> {
-  const found = await open(place, O_PATH);
+/** Found first and opened when its real path is known: to open a pipe or a device outside would do something there. */
+async function openReal(root: string, target: string, flags: number): Promise<FileHandle> {
+  const found = await open(target, O_PATH);
   try {
     const self = `/proc/self/fd/${found.fd}`;
     const real = await readlink(self);

@@ -18,8 +18,8 @@ export class Trash {
     this.#log = log;
   }
 
-  /** A new place in it, to which something is moved. */
-  async place(): Promise<string> {
+  /** A new path in it, to which something is moved. */
+  async freePath(): Promise<string> {
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     return path.join(this.#dir, randomUUID());
   }
@@ -57,10 +57,10 @@ export class Trash {
    * A folder's folders are moved up beside it and wait for their turn: however deep they lie, one is open at a
    * time. Links are never followed, though an app may still be at work in there.
    */
-  async #remove(place: string): Promise<void> {
-    const folder = await open(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).catch(() => null);
+  async #remove(target: string): Promise<void> {
+    const folder = await open(target, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).catch(() => null);
     if (!folder) {
-      await unlink(place);
+      await unlink(target);
       return;
     }
     try {
@@ -69,12 +69,12 @@ export class Trash {
       for (const entry of await readdir(here, { withFileTypes: true, encoding: "buffer" })) {
         if (this.#isStopping) return;
         const inside = Buffer.concat([here, entry.name]);
-        if (entry.isDirectory()) await rename(inside, await this.place());
+        if (entry.isDirectory()) await rename(inside, await this.freePath());
         else await unlink(inside);
       }
     } finally {
       await folder.close();
     }
-    await rmdir(place);
+    await rmdir(target);
   }
 }

@@ -63,7 +63,7 @@ export class Uploads {
         file.createWriteStream(),
       );
       const tag = hash.digest("hex");
-      await rename(arriving, this.#partPlace(id, partNumber, tag));
+      await rename(arriving, this.#partFile(id, partNumber, tag));
       return `"${tag}"`;
     } catch (error) {
       await rm(arriving, { force: true });
@@ -72,20 +72,20 @@ export class Uploads {
   }
 
   /**
-   * Puts the parts together into one file, safely on the disk, for `place` to move away; then nothing is left of
+   * Puts the parts together into one file, safely on the disk, for `take` to move away; then nothing is left of
    * the upload. Throws `bad_request` when a part is missing or has another tag.
    */
   async complete(
     { id, partCount }: Upload,
     tags: readonly PartTag[],
-    place: (file: string) => Promise<void>,
+    take: (file: string) => Promise<void>,
   ): Promise<void> {
     try {
       await stat(this.#dirOf(id));
       const files = await this.#partFiles(id, partCount, tags);
       const whole = path.join(this.#dirOf(id), `whole.${randomUUID()}`);
       await this.#join(files, whole);
-      await place(whole);
+      await take(whole);
     } catch (error) {
       throw isAbsent(error) ? noUpload() : volumeError(error);
     }
@@ -105,7 +105,7 @@ export class Uploads {
   async #discard(id: string): Promise<void> {
     const { trash } = this.#parts;
     // It may be given up and completed at the same time.
-    await rename(this.#dirOf(id), await trash.place()).catch(() => undefined);
+    await rename(this.#dirOf(id), await trash.freePath()).catch(() => undefined);
     void trash.empty();
   }
 
@@ -132,7 +132,7 @@ export class Uploads {
     const files: string[] = [];
     for (let number = 1; number <= partCount; number += 1) {
       const tag = byNumber.get(number);
-      const file = this.#partPlace(id, number, tag ?? "none");
+      const file = this.#partFile(id, number, tag ?? "none");
       if (!(await stat(file).catch(() => null)))
         throw badParts(`part ${number} did not arrive with that ETag`);
       files.push(file);
@@ -160,7 +160,7 @@ export class Uploads {
     return path.join(this.#parts.dir, id);
   }
 
-  #partPlace(id: string, partNumber: number, tag: string): string {
+  #partFile(id: string, partNumber: number, tag: string): string {
     return path.join(this.#dirOf(id), `${partNumber}-${tag}`);
   }
 }

@@ -27,7 +27,7 @@ const NAMES_AT_ONCE = 1_000;
 
 /** A project's persistent storage. */
 export class Volume {
-  /** Its real place: no part of it is a link. */
+  /** Its real path: no part of it is a link. */
   readonly #root: string;
   readonly #maxEntries: number;
 
@@ -78,7 +78,7 @@ export class Volume {
   }
 
   /** Moves a file from elsewhere on the same disk into its place, in one step that survives a power cut. */
-  async place(source: string, path: VolumePath): Promise<void> {
+  async put(source: string, path: VolumePath): Promise<void> {
     const folder = await makeFolder(this.#root, path.slice(0, -1)).catch(refused);
     try {
       await rename(source, inFolder(folder, path.at(-1) ?? ""));
@@ -92,17 +92,17 @@ export class Volume {
 
   /** Removes a file, or a link as such. */
   async removeFile(path: VolumePath): Promise<void> {
-    await this.#inParent(path, async (place) => {
-      if ((await lstat(place)).isDirectory()) throw badPath("is a folder: end the path with /");
-      await unlink(place);
+    await this.#inParent(path, async (entry) => {
+      if ((await lstat(entry)).isDirectory()) throw badPath("is a folder: end the path with /");
+      await unlink(entry);
     });
   }
 
   /** Takes a folder out of the volume in one step, to where it can be removed at leisure. */
   async moveFolder(path: VolumePath, target: string): Promise<void> {
-    await this.#inParent(path, async (place) => {
-      if (!(await lstat(place)).isDirectory()) throw badPath("is not a folder");
-      await rename(place, target);
+    await this.#inParent(path, async (entry) => {
+      if (!(await lstat(entry)).isDirectory()) throw badPath("is not a folder");
+      await rename(entry, target);
     });
   }
 
@@ -117,7 +117,7 @@ export class Volume {
     return names;
   }
 
-  async #inParent(path: VolumePath, change: (place: string) => Promise<void>): Promise<void> {
+  async #inParent(path: VolumePath, change: (entry: string) => Promise<void>): Promise<void> {
     const folder = await openInside(this.#root, path.slice(0, -1), constants.O_DIRECTORY).catch(refused);
     try {
       await change(inFolder(folder, path.at(-1) ?? ""));

@@ -71,7 +71,7 @@ export class Volumes {
     const target = readFilePath(filePath);
     if (partCount === 0) {
       const volume = await this.#volume(projectId);
-      await this.#uploads.complete(await this.#uploads.begin(0), [], (file) => volume.place(file, target));
+      await this.#uploads.complete(await this.#uploads.begin(0), [], (file) => volume.put(file, target));
     }
     const grant: UploadGrant = { ...(await this.#uploads.begin(partCount)), projectId, filePath };
     return this.#grants.give(UPLOAD, grant, UPLOAD_LIFE_MS);
@@ -92,7 +92,7 @@ export class Volumes {
     if (upload.projectId !== projectId || upload.filePath !== filePath) throw noUpload();
     const volume = await this.#volume(projectId);
     const beforeBytes = await volume.sizeOf(target);
-    await this.#uploads.complete(upload, tags, (file) => volume.place(file, target));
+    await this.#uploads.complete(upload, tags, (file) => volume.put(file, target));
     return { beforeBytes, afterBytes: await volume.sizeOf(target) };
   }
 
@@ -122,7 +122,7 @@ export class Volumes {
       return { beforeBytes, afterBytes: null };
     }
     const folder = readFilePath(withoutSlashes(filePath));
-    await volume.moveFolder(folder, await this.#trash.place());
+    await volume.moveFolder(folder, await this.#trash.freePath());
     void this.#trash.empty();
     return { beforeBytes: null, afterBytes: null };
   }

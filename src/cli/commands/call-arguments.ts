@@ -37,9 +37,9 @@ export async function readArguments(data: string | undefined, pairs: readonly Pa
 
 /** `key=value`: JSON where the value is JSON, else text; `key=@file` is the text of that file. */
 function readPair(word: string): Pair {
-  const place = word.indexOf("=");
-  if (place < 1) throw usage(`${JSON.stringify(word)} is not key=value`);
-  const [key, value] = [word.slice(0, place), word.slice(place + 1)];
+  const index = word.indexOf("=");
+  if (index < 1) throw usage(`${JSON.stringify(word)} is not key=value`);
+  const [key, value] = [word.slice(0, index), word.slice(index + 1)];
   if (value.startsWith("@")) return { key, json: JSON.stringify(readText(value.slice(1))) };
   return { key, json: isJson(value) ? value : JSON.stringify(value) };
 }

@@ -156,10 +156,10 @@ function apiOf({ apiUrl, baseUrl, owner }: Service, signal: AbortSignal): Api {
   );
 }
 
-function greeting({ apiUrl, baseUrl, owner }: Service, name: string, place: string): string {
+function greeting({ apiUrl, baseUrl, owner }: Service, name: string, folder: string): string {
   const url = `${apiUrl}/v4/${owner.projectId}/${name}/run`;
   return [
-    `Serving ${name} locally, and reloading it on every save in ${place}. Ctrl-C stops it.`,
+    `Serving ${name} locally, and reloading it on every save in ${folder}. Ctrl-C stops it.`,
     `  apps        ${apiUrl}`,
     `  management  ${baseUrl}`,
     "",

@@ -18,7 +18,7 @@ export async function download(
   to?: string,
 ): Promise<void> {
   const { api, flags, out } = task;
-  const target = placeFor(from, to);
+  const target = targetFor(from, to);
   if (target !== null && existsSync(target) && !flags.force) {
     throw usage(`${target} already exists`, "add --force, or name another file");
   }
@@ -55,7 +55,7 @@ export async function download(
 }
 
 /** The file to write; null for stdout. */
-function placeFor(from: string, to: string | undefined): string | null {
+function targetFor(from: string, to: string | undefined): string | null {
   if (to === "-") return null;
   const name = path.basename(from);
   if (to === undefined) return name;

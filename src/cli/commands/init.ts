@@ -34,13 +34,13 @@ function init(folder: string | undefined, flags: InitFlags): void {
   // `wx`: never over a file that somebody has put there since.
   for (const [file, text] of Object.entries(files))
     writeFileSync(path.join(target, file), text, { flag: "wx" });
-  const place = folder ?? ".";
+  const shown = folder ?? ".";
   new Output(flags).show({ folder: target, name, files: names }, () =>
     [
-      `${name} is in ${place}: ${names.join(", ")}`,
+      `${name} is in ${shown}: ${names.join(", ")}`,
       "",
-      `  millrace dev ${place}       serve it locally, and reload it on every save`,
-      `  millrace deploy ${place}    deploy it to a service`,
+      `  millrace dev ${shown}       serve it locally, and reload it on every save`,
+      `  millrace deploy ${shown}    deploy it to a service`,
       "",
     ].join("\n"),
   );
@@ -56,7 +56,7 @@ function entriesOf(folder: string): string[] {
   }
 }
 
-function contents(name: string, place: string): Record<string, string> {
+function contents(name: string, shown: string): Record<string, string> {
   return {
     "main.py": `"""Every function here can be called; a function that yields streams. Code at this level runs once per replica."""
 import time
@@ -87,8 +87,8 @@ response_grace_period = "15m"
     "README.md": `# ${name}
 
 \`\`\`sh
-millrace dev ${place}
-millrace deploy ${place}
+millrace dev ${shown}
+millrace deploy ${shown}
 millrace call ${name} name=Ada
 millrace call ${name} count upto=5
 millrace call ${name} --async --wait name=Ada

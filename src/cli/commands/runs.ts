@@ -90,8 +90,8 @@ async function getRun({ api, out }: Task, app: string, id: string): Promise<void
   }
   process.stdout.write(describe(readJson(RUN, text, api.site.baseUrl)));
   // Cut out of the text: read and written again, long numbers would lose digits.
-  const place = text.indexOf(RESULT);
-  if (place !== -1) process.stdout.write(`\n${indented(text.slice(place + RESULT.length, -1))}\n`);
+  const index = text.indexOf(RESULT);
+  if (index !== -1) process.stdout.write(`\n${indented(text.slice(index + RESULT.length, -1))}\n`);
 }
 
 function describe(run: RunRecord): string {

@@ -21,11 +21,11 @@ const HIDDEN = "••••••••";
 
 /** `millrace secrets list|set|unset` */
 export function defineSecrets(command: Command): void {
-  const list = ofPlace(command.command("list")).description("list secrets by name");
+  const list = scoped(command.command("list")).description("list secrets by name");
   list.option("--show", "show the values as well");
   examples(list, "millrace secrets list --app hello").action(withService(listSecrets));
 
-  const set = ofPlace(command.command("set")).description("add or change secrets");
+  const set = scoped(command.command("set")).description("add or change secrets");
   set
     .argument("[pairs...]", "NAME=value")
     .option("--env-file <file>", "read NAME=value lines from a file")
@@ -36,12 +36,12 @@ export function defineSecrets(command: Command): void {
     "pass show api | millrace secrets set --stdin API_KEY",
   ).action(withService(setSecrets));
 
-  const unset = ofPlace(command.command("unset")).description("remove secrets");
+  const unset = scoped(command.command("unset")).description("remove secrets");
   unset.argument("<names...>", "their names");
   examples(unset, "millrace secrets unset API_KEY").action(withService(unsetSecrets));
 }
 
-function ofPlace(command: Command): Command {
+function scoped(command: Command): Command {
   return remote(command).option("--app <app>", "use this app's secrets instead of the project's");
 }
 
@@ -61,9 +61,9 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
   const { flags, out } = task;
   const given: Record<string, string> = flags.envFile === undefined ? {} : readEnvFile(flags.envFile);
   for (const pair of pairs) {
-    const place = pair.indexOf("=");
-    if (place < 1) throw usage(`${JSON.stringify(pair)} is not NAME=value`);
-    given[pair.slice(0, place)] = pair.slice(place + 1);
+    const index = pair.indexOf("=");
+    if (index < 1) throw usage(`${JSON.stringify(pair)} is not NAME=value`);
+    given[pair.slice(0, index)] = pair.slice(index + 1);
   }
   // The last line break is echo's or an editor's, and no part of a key.
   if (flags.stdin !== undefined) given[flags.stdin] = (await readStdin("--stdin")).replace(/\r?\n$/, "");

@@ -22,9 +22,9 @@ export async function tailRun(
   if (!/^\d{1,15}$/.test(flags.after)) {
     throw usage(`--after takes a number, not ${JSON.stringify(flags.after)}`);
   }
-  const place = { after: flags.after };
+  const position = { after: flags.after };
   for (let losses = 0; ; losses += 1) {
-    const end = await readOn(task, app, id, place);
+    const end = await readOn(task, app, id, position);
     if (end) {
       if (end.status !== "success") throw failed(end);
       out.note(`run ${id}: ${end.status}, ${duration(end.runtimeMs)}`);
@@ -40,10 +40,10 @@ async function readOn(
   { api, out }: Task,
   app: string,
   id: string,
-  place: { after: string },
+  position: { after: string },
 ): Promise<RunRecord | null> {
   const url = await api.appUrl(app, `runs/${encodeURIComponent(id)}/events`);
-  const answer = await api.open("GET", url, { headers: { "last-event-id": place.after } });
+  const answer = await api.open("GET", url, { headers: { "last-event-id": position.after } });
   // Everything was read before: only the record is wanted.
   if (answer.status === 204) return await api.get(RUN, await api.appUrl(app, `runs/${id}`));
   if (answer.status !== 200) throw explain(answer, await textOf(answer), api.site, { app });
@@ -52,7 +52,7 @@ async function readOn(
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);
       if (event === "truncated") out.warn("the beginning is no longer stored");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, data);
-      place.after = number ?? place.after;
+      position.after = number ?? position.after;
     }
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "";

@@ -19,22 +19,22 @@ export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGen
   const bell = new Bell();
   const last: { at: number | null } = { at: null };
   const watchers = new Map<string, FSWatcher>();
-  const add = (place: string): void => {
-    const watcher = watch(place, (_, name) => {
+  const add = (dir: string): void => {
+    const watcher = watch(dir, (_, name) => {
       if (name !== null && NOISE.test(name)) return;
       last.at = performance.now();
       bell.ring();
     });
     // It is gone; what is in its place now is found at the next look.
-    const drop = (): boolean => watchers.get(place) === watcher && watchers.delete(place);
+    const drop = (): boolean => watchers.get(dir) === watcher && watchers.delete(dir);
     watcher.on("error", drop);
     watcher.on("close", drop);
-    watchers.set(place, watcher);
+    watchers.set(dir, watcher);
   };
   const look = async (): Promise<void> => {
-    const places = await foldersBelow(folder);
-    for (const place of places) if (!watchers.has(place)) add(place);
-    for (const [place, watcher] of watchers) if (!places.includes(place)) watcher.close();
+    const dirs = await foldersBelow(folder);
+    for (const dir of dirs) if (!watchers.has(dir)) add(dir);
+    for (const [dir, watcher] of watchers) if (!dirs.includes(dir)) watcher.close();
   };
   try {
     await look();

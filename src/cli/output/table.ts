@@ -9,13 +9,13 @@ export function table(
   rows: readonly (readonly string[])[],
   width: number | undefined = process.stdout.isTTY ? process.stdout.columns : undefined,
 ): string {
-  const widths = headings.map((heading, place) =>
-    Math.max(heading.length, ...rows.map((row) => lengthOf(row[place] ?? ""))),
+  const widths = headings.map((heading, index) =>
+    Math.max(heading.length, ...rows.map((row) => lengthOf(row[index] ?? ""))),
   );
   const line = (cells: readonly string[]): string => {
-    const padded = cells.map((cell, place) => {
-      const isLast = place === cells.length - 1;
-      return isLast ? cell : cell + " ".repeat((widths[place] ?? 0) - lengthOf(cell));
+    const padded = cells.map((cell, index) => {
+      const isLast = index === cells.length - 1;
+      return isLast ? cell : cell + " ".repeat((widths[index] ?? 0) - lengthOf(cell));
     });
     return cut(padded.join(GAP).trimEnd(), width);
   };

@@ -89,22 +89,22 @@ export function isSealed(begin: Buffer): boolean {
 
 export function sealChunk(
   plain: Buffer,
-  place: { readonly number: number; readonly isLast: boolean },
+  position: { readonly number: number; readonly isLast: boolean },
   { content }: SealKeys,
   head: Buffer,
 ): Buffer {
-  const cipher = createCipheriv("aes-256-gcm", content, nonceOf(place)).setAAD(head);
+  const cipher = createCipheriv("aes-256-gcm", content, nonceOf(position)).setAAD(head);
   return Buffer.concat([cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
 }
 
 /** Throws `BadSeal` when it is not the chunk that was written for that place. */
 export function openChunk(
   sealed: Buffer,
-  place: { readonly number: number; readonly isLast: boolean },
+  position: { readonly number: number; readonly isLast: boolean },
   { content }: SealKeys,
   head: Buffer,
 ): Buffer {
-  const decipher = createDecipheriv("aes-256-gcm", content, nonceOf(place), { authTagLength: TAG_BYTES });
+  const decipher = createDecipheriv("aes-256-gcm", content, nonceOf(position), { authTagLength: TAG_BYTES });
   decipher.setAAD(head).setAuthTag(sealed.subarray(-TAG_BYTES));
   try {
     return Buffer.concat([decipher.update(sealed.subarray(0, -TAG_BYTES)), decipher.final()]);

@@ -54,8 +54,8 @@ export class SealedSink implements ByteSink {
   }
 
   async #flush(isLast: boolean): Promise<void> {
-    const place = { number: this.#number++, isLast };
-    await this.#to.write(sealChunk(this.#chunk.subarray(0, this.#used), place, this.#keys, this.#head));
+    const position = { number: this.#number++, isLast };
+    await this.#to.write(sealChunk(this.#chunk.subarray(0, this.#used), position, this.#keys, this.#head));
     this.#used = 0;
   }
 }

@@ -7,7 +7,7 @@ import { clientAddress } from "../../kit/listener/client-address.ts";
 import { ConnectionGate } from "../../kit/listener/connection-gate.ts";
 import type { Doing, Visitor } from "../../kit/listener/connection-gate.ts";
 import { AppError } from "../../model/errors.ts";
-import { noPlace } from "../../model/raw-refusal.ts";
+import { noRoom } from "../../model/raw-refusal.ts";
 
 /** A connection and the latest request on it. */
 type Visit = {
@@ -38,7 +38,7 @@ export class ManagementConnections {
       ...limits,
       maxPerAddress: limits.maxConnectionsPerAddress,
       clock,
-      turnAway: (socket, why) => end(socket, noPlace(why)),
+      turnAway: (socket, why) => end(socket, noRoom(why)),
     });
   }
 
@@ -77,9 +77,9 @@ export class ManagementConnections {
     const visitor = this.#visits.get(request.socket)?.visitor;
     const remote = request.socket.remoteAddress ?? "";
     if (!visitor) return { ip: remote, onKnown: () => {} };
-    if (visitor.refusal !== null) throw closing(noPlace(visitor.refusal));
+    if (visitor.refusal !== null) throw closing(noRoom(visitor.refusal));
     const onKnown = (owner: string): void => {
-      if (!visitor.know(owner)) throw closing(noPlace("owner"));
+      if (!visitor.know(owner)) throw closing(noRoom("owner"));
     };
     if (visitor.address !== null) return { ip: remote, onKnown };
     const header = request.headers["x-forwarded-for"];
@@ -87,7 +87,7 @@ export class ManagementConnections {
     const ip = clientAddress(remote, forwarded, this.#limits.trusted);
     const leave = this.#gate.enter(ip);
     // The connection is the proxy's, and others come on it.
-    if (!leave) throw noPlace("address");
+    if (!leave) throw noRoom("address");
     answer.once("close", leave);
     return {
       ip,

@@ -1,5 +1,5 @@
-type Place = {
-  readonly below: Map<string, Place>;
+type PathNode = {
+  readonly below: Map<string, PathNode>;
   methods: readonly string[] | null;
 };
 
@@ -13,18 +13,18 @@ const ANY_REST = "*";
  * could hold a route for each of those, but six times as many routes were a tenth of a service's start.
  */
 export class KnownPaths {
-  readonly #root: Place = newPlace();
+  readonly #root: PathNode = newNode();
 
   /** A path as the router takes it: `/apps/:id`, `/pages/*`. */
   add(path: string, methods: readonly string[]): void {
-    let place = this.#root;
+    let node = this.#root;
     for (const part of partsOf(path)) {
       const name = part.startsWith(":") ? ANY_PART : part;
-      const next = place.below.get(name) ?? newPlace();
-      place.below.set(name, next);
-      place = next;
+      const next = node.below.get(name) ?? newNode();
+      node.below.set(name, next);
+      node = next;
     }
-    place.methods = methods;
+    node.methods = methods;
   }
 
   /** The methods of the path that a request's target names; null where there is none. */
@@ -39,7 +39,7 @@ export class KnownPaths {
 }
 
 /** As the router looks: a name before what stands for any. */
-function find({ below, methods }: Place, [part, ...rest]: readonly string[]): readonly string[] | null {
+function find({ below, methods }: PathNode, [part, ...rest]: readonly string[]): readonly string[] | null {
   if (part === undefined) return methods;
   for (const name of [part, ANY_PART]) {
     const next = below.get(name);
@@ -53,6 +53,6 @@ function partsOf(path: string): string[] {
   return path.split("/").slice(1);
 }
 
-function newPlace(): Place {
+function newNode(): PathNode {
   return { below: new Map(), methods: null };
 }

@@ -102,7 +102,7 @@ function errorResponses(operation: AnyOperation): Record<string, object> {
   );
 }
 
-function parametersOf(schema: Shape | undefined, place: "path" | "query"): object[] {
+function parametersOf(schema: Shape | undefined, location: "path" | "query"): object[] {
   if (!schema) return [];
   const { properties = {}, required = [] } = schemaOf(schema, "input") as {
     properties?: Record<string, object>;
@@ -110,8 +110,8 @@ function parametersOf(schema: Shape | undefined, place: "path" | "query"): objec
   };
   return Object.entries(properties).map(([name, property]) => ({
     name,
-    in: place,
-    required: place === "path" || required.includes(name),
+    in: location,
+    required: location === "path" || required.includes(name),
     schema: property,
   }));
 }

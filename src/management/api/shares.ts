@@ -30,7 +30,7 @@ const ONE_PAYER: Readonly<Record<Lane, LaneLimits>> = {
 };
 
 /**
- * The same by project. Heavy reads of all projects share a thread, and go one after the other in each. Their places
+ * The same by project. Heavy reads of all projects share a thread, and go one after the other in each. Their turns
  * are those of the thread, so they last as long as the read: neither does who takes an answer slowly keep others from
  * it, nor does who leaves without an answer make room on it.
  */
@@ -54,7 +54,7 @@ export class Shares {
 
   /**
    * Waits for a request's turn, in which its work is to be done; throws `too_many_in_flight`. The turn lasts until the
-   * answer has left. A heavy read keeps only its payer's place so long: nobody piles up large answers unread.
+   * answer has left. A heavy read keeps only its payer's turn so long: nobody piles up large answers unread.
    */
   async take({ raw }: FastifyReply, lane: Lane, payers: Payers): Promise<Turn> {
     const gone = new AbortController();
@@ -82,12 +82,12 @@ export class Shares {
   }
 
   async #enter(
-    places: FairLane,
+    fairLane: FairLane,
     lane: Lane,
     key: string,
     { raw, gone }: { readonly raw: FastifyReply["raw"]; readonly gone: AbortController },
   ): Promise<Leave> {
-    const leave = await places.enter(key, gone.signal);
+    const leave = await fairLane.enter(key, gone.signal);
     if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": RETRY_AFTER[lane] } });
     raw.once("close", leave);
     // It may have closed in the very moment of the turn.

@@ -1,5 +1,5 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { appEnvironment, placedVariables } from "../../host/app-environment.ts";
+import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import { residentBelow } from "../../host/process-tree.ts";
 import { describeExit, startKept } from "../../host/start-kept.ts";
 import type { Kept } from "../../host/start-kept.ts";
@@ -62,7 +62,7 @@ export const spawnPython: Spawn = (
     python,
     args: ["-c", START],
     cwd: folders.bundle,
-    env: appEnvironment(process.env, placedVariables(workload.variables, folders)),
+    env: appEnvironment(process.env, withFolders(workload.variables, folders)),
     input: { descriptor: 0, text: `${JSON.stringify(order)}\n` },
   } as const;
   let kept: Kept;

@@ -32,8 +32,8 @@ async function usageBelow(proc: string, keeper: number): Promise<Usage> {
   let cpuMs = top.usedMs + top.buriedMs;
   let residentBytes = 0;
   const queue = childrenOf(proc, keeper, top);
-  for (let place = 0; place < Math.min(queue.length, MAX_PROCESSES); place++) {
-    const pid = queue[place] as number;
+  for (let index = 0; index < Math.min(queue.length, MAX_PROCESSES); index++) {
+    const pid = queue[index] as number;
     await setImmediate();
     try {
       const stat = readStat(`${pid}`, proc);

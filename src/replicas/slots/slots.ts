@@ -289,12 +289,12 @@ export class Slots<C extends SlotCall> {
   #unblock(replica: SlotReplica<C>, now: number): void {
     this.#pace.add(now - replica.headSince);
     replica.headSince = Number.POSITIVE_INFINITY; // Once per head.
-    let place = 0;
+    let position = 0;
     for (const call of replica.calls.values()) {
-      place += 1;
+      position += 1;
       // Slots that close have no queue left for a caller; one from the backlog waits elsewhere.
       const mayLeave = !this.#isClosing || call.lane === "backlog";
-      if (place > this.#scaling.replicaConcurrency && mayLeave) replica.withdraw(call);
+      if (position > this.#scaling.replicaConcurrency && mayLeave) replica.withdraw(call);
     }
   }
 }

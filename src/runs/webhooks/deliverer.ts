@@ -253,10 +253,10 @@ export class Deliverer {
   #begin({ id, projectId, origin, bodyBytes }: Ticket, get: Get): void {
     this.#bytes += bodyBytes;
     this.#shares.take(projectId, bodyBytes);
-    let hasPlace = true;
+    let isHolding = true;
     const leave = (hasAnswered: boolean | null): void => {
-      if (!hasPlace) return;
-      hasPlace = false;
+      if (!isHolding) return;
+      isHolding = false;
       this.#hosts.release(origin, bodyBytes, hasAnswered, this.#steady.now());
       this.#shares.release(projectId, bodyBytes);
       this.#startWaiting(origin);

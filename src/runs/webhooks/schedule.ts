@@ -35,9 +35,9 @@ type Wait = {
  * schedule has, not for a shorter one. A delivery that is sent again after its last attempt starts over.
  */
 export function nextWaitMs({ attempts, retryAfterMs, gapsMs, random }: Wait): number | null {
-  const place = attempts % gapsMs.length;
-  if (place === 0) return null;
-  const gapMs = Math.min(gapsMs[place] ?? 0, MAX_RETRY_AFTER_MS) * (1 - JITTER + 2 * JITTER * random());
+  const step = attempts % gapsMs.length;
+  if (step === 0) return null;
+  const gapMs = Math.min(gapsMs[step] ?? 0, MAX_RETRY_AFTER_MS) * (1 - JITTER + 2 * JITTER * random());
   // The target named a time before which it wants nothing: the spread is to the later side only.
   const askedMs = Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS) * (1 + JITTER * random());
   return Math.round(Math.max(gapMs, askedMs));

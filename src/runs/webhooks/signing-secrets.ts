@@ -11,18 +11,18 @@ export type MadeSecret = { readonly id: string; readonly createdAt: number; read
 
 /** A secret was sealed with another master key than this service has. */
 export class SecretUnreadable extends Error {
-  constructor(place: string, cause: unknown) {
-    super(`${place} cannot be opened; is it the master key it was sealed with?`, { cause });
+  constructor(context: string, cause: unknown) {
+    super(`${context} cannot be opened; is it the master key it was sealed with?`, { cause });
     this.name = "SecretUnreadable";
   }
 }
 
 /** Opens a secret of a webhook; throws `SecretUnreadable` when it was sealed elsewhere. */
-export function openSecret(seal: Seal, sealed: Uint8Array, place: string): Buffer {
+export function openSecret(seal: Seal, sealed: Uint8Array, context: string): Buffer {
   try {
-    return seal.open(sealed, place);
+    return seal.open(sealed, context);
   } catch (error) {
-    throw new SecretUnreadable(place, error);
+    throw new SecretUnreadable(context, error);
   }
 }
 
@@ -62,7 +62,7 @@ export class SigningSecrets {
   async make(projectId: string): Promise<MadeSecret> {
     const made = { id: `whs-${randomName(8)}`, createdAt: this.#clock.now(), secret: newSecret() };
     const { id, createdAt, secret } = made;
-    const sealedSecret = this.#seal.close(Buffer.from(secret), placeOf(id));
+    const sealedSecret = this.#seal.close(Buffer.from(secret), contextOf(id));
     await this.#store.webhookSecrets.insert({ id, projectId, sealedSecret, createdAt });
     this.#known.delete(projectId);
     return made;
@@ -80,10 +80,12 @@ export class SigningSecrets {
     const active = rows.filter(({ retiredAt }) => retiredAt === null);
     active.sort((a, b) => a.createdAt - b.createdAt);
     if (active.length === 0) return [(await this.make(projectId)).secret];
-    return active.map(({ id, sealedSecret }) => openSecret(this.#seal, sealedSecret, placeOf(id)).toString());
+    return active.map(({ id, sealedSecret }) =>
+      openSecret(this.#seal, sealedSecret, contextOf(id)).toString(),
+    );
   }
 }
 
-function placeOf(id: string): string {
+function contextOf(id: string): string {
   return `webhook_secrets.${id}`;
 }

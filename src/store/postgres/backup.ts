@@ -68,8 +68,8 @@ async function auditState(client: Client): Promise<DatabaseReport["audit"]> {
   const anchor = await client.query<{ value: string }>(AUDIT_ANCHOR);
   const chain = new AuditChain(anchorOf(anchor.rows[0]?.value));
   // A database of an early release has no such table.
-  const place = await client.query<{ at: string | null }>("select to_regclass('audit_entries')::text as at");
-  if (!place.rows[0]?.at) return chain.state;
+  const found = await client.query<{ at: string | null }>("select to_regclass('audit_entries')::text as at");
+  if (!found.rows[0]?.at) return chain.state;
   for (let after = 0; ;) {
     const { rows } = await client.query<AuditRow>(AUDIT_ENTRIES, [after, AUDIT_STEP]);
     for (const { number, createdAt, ...rest } of rows) {

@@ -4,7 +4,7 @@ import type { BlobColumns, ColumnBatch } from "../column-batch.ts";
 
 /** A column batch in the form of a table that a statement can read. */
 export type ColumnTable = {
-  /** What stands after `from`: the rows as `u`, with their `place` in the batch, from 1. */
+  /** What stands after `from`: the rows as `u`, with their `ordinal` in the batch, from 1. */
   readonly source: RawBuilder<unknown>;
   /** A column's value in such a row. */
   readonly valueOf: (name: string) => RawBuilder<unknown>;
@@ -14,7 +14,7 @@ export type ColumnTable = {
 export function columnTable(batch: ColumnBatch): ColumnTable {
   const { blobs } = batch;
   const arrays = arraysOf(batch);
-  const names = sql.join([...arrays.map(({ name }) => sql.ref(name)), sql.ref("place")]);
+  const names = sql.join([...arrays.map(({ name }) => sql.ref(name)), sql.ref("ordinal")]);
   const values = sql.join(arrays.map(({ type, literal }) => sql`${literal}::${sql.raw(type)}`));
   const rows = sql`unnest(${values}) with ordinality as u (${names})`;
   const field = (name: string) => sql.ref(`u.${name}`);

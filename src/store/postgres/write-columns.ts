@@ -50,12 +50,12 @@ export function columnWriter(db: Kysely<Schema>): ColumnWriter {
           .map((name) => sql`${sql.ref(name)} = ${valueOf(name)}`),
         ...Object.entries(set).map(([name, value]) => sql`${sql.ref(name)} = ${sql.lit(value)}`),
       ];
-      const { rows } = await sql<{ place: number }>`
+      const { rows } = await sql<{ ordinal: number }>`
         update ${sql.table(table)} set ${sql.join(changes)} from ${source}
         where ${sql.join([...matches, ...conditions], sql` and `)}
-        returning u.place - 1 as place
+        returning u.ordinal - 1 as ordinal
       `.execute(db);
-      return rows.map(({ place }) => place).toSorted((a, b) => a - b);
+      return rows.map(({ ordinal }) => ordinal).toSorted((a, b) => a - b);
     },
   };
 }

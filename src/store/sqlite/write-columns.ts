@@ -129,10 +129,10 @@ function insertSql(
   varying: readonly string[],
   rowCount: number,
 ): RawBuilder<unknown> {
-  const places = (count: number) => Array.from({ length: count }, () => sql.raw("?"));
-  const constant = places(names.length - varying.length);
+  const marks = (count: number) => Array.from({ length: count }, () => sql.raw("?"));
+  const constant = marks(names.length - varying.length);
   const values = [...constant, ...varying.map((_, i) => sql.raw(`column${i + 1}`))];
-  const row = sql`(${sql.join(places(varying.length))})`;
+  const row = sql`(${sql.join(marks(varying.length))})`;
   return sql`
     insert into ${sql.table(table)} (${sql.join(names.map((name) => sql.ref(name)))})
     select ${sql.join(values)} from (values ${sql.join(Array.from({ length: rowCount }, () => row))})

@@ -106,7 +106,7 @@ describe("an app's runs", () => {
     await service().deploy(app, { main, toml: ONE });
     letGo(service(), app);
     ids.push(await submit(service(), app, { n: 4 }, HOLD));
-    writeFileSync(path.join(old.version.bundleDir, "go"), "");
+    writeFileSync(path.join(service().bundleDir(old), "go"), "");
     for (const [n, id] of ids.entries()) {
       const result = n < 4 ? n : [n, "new"];
       expect(await ended(service(), app, id)).toMatchObject({ result, attempt: 1 });

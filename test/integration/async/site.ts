@@ -129,7 +129,7 @@ export function letGo(on: TestService, app: string): void {
 
 /** A file in the app's working directory. */
 export function bundleFile(on: TestService, app: string, name: string): string {
-  return path.join(on.apps.get(app)?.version.bundleDir ?? "", name);
+  return path.join(on.bundleDir(app), name);
 }
 
 /** Runs that write themselves down, wait, fail, die and stream. */

@@ -58,7 +58,7 @@ show([
   });
 
   verifies("client.python", "run_async gives a run to look at, wait for and cancel", async () => {
-    const bundleDir = service().apps.get("app")?.version.bundleDir ?? "";
+    const bundleDir = service().bundleDir("app");
     const gate = newGate();
     const shown = await python(`
 held = millrace.run_async("app", {"gate": "${gate}"}, function="held")

@@ -99,12 +99,16 @@ test("what a service that was killed had under way is gone, and its builds have 
   }
   for (const to of ["building", "initializing"] as const) await store.builds.move({ id: ids[0]!, to, now });
   await store.builds.move({ id: ids[1]!, to: "building", now });
-  const bundleDir = path.join(dataDir, "bundles", site.projectId, "app", ids[0]!);
-  for (const folder of [bundleDir, path.join(dataDir, "work", ids[1]!), path.join(dataDir, "uploads")]) {
+  const madeBundle = path.join("bundles", site.projectId, "app", ids[0]!);
+  for (const folder of [
+    path.join(dataDir, madeBundle),
+    path.join(dataDir, "work", ids[1]!),
+    path.join(dataDir, "uploads"),
+  ]) {
     await mkdir(folder, { recursive: true });
     await writeFile(path.join(folder, "main.py"), "def run(:");
   }
-  await store.versions.insert({ ...version!, id: ids[0]!, bundleDir, createdAt: now });
+  await store.versions.insert({ ...version!, id: ids[0]!, bundle: madeBundle, createdAt: now });
 
   const next = await start();
   for (const [place, message] of [

@@ -209,10 +209,10 @@ test("a version that was once started is described without starting it again", a
   const first = await testService({ app: { main: MAIN } });
   const told = await ask("app", {}, first);
   const { store } = first.service;
-  const { id = "", bundleDir = "" } = first.apps.get("app")?.version ?? {};
+  const { id = "" } = first.apps.get("app")?.version ?? {};
   await until("they are stored", async () => (await store.versions.find(id))?.functions != null);
   await first.service.stop();
-  await rm(path.join(bundleDir, "main.py"));
+  await rm(path.join(first.bundleDir("app"), "main.py"));
   const again = await startService(first.settings, { log: createLog("silent") });
   try {
     const url = `${again.apiUrl}/v4/${again.owner.projectId}/app/openapi.json`;

@@ -167,7 +167,7 @@ describe("a reader who stalls", () => {
         ["identity", "gzip"].map((encoding) => {
           // More than the kernel takes, at one go.
           const reader = eager(app, { name: encoding, size: 8 * MIB }, { "accept-encoding": encoding });
-          const { bundleDir = "" } = service().apps.get(app)?.version ?? {};
+          const bundleDir = service().bundleDir(app);
           return { app, reader, isOver: () => existsSync(path.join(bundleDir, `${encoding}.closed`)) };
         }),
       );

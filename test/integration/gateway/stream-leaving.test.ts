@@ -140,7 +140,7 @@ const live = (app: string) => service().apps.get(app);
 
 function notes(app: string, runId: string): string[] {
   try {
-    return readFileSync(path.join(live(app)?.version.bundleDir ?? "", runId), "utf8")
+    return readFileSync(path.join(service().bundleDir(app), runId), "utf8")
       .trim()
       .split("\n");
   } catch {

@@ -80,7 +80,7 @@ verifies(
 verifies("app.working-directory", "the working directory is the bundle", async () => {
   for (const app of ["around", "ordinary"]) {
     const place = await result("place", {}, app);
-    const bundle = service().apps.get(app)?.version.bundleDir;
+    const bundle = service().bundleDir(app);
     expect(place).toMatchObject({ cwd: bundle, main: bundle, data: "beside main.py", name: "main" });
     expect(place).toMatchObject({ argv: ["main.py"], path: bundle });
   }

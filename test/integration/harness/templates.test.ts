@@ -168,9 +168,12 @@ verifies("fork.kept", "a template outlives scale-to-zero for template_keep, and 
   expect(second).not.toBe(first);
   expect(imports("kept")).toEqual([template]);
 
-  const { version } = await service().deploy("dropped", { main: MAIN, toml: `${toml}template_keep = 0\n` });
+  await service().deploy("dropped", { main: MAIN, toml: `${toml}template_keep = 0\n` });
   await service().call("dropped");
-  await until("the template that is not kept is gone", () => processesIn(version.bundleDir).length === 0);
+  await until(
+    "the template that is not kept is gone",
+    () => processesIn(service().bundleDir("dropped")).length === 0,
+  );
   expect((await service().call("dropped")).status).toBe(200);
   expect(imports("dropped")).toHaveLength(2);
 });

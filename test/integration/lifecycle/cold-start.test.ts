@@ -31,7 +31,7 @@ verifies(
   async () => {
     const test = await testService({ app: { main: MAIN, toml } });
     const pid = Number((await test.call("app")).json.result);
-    const { bundleDir } = test.apps.get("app")!.version;
+    const bundleDir = test.bundleDir("app");
     expect(imports(bundleDir)).toHaveLength(1);
     // Keepers, template and replica are forks of one start: what was executed is the same for all.
     const processes = processesIn(bundleDir);
@@ -47,8 +47,9 @@ verifies(
     const clock = new SkippingClock();
     const test = await testService({ app: { main: MAIN, toml } }, {}, { clock });
     const first = Number((await test.call("app")).json.result);
-    const { pool, version } = test.apps.get("app")!;
-    const [template] = imports(version.bundleDir);
+    const { pool } = test.apps.get("app")!;
+    const bundleDir = test.bundleDir("app");
+    const [template] = imports(bundleDir);
     const templateOf = (pid: number): number => parentOf(parentOf(pid));
     expect(templateOf(first)).toBe(template);
 
@@ -61,9 +62,9 @@ verifies(
     await until("eight are ready", () => test.ready("app") === 8);
     const pids = [...pool.replicas].map((replica) => replica.pid);
     expect(pids.map(templateOf)).toEqual(pids.map(() => template));
-    writeFileSync(path.join(version.bundleDir, "go"), "");
+    writeFileSync(path.join(bundleDir, "go"), "");
     const answers = (await Promise.all(held)).map(({ json }) => Number(json.result));
     expect(new Set(answers)).toEqual(new Set(pids));
-    expect(imports(version.bundleDir)).toEqual([template]);
+    expect(imports(bundleDir)).toEqual([template]);
   },
 );

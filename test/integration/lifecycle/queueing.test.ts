@@ -34,7 +34,7 @@ const hold = { functionName: "hold" };
 
 /** Lets every held call of an app go. */
 function release(app: string, gate = "go"): void {
-  writeFileSync(path.join(service().apps.get(app)?.version.bundleDir ?? "", gate), "");
+  writeFileSync(path.join(service().bundleDir(app), gate), "");
 }
 
 /** Waits until so many calls of an app wait for a replica. */

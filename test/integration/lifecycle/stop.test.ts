@@ -21,7 +21,7 @@ function running(service: TestService, app: string): number {
 
 /** Lets every held call of an app go. */
 function release(service: TestService, app: string): void {
-  writeFileSync(path.join(service.apps.get(app)?.version.bundleDir ?? "", "go"), "");
+  writeFileSync(path.join(service.bundleDir(app), "go"), "");
 }
 
 async function readiness({ service }: TestService): Promise<number> {

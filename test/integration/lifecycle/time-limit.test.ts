@@ -36,8 +36,7 @@ const clock = new SkippingClock();
 const service = sharedService({ limited: { main: MAIN, toml } }, {}, { clock });
 
 /** A file in the app's working directory. */
-const file = (name: string): string =>
-  path.join(service().apps.get("limited")?.version.bundleDir ?? "", name);
+const file = (name: string): string => path.join(service().bundleDir("limited"), name);
 
 verifies(
   ["lifecycle.grace-504", "errors.timed-out", "lifecycle.grace-stops-code"],

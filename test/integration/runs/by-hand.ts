@@ -9,12 +9,13 @@ import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import type { Run } from "../../../src/model/run.ts";
 import type { Call } from "../../../src/replicas/call.ts";
-import { ClaimKeeper } from "../../../src/runs/claim-keeper.ts";
+import { ClaimRecorder } from "../../../src/runs/claim-recorder.ts";
 import { Dispatcher } from "../../../src/runs/dispatcher.ts";
 import { Executor } from "../../../src/runs/execute.ts";
 import { Journal } from "../../../src/runs/journal.ts";
-import { LightKeeper } from "../../../src/runs/light-keeper.ts";
-import type { RunRequest, RunTarget } from "../../../src/runs/live-run.ts";
+import { LightRecorder } from "../../../src/runs/light-recorder.ts";
+import type { RunRequest } from "../../../src/runs/live-run.ts";
+import type { RunTarget } from "../../../src/replicas/run-target.ts";
 import { PartWriter } from "../../../src/runs/part-writer.ts";
 import { Submitter } from "../../../src/runs/submit.ts";
 import { openStore } from "../../../src/store/store.ts";
@@ -70,7 +71,7 @@ export class ByHand {
   isGone = false;
   /** Numbers of apps whose queued runs were to be ended. */
   readonly orphaned: number[] = [];
-  readonly keeper: ClaimKeeper;
+  readonly recorder: ClaimRecorder;
   readonly dispatcher: Dispatcher;
   readonly submitter: Submitter;
   readonly executor: Executor;
@@ -87,11 +88,11 @@ export class ByHand {
     const log = createLog("silent");
     const clock = CLOCK;
     const partWriter = new PartWriter(store, log, clock);
-    const lightKeeper = new LightKeeper(new Journal(store, log, clock));
+    const lightRecorder = new LightRecorder(new Journal(store, log, clock));
     const onReleased = (): void => this.dispatcher.wake(appNumber);
-    this.keeper = new ClaimKeeper({ store, clock, log, onDeliveries: () => undefined, onReleased });
-    this.executor = new Executor({ clock, store, partWriter }, lightKeeper);
-    const parts = { store, executor: this.executor, keeper: this.keeper, partWriter, clock, log, owner };
+    this.recorder = new ClaimRecorder({ store, clock, log, onDeliveries: () => undefined, onReleased });
+    this.executor = new Executor({ clock, store, partWriter }, lightRecorder);
+    const parts = { store, executor: this.executor, recorder: this.recorder, partWriter, clock, log, owner };
     this.dispatcher = new Dispatcher({
       ...parts,
       predecessors: [],
@@ -103,7 +104,7 @@ export class ByHand {
       endOrphans: async (number) => void this.orphaned.push(number),
     });
     const { reserve } = this;
-    this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightKeeper, reserve });
+    this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightRecorder, reserve });
   }
 
   /** What another service would have on the same store. */
@@ -153,7 +154,7 @@ export function partsByHand() {
     const parts = new ByHand(around(store), apps, scaling);
     onTestFinished(async () => {
       parts.dispatcher.stop();
-      await parts.keeper.stop();
+      await parts.recorder.stop();
     });
     return parts;
   };

@@ -106,10 +106,10 @@ test("what a service before left under way is queued again at the start, each wi
   expect([run?.state, run?.attempt, run?.interruptions]).toEqual(["running", 1, 1]);
   // The late end of the first one changes nothing.
   pool.finish({ kind: "cancelled" });
-  await parts.keeper.stop();
+  await parts.recorder.stop();
   expect((await parts.find(request.id))?.state).toBe("running");
   next.pool.finish();
-  await next.keeper.stop();
+  await next.recorder.stop();
   expect((await parts.find(request.id))?.state).toBe("success");
   next.dispatcher.stop();
   dispatcher.stop();

@@ -75,7 +75,7 @@ for (const [way, execute] of Object.entries(WAYS)) {
     expect(next.pool.came).toEqual(["mine"]);
     next.dispatcher.stop();
     next.pool.finish();
-    await next.keeper.stop();
+    await next.recorder.stop();
     parts.pool.finish();
   });
 
@@ -96,7 +96,7 @@ for (const [way, execute] of Object.entries(WAYS)) {
       return known?.run.errorCode === "interrupted";
     });
     next.dispatcher.stop();
-    await next.keeper.stop();
+    await next.recorder.stop();
     expect((await payloadOf(parts, run))?.input).toBeNull();
     parts.pool.finish();
   });

@@ -142,7 +142,7 @@ verifies(
         },
       },
     }));
-    const { submitter, executor, pool, keeper } = parts;
+    const { submitter, executor, pool, recorder } = parts;
     const notes = new Notes();
     const run = executor.execute(parts.request("{}"), notes);
     const adopting = submitter.adopt(run, notes);
@@ -159,7 +159,7 @@ verifies(
       CLOCK.skip(250);
       return (await parts.find(run.request.id))?.state === "success";
     });
-    await keeper.settle();
+    await recorder.settle();
     expect([executor.find(run.request.id), [...executor.claimed()]]).toEqual([undefined, []]);
   },
 );
@@ -179,12 +179,12 @@ verifies(
         },
       },
     }));
-    const { submitter, executor, pool, keeper } = parts;
+    const { submitter, executor, pool, recorder } = parts;
     const notes = new Notes();
     const run = executor.execute(parts.request("{}"), notes);
     const isAdopted = await submitter.adopt(run, notes);
     pool.finish();
-    await keeper.settle();
+    await recorder.settle();
     await until("it is written down", () => executor.find(run.request.id) === undefined);
     expect([isAdopted, notes.lines]).toEqual([true, []]);
     expect(await parts.find(run.request.id)).toMatchObject({ state: "success", statusCode: 200 });

@@ -29,7 +29,7 @@ verifies(
         },
       },
     }));
-    const { submitter, dispatcher, pool, keeper } = parts;
+    const { submitter, dispatcher, pool, recorder } = parts;
     await dispatcher.start();
     pool.room = 0;
     const request = parts.request("kept");
@@ -43,7 +43,7 @@ verifies(
     });
     CLOCK.skip(MINUTE_MS);
     pool.finish();
-    await keeper.settle();
+    await recorder.settle();
     expect(pool.came).toEqual(["kept"]);
     expect(await parts.find(request.id)).toMatchObject({ state: "success", attempt: 1, interruptions: 0 });
   },
@@ -106,7 +106,7 @@ verifies(
         },
       },
     }));
-    const { submitter, dispatcher, executor, pool, keeper } = parts;
+    const { submitter, dispatcher, executor, pool, recorder } = parts;
     await dispatcher.start();
     const request = parts.request("adopted");
     const adopting = submitter.adopt(executor.execute(request, READER), READER);
@@ -130,7 +130,7 @@ verifies(
     pool.finish();
     pool.finish();
     await until("its end is stored", async () => (await parts.find(request.id))?.state !== "running");
-    await keeper.settle();
+    await recorder.settle();
     expect(pool.came).toEqual(["adopted", "other"]);
     expect(await parts.find(request.id)).toMatchObject({ state: "success", attempt: 1, interruptions: 0 });
   },
@@ -175,7 +175,7 @@ verifies("async.in-doubt.once", "a run that was in doubt and is stored is execut
   await until("it came", () => parts.pool.calls.length > 0);
   CLOCK.skip(MINUTE_MS);
   parts.pool.finish();
-  await parts.keeper.settle();
+  await parts.recorder.settle();
   expect(parts.pool.came).toEqual(["doubted"]);
   expect(await parts.find(request.id)).toMatchObject({ state: "success", attempt: 1, interruptions: 0 });
 });
@@ -189,7 +189,7 @@ verifies(
     await other.dispatcher.start();
     await until("it came to the other", () => other.pool.calls.length > 0);
     other.pool.finish();
-    await other.keeper.settle();
+    await other.recorder.settle();
     other.dispatcher.stop();
     await settle();
     expect(parts.pool.came).toEqual([]);

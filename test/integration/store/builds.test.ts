@@ -1,4 +1,3 @@
-import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { uuidv7 } from "../../support/ids.ts";
 import type { AppConfig } from "../../../src/model/app-config.ts";
@@ -24,12 +23,10 @@ const WAYS: Record<BuildStatus, readonly BuildStatus[]> = {
 
 describe.each(DATABASE_KINDS)("builds on %s", (kind) => {
   let store: Store;
-  let bundleDir: string;
   let apps = 0;
 
   beforeAll(async () => {
     const database = await databases.fresh(kind);
-    bundleDir = path.join(database.dataDir, "bundles", "b");
     store = await openStore(database);
     await store.projects.insert({ id: "p-test", name: "test", createdAt: NOW });
   });
@@ -114,7 +111,7 @@ describe.each(DATABASE_KINDS)("builds on %s", (kind) => {
     const waiting = await newBuild(appNumber);
     const newest = await newBuild(appNumber, "cancelled");
     const config = { scaling: {} } as unknown as AppConfig;
-    await store.versions.insert({ id: served, appNumber, config, bundleDir, createdAt: NOW });
+    await store.versions.insert({ id: served, appNumber, config, bundle: "bundles/b", createdAt: NOW });
     const line = { number: 1, createdAt: NOW, stream: "stdout", stage: "build", text: "x" } as const;
     for (const buildId of [failed, newest]) await store.buildLines.append({ buildId, lines: [line] });
     expect(await store.builds.prune({ appNumber, keep: 1 })).toBe(1);

@@ -122,7 +122,7 @@ verifies(
           return await backend.probe(lane);
         },
       },
-      { kind: "sqlite", dataDir, clock, onSilence: (lane, isSilent) => changes.push([lane, isSilent]) },
+      { kind: "sqlite", clock, onSilence: (lane, isSilent) => changes.push([lane, isSilent]) },
     );
     onTestFinished(() => store.close());
     const write = store.meta.setIfAbsent({ key: "a", value: "1" }).catch((error: unknown) => error);

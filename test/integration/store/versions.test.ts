@@ -10,13 +10,13 @@ const databases = testDatabases();
 const CONFIG = { deployment: { name: "hello" }, scaling: { maxReplicas: 3 } } as unknown as AppConfig;
 
 describe.each(DATABASE_KINDS)("versions on %s", (kind) => {
-  const { store, dataDir, newApp } = sampleStore(databases, kind);
+  const { store, newApp } = sampleStore(databases, kind);
   async function newVersion(appNumber: number, createdAt = NOW) {
     return await store().versions.insert({
       id: uuidv7(createdAt),
       appNumber,
       config: CONFIG,
-      bundleDir: `${dataDir()}/bundles/b`,
+      bundle: "bundles/b",
       createdAt,
     });
   }
@@ -37,7 +37,7 @@ describe.each(DATABASE_KINDS)("versions on %s", (kind) => {
       appNumber: number,
       number: 1,
       config: CONFIG,
-      bundleDir: `${dataDir()}/bundles/b`,
+      bundle: "bundles/b",
       bundleHash: null,
       environment: null,
       overrides: null,

@@ -44,7 +44,7 @@ verifies(
     await first.deploy("lost", app("three", ONE));
 
     await first.service.stop();
-    await rm(broken.bundleDir, { recursive: true });
+    await rm(first.bundleDir({ version: broken }), { recursive: true });
     const second = await site.start({
       ...GRACE,
       aroundStore: (store) => ({
@@ -59,7 +59,10 @@ verifies(
     const results = [];
     for (const id of ids) results.push((await ended(second, "app", id)).result);
     expect(results).toEqual(["one", "one", "one", "one", "one", "two"]);
-    await until("the old version has no process", () => processesIn(version.bundleDir).length === 0);
+    await until(
+      "the old version has no process",
+      () => processesIn(first.bundleDir({ version })).length === 0,
+    );
     for (const id of lost) {
       expect(await ended(second, "lost", id)).toMatchObject({ status: "success", result: "three" });
     }

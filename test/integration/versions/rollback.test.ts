@@ -39,7 +39,7 @@ test("a version that is gone, of another app, or that cannot start changes nothi
     });
   }
   await site.close();
-  await rm(one.bundleDir, { recursive: true });
+  await rm(site.bundleDir(one), { recursive: true });
   await site.start();
   await expect(site.catalog.rollBack(await site.app("app"), one.id)).rejects.toMatchObject({
     code: "app_not_ready",

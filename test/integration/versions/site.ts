@@ -8,6 +8,7 @@ import { Catalog } from "../../../src/apps/catalog.ts";
 import type { Candidate, LiveApp } from "../../../src/apps/catalog.ts";
 import { Secrets } from "../../../src/apps/secrets.ts";
 import { loadAppConfig } from "../../../src/config/app-config.ts";
+import { artifactFolder, artifactId } from "../../../src/host/artifacts.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import type { App, Version } from "../../../src/model/app.ts";
@@ -143,7 +144,7 @@ export class CatalogSite {
       id,
       appNumber: stored.number,
       config,
-      bundleDir,
+      bundle: artifactId(bundleDir, this.dataDir),
       createdAt,
     });
     return this.catalog.prepare(stored, version);
@@ -190,8 +191,14 @@ export class CatalogSite {
     writeFileSync(path.join(this.dataDir, "storage", this.projectId, gate), "");
   }
 
+  /** Where a version's bundle is. */
+  bundleDir({ bundle }: Version): string {
+    return artifactFolder(bundle, this.dataDir);
+  }
+
   /** The processes that work in a version's bundle. */
-  processes({ bundleDir }: Version): number {
+  processes(version: Version): number {
+    const bundleDir = this.bundleDir(version);
     return existsSync(bundleDir) ? processesIn(bundleDir).length : 0;
   }
 

@@ -3,21 +3,21 @@ import { OpenExchanges } from "../../../src/gateway/open-exchanges.ts";
 import { HandClock } from "../../support/clocks.ts";
 
 function exchange(complete = true) {
-  return { request: { complete }, place: 0, isAwaited: false };
+  return { request: { complete }, index: 0, isAwaited: false };
 }
 
 test("those without an answer are counted, whichever of them get theirs first", () => {
   const open = new OpenExchanges();
   const all = Array.from({ length: 5 }, () => exchange());
   for (const each of all) open.add(each);
-  for (const [left, place] of [
+  for (const [left, index] of [
     [4, 1],
     [3, 4],
     [2, 0],
     [1, 3],
     [0, 2],
   ] as const) {
-    open.remove(all[place]!);
+    open.remove(all[index]!);
     expect(open.waiting).toBe(left);
   }
 });
@@ -45,7 +45,7 @@ test("the last answers are waited for, and what never comes is told", async () =
 test("one that arrives whole while others are waited for is waited for too", async () => {
   const open = new OpenExchanges();
   const request = { complete: false };
-  const [first, slow] = [exchange(), { request, place: 0, isAwaited: false }];
+  const [first, slow] = [exchange(), { request, index: 0, isAwaited: false }];
   open.add(first);
   open.add(slow);
   const clock = new HandClock();
@@ -66,7 +66,7 @@ test("answers that come one by one are not each paid for with a look at all that
         return true;
       },
     },
-    place: 0,
+    index: 0,
     isAwaited: false,
   }));
   for (const each of all) open.add(each);

@@ -1,18 +1,18 @@
 import { expect, test } from "vitest";
 import { SocketShares } from "../../../src/management/socket-shares.ts";
-import type { Place } from "../../../src/management/socket-shares.ts";
+import type { Permit } from "../../../src/management/socket-shares.ts";
 import { verifies } from "../../verifies.ts";
 
-/** Enters so many times; gives the places, and notes which are taken. */
-function enter(shares: SocketShares, owner: string, count: number, taken: string[]): (Place | null)[] {
+/** Enters so many times; gives the permits, and notes which are taken. */
+function enter(shares: SocketShares, owner: string, count: number, taken: string[]): (Permit | null)[] {
   return Array.from({ length: count }, (_, i) => {
-    const place = shares.enter(owner);
-    if (place) place.onTaken = () => taken.push(`${owner} ${i}`);
-    return place;
+    const permit = shares.enter(owner);
+    if (permit) permit.onTaken = () => taken.push(`${owner} ${i}`);
+    return permit;
   });
 }
 
-verifies("logs.sockets.share", "when all places are taken, who has fewer takes from who has most", () => {
+verifies("logs.sockets.share", "when all permits are taken, who has fewer takes from who has most", () => {
   const shares = new SocketShares(10, 10);
   const taken: string[] = [];
   expect(enter(shares, "greedy", 12, taken).filter(Boolean)).toHaveLength(10);
@@ -25,16 +25,16 @@ verifies("logs.sockets.share", "when all places are taken, who has fewer takes f
   expect(shares.enter("third")).not.toBeNull();
 });
 
-test("no owner has more than its share, and a place that is left is free", () => {
+test("no owner has more than its share, and a permit that is left is free", () => {
   const shares = new SocketShares(100, 5);
-  const places = enter(shares, "one", 6, []);
-  expect(places.map(Boolean)).toEqual([true, true, true, true, true, false]);
-  shares.leave(places[0]!);
-  shares.leave(places[0]!);
+  const permits = enter(shares, "one", 6, []);
+  expect(permits.map(Boolean)).toEqual([true, true, true, true, true, false]);
+  shares.leave(permits[0]!);
+  shares.leave(permits[0]!);
   expect(enter(shares, "one", 2, []).map(Boolean)).toEqual([true, false]);
 });
 
-test("a place that was taken and is left then is left once", () => {
+test("a permit that was taken and is left then is left once", () => {
   const shares = new SocketShares(2, 2);
   const [, second] = enter(shares, "one", 2, []);
   expect(shares.enter("two")).not.toBeNull();

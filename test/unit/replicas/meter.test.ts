@@ -96,11 +96,11 @@ test("nobody looks while the metric is concurrency, nor after another change to 
   site.ready = [replica];
   meter.start();
   expect([clock.pending, meter.isRunning]).toEqual([0, false]);
-  meter.follow({ ...scaling, scalingMetric: "cpu_utilization" });
+  meter.setScaling({ ...scaling, scalingMetric: "cpu_utilization" });
   meter.start();
   await pass(2_000);
   expect(replica.looks).toBe(1);
-  meter.follow(scaling);
+  meter.setScaling(scaling);
   meter.start();
   await pass(100_000);
   expect([clock.pending, replica.looks, meter.usedPercent(replica)]).toEqual([0, 1, 0]);
@@ -146,7 +146,7 @@ test("ten readings an interval, and never more than one a second", async () => {
     [1, 1_000],
   ] as const) {
     const { site, scaling, meter, pass } = meterOf("cpu_utilization");
-    meter.follow({ ...scaling, evaluationIntervalSeconds: seconds });
+    meter.setScaling({ ...scaling, evaluationIntervalSeconds: seconds });
     meter.start();
     await pass(gapMs - 1);
     expect([seconds, site.measured]).toEqual([seconds, 0]);

@@ -15,7 +15,7 @@ test("chunks are granted again at once, and only when the store has caught up wh
   const writer = new PartWriter(store, createLog("silent"), systemClock);
   let granted = 0;
   const reader = new BackgroundReader(writer);
-  reader.follow({ grant: (bytes: number) => (granted += bytes) } as unknown as LiveRun);
+  reader.attach({ grant: (bytes: number) => (granted += bytes) } as unknown as LiveRun);
   reader.onStream();
   reader.onChunk(CHUNK);
   expect(granted).toBe(9);

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { UuidSource } from "../../../src/kit/ids.ts";
 import { Executor } from "../../../src/runs/execute.ts";
-import type { LiveRun, RunParts, RunRequest, RunTarget } from "../../../src/runs/live-run.ts";
+import type { LiveRun, RunParts, RunRequest } from "../../../src/runs/live-run.ts";
+import type { RunTarget } from "../../../src/replicas/run-target.ts";
 import { HandClock } from "../../support/clocks.ts";
 
 const TARGET: RunTarget = {
@@ -25,9 +26,9 @@ const CLAIM = {
 };
 
 test("a run is found by its id among any number, until its end is written down", () => {
-  const keeper = { keep: (run: LiveRun) => run.settle() };
+  const recorder = { record: (run: LiveRun) => run.settle() };
   // oxlint-disable-next-line no-unsafe-type-assertion
-  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, keeper);
+  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, recorder);
   const ids = new UuidSource();
   const request = (appNumber: number): RunRequest => ({
     id: ids.next(1),
@@ -40,7 +41,7 @@ test("a run is found by its id among any number, until its end is written down",
   });
   const light = Array.from({ length: 3_000 }, () => executor.execute(request(1), READER));
   const claimed = Array.from({ length: 100 }, () =>
-    executor.executeClaimed(request(2), CLAIM, READER, keeper),
+    executor.executeClaimed(request(2), CLAIM, READER, recorder),
   );
   const all = [...light, ...claimed];
   expect(all.filter((run) => executor.find(run.request.id) !== run)).toEqual([]);

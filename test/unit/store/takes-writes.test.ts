@@ -31,7 +31,7 @@ verifies(
   "a refused write is believed until one of some size is taken, and who asks at the same time shares one",
   async () => {
     const backend = new Backend();
-    const store = storeOn(backend, { kind: "postgres", dataDir: "/nowhere", clock: new HandClock() });
+    const store = storeOn(backend, { kind: "postgres", clock: new HandClock() });
     const write = async () => await store.meta.setIfAbsent({ key: "a", value: "b" });
     expect(await store.takesWrites()).toBe(true);
     expect(backend.proofs).toEqual([]);

@@ -14,11 +14,11 @@ export function AppPlayground() {
   const { projectId, appName } = useParams({ from: "/gate/projects/$projectId/apps/$appName" });
   const search = useSearch({ from: "/gate/projects/$projectId/apps/$appName/playground" });
   const { from } = search;
-  const place = { projectId, appName, runId: from ?? "" };
+  const ids = { projectId, appName, runId: from ?? "" };
   const { data: functions, error, refetch } = useQuery(functionsQuery(projectId, appName));
   // A run to begin with.
-  const run = useQuery({ ...runQuery(place), enabled: from !== undefined, refetchInterval: false });
-  const input = useQuery(payloadQuery(place, "input", from !== undefined));
+  const run = useQuery({ ...runQuery(ids), enabled: from !== undefined, refetchInterval: false });
+  const input = useQuery(payloadQuery(ids, "input", from !== undefined));
   if (error) return <Problem error={error} onRetry={() => void refetch()} />;
   const isWaiting = from !== undefined && (run.isPending || input.isPending);
   if (!functions || isWaiting) return <Loading />;

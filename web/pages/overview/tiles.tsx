@@ -26,21 +26,21 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
   return (
     <>
       <Tile
-        place={NARROW}
+        area={NARROW}
         title="Runs"
         note={unfinished === 0 ? "none in progress" : `${count(unfinished)} in progress`}
       >
         {count(total.runs)}
       </Tile>
       <Tile
-        place={NARROW}
+        area={NARROW}
         title="Error rate"
         isBad={total.failure > 0}
         note={total.failure === 1 ? "1 failure" : `${count(total.failure)} failures`}
       >
         {total.errorRate === null ? "–" : SHARE.format(total.errorRate)}
       </Tile>
-      <Tile place={WIDE} title="Response time" note="of runs that ended">
+      <Tile area={WIDE} title="Response time" note="of runs that ended">
         <span className="flex flex-wrap items-baseline gap-x-5 max-sm:gap-x-3 max-sm:text-[1.25rem]">
           <Percentile name="p50" ms={total.p50Ms} />
           <Percentile name="p95" ms={total.p95Ms} />
@@ -48,14 +48,14 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
         </span>
       </Tile>
       <Tile
-        place={MIDDLE}
+        area={MIDDLE}
         title="Replicas ready"
         note={replicas.starting === 0 ? "none starting" : `${count(replicas.starting)} starting`}
       >
         {count(replicas.ready)}
       </Tile>
       <Tile
-        place={MIDDLE}
+        area={MIDDLE}
         title="Cold starts"
         note={total.coldRuns === 1 ? "1 run waited for one" : `${count(total.coldRuns)} runs waited for one`}
         hint="Cold starts since the service started; runs of the chosen time."
@@ -63,7 +63,7 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
         {count(now.coldStarts)}
       </Tile>
       <Tile
-        place={LAST}
+        area={LAST}
         title="Queue age"
         isBad={now.queueAgeMs > LONG_QUEUE_MS}
         note={now.queueAgeMs === 0 ? "nothing waits" : "waited for longest"}
@@ -79,17 +79,17 @@ const NARROW = "col-span-6 md:col-span-3 2xl:col-span-2";
 const WIDE = "col-span-12 md:col-span-6 2xl:col-span-4";
 const MIDDLE = "col-span-6 md:col-span-4 2xl:col-span-2";
 const LAST = "col-span-12 md:col-span-4 2xl:col-span-2";
-const PLACES = [NARROW, NARROW, WIDE, MIDDLE, MIDDLE, LAST];
+const AREAS = [NARROW, NARROW, WIDE, MIDDLE, MIDDLE, LAST];
 
 function Tile({
-  place,
+  area,
   title,
   note,
   hint,
   isBad,
   children,
 }: {
-  readonly place: string;
+  readonly area: string;
   readonly title: string;
   readonly note: string;
   readonly hint?: string;
@@ -97,7 +97,7 @@ function Tile({
   readonly children: ReactNode;
 }) {
   return (
-    <div className={classes("bg-surface px-4 py-3", place)} title={hint}>
+    <div className={classes("bg-surface px-4 py-3", area)} title={hint}>
       <dt className="text-[0.9rem] text-ink-soft">{title}</dt>
       <dd>
         <span className={classes("tabular block text-[1.6rem] leading-9 font-semibold", isBad && "text-bad")}>
@@ -119,8 +119,8 @@ function Percentile({ name, ms }: { readonly name: string; readonly ms: number |
 }
 
 function Waiting() {
-  return PLACES.map((place, number) => (
-    <div key={number} className={classes("bg-surface px-4 py-3", place)}>
+  return AREAS.map((area, number) => (
+    <div key={number} className={classes("bg-surface px-4 py-3", area)}>
       <Skeleton className="my-1 h-3.5 w-20" />
       <Skeleton className="my-2 h-5 w-24" />
       <Skeleton className="my-1 h-3 w-28" />

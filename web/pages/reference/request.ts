@@ -17,8 +17,8 @@ function addressOf({ path, parameters }: ApiOperation, { values }: Filled): stri
     values[name] ? encodeURIComponent(values[name]) : placeholder,
   );
   const query = new URLSearchParams();
-  for (const { name, in: place } of parameters) {
-    if (place === "query" && values[name]) query.set(name, values[name]);
+  for (const { name, in: kind } of parameters) {
+    if (kind === "query" && values[name]) query.set(name, values[name]);
   }
   return query.size === 0 ? filled : `${filled}?${query}`;
 }

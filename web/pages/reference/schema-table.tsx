@@ -12,8 +12,8 @@ export function SchemaTable({ schema, label }: { readonly schema: Schema; readon
     <div className="scrolls-sideways" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full text-left">
         <tbody>
-          {rows.map(({ name, depth, type, isRequired, rule }, place) => (
-            <tr key={place} className="border-t border-line align-top first:border-t-0">
+          {rows.map(({ name, depth, type, isRequired, rule }, index) => (
+            <tr key={index} className="border-t border-line align-top first:border-t-0">
               <th scope="row" className="py-1.5 pr-4 font-normal whitespace-nowrap">
                 <code className="font-mono text-[0.9rem]" style={{ paddingLeft: `${depth * 1.25}rem` }}>
                   {name}

@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { payloadQuery } from "../../api/payload.ts";
 import { cancelRun, isOver, runQuery } from "../../api/runs.ts";
-import type { Run, RunPlace } from "../../api/runs.ts";
+import type { Run, RunIds } from "../../api/runs.ts";
 import { snippet } from "../../api/snippets.ts";
 import { Button } from "../../parts/button.tsx";
 import { Copy } from "../../parts/copy.tsx";
@@ -11,19 +11,19 @@ import { Confirm } from "../../parts/dialog.tsx";
 import { tell, tellError } from "../../parts/toasts.tsx";
 
 /** What can be done with a run: cancel it, run it again, take it elsewhere. */
-export function RunActions({ place, run }: { readonly place: RunPlace; readonly run: Run }) {
-  const { projectId, appName, runId } = place;
+export function RunActions({ ids, run }: { readonly ids: RunIds; readonly run: Run }) {
+  const { projectId, appName, runId } = ids;
   const queries = useQueryClient();
   const navigate = useNavigate();
   const [isAsking, setAsking] = useState(false);
-  const { data: input } = useQuery(payloadQuery(place, "input", true));
+  const { data: input } = useQuery(payloadQuery(ids, "input", true));
   const { mutate: cancel, isPending } = useMutation({
-    mutationFn: () => cancelRun(place),
+    mutationFn: () => cancelRun(ids),
     onSuccess: () => tell("The run is cancelled."),
     onError: tellError,
     onSettled: async () => {
       setAsking(false);
-      await queries.invalidateQueries({ queryKey: runQuery(place).queryKey });
+      await queries.invalidateQueries({ queryKey: runQuery(ids).queryKey });
     },
   });
   const runAgain = (): void => {

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { Run, RunPlace } from "../../api/runs.ts";
+import type { Run, RunIds } from "../../api/runs.ts";
 import { StateBadge } from "../../parts/badge.tsx";
 import { Card } from "../../parts/card.tsx";
 import { span } from "../../parts/format.ts";
@@ -8,8 +8,8 @@ import { StatusCode } from "../runs/run-row.tsx";
 import { Fact } from "../../parts/fact.tsx";
 
 /** What is on record of a run. */
-export function Facts({ place, run }: { readonly place: RunPlace; readonly run: Run }) {
-  const { projectId, runId } = place;
+export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run }) {
+  const { projectId, runId } = ids;
   return (
     <Card title="Facts">
       <dl className="grid grid-cols-[repeat(auto-fill,minmax(9.5rem,1fr))] gap-x-6 gap-y-3">

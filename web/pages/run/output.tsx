@@ -2,7 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import type { Payload } from "../../api/payload.ts";
 import type { TranscriptView } from "../../api/run-search.ts";
 import { isOver } from "../../api/runs.ts";
-import type { Run, RunPlace } from "../../api/runs.ts";
+import type { Run, RunIds } from "../../api/runs.ts";
 import { Card } from "../../parts/card.tsx";
 import { MessageView, ViewPicker } from "../../parts/messages.tsx";
 import { Problem } from "../../parts/problem.tsx";
@@ -11,7 +11,7 @@ import { DownloadPayload, NotKept, PayloadText } from "./payload-card.tsx";
 import type { Transcript } from "./transcript.ts";
 
 type Props = {
-  readonly place: RunPlace;
+  readonly ids: RunIds;
   readonly run: Run;
   /** Undefined while it is on its way, null when it is not kept. */
   readonly result: Payload | null | undefined;
@@ -21,12 +21,12 @@ type Props = {
 };
 
 /** What a run answered: its result, or what it yields while it does. */
-export function Output({ place, run, result, isStream, transcript, view }: Props) {
+export function Output({ ids, run, result, isStream, transcript, view }: Props) {
   const navigate = useNavigate();
   const isShownAsMessages = !isOver(run) || isStream;
   const setView = (next: TranscriptView): void => {
     const to = "/projects/$projectId/apps/$appName/runs/$runId" as const;
-    void navigate({ to, params: place, search: { view: next }, replace: true, resetScroll: false });
+    void navigate({ to, params: ids, search: { view: next }, replace: true, resetScroll: false });
   };
   return (
     <Card
@@ -34,7 +34,7 @@ export function Output({ place, run, result, isStream, transcript, view }: Props
       actions={
         <>
           {isShownAsMessages && <ViewPicker view={view} onChange={setView} />}
-          {isOver(run) && result && <DownloadPayload place={place} kind="result" />}
+          {isOver(run) && result && <DownloadPayload ids={ids} kind="result" />}
         </>
       }
     >

@@ -2,7 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { SHOWN_BYTES, wholePayload } from "../../api/payload.ts";
 import type { Payload, PayloadKind } from "../../api/payload.ts";
-import type { RunPlace } from "../../api/runs.ts";
+import type { RunIds } from "../../api/runs.ts";
 import { Button } from "../../parts/button.tsx";
 import { CodeBlock } from "../../parts/copy.tsx";
 import { bytes } from "../../parts/format.ts";
@@ -28,19 +28,19 @@ export function PayloadText({ payload, label }: { readonly payload: Payload; rea
 
 /** Saves the whole of it as a file. */
 export function DownloadPayload({
-  place,
+  ids,
   kind,
   children = "Download",
 }: {
-  readonly place: RunPlace;
+  readonly ids: RunIds;
   readonly kind: PayloadKind;
   readonly children?: ReactNode;
 }) {
   const { mutate, isPending } = useMutation({
-    mutationFn: () => wholePayload(place, kind),
+    mutationFn: () => wholePayload(ids, kind),
     onSuccess: (blob) => {
       const ending = blob.type.startsWith("application/json") ? "json" : "txt";
-      saveBlob(`${place.runId}-${kind}.${ending}`, blob);
+      saveBlob(`${ids.runId}-${kind}.${ending}`, blob);
     },
     onError: tellError,
   });

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { LogPage } from "../../api/logs.ts";
 import { MAX_LINES } from "../../api/run-logs.ts";
-import type { RunPlace } from "../../api/runs.ts";
+import type { RunIds } from "../../api/runs.ts";
 import { Card } from "../../parts/card.tsx";
 import { classes } from "../../parts/classes.ts";
 import { Problem } from "../../parts/problem.tsx";
@@ -11,12 +11,12 @@ const MAX_CHARS = 5_000;
 
 /** The last lines that a run printed. */
 export function RunLogs({
-  place: { projectId, appName, runId },
+  ids: { projectId, appName, runId },
   page,
   error,
   isOver,
 }: {
-  readonly place: RunPlace;
+  readonly ids: RunIds;
   readonly page: LogPage | undefined;
   readonly error: unknown;
   readonly isOver: boolean;

@@ -5,7 +5,7 @@ import { ApiError } from "../../api/answer.ts";
 import { payloadQuery } from "../../api/payload.ts";
 import { runLogsQuery, tracebackOf } from "../../api/run-logs.ts";
 import { isOver, runQuery } from "../../api/runs.ts";
-import type { Run, RunPlace } from "../../api/runs.ts";
+import type { Run, RunIds } from "../../api/runs.ts";
 import { AsyncMark, StateBadge } from "../../parts/badge.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Copy } from "../../parts/copy.tsx";
@@ -24,10 +24,10 @@ import { useTranscript } from "./transcript.ts";
 
 /** One run: what it was given, what it answered, and where its time went; it changes while the run does. */
 export function RunPage() {
-  const place = useParams({ from: "/gate/projects/$projectId/apps/$appName/runs/$runId" });
-  const { data: run, error, refetch } = useQuery(runQuery(place));
-  const { projectId, appName, runId } = place;
-  if (error instanceof ApiError && error.status === 404) return <NoSuchRun place={place} />;
+  const ids = useParams({ from: "/gate/projects/$projectId/apps/$appName/runs/$runId" });
+  const { data: run, error, refetch } = useQuery(runQuery(ids));
+  const { projectId, appName, runId } = ids;
+  if (error instanceof ApiError && error.status === 404) return <NoSuchRun ids={ids} />;
   return (
     <Page
       title={run ? `${appName} · ${run.functionName}` : appName}
@@ -46,10 +46,10 @@ export function RunPage() {
           </Link>
         </span>
       }
-      actions={run && <RunActions place={place} run={run} />}
+      actions={run && <RunActions ids={ids} run={run} />}
     >
       {run ? (
-        <RunView key={runId} place={place} run={run} />
+        <RunView key={runId} ids={ids} run={run} />
       ) : error ? (
         <Problem error={error} onRetry={() => void refetch()} />
       ) : (
@@ -59,41 +59,34 @@ export function RunPage() {
   );
 }
 
-function RunView({ place, run }: { readonly place: RunPlace; readonly run: Run }) {
+function RunView({ ids, run }: { readonly ids: RunIds; readonly run: Run }) {
   const queries = useQueryClient();
   const { view = "messages" } = useSearch({ from: "/gate/projects/$projectId/apps/$appName/runs/$runId" });
   const [wasLive] = useState(!isOver(run));
-  const { data: result } = useQuery(payloadQuery(place, "result", isOver(run)));
-  const { data: logs, error: logsError } = useQuery(runLogsQuery(place, run));
+  const { data: result } = useQuery(payloadQuery(ids, "result", isOver(run)));
+  const { data: logs, error: logsError } = useQuery(runLogsQuery(ids, run));
   const isStream = result?.contentType.startsWith("text/event-stream") ?? false;
-  const { projectId, appName, runId } = place;
+  const { projectId, appName, runId } = ids;
   const onEnd = useCallback(
     () => void queries.invalidateQueries({ queryKey: ["run", projectId, appName, runId] }),
     [queries, projectId, appName, runId],
   );
-  const transcript = useTranscript(place, { isWanted: wasLive || isStream, isLive: wasLive, onEnd });
+  const transcript = useTranscript(ids, { isWanted: wasLive || isStream, isLive: wasLive, onEnd });
   return (
     <>
       <Failure run={run} traceback={logs ? tracebackOf(logs.lines) : null} />
-      <Timeline place={place} run={run} firstChunkMs={transcript.firstChunkMs} />
+      <Timeline ids={ids} run={run} firstChunkMs={transcript.firstChunkMs} />
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
-        <Input place={place} />
-        <Output
-          place={place}
-          run={run}
-          result={result}
-          isStream={isStream}
-          transcript={transcript}
-          view={view}
-        />
+        <Input ids={ids} />
+        <Output ids={ids} run={run} result={result} isStream={isStream} transcript={transcript} view={view} />
       </div>
-      <RunLogs place={place} page={logs} error={logsError} isOver={isOver(run)} />
-      <Facts place={place} run={run} />
+      <RunLogs ids={ids} page={logs} error={logsError} isOver={isOver(run)} />
+      <Facts ids={ids} run={run} />
     </>
   );
 }
 
-function NoSuchRun({ place: { projectId, appName, runId } }: { readonly place: RunPlace }) {
+function NoSuchRun({ ids: { projectId, appName, runId } }: { readonly ids: RunIds }) {
   return (
     <Page title={appName}>
       <Empty title="The app has no such run">

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { attemptsQuery, isOver } from "../../api/runs.ts";
-import type { Run, RunPlace } from "../../api/runs.ts";
+import type { Run, RunIds } from "../../api/runs.ts";
 import { Card } from "../../parts/card.tsx";
 import { classes } from "../../parts/classes.ts";
 import { exact, span } from "../../parts/format.ts";
@@ -20,17 +20,17 @@ const TICK_MS = 250;
 
 /** Where a run's time went, drawn to scale. */
 export function Timeline({
-  place,
+  ids,
   run,
   firstChunkMs,
 }: {
-  readonly place: RunPlace;
+  readonly ids: RunIds;
   readonly run: Run;
   /** When the first chunk came; null where nobody saw it. */
   readonly firstChunkMs: number | null;
 }) {
   const nowMs = useTick(!isOver(run));
-  const { data: attempts = [] } = useQuery(attemptsQuery(place, run));
+  const { data: attempts = [] } = useQuery(attemptsQuery(ids, run));
   const webhook = webhookScale(run, attempts);
   return (
     <Card title="Timeline">

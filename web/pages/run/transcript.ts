@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 import { followRun } from "../../api/events.ts";
 import { MessageLog, useMessages } from "../../api/message-log.ts";
 import type { Messages } from "../../api/message-log.ts";
-import type { RunPlace } from "../../api/runs.ts";
+import type { RunIds } from "../../api/runs.ts";
 
 /** What a run yielded, as far as it was read. */
 export type Transcript = {
@@ -21,7 +21,7 @@ const SEEN_MS = 300;
 
 /** Follows what a run yields. Of one that is over the beginning is read, of one that runs the end is kept. */
 export function useTranscript(
-  { projectId, appName, runId }: RunPlace,
+  { projectId, appName, runId }: RunIds,
   options: { readonly isWanted: boolean; readonly isLive: boolean; readonly onEnd: () => void },
 ): Transcript {
   const { isWanted, isLive, onEnd } = options;

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { endSession, sessionsQuery } from "../../api/members.ts";
-import type { PlaceSignedIn } from "../../api/members.ts";
+import type { SignIn } from "../../api/members.ts";
 import { session } from "../../api/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -21,10 +21,10 @@ const COLUMNS = [
 /** Where the person is signed in. */
 export function Sessions() {
   const queries = useQueryClient();
-  const { data: places, error, refetch } = useQuery(sessionsQuery);
+  const { data: signIns, error, refetch } = useQuery(sessionsQuery);
   const { mutate } = useMutation({
     // This one's cookie has to go too.
-    mutationFn: ({ id, isCurrent }: PlaceSignedIn) => (isCurrent ? session.signOut() : endSession(id)),
+    mutationFn: ({ id, isCurrent }: SignIn) => (isCurrent ? session.signOut() : endSession(id)),
     onSuccess: async (_, { isCurrent }) => {
       if (isCurrent) return;
       tell("Signed out there.");
@@ -38,23 +38,23 @@ export function Sessions() {
         <Problem error={error} onRetry={() => void refetch()} />
       ) : (
         <Table columns={COLUMNS} label="Sessions">
-          {places?.map((place) => (
-            <Row key={place.id}>
+          {signIns?.map((signIn) => (
+            <Row key={signIn.id}>
               <Cell>
-                {place.kind === "browser" ? "A browser" : "A command line"}
-                {place.isCurrent && <span className="ml-2 text-ink-faint">this one</span>}
+                {signIn.kind === "browser" ? "A browser" : "A command line"}
+                {signIn.isCurrent && <span className="ml-2 text-ink-faint">this one</span>}
               </Cell>
               <Cell>
-                <Time at={place.createdAt} />
+                <Time at={signIn.createdAt} />
               </Cell>
               <Cell isMinor>
-                <Time at={place.refreshedAt} />
+                <Time at={signIn.refreshedAt} />
               </Cell>
               <Cell isMinor>
-                <Time at={place.expiresAt} />
+                <Time at={signIn.expiresAt} />
               </Cell>
               <Cell align="right">
-                <Button size="small" look="quiet" onClick={() => mutate(place)}>
+                <Button size="small" look="quiet" onClick={() => mutate(signIn)}>
                   Sign out
                 </Button>
               </Cell>

@@ -1,7 +1,6 @@
-import { useRef, useState } from "react";
-import type { PointerEvent, ReactNode } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
+import type { PointerEvent, ReactNode, RefObject } from "react";
 import { roundTicks, stepLabel, timeLabel, timeTicks } from "./scale.ts";
-import { useWidth } from "./use-width.ts";
 
 const HEIGHT = 220;
 const LEFT = 52;
@@ -61,8 +60,8 @@ export function ChartFrame(props: Props) {
   };
   const step = chosen === null ? null : Math.min(chosen, axis.steps - 1);
   const onMove = ({ clientX, currentTarget }: PointerEvent): void => {
-    const place = (clientX - currentTarget.getBoundingClientRect().left - LEFT) / stepWidth;
-    setChosen(Math.max(0, Math.min(axis.steps - 1, Math.floor(place))));
+    const at = (clientX - currentTarget.getBoundingClientRect().left - LEFT) / stepWidth;
+    setChosen(Math.max(0, Math.min(axis.steps - 1, Math.floor(at))));
   };
   return (
     <div
@@ -196,4 +195,19 @@ function stepTitle({ fromMs, stepMs, steps }: Axis, step: number): string {
 function sentence(axis: Axis, step: number, readings: Props["readings"]): string {
   const values = readings(step).map(({ name, text }) => `${name} ${text}`);
   return `${stepTitle(axis, step)}: ${values.join(", ") || "nothing"}`;
+}
+
+/** The width of an element in whole pixels, as it changes; 0 before it is known. */
+function useWidth(ref: RefObject<HTMLElement | null>): number {
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const element = ref.current;
+    if (!element) return undefined;
+    const measure = (): void => setWidth(Math.floor(element.getBoundingClientRect().width));
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [ref]);
+  return width;
 }

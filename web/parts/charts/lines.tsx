@@ -60,15 +60,15 @@ function Line({
   return (
     <g stroke={colour} fill={colour}>
       {unbroken(values).map((points) => {
-        const places = points.map(([place, value]) => ({ x: plot.x(place + 0.5), y: plot.y(value) }));
-        const [first] = places;
+        const dots = points.map(([index, value]) => ({ x: plot.x(index + 0.5), y: plot.y(value) }));
+        const [first] = dots;
         if (!first) return null;
-        return places.length === 1 ? (
+        return dots.length === 1 ? (
           <circle key={first.x} cx={first.x} cy={first.y} r={2} stroke="none" />
         ) : (
           <polyline
             key={first.x}
-            points={places.map(({ x, y }) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ")}
+            points={dots.map(({ x, y }) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ")}
             fill="none"
             strokeWidth={1.6}
             strokeLinejoin="round"
@@ -82,9 +82,9 @@ function Line({
 /** The stretches without a gap, as places and values. */
 function unbroken(values: readonly (number | null)[]): (readonly [number, number])[][] {
   const stretches: (readonly [number, number])[][] = [[]];
-  for (const [place, value] of values.entries()) {
+  for (const [index, value] of values.entries()) {
     if (value === null) stretches.push([]);
-    else stretches.at(-1)?.push([place, value]);
+    else stretches.at(-1)?.push([index, value]);
   }
   return stretches;
 }

@@ -17,7 +17,7 @@ export function roundTicks(most: number, wanted: number, isWhole: boolean): numb
   const power = 10 ** Math.floor(Math.log10(rough));
   const round = [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough) ?? rough;
   const step = isWhole ? Math.max(1, Math.round(round)) : round;
-  return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, place) => place * step);
+  return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, index) => index * step);
 }
 
 /** Times that are round where the viewer lives, at most so many. */
@@ -27,7 +27,7 @@ export function timeTicks(fromMs: number, toMs: number, most: number): number[] 
   const firstMs = Math.ceil((fromMs - zoneMs) / stepMs) * stepMs + zoneMs;
   return Array.from(
     { length: Math.max(0, Math.floor((toMs - firstMs) / stepMs) + 1) },
-    (_, place) => firstMs + place * stepMs,
+    (_, index) => firstMs + index * stepMs,
   );
 }
 

@@ -26,13 +26,13 @@ export function Sparkline({
       className="block h-7 w-full max-w-40 min-w-20"
     >
       <rect y={HEIGHT - 1} width={WIDTH} height={1} fill="var(--line)" />
-      {values.map((value, place) => {
-        const x = place * step;
+      {values.map((value, index) => {
+        const x = index * step;
         const width = Math.max(0.5, step - GAP);
-        const bad = tall(failures[place] ?? 0);
+        const bad = tall(failures[index] ?? 0);
         const all = Math.max(tall(value), bad);
         return value === 0 ? null : (
-          <g key={place}>
+          <g key={index}>
             <rect x={x} y={HEIGHT - all} width={width} height={all - bad} fill="var(--chart-1)" />
             <rect x={x} y={HEIGHT - bad} width={width} height={bad} fill="var(--chart-2)" />
           </g>

@@ -44,7 +44,7 @@ export function StackedBars<Name extends string>({
       }
     >
       {(plot) =>
-        values.map((step, place) => <Bar key={place} plot={plot} place={place} step={step} series={series} />)
+        values.map((step, index) => <Bar key={index} plot={plot} index={index} step={step} series={series} />)
       }
     </ChartFrame>
   );
@@ -52,18 +52,18 @@ export function StackedBars<Name extends string>({
 
 function Bar<Name extends string>({
   plot,
-  place,
+  index,
   step,
   series,
 }: {
   readonly plot: Plot;
-  readonly place: number;
+  readonly index: number;
   readonly step: Values<Name>;
   readonly series: readonly Series<Name>[];
 }) {
-  const left = Math.round(plot.x(place));
+  const left = Math.round(plot.x(index));
   const gap = plot.stepWidth > 4 ? 1 : 0;
-  const width = Math.max(1, Math.round(plot.x(place + 1)) - left - gap);
+  const width = Math.max(1, Math.round(plot.x(index + 1)) - left - gap);
   return (
     <g shapeRendering="crispEdges">
       {stack(plot, step, series).map(({ colour, y, height }) => (

@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
-import type { SecretMap, SecretPlace } from "../../../../src/apps/secrets.ts";
+import type { SecretMap } from "../../../../src/apps/secrets.ts";
+import type { SecretScope } from "../../../../src/store/secrets.ts";
 import { AppSecrets } from "../../../../src/apps/versions/app-secrets.ts";
 
 const APP = { projectId: "p-one", appNumber: 7 };
 const PROJECT = { projectId: "p-one", appNumber: 0 };
 
 test("an app's own secrets go over its project's, and each map is read once", async () => {
-  const read: SecretPlace[] = [];
+  const read: SecretScope[] = [];
   const secrets = new AppSecrets({
     read: async (place) => {
       read.push(place);

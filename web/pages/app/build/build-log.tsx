@@ -1,5 +1,5 @@
 import { memo, useLayoutEffect, useRef, useState } from "react";
-import type { BuildLine, BuildPlace } from "../../../api/build-log.ts";
+import type { BuildIds, BuildLine } from "../../../api/build-log.ts";
 import { Badge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
 import { Card } from "../../../parts/card.tsx";
@@ -20,8 +20,8 @@ const MAX_LINE_CHARS = 4_000;
 const NEAR_END_PX = 40;
 
 /** A build's log; its end stays in sight while it grows, unless one has scrolled away from it. */
-export function BuildLog(place: BuildPlace) {
-  const { lines, hasEnded, error } = useBuildLog(place);
+export function BuildLog(ids: BuildIds) {
+  const { lines, hasEnded, error } = useBuildLog(ids);
   const [isWhole, setWhole] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
@@ -43,7 +43,7 @@ export function BuildLog(place: BuildPlace) {
         <>
           {!hasEnded && !error && <Badge tone="busy">live</Badge>}
           <Copy text={text} />
-          <Button size="small" onClick={() => saveText(`${place.appName}-${place.buildId}.log`, text)}>
+          <Button size="small" onClick={() => saveText(`${ids.appName}-${ids.buildId}.log`, text)}>
             Download
           </Button>
         </>

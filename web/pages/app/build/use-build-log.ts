@@ -1,11 +1,11 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { followBuild } from "../../../api/build-log.ts";
-import type { BuildLine, BuildPlace } from "../../../api/build-log.ts";
+import type { BuildIds, BuildLine } from "../../../api/build-log.ts";
 import { buildsQuery } from "../../../api/builds.ts";
 
 /** A build's log as it comes. Another build's needs a component of its own. */
-export function useBuildLog({ projectId, appName, buildId }: BuildPlace): {
+export function useBuildLog({ projectId, appName, buildId }: BuildIds): {
   readonly lines: readonly BuildLine[];
   readonly hasEnded: boolean;
   readonly error: unknown;

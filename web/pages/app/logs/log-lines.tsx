@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { ReactNode, RefObject } from "react";
 import { LogRow } from "./log-row.tsx";
-import type { PlacedLine } from "./log-view.ts";
+import type { NumberedLine } from "./log-view.ts";
 
 /** Lines come into the page and leave it by so many. */
 const BLOCK_LINES = 100;
@@ -15,7 +15,7 @@ const NEAR_PX = 24;
 type Props = {
   readonly projectId: string;
   readonly appName: string;
-  readonly lines: readonly PlacedLine[];
+  readonly lines: readonly NumberedLine[];
   readonly isWrapped: boolean;
   /** Stays at the newest line. */
   readonly isFollowing: boolean;
@@ -32,7 +32,7 @@ export function LogLines({ lines, isFollowing, onAtEnd, head, isWrapped, ...wher
   const top = useRef(0);
   const heightPx = useRef(0);
   const oldest = useRef<number | undefined>(undefined);
-  const blocks = Map.groupBy(lines, ({ place }) => Math.floor(place / BLOCK_LINES));
+  const blocks = Map.groupBy(lines, ({ number }) => Math.floor(number / BLOCK_LINES));
   useLayoutEffect(() => {
     const [element, inner] = [box.current, content.current];
     if (!element || !inner) return undefined;
@@ -49,10 +49,10 @@ export function LogLines({ lines, isFollowing, onAtEnd, head, isWrapped, ...wher
   useLayoutEffect(() => {
     // Older lines come in above: what is read stays where it is.
     const [first] = lines;
-    const isOlder = first && oldest.current !== undefined && first.place < oldest.current;
+    const isOlder = first && oldest.current !== undefined && first.number < oldest.current;
     if (isOlder && box.current && content.current)
       box.current.scrollTop += content.current.offsetHeight - heightPx.current;
-    oldest.current = first?.place;
+    oldest.current = first?.number;
   }, [lines]);
   const onScroll = (): void => {
     const element = box.current;
@@ -77,7 +77,7 @@ export function LogLines({ lines, isFollowing, onAtEnd, head, isWrapped, ...wher
         {[...blocks].map(([number, block]) => (
           <Block key={number} root={box} size={block.length}>
             {() =>
-              block.map((line) => <LogRow key={line.place} line={line} isWrapped={isWrapped} {...where} />)
+              block.map((line) => <LogRow key={line.number} line={line} isWrapped={isWrapped} {...where} />)
             }
           </Block>
         ))}

@@ -3,7 +3,7 @@ import { memo, useState } from "react";
 import { Button } from "../../../parts/button.tsx";
 import { classes } from "../../../parts/classes.ts";
 import { count, exact } from "../../../parts/format.ts";
-import type { PlacedLine } from "./log-view.ts";
+import type { NumberedLine } from "./log-view.ts";
 import { plainText } from "./plain-text.ts";
 
 /** Of a longer line the rest is shown on demand. */
@@ -11,7 +11,7 @@ const MAX_SHOWN = 2_000;
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
 type Props = {
-  readonly line: PlacedLine;
+  readonly line: NumberedLine;
   readonly projectId: string;
   readonly appName: string;
   readonly isWrapped: boolean;

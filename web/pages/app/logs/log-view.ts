@@ -3,10 +3,10 @@ import { readLog } from "../../../api/logs.ts";
 import type { LogFilter, LogLine } from "../../../api/logs.ts";
 
 /** A line with its place among those that are kept; older ones have lower numbers, below zero too. */
-export type PlacedLine = LogLine & { readonly place: number };
+export type NumberedLine = LogLine & { readonly number: number };
 
 export type LogState = {
-  readonly lines: readonly PlacedLine[];
+  readonly lines: readonly NumberedLine[];
   /** Until the first page is there. */
   readonly isLoading: boolean;
   readonly isLive: boolean;
@@ -102,9 +102,9 @@ export class LogView {
     });
     try {
       const older = await this.#read(oldest?.timestamp, signal);
-      const first = (oldest?.place ?? 0) - older.length;
-      const placed = older.map((line, index) => ({ ...line, place: first + index }));
-      const lines = [...placed, ...this.#state.lines];
+      const first = (oldest?.number ?? 0) - older.length;
+      const numbered = older.map((line, index) => ({ ...line, number: first + index }));
+      const lines = [...numbered, ...this.#state.lines];
       this.#isDetached ||= lines.length > MAX_LINES;
       this.#change({ lines: lines.slice(0, MAX_LINES) });
     } catch (error) {
@@ -124,7 +124,7 @@ export class LogView {
       : null;
     const lines = await this.#read(undefined, signal);
     if (signal.aborted) return;
-    this.#change({ lines: lines.map((line, place) => ({ ...line, place })), isLoading: false });
+    this.#change({ lines: lines.map((line, number) => ({ ...line, number })), isLoading: false });
     const after = (isNarrow ? end : lines.at(-1))?.timestamp ?? LONG_AGO;
     const onLines = (came: readonly LogLine[]): void => this.#take(came);
     const onLive = (isLive: boolean): void => this.#change({ isLive });
@@ -162,8 +162,8 @@ export class LogView {
   }
 
   #append(came: readonly LogLine[]): void {
-    const first = (this.#state.lines.at(-1)?.place ?? -1) + 1;
-    const all = [...this.#state.lines, ...came.map((line, index) => ({ ...line, place: first + index }))];
+    const first = (this.#state.lines.at(-1)?.number ?? -1) + 1;
+    const all = [...this.#state.lines, ...came.map((line, index) => ({ ...line, number: first + index }))];
     const lines = all.slice(-MAX_LINES);
     // What was let go of can be had again, from the oldest that is shown.
     const isCut = lines.length < all.length;

@@ -5,7 +5,7 @@ import type { CallAnswer } from "../../../api/call.ts";
 import type { Messages } from "../../../api/message-log.ts";
 import type { TranscriptView } from "../../../api/run-search.ts";
 import { runQuery } from "../../../api/runs.ts";
-import type { RunPlace } from "../../../api/runs.ts";
+import type { RunIds } from "../../../api/runs.ts";
 import { Badge, StateBadge } from "../../../parts/badge.tsx";
 import { Card } from "../../../parts/card.tsx";
 import { CodeBlock } from "../../../parts/copy.tsx";
@@ -65,21 +65,21 @@ function Head({
         {totalMs !== null ? span(totalMs) : isStopped ? "stopped" : "still coming"}
       </span>
       {runId !== null && (
-        <RunLink place={{ projectId, appName, runId }}>
+        <RunLink ids={{ projectId, appName, runId }}>
           {status === 202 ? "Watch the run" : "Open the run"}
         </RunLink>
       )}
-      {runId !== null && status === 202 && <RunState place={{ projectId, appName, runId }} />}
+      {runId !== null && status === 202 && <RunState ids={{ projectId, appName, runId }} />}
     </div>
   );
 }
 
-function RunLink({ place, children }: { readonly place: RunPlace; readonly children: ReactNode }) {
+function RunLink({ ids, children }: { readonly ids: RunIds; readonly children: ReactNode }) {
   return (
     <Link
       to="/projects/$projectId/apps/$appName/runs/$runId"
-      params={place}
-      title={place.runId}
+      params={ids}
+      title={ids.runId}
       className="text-accent underline"
     >
       {children}
@@ -88,8 +88,8 @@ function RunLink({ place, children }: { readonly place: RunPlace; readonly child
 }
 
 /** How an async run is doing meanwhile. */
-function RunState({ place }: { readonly place: RunPlace }) {
-  const { data: run } = useQuery(runQuery(place));
+function RunState({ ids }: { readonly ids: RunIds }) {
+  const { data: run } = useQuery(runQuery(ids));
   return run ? <StateBadge state={run.status} /> : null;
 }
 

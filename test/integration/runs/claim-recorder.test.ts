@@ -48,14 +48,14 @@ test("a replica's death uses an attempt, the service's stop none", async () => {
   const id = await submitted(parts);
   parts.dispatcher.stop();
   parts.pool.finish(DIED);
-  await parts.keeper.stop();
+  await parts.recorder.stop();
   expect(await parts.find(id)).toMatchObject({ state: "queued", attempt: 2, interruptions: 0 });
   const next = parts.next();
   await next.dispatcher.start();
   await until("it came again", () => next.pool.calls.length === 1);
   next.dispatcher.stop();
   next.pool.finish(DRAINING);
-  await next.keeper.stop();
+  await next.recorder.stop();
   expect(await parts.find(id)).toMatchObject({ state: "queued", attempt: 2, interruptions: 1 });
 });
 
@@ -65,7 +65,7 @@ test("a run that never began is no interruption when the service stops", async (
   parts.dispatcher.stop();
   parts.pool.calls[0]!.handedAt = 0;
   parts.pool.finish(DRAINING);
-  await parts.keeper.stop();
+  await parts.recorder.stop();
   expect(await parts.find(id)).toMatchObject({ state: "queued", attempt: 1, interruptions: 0 });
 });
 
@@ -93,11 +93,11 @@ test("a key is free before the refusal of its run can be seen", async () => {
   expect(keyed.kind).toBe("accepted");
   parts.pool.calls[0]!.handedAt = 0;
   parts.pool.finish({ kind: "refused", code: "queue_full" });
-  await parts.keeper.stop();
+  await parts.recorder.stop();
   expect(order).toEqual(["forget", "finish"]);
   expect((await parts.submitter.executeKeyed(parts.request("{}"), mark, NOBODY)).kind).toBe("accepted");
   parts.pool.finish();
-  await parts.keeper.stop();
+  await parts.recorder.stop();
   const third = await parts.submitter.executeKeyed(parts.request("{}"), mark, NOBODY);
   expect([third.kind, order.length]).toEqual(["same", 3]);
 });

@@ -1,9 +1,9 @@
 import type { Journal } from "./journal.ts";
 import { payloadOf } from "./ended-run.ts";
-import type { LiveRun, RunEnd, RunKeeper } from "./live-run.ts";
+import type { LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
 
-/** Keeps runs of which nothing was written before they ended: all of it goes to the journal. */
-export class LightKeeper implements RunKeeper {
+/** Records runs of which nothing was written before they ended: all of it goes to the journal. */
+export class LightRecorder implements RunRecorder {
   readonly #journal: Journal;
   /** What ended in this turn of the event loop: all its callers are answered before the first record is made. */
   #ended: { readonly run: LiveRun; readonly end: RunEnd }[] = [];
@@ -14,33 +14,33 @@ export class LightKeeper implements RunKeeper {
     this.#journal = journal;
   }
 
-  keep(run: LiveRun, end: RunEnd): void {
-    if (this.#ended.push({ run, end }) === 1) setImmediate(() => this.#keepEnded());
+  record(run: LiveRun, end: RunEnd): void {
+    if (this.#ended.push({ run, end }) === 1) setImmediate(() => this.#recordEnded());
   }
 
-  /** Resolves when everything kept so far has reached the journal. */
+  /** Resolves when everything recorded so far has reached the journal. */
   async settle(): Promise<void> {
-    this.#keepEnded();
+    this.#recordEnded();
     await Promise.all(this.#waiting);
   }
 
-  #keepEnded(): void {
+  #recordEnded(): void {
     const ended = this.#ended;
     this.#ended = [];
-    for (const { run, end } of ended) this.#keep(run, end);
+    for (const { run, end } of ended) this.#record(run, end);
   }
 
-  #keep(run: LiveRun, end: RunEnd): void {
+  #record(run: LiveRun, end: RunEnd): void {
     // Found in the store, a run has to be there with all its chunks.
     if (!run.isStream || run.transcript().isSettled) {
       this.#add(run, end);
       return;
     }
-    const kept = this.#keepLater(run, end).finally(() => this.#waiting.delete(kept));
-    this.#waiting.add(kept);
+    const recorded = this.#recordLater(run, end).finally(() => this.#waiting.delete(recorded));
+    this.#waiting.add(recorded);
   }
 
-  async #keepLater(run: LiveRun, end: RunEnd): Promise<void> {
+  async #recordLater(run: LiveRun, end: RunEnd): Promise<void> {
     await run.transcript().settle();
     this.#add(run, end);
   }

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { appEnvironment, placedVariables } from "../../host/app-environment.ts";
+import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import { storageFolder } from "../../host/artifacts.ts";
 import { runKept } from "../../host/run-kept.ts";
 import { mkdir, rm, stat } from "../../kit/files.ts";
@@ -9,20 +9,13 @@ import { UuidSource } from "../../kit/ids.ts";
 import { insist } from "../../kit/insist.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
-import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
 import type { Run } from "../../model/run.ts";
 import type { AcceptedRun } from "../../store/runs.ts";
 import type { Store } from "../../store/store.ts";
-import { appVariables } from "../app-variables.ts";
-import type { AppLogLine } from "../catalog.ts";
-import { WHOLE_PROJECT } from "../secrets.ts";
-import type { Secrets } from "../secrets.ts";
 import { abandonedRun, endedRun, startedRun } from "./file-run.ts";
 import type { FileRunEnd, FileRunRequest } from "./file-run.ts";
-import { defaultConfig } from "./default-config.ts";
-import { unpackTar } from "./unpack-tar.ts";
 
 export type FileRunsParts = {
   readonly store: Store;
@@ -37,10 +30,23 @@ export type FileRunsParts = {
   readonly accept: (accepted: AcceptedRun, end: () => void) => Promise<void>;
   /** Why the disk is to take no more; null while it may. */
   readonly shortage: () => string | null;
-  readonly onLog: (line: AppLogLine) => void;
-  readonly secrets: Pick<Secrets, "read">;
-  /** The configuration of what the app serves; undefined when it serves nothing. */
-  readonly configOf: (appNumber: number) => AppConfig | undefined;
+  readonly context: FileContext;
+};
+
+/** What the run of a file takes from its app. */
+export type FileContext = {
+  /** Writes the files of a tar into a folder that is there and empty. Throws `upload_invalid` if it cannot. */
+  unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
+  /** How long a file of the app may run. */
+  timeLimitMs(app: App): number;
+  /** What the file finds in its environment, but for what names folders of this machine. */
+  variables(app: App, runId: string): Promise<Record<string, string>>;
+  /** The file printed a line. */
+  onLine(
+    app: App,
+    runId: string,
+    line: { readonly text: string; readonly stream: "stdout" | "stderr" },
+  ): void;
 };
 
 export type FileToRun = FileRunRequest & {
@@ -114,14 +120,14 @@ export class FileRuns {
         ofProject >= MAX_OF_PROJECT ? `${ofProject} files of this project` : `${this.#count} files`;
       throw new AppError("queue_full", { message: `${whose} are already running; try again shortly.` });
     }
-    const { clock } = this.#parts;
+    const { clock, context } = this.#parts;
     const createdAt = clock.now();
     const id = this.#ids.next(createdAt);
     const folder = path.join(this.#dir, id);
     this.#add(app, 1);
     try {
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const data = await file.receive((tar) => unpackTar(this.#whileRoom(tar), folder));
+      const data = await file.receive((tar) => context.unpack(this.#whileRoom(tar), folder));
       if (data !== null && Buffer.byteLength(data) > MAX_DATA_BYTES) {
         throw new AppError("body_too_large", {
           message: `The data may have at most ${MAX_DATA_BYTES} bytes.`,
@@ -204,13 +210,12 @@ export class FileRuns {
   }
 
   async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
-    const { python, configOf, onLog, clock } = this.#parts;
-    const { scaling } = configOf(app.number) ?? defaultConfig();
+    const { python, context, clock } = this.#parts;
+    const timeLimitMs = context.timeLimitMs(app);
     const { environment } = file;
-    const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
-    const variables = await this.#variables(app, environment, { RUN_ID: run.id });
+    const variables = await this.#variables(app, run.id, environment);
     const late = new AbortController();
-    const timer = clock.after(scaling.responseGracePeriodSeconds * 1000, () => late.abort());
+    const timer = clock.after(timeLimitMs, () => late.abort());
     const kept = {
       program: environment === null ? python : path.join(environment, "bin", "python"),
       args: argumentsOf(file),
@@ -218,8 +223,7 @@ export class FileRuns {
       input: data ?? "",
       cwd: folder,
       env: appEnvironment(process.env, variables),
-      onLine: (text: string, stream: "stdout" | "stderr") =>
-        onLog({ ...where, replicaId: run.id, runId: run.id, stream, text }),
+      onLine: (text: string, stream: "stdout" | "stderr") => context.onLine(app, run.id, { text, stream }),
     };
     try {
       return await runKept(
@@ -238,20 +242,12 @@ export class FileRuns {
     }
   }
 
-  async #variables(
-    app: App,
-    environment: string | null,
-    own: Readonly<Record<string, string>>,
-  ): Promise<Record<string, string>> {
-    const { secrets, dataDir } = this.#parts;
-    const { projectId, number: appNumber } = app;
-    const storage = storageFolder(projectId, dataDir);
+  async #variables(app: App, runId: string, environment: string | null): Promise<Record<string, string>> {
+    const { context, dataDir } = this.#parts;
+    const storage = storageFolder(app.projectId, dataDir);
     await mkdir(storage, { recursive: true, mode: 0o700 });
-    const [ofProject, ofApp] = await Promise.all(
-      [WHOLE_PROJECT, appNumber].map((number) => secrets.read({ projectId, appNumber: number })),
-    );
-    const variables = appVariables(app, own, { ...ofProject, ...ofApp });
-    return placedVariables(variables, { storage, environment });
+    const variables = await context.variables(app, runId);
+    return withFolders(variables, { storage, environment });
   }
 
   /** What has happened must not be lost because the storage is away for a while. */

@@ -7,9 +7,9 @@ import { RunTally } from "../model/run-tally.ts";
 import type { FinishedClaim, ReleasedClaim } from "../store/claims.ts";
 import type { Store } from "../store/store.ts";
 import { deliveryOf, payloadOf } from "./ended-run.ts";
-import type { Claim, LiveRun, RunEnd, RunKeeper } from "./live-run.ts";
+import type { Claim, LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
 
-export type ClaimKeeperParts = {
+export type ClaimRecorderParts = {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -23,41 +23,41 @@ const BATCH = 256;
 const RETRY_MS = 1_000;
 
 /**
- * Keeps runs that are in the store before they end: their final state, their result and their delivery are one
+ * Records the ends of runs that are in the store before they end: their final state, their result and their delivery are one
  * write, refused if somebody else has claimed the run meanwhile. A run whose replica or service ended under it
  * goes back to the queue instead.
  */
-export class ClaimKeeper implements RunKeeper {
+export class ClaimRecorder implements RunRecorder {
   /** Runs whose end is stored. */
   readonly ended = new RunTally();
-  readonly #parts: ClaimKeeperParts;
+  readonly #parts: ClaimRecorderParts;
   readonly #finished: Batcher<FinishedClaim, Set<string>>;
   readonly #released: Batcher<ReleasedClaim, void>;
-  readonly #keeping = new Set<Promise<void>>();
+  readonly #recording = new Set<Promise<void>>();
   #isStopping = false;
 
-  constructor(parts: ClaimKeeperParts) {
+  constructor(parts: ClaimRecorderParts) {
     const { store } = parts;
     this.#parts = parts;
     this.#finished = new Batcher(async (batch) => new Set(await store.claims.finish(batch)), BATCH);
     this.#released = new Batcher(async (batch) => await store.claims.release(batch), BATCH);
   }
 
-  keep(run: LiveRun, end: RunEnd): void {
+  record(run: LiveRun, end: RunEnd): void {
     const { claim } = run;
-    if (!claim) throw new Error(`the run ${run.request.id} is kept by its claim and has none`);
-    const kept = this.#keep(run, end, claim)
+    if (!claim) throw new Error(`the run ${run.request.id} is recorded by its claim and has none`);
+    const recorded = this.#record(run, end, claim)
       .catch((error: unknown) => this.#parts.log.error({ err: error, runId: run.request.id }, "a run's end"))
       .finally(() => {
-        this.#keeping.delete(kept);
+        this.#recording.delete(recorded);
         run.settle();
       });
-    this.#keeping.add(kept);
+    this.#recording.add(recorded);
   }
 
   /** Resolves when the end of every run that has ended is written down. */
   async settle(): Promise<void> {
-    await Promise.all(this.#keeping);
+    await Promise.all(this.#recording);
   }
 
   /** Resolves when every end is written down; storage that does not answer is not waited for any more. */
@@ -66,7 +66,7 @@ export class ClaimKeeper implements RunKeeper {
     await this.settle();
   }
 
-  async #keep(run: LiveRun, end: RunEnd, claim: Claim): Promise<void> {
+  async #record(run: LiveRun, end: RunEnd, claim: Claim): Promise<void> {
     const { log, onReleased } = this.#parts;
     const { id, target } = run.request;
     const { owner, fence } = claim;

@@ -1,7 +1,7 @@
 import path from "node:path";
 
 /** Where the files of a deploy lie, below the data directory. */
-export class DeployPlaces {
+export class DeployFolders {
   readonly #dataDir: string;
 
   constructor(dataDir: string) {

@@ -1,0 +1,36 @@
+import type { App } from "../../model/app.ts";
+import { appVariables } from "../app-variables.ts";
+import type { AppLogLine, Catalog } from "../catalog.ts";
+import { WHOLE_PROJECT } from "../secrets.ts";
+import type { Secrets } from "../secrets.ts";
+import { defaultConfig } from "./default-config.ts";
+import { unpackTar } from "./unpack-tar.ts";
+
+export type FileContextParts = {
+  readonly catalog: Pick<Catalog, "byNumber">;
+  readonly secrets: Pick<Secrets, "read">;
+  readonly onLog: (line: AppLogLine) => void;
+};
+
+type Line = Pick<AppLogLine, "text" | "stream">;
+
+/** What the run of a file takes from its app: its limits, its variables, its log. */
+export function fileContext({ catalog, secrets, onLog }: FileContextParts) {
+  return {
+    unpack: async (tar: AsyncIterable<Buffer>, folder: string): Promise<void> => await unpackTar(tar, folder),
+    timeLimitMs: ({ number }: App): number => {
+      // An app that serves nothing has no configuration.
+      const { scaling } = catalog.byNumber(number)?.version.config ?? defaultConfig();
+      return scaling.responseGracePeriodSeconds * 1000;
+    },
+    variables: async (app: App, runId: string): Promise<Record<string, string>> => {
+      const { projectId, number } = app;
+      const [ofProject, ofApp] = await Promise.all(
+        [WHOLE_PROJECT, number].map((appNumber) => secrets.read({ projectId, appNumber })),
+      );
+      return appVariables(app, { RUN_ID: runId }, { ...ofProject, ...ofApp });
+    },
+    onLine: ({ projectId, name, number }: App, runId: string, { text, stream }: Line): void =>
+      onLog({ projectId, appName: name, appNumber: number, replicaId: runId, runId, stream, text }),
+  };
+}
