@@ -153,7 +153,7 @@ export class Gateway {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#closing.abort();
     this.unanswered = await this.#open.settle(LAST_ANSWERS_MS, clock);
-    if (this.unanswered > 0) log.error({ count: this.unanswered }, "requests were left without an answer");
+    if (this.unanswered > 0) log.error({ count: this.unanswered }, "some requests were never answered");
     this.#server.closeAllConnections();
     await closed;
     await closeJsonChecker();
@@ -273,7 +273,10 @@ export class Gateway {
       exchange.fail(error);
       return;
     }
-    this.#options.log.error({ err: error, requestId: exchange.id }, "a request failed on an error of ours");
+    this.#options.log.error(
+      { err: error, requestId: exchange.id },
+      "a request failed with an internal error",
+    );
     exchange.fail(new AppError("internal"));
   }
 }

@@ -139,7 +139,7 @@ export class People {
       maxOwned: MAX_OWNED,
     });
     if (result === "too_many") {
-      const message = `A person owns at most ${MAX_OWNED} projects.`;
+      const message = `A person can own at most ${MAX_OWNED} projects.`;
       throw new AppError("bad_request", { message });
     }
     tokens.forgetPerson(personId);

@@ -67,8 +67,8 @@ export class DiskReserve {
     const [free, kept] = hasInside
       ? [this.#freeBytes, this.#reserveBytes * OUTSIDE_SHARE]
       : [this.#freeBytes + this.#insideBytes, this.#reserveBytes];
-    const inside = hasInside ? `, beside ${megabytes(this.#insideBytes)} inside the database` : "";
-    return `The disk has ${megabytes(free)} free and ${megabytes(kept)} are kept back${inside}: ${remedy}.`;
+    const inside = hasInside ? ` besides ${megabytes(this.#insideBytes)} inside the database` : "";
+    return `The disk has ${megabytes(free)} free, but ${megabytes(kept)} must stay free${inside}: ${remedy}.`;
   }
 
   /** Looks now, once at a time: on a disk that hangs each look would hold one of the process's few file threads. */

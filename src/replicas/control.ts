@@ -85,7 +85,7 @@ export class Control {
     if (type === FRAME.PONG && callId === 0 && length === 0) this.#move(type);
     else if (!isAnswer || length > 0) throw new BadFrame(`${frameName(type)} of ${length} bytes on control`);
     else if (!this.#asked.has(callId))
-      throw new BadFrame(`${frameName(type)} for a call that nobody asked back`);
+      throw new BadFrame(`${frameName(type)} for a call that was not asked back`);
   }
 
   #move(type: number): ControlPhase {

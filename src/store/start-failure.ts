@@ -22,7 +22,7 @@ export function explainStart(error: unknown, { dataDir, databaseUrl }: StorePlac
   if (cause === null) return error;
   const { isOfFile, text } = cause;
   if (databaseUrl !== null && !isOfFile) {
-    const remedy = "look at the log of its server, then start again";
+    const remedy = "check the log of the Postgres server, then start again";
     return new StorageStartError(`the Postgres database cannot be used: ${text}: ${remedy}`, error);
   }
   const free = freeBytes(dataDir);
@@ -47,7 +47,7 @@ function remedyFor(text: string, free: number | null): string {
     return "make room on that disk, or move the directory to a larger one and set MILLRACE_DATA_DIR";
   if (/readonly|read-only|EROFS/i.test(text))
     return "make that disk writable, or move the directory and set MILLRACE_DATA_DIR";
-  return "millrace doctor tells more; the kernel's log tells of a disk that fails";
+  return "run millrace doctor for details; the kernel's log shows whether the disk is failing";
 }
 
 function freeBytes(dataDir: string): number | null {

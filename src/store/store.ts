@@ -135,7 +135,7 @@ function cannotRead(error: unknown): never {
   if (!(error instanceof AppError) || error.code !== "storage_unavailable") throw error;
   throw new AppError(
     "storage_unavailable",
-    { message: "The service cannot read its storage now." },
+    { message: "The service cannot read its storage right now; try again shortly." },
     error.cause,
   );
 }

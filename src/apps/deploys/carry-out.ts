@@ -106,7 +106,7 @@ export async function forgetVersion(
 
 async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: BuildStatus): Promise<void> {
   if (await store.builds.move({ id: buildId, to, now: clock.now() })) return;
-  throw new DeployFailure("cancelled", "the build was ended from elsewhere");
+  throw new DeployFailure("cancelled", "the build was cancelled elsewhere");
 }
 
 async function unpack({ buildId, source, log, signal }: Deploy, { places }: CarryOutParts): Promise<string> {
@@ -189,7 +189,7 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<voi
   switch (result.kind) {
     case "ready": {
       const names = result.functions.map(({ name }) => name).join(", ");
-      log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no functions to call" : names}`);
+      log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no callable functions" : names}`);
       return;
     }
     case "failed": {

@@ -44,7 +44,7 @@ export class Dialogue {
   release(): Socket {
     this.#socket.off("data", this.#onData).off("error", this.#onError).off("close", this.#onClose);
     // What was sent in the clear must not count as said under TLS.
-    if (this.#buffered !== "") throw new SmtpError("the mail server spoke before its turn");
+    if (this.#buffered !== "") throw new SmtpError("the mail server sent data out of turn");
     return this.#socket;
   }
 
@@ -111,7 +111,7 @@ export class Dialogue {
   readonly #onData = (bytes: Buffer): void => {
     this.#buffered += bytes.toString("latin1");
     if (this.#buffered.length > MAX_REPLY_BYTES) {
-      this.#failure ??= new SmtpError("the mail server said too much");
+      this.#failure ??= new SmtpError("the mail server's reply is too long");
       this.#socket.destroy();
     }
     this.#ring();

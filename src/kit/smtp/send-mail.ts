@@ -27,9 +27,9 @@ export async function sendMail(
   signal: AbortSignal,
 ): Promise<void> {
   const bytes = mailBytes(mail, from, now);
-  if (signal.aborted) throw new SmtpError("no time is left");
+  if (signal.aborted) throw new SmtpError("it took too long");
   let socket: Socket = connectPlain({ host: server.host, port: server.port });
-  const end = (): void => void socket.destroy(new Error("it took too long, or the service stops"));
+  const end = (): void => void socket.destroy(new Error("it took too long, or the service is stopping"));
   signal.addEventListener("abort", end, { once: true });
   try {
     if (server.tls === "first") socket = secured(socket, server, tls);
@@ -93,5 +93,5 @@ async function logIn(
     await dialogue.confide("AUTH LOGIN", 3, "the login");
     await dialogue.confide(base64(user), 3, "the login");
     await dialogue.confide(base64(password), 2, "the login");
-  } else throw new SmtpError("the mail server takes no login by PLAIN or LOGIN");
+  } else throw new SmtpError("the mail server supports neither PLAIN nor LOGIN");
 }

@@ -124,7 +124,7 @@ export class Template {
   #end(replicaId: string, exited: Promise<Exit>): void {
     if (this.#isDead) {
       // It would tell of no end, and take those that live with it: what is left of this one goes with the last.
-      this.#bury(replicaId, { detail: "stopped below a template that is dead", initFailure: null });
+      this.#bury(replicaId, { detail: "stopped together with its dead template", initFailure: null });
       return;
     }
     this.#say({ kill: replicaId });
@@ -159,7 +159,7 @@ export class Template {
       const { id, code } = message.exited;
       // One that was found dead and wakes up may still fork what it was told to: nobody takes that in.
       if (!this.#children.has(id) && this.#isDead) return;
-      if (!this.#children.has(id)) throw new BadFrame("the end of a replica that it never had");
+      if (!this.#children.has(id)) throw new BadFrame(`"exited" for a replica that it never forked`);
       this.#bury(id, { detail: describeExit(code, null), initFailure: null });
     }
   }
@@ -189,7 +189,7 @@ export class Template {
 
   #hearOf(replicaId: string): void {
     if (!this.#unborn.delete(replicaId) && !this.#isDead)
-      throw new BadFrame("the birth of a replica that it was not told to fork");
+      throw new BadFrame(`"forked" for a replica that it was not told to fork`);
     this.#rounds.stop();
     if (this.#unborn.size > 0) this.#expectWord();
   }

@@ -12,7 +12,7 @@ export type MadeSecret = { readonly id: string; readonly createdAt: number; read
 /** A secret was sealed with another master key than this service has. */
 export class SecretUnreadable extends Error {
   constructor(place: string, cause: unknown) {
-    super(`${place} cannot be opened; is it the master key it was sealed with?`, { cause });
+    super(`${place} cannot be decrypted; was it sealed with another master key?`, { cause });
     this.name = "SecretUnreadable";
   }
 }

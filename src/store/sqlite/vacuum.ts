@@ -26,7 +26,7 @@ export function enableVacuum(database: DatabaseSync, file: string, tell: (step: 
   const { bavail, bsize } = statfsSync(folder);
   if (neededBytes > bavail * bsize) {
     const [needed, free] = [neededBytes, bavail * bsize].map((bytes) => Math.ceil(bytes / 1e6));
-    tell({ step: "failed", reason: `it takes ${needed} MB of room in ${folder}, which has ${free} MB` });
+    tell({ step: "failed", reason: `it needs ${needed} MB in ${folder}, which has only ${free} MB free` });
     return;
   }
   database.exec(`pragma auto_vacuum = ${INCREMENTAL}`);
