@@ -34,7 +34,7 @@ export function checkJson(body: Buffer, maxDepth = MAX_DEPTH): JsonFault | null 
   return scanBody(body) === FAULTY ? notedFault() : null;
 }
 
-/** Of the check that runs: one at a time does. */
+/** Of the check in progress: only one runs at a time. */
 let levels = MAX_DEPTH;
 
 function scanBody(body: Buffer): number {
