@@ -120,10 +120,10 @@ export class Template {
     await this.#process.exited;
   }
 
-  /** By its keeper, then past the keeper, then, from a template that does not obey, with the template itself. */
+  /** First by its keeper, then bypassing the keeper; if the template does not obey, together with the template. */
   #end(replicaId: string, exited: Promise<Exit>): void {
     if (this.#isDead) {
-      // It would tell of no end, and take those that live with it: what is left of this one goes with the last.
+      // It cannot report an end, and killing it would kill its living replicas: what is left goes with the last one.
       this.#bury(replicaId, { detail: "stopped together with its dead template", initFailure: null });
       return;
     }
@@ -157,7 +157,7 @@ export class Template {
     } else {
       this.#move("exited");
       const { id, code } = message.exited;
-      // One that was found dead and wakes up may still fork what it was told to: nobody takes that in.
+      // A template that was found dead and wakes up may still fork what it was told to. Those replicas are ignored.
       if (!this.#children.has(id) && this.#isDead) return;
       if (!this.#children.has(id)) throw new BadFrame(`"exited" for a replica that it never forked`);
       this.#bury(id, { detail: describeExit(code, null), initFailure: null });
