@@ -26,7 +26,7 @@ export type MailOrder = {
   readonly onSent?: () => Promise<void>;
 };
 
-/** Sends mail, later: whoever orders one never waits, and learns nothing of it. */
+/** Sends mail later: the caller never waits, and does not learn the outcome. */
 export type Mailer = {
   order(order: MailOrder): void;
   /** Drops what waits, and ends what is being sent. */
