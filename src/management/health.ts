@@ -10,7 +10,7 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
   /** The Python that apps start with. */
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
-  /** Throws unless the request may see what is the operator's affair. */
+  /** Throws unless the request may see what only the operator may know. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
 
