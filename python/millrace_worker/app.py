@@ -53,7 +53,9 @@ def _fit(functions: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
             % (len(functions), FUNCTIONS)
         )
     if len(parameters) > PARAMETERS:
-        raise TooMuch("the functions of main.py have %d parameters, but at most %d are allowed" % (len(parameters), PARAMETERS))
+        raise TooMuch(
+            "the functions of main.py have %d parameters, but at most %d are allowed" % (len(parameters), PARAMETERS)
+        )
     if any(len(parameter["name"]) > NAME_CHARS for parameter in parameters):
         raise TooMuch("a parameter of main.py has a name of more than %d characters" % NAME_CHARS)
     for dropped, empty in (((), None), (("doc", "annotation", "default"), None), (("schema", "returns"), {})):
