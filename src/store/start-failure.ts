@@ -3,7 +3,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { AppError } from "../model/errors.ts";
 import { translateError } from "./sqlite/errors.ts";
 
-/** What the storage lacks at a start, said for who has to mend it. */
+/** What is wrong with the storage at a start, worded for whoever has to fix it. */
 class StorageStartError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });
@@ -11,7 +11,7 @@ class StorageStartError extends Error {
   }
 }
 
-/** Of files beside the database: no room, none of our share, a disk that cannot be written, one that fails. */
+/** Errors of files beside the database: disk full, quota exceeded, read-only disk, failing disk. */
 const DISK_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO"]);
 /** With less the database cannot even open its log. */
 const LEAST_BYTES = 1_000_000;

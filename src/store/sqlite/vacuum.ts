@@ -6,7 +6,7 @@ const INCREMENTAL = 2;
 /** The copy, the log through which it goes back, and as much again for what else needs room meanwhile. */
 const COPIES = 3;
 
-/** How it goes with a database of an earlier release that is written anew. */
+/** The steps of rewriting a database from an earlier release. */
 export type RewriteStep =
   | { readonly step: "begun"; readonly bytes: number }
   | { readonly step: "ended" }
@@ -45,7 +45,7 @@ export function enableVacuum(database: DatabaseSync, file: string, tell: (step: 
   }
 }
 
-/** Room that it takes to write the database anew, so that it can give back room; null where it can. */
+/** The space needed to rewrite the database so that it can return free space; null if it already can. */
 export function bytesToRewrite(database: DatabaseSync): number | null {
   if (value(database, "auto_vacuum") === INCREMENTAL) return null;
   return COPIES * value(database, "page_count") * value(database, "page_size");
