@@ -17,7 +17,7 @@ const PRIVATE = ["master.key", "owner-token", DATABASE_FILE];
 const FIRST_RELEASE = Date.UTC(2026, 0, 1);
 const MAX_SKEW_MS = 60_000;
 
-/** The directory is there, ours, and nobody else's business. */
+/** The directory exists, belongs to us, and is closed to other users. */
 export function checkDirectory(dataDir: string): Finding {
   const check = "data directory";
   if (!existsSync(dataDir)) {

@@ -22,7 +22,7 @@ export async function storage(flags: ServeFlags): Promise<void> {
   process.stdout.write(flags["json"] ? `${JSON.stringify(report)}\n` : printed(report));
 }
 
-/** Looks at the database as it is, with the directory locked: whoever asks who uses what wants nothing changed. */
+/** Looks at the database as it is, with the directory locked: a report must not change anything. */
 async function lookAlone(settings: Settings): Promise<StorageReport> {
   const { dataDir, databaseUrl } = settings;
   if (!existsSync(databaseUrl === null ? path.join(dataDir, DATABASE_FILE) : dataDir)) {
