@@ -337,7 +337,7 @@ class Stream:
             for message in _messages(response, self._idle_seconds):
                 if not _is_truncation(message):
                     return message
-        raise _lost("The stream of events ended without its end.", self.run.id)
+        raise _lost("The event stream broke off.", self.run.id)
 
     def _attached(self):
         """The rest, from where it was had, however often the connection breaks."""
@@ -347,7 +347,7 @@ class Stream:
             try:
                 if (yield from self._events()):
                     return
-                broken = _lost("The stream of events ended without its end.", self.run.id)
+                broken = _lost("The event stream broke off.", self.run.id)
             except MillraceError as error:
                 if self._is_over or not _is_passing(error):
                     raise
@@ -378,7 +378,7 @@ class Stream:
             else:
                 if response.status == 200:
                     return False
-        raise _lost("What the stream held after the break is not kept any more.", self.run.id, "stream_lost")
+        raise _lost("The rest of the stream is no longer stored.", self.run.id, "stream_lost")
 
     def _attach(self, after):
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after) if after else None}
@@ -411,11 +411,11 @@ def verify_webhook(secret, headers, body, *, tolerance_seconds=300, now=None):
     signed the body's bytes, and lately; else raises `InvalidWebhook`."""
     secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets or "" in secrets:
-        raise ValueError("A secret is needed, and none is empty.")
+        raise ValueError("Give at least one secret; none may be empty.")
     headers = {name.lower(): value for name, value in headers.items()}
     run_id = headers.get("webhook-id") or headers.get("x-request-id") or ""
     body = body.encode() if isinstance(body, str) else bytes(body)
-    fault = "It has no signature of this secret."
+    fault = "no signature matches the secret."
     for form in ("", "x-cerebrium-"):
         timestamp = headers.get(f"{form}webhook-timestamp", "")
         given = headers.get(f"{form}webhook-signature", "").split(" ")[:32]
@@ -429,7 +429,7 @@ def verify_webhook(secret, headers, body, *, tolerance_seconds=300, now=None):
             continue
         if abs((time.time() if now is None else now) - int(timestamp)) <= tolerance_seconds:
             return run_id
-        fault = "Its time is too far from now."
+        fault = "its timestamp is too far from the current time."
     raise InvalidWebhook("invalid_webhook", f"The webhook is not genuine: {fault}")
 
 
@@ -496,7 +496,7 @@ def _error(body, response=None):
 
 
 def _foreign(response, text):
-    message = f"The answer is not one of the service's: {response.status} {text[:200]}"
+    message = f"The response is not from Millrace: {response.status} {text[:200]}"
     request_id, later = response.getheader("x-request-id"), _retry_after(response)
     return MillraceError("unexpected_answer", message, response.status, request_id, (), later)
 

@@ -49,11 +49,13 @@ def _fit(functions: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     parameters = [parameter for function in functions for parameter in function["parameters"]]
     if len(functions) > FUNCTIONS:
         raise TooMuch(
-            "main.py has %d functions, at most %d may be called: let the names of the others begin with _"
+            "main.py has %d functions, but at most %d can be callable: start the names of the others with _"
             % (len(functions), FUNCTIONS)
         )
     if len(parameters) > PARAMETERS:
-        raise TooMuch("the functions of main.py have %d parameters, at most %d" % (len(parameters), PARAMETERS))
+        raise TooMuch(
+            "the functions of main.py have %d parameters, but at most %d are allowed" % (len(parameters), PARAMETERS)
+        )
     if any(len(parameter["name"]) > NAME_CHARS for parameter in parameters):
         raise TooMuch("a parameter of main.py has a name of more than %d characters" % NAME_CHARS)
     for dropped, empty in (((), None), (("doc", "annotation", "default"), None), (("schema", "returns"), {})):

@@ -94,7 +94,7 @@ def describe_exception(error: BaseException) -> Tuple[str, str]:
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - a user's __str__ may fail
-        text = "(its text could not be made)"
+        text = "(its __str__ failed)"
     message = "%s: %s" % (name, text) if text else name
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):

@@ -56,7 +56,8 @@ export class Catalog {
   static async open(parts: CatalogParts): Promise<Catalog> {
     const catalog = new Catalog(parts);
     const moved = await settleMovedEnvironments(parts.dataDir);
-    if (moved > 0) parts.log.info({ count: moved }, "the data directory was moved, apps go with it");
+    if (moved > 0)
+      parts.log.info({ count: moved }, "the data directory has moved; updated the paths of environments");
     const versions = await parts.store.versions.listAll();
     const byId = new Map(versions.map((version) => [version.id, version]));
     for (const app of await parts.store.apps.listAll()) {

@@ -15,7 +15,7 @@ export class Repairs {
   /** Installs packages again that are missing; whoever asks meanwhile gets the same answer. */
   async repair(): Promise<Repaired[]> {
     const { log } = this.#parts;
-    const say = (detail: string): void => log.debug({ detail }, "packages of an app are installed again");
+    const say = (detail: string): void => log.debug({ detail }, "reinstalling an app's packages");
     this.#underWay ??= repairEnvironments({ ...this.#parts, say, signal: this.#stopping.signal }).finally(
       () => (this.#underWay = null),
     );

@@ -22,7 +22,7 @@ export function copyAppLines(
     print({
       ...first,
       runId: null,
-      text: `[millrace] ${lines} left out here; \`millrace logs\` shows more`,
+      text: `[millrace] ${lines} omitted here; \`millrace logs\` shows more`,
     });
   };
   const settling = clock.every(SETTLE_MS, () => {

@@ -12,7 +12,7 @@ export function asAppName(folder: string): string {
 /** What to say of a name that no app can have. */
 export function badName(name: string): Error {
   return usage(
-    `${JSON.stringify(name)} cannot be an app's name: lower-case letters, digits and - inside, at most 63`,
-    "give another with --name",
+    `${JSON.stringify(name)} is not a valid app name: use up to 63 lower-case letters, digits and inner hyphens`,
+    "choose another with --name",
   );
 }

@@ -18,7 +18,7 @@ const PRIVATE = ["master.key", "owner-token", DATABASE_FILE];
 const FIRST_RELEASE = Date.UTC(2026, 0, 1);
 const MAX_SKEW_MS = 60_000;
 
-/** The directory is there, ours, and nobody else's business. */
+/** The directory exists, belongs to us, and is closed to other users. */
 export function checkDirectory(dataDir: string): Finding {
   const check = "data directory";
   if (!existsSync(dataDir)) {
@@ -80,8 +80,8 @@ function checkFile({ problems: [problem], bytesToRewrite = null }: DatabaseRepor
   const room = `${Math.ceil(bytesToRewrite / 1e6)} MB free`;
   return warn(
     check,
-    "sound, but of an earlier release: it gives no room back to the disk",
-    `start the service with ${room} in the data directory: it writes the database anew, and logs how that went`,
+    "intact, but from an earlier release: it does not return free space to the disk",
+    `make sure that the data directory has ${room}, then start the service: it rewrites the database and logs the outcome`,
   );
 }
 
@@ -165,7 +165,7 @@ export function checkClock(report: DatabaseReport | Error | null, now: number): 
   const newestAt = report instanceof Error ? null : (report?.newestAt ?? null);
   if (newestAt !== null && newestAt > now + MAX_SKEW_MS) {
     const seconds = Math.round((newestAt - now) / 1000);
-    return warn("clock", `it is ${seconds} s behind what the database says`, remedy);
+    return warn("clock", `it is ${seconds} s behind the newest entry in the database`, remedy);
   }
   return ok("clock", new Date(now).toISOString());
 }

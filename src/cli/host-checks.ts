@@ -58,7 +58,7 @@ async function checkPackages(
   );
 }
 
-/** What stands between an app and the machine: nothing yet, and nobody shall believe otherwise. */
+/** What separates an app from the machine: nothing yet, and the report says so. */
 export function checkSandbox({ isolation }: Settings): Finding {
   const message = "none in this release: an app can do whatever the service's user can";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";

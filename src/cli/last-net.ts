@@ -28,7 +28,7 @@ export function spreadLastNet(log: Log): LastNet {
   process.stderr.on("error", () => process.exit(EXIT.failure));
   process.on("uncaughtException", (thrown) => {
     count += 1;
-    if (count <= MAX_LOGGED) log.fatal({ err: thrown }, "uncaught error: the service ends");
+    if (count <= MAX_LOGGED) log.fatal({ err: thrown }, "uncaught error: the service is shutting down");
     if (count > 1) return;
     if (!held) end();
     else {
@@ -43,6 +43,6 @@ async function stop(service: Pick<Service, "stop">, log: Log): Promise<void> {
   try {
     await service.stop(GRACE_MS);
   } catch (error) {
-    log.error({ err: error }, "and did not stop cleanly");
+    log.error({ err: error }, "the service did not shut down cleanly");
   }
 }

@@ -3,8 +3,8 @@ import { PARENT_ENV } from "../config/settings.ts";
 const LOOK_MS = 500;
 
 /**
- * Ends this process at once when the one that keeps it is gone: who kills that one means the service, which must not
- * stay behind on its data directory. Nothing tells a process of its parent's death, so it looks.
+ * Ends this process at once when its parent is gone: whoever kills the parent means the service, which must not stay
+ * behind on its data directory. Nothing notifies a process of its parent's death, so it polls.
  */
 export function endWithParent(): void {
   const parent = Number(process.env[PARENT_ENV]);

@@ -1,6 +1,6 @@
 import { usage } from "./failure.ts";
 
-/** All that is piped in; refused at a terminal, where nobody would know that it waits. */
+/** Everything piped in; refused at a terminal, where it would wait without telling anyone. */
 export async function readStdin(wantedBy: string): Promise<string> {
   if (process.stdin.isTTY) throw usage(`${wantedBy} reads from a pipe, but stdin is a terminal`);
   const pieces: Buffer[] = [];

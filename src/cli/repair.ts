@@ -12,14 +12,14 @@ import type { Finding } from "./finding.ts";
 export async function repair(settings: Settings, say: (text: string) => void): Promise<Finding[]> {
   const asked = await askService(settings.dataDir, "repairEnvironments");
   const repaired = asked ? (asked.result as Repaired[]) : await repairAlone(settings, say);
-  if (repaired.length === 0) return [ok("repair", "no environment needed it")];
+  if (repaired.length === 0) return [ok("repair", "nothing needed repair")];
   return repaired.map(({ app, version, problem }) => {
     const name = `${app}, version ${version}`;
-    if (problem === null) return ok("repair", `${name}: its packages were installed again`);
+    if (problem === null) return ok("repair", `${name}: reinstalled its packages`);
     return fail(
       "repair",
       `${name}: ${problem}`,
-      "fix what it says and repair again, or deploy the app again",
+      "fix the cause and run the repair again, or deploy the app again",
     );
   });
 }

@@ -4,7 +4,7 @@ import { askOperator } from "./ask-operator.ts";
 import { CliFailure, usage } from "./failure.ts";
 import type { ServeFlags } from "./serve.ts";
 
-/** `millrace reset-password`: a link by which somebody who forgot their password chooses another. */
+/** `millrace reset-password`: prints a password-reset link. */
 export async function resetPassword(who: string, flags: ServeFlags): Promise<void> {
   const isId = who.startsWith("u-");
   if (!isId && !who.includes("@")) throw usage(`${who} is not an e-mail address`);

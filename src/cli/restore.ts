@@ -76,7 +76,7 @@ async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
   }
   if (!manifest) throw new BadTar("it is empty");
   for (const { name, target } of links) {
-    if (!mayLead(name, target)) throw new BadTar(`the link ${name} leads out of its project`);
+    if (!mayLead(name, target)) throw new BadTar(`the link ${name} points outside its project`);
     await symlink(target, path.join(staging, name));
   }
   for (const { name, kind, mode } of directories.toReversed()) {
@@ -90,7 +90,7 @@ function checkedName({ name: given }: TarHeader, names: Set<string>): string {
   const name = given.replace(/\/$/, "");
   const isPlain = name.split("/").every((step) => step !== "" && step !== "." && step !== "..");
   if (!isPlain || name.includes("\0") || names.has(name)) {
-    throw new BadTar(`an entry has the name ${JSON.stringify(given)}`);
+    throw new BadTar(`an entry has the invalid name ${JSON.stringify(given)}`);
   }
   names.add(name);
   return name;

@@ -63,7 +63,7 @@ function asFailure(error: unknown): CliFailure {
     const remedy = "something else listens there; choose other ports with --api-port and --base-port";
     return new CliFailure(`${error.message}: ${remedy}`);
   }
-  // A fault of ours: its place is worth more than a stack, which is there for those who ask.
+  // A bug of ours: its location says more than a stack, which MILLRACE_DEBUG shows.
   const isOurs = /^(Type|Reference|Range|Syntax)Error$/.test(error.name);
   if (!isOurs) return new CliFailure(error.message);
   const what = process.env["MILLRACE_DEBUG"] ? error.stack : error.message;

@@ -22,11 +22,11 @@ export async function storage(flags: ServeFlags): Promise<void> {
   process.stdout.write(flags["json"] ? `${JSON.stringify(report)}\n` : printed(report));
 }
 
-/** Looks at the database as it is, with the directory locked: whoever asks who uses what wants nothing changed. */
+/** Looks at the database as it is, with the directory locked: a report must not change anything. */
 async function lookAlone(settings: Settings): Promise<StorageReport> {
   const { dataDir, databaseUrl } = settings;
   if (!existsSync(databaseUrl === null ? path.join(dataDir, DATABASE_FILE) : dataDir)) {
-    throw new CliFailure(`there is nothing stored in ${dataDir} yet`, { hint: "the first start makes it" });
+    throw new CliFailure(`nothing is stored in ${dataDir} yet`, { hint: "the first start creates it" });
   }
   const lock = lockDirectory(dataDir);
   try {
@@ -45,10 +45,10 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
 
 function otherRelease(state: "older" | "newer"): CliFailure {
   return state === "older"
-    ? new CliFailure("the database is of an earlier release, and was left as it is", {
+    ? new CliFailure("the database is from an earlier release and was not changed", {
         hint: "start the service once: that brings it up to date",
       })
-    : new CliFailure("the database is of a newer release", { hint: "use that release, or a later one" });
+    : new CliFailure("the database is from a newer release", { hint: "use that release, or a later one" });
 }
 
 function printed(report: StorageReport): string {

@@ -113,7 +113,7 @@ export function errorIn(body: unknown, response: Response | null): MillraceError
 export function foreignError(response: Response, text: string): MillraceError {
   return new MillraceError({
     code: "unexpected_answer",
-    message: `The answer is not one of the service's: ${response.status} ${text.slice(0, 200)}`.trimEnd(),
+    message: `The response is not from Millrace: ${response.status} ${text.slice(0, 200)}`.trimEnd(),
     status: response.status,
     requestId: response.headers.get("x-request-id"),
     retryAfterSeconds: retryAfter(response),

@@ -74,7 +74,7 @@ export class RunStream implements AsyncIterable<string> {
 
   /** The same with the names that the app gave its events. */
   async *messages(): AsyncGenerator<Pick<Message, "event" | "data">, void, void> {
-    if (this.#isBegun) throw new Error("A stream is read once.");
+    if (this.#isBegun) throw new Error("A stream can be read only once.");
     this.#isBegun = true;
     const signal = this.#signal;
     const leave = (): void => this.#connection.abort(signal?.reason);
@@ -173,7 +173,7 @@ export class RunStream implements AsyncIterable<string> {
         const message = batch.find((one) => !isTruncation(one));
         if (message) return message;
       }
-      throw this.#lost("connection_lost", "The stream of events ended without its end.");
+      throw this.#lost("connection_lost", "The event stream broke off.");
     });
     const end = next && this.#endIn(next);
     if (end) this.#finish(end);
@@ -186,7 +186,7 @@ export class RunStream implements AsyncIterable<string> {
     let failures = 0;
     for (;;) {
       const progress = this.#progress;
-      let broken = this.#lost("connection_lost", "The stream of events ended without its end.");
+      let broken = this.#lost("connection_lost", "The event stream broke off.");
       try {
         const response = await this.#attach(this.#position.event);
         // It has no end to tell: what comes after this place is not kept.
@@ -286,7 +286,7 @@ export class RunStream implements AsyncIterable<string> {
   }
 
   #notKept(): ConnectionLost {
-    return this.#lost("stream_lost", "What the stream held after the break is not kept any more.");
+    return this.#lost("stream_lost", "The rest of the stream is no longer stored.");
   }
 
   #lost(code: string, message: string, cause?: unknown): ConnectionLost {

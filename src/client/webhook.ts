@@ -57,10 +57,11 @@ const FORMS: readonly Form[] = [
 export async function verifyWebhook(received: ReceivedWebhook): Promise<Delivery> {
   const { secret, headers, toleranceSeconds = 300, now = Date.now() } = received;
   const secrets = typeof secret === "string" ? [secret] : secret;
-  if (secrets.length === 0 || secrets.includes("")) throw new Error("A secret is needed, and none is empty.");
+  if (secrets.length === 0 || secrets.includes(""))
+    throw new Error("Give at least one secret; none may be empty.");
   const runId = header(headers, "webhook-id") ?? header(headers, "x-request-id");
-  if (!runId) throw invalid("It has no webhook-id.");
-  let fault = "It has no signature of this secret.";
+  if (!runId) throw invalid("it has no webhook-id header.");
+  let fault = "no signature matches the secret.";
   for (const form of FORMS) {
     const timestamp = header(headers, form.timestamp) ?? "";
     if (!/^\d{1,12}$/.test(timestamp)) continue;
@@ -70,7 +71,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<Delivery
       const runStatus = header(headers, "x-millrace-run-status");
       return { runId, runStatus: runStatus ? Number(runStatus) : null, sentAt: new Date(sentAt) };
     }
-    fault = "Its time is too far from now.";
+    fault = "its timestamp is too far from the current time.";
   }
   throw invalid(fault);
 }

@@ -64,8 +64,7 @@ export function findAppConfig(dir: string): { toml: AppConfigFile | undefined; w
       throw new ConfigError(SUBJECT, [`${fileName} ${file.reason}`]);
     }
   }
-  const warnings =
-    found.length > 1 ? [`${FILE_NAMES[0]} is used, and ${FILE_NAMES[1]} beside it ignored`] : [];
+  const warnings = found.length > 1 ? [`${FILE_NAMES[0]} is used; ${FILE_NAMES[1]} is ignored`] : [];
   return { toml: found[0], warnings };
 }
 
@@ -135,7 +134,7 @@ function readDependencies(
     const given = findIn(layers, { path: `dependencies.${kind}`, payload: null });
     // A dependency table that is none was reported with the shape of its file.
     if (given === undefined || !isTable(given.raw)) return {};
-    if (paths[kind]) problems.warn(`dependencies.paths.${kind} is used, and ${given.name} ignored`);
+    if (paths[kind]) problems.warn(`dependencies.paths.${kind} is used; ${given.name} is ignored`);
     return readPackages(given.name, given.raw, problems);
   });
   return { pip: pip ?? {}, apt: apt ?? {}, conda: conda ?? {}, paths };

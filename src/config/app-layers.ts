@@ -34,7 +34,7 @@ export function tomlLayer(text: string, fileName: string, problems: Problems): L
   const grace = gracePeriods(file, tables, prefix);
   if (grace.length > 1) {
     const [used, ...others] = grace.map(({ name }) => name);
-    problems.warn(`${used} is used, and ${others.join(" and ")} ignored`);
+    problems.warn(`${used} is used; ${others.join(" and ")} ${others.length === 1 ? "is" : "are"} ignored`);
   }
   return {
     find({ path }) {

@@ -3,7 +3,7 @@ import { requireRole } from "../identity/principal.ts";
 import type { Tokens } from "../identity/tokens.ts";
 import type { Connection } from "./connection.ts";
 
-/** Lets in who may call apps of a project. */
+/** Decides who may call the apps of a project. */
 export class Authenticator {
   readonly #tokens: Tokens;
 
@@ -11,7 +11,7 @@ export class Authenticator {
     this.#tokens = tokens;
   }
 
-  /** Throws who may not; a promise only for a token seen for the first time. */
+  /** Throws if the caller may not; returns a promise only for a token seen for the first time. */
   admit(connection: Connection, authorization: string | null, projectId: string): void | Promise<void> {
     const { shown } = connection;
     if (shown && shown.header === authorization && this.#tokens.isGood(shown.token)) {

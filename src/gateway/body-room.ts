@@ -6,7 +6,7 @@ const LEAST_BYTES = 256 * MIB;
 /** Of the memory that the process may use. */
 const SHARE = 1 / 4;
 
-/** What the bodies of calls under way may take of this machine. */
+/** How much of this machine's memory the bodies of calls in progress may take. */
 export function bodyRoomBytes(): number {
   const limit = process.constrainedMemory();
   const memory = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
@@ -17,13 +17,13 @@ type Request = { readonly request: IncomingMessage; readonly response: ServerRes
 
 /** What one body has taken. */
 export type BodyReservation = {
-  /** Takes so many bytes in all; false where there is no room for them. */
+  /** Raises the reservation to this many bytes in total; false if there is no room for them. */
   growTo(bytes: number): boolean;
 };
 
 /**
- * Room for the bodies of calls, from their arrival until the answer has left. Each owner may have as much as is left
- * for others: so however many fill it, there is always some left. One body alone is always taken.
+ * Room for the bodies of calls, from their arrival until the answer has left. Each owner may use as much as it
+ * leaves for others, so some room is left however many owners there are. A single body is always accepted.
  */
 export class BodyRoom {
   readonly #maxBytes: number;

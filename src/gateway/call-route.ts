@@ -31,8 +31,8 @@ type CallRequest = {
 const NO_BODY = Buffer.alloc(0);
 
 /**
- * `POST /v4/{project}/{app}/{function}`: the checks in the order the contract lists them, then the run. A
- * promise only where something has to be waited for: on a warm path the call leaves in the same tick.
+ * `POST /v4/{project}/{app}/{function}`: the checks in the order the contract lists them, then the run. Returns
+ * a promise only if something has to be awaited: on a warm path the call leaves in the same tick.
  */
 export class CallHandler {
   readonly #catalog: Catalog;
@@ -56,7 +56,7 @@ export class CallHandler {
     return this.#admit(call, live, true);
   }
 
-  /** Anybody may call a public app; a token gives its holder a right to keys, and a bad one is none. */
+  /** Anyone may call a public app. A valid token also allows an Idempotency-Key; an invalid one counts as none. */
   #welcome(call: CallRequest, live: LiveApp): void | Promise<void> {
     const { head } = call;
     if (head.idempotencyKey === null || head.authorization === null) return this.#admit(call, live, false);

@@ -7,13 +7,13 @@ import type { Exchange } from "./exchange.ts";
 
 /** What is remembered of a caller's connection from one request to the next. */
 export class Connection {
-  /** Its place at the listener; null of what is none of the listener's. */
+  /** Its place at the listener; null if the connection does not belong to a listener. */
   visitor: Visitor | null = null;
   /** The latest exchange on it. */
   latest: Exchange | null = null;
   /** Requests on it whose answers have not left. */
   pending = 0;
-  /** A request on it could not be read: what comes behind that may be anybody's, and nothing of it is done. */
+  /** A request on it could not be parsed. What follows may come from anyone, so it is ignored. */
   isOver = false;
   /**
    * The authorization it showed last, and whose it is. Callers repeat it with every call, and comparing it

@@ -28,14 +28,14 @@ export class EventStream {
   readonly #clock: Clock;
   #heartbeat: Timer | null = null;
   #stall: Timer | null = null;
-  /** Taken by the kernel when a stall was last looked for. */
+  /** How many bytes the kernel had taken at the last check for a stall. */
   #sentBytes = 0;
   #isOver = false;
   isOpen = false;
   /** Bytes wait for the caller to take them. */
   isFull = false;
 
-  /** `onDrain` is called when the caller's side, full before, has taken everything. */
+  /** `onDrain` is called when the socket was full and has drained. */
   constructor(exchange: Exchange, options: StreamOptions, onDrain: () => void) {
     this.#exchange = exchange;
     this.#response = exchange.response;
@@ -70,7 +70,7 @@ export class EventStream {
     this.#heartbeat = this.#clock.after(HEARTBEAT_MS, () => this.#beat());
   }
 
-  /** Sends the messages gathered so far; false when the caller has to take some first. */
+  /** Sends the messages gathered so far; false if the socket is full. */
   flush(): boolean {
     if (this.messages.bytes === 0) return !this.isFull;
     const isTaken = this.#response.write(this.#encode(this.messages.take()));
@@ -79,7 +79,7 @@ export class EventStream {
     return isTaken;
   }
 
-  /** Sends the last messages and the end; broken off, it ends without its last chunk, and nobody takes it for whole. */
+  /** Sends the last messages and the end. If broken off, it omits the last chunk, so nobody takes it for complete. */
   end(isBrokenOff: boolean): void {
     this.stop();
     if (this.#response.destroyed) return;
@@ -109,7 +109,7 @@ export class EventStream {
     this.flush();
   }
 
-  /** While bytes wait, a caller who takes none for too long is as good as gone; one who is slow is not. */
+  /** While bytes are waiting, a caller who takes none for too long is dropped; a slow one is not. */
   #setFull(isFull: boolean): void {
     if (isFull === this.isFull) return;
     this.isFull = isFull;
@@ -124,7 +124,7 @@ export class EventStream {
     if (!this.isFull) return;
     const { socket } = this.#response;
     const sent = socket ? sentBytes(socket) : 0;
-    // Without a socket it is still the turn of an earlier answer on the connection.
+    // Without a socket, an earlier answer on the connection is still being sent.
     if (socket && sent === this.#sentBytes) {
       this.#response.destroy();
       return;

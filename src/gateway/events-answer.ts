@@ -64,7 +64,7 @@ export class EventsAnswer {
     let known: KnownRun | null = first;
     let hasFollowed = false;
     while (known) {
-      // Who has followed a run to its end has missed nothing that is not kept.
+      // A reader who has followed a run to its end has missed nothing, even if earlier events are no longer stored.
       if (!known.isKept && !hasFollowed) this.#addTruncated(null);
       await this.#read(known);
       if (isFinal(known.run.state) || this.#stream.isClosed) break;
@@ -87,7 +87,7 @@ export class EventsAnswer {
     }
   }
 
-  /** Events before that number are not kept; null: none are. */
+  /** Events before this number are no longer stored; null if none are stored. */
   #addTruncated(firstEvent: number | null): void {
     this.#stream.messages.addEvent("truncated", JSON.stringify({ firstEvent }));
   }

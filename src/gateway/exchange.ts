@@ -48,13 +48,13 @@ export class Exchange {
   goneListener: GoneListener | null = null;
   /** Where it counts until its answer has left. */
   connection: { pending: number } | null = null;
-  /** Of who sent it through a trusted proxy; null where the connection's own address counts. */
+  /** The sender's address as a trusted proxy forwarded it; null if the connection's own address counts. */
   ip: string | null = null;
-  /** Told once its sender is known, where somebody counts those who are not. */
+  /** Called once its sender is known, if unknown senders are being counted. */
   onKnown: (() => void) | null = null;
-  /** Null as long as it is not known to be well-formed. */
+  /** Null until the head is known to be well-formed. */
   head: RequestHead | null = null;
-  /** Nothing that comes after it on the connection is wanted. */
+  /** Whatever follows on the connection is ignored. */
   isLast = false;
 
   constructor(request: IncomingMessage, response: ServerResponse, id: string, parts: ExchangeParts) {
@@ -111,7 +111,7 @@ export class Exchange {
     // What the kernel has not taken at once waits for a reader, who may never come.
     const { socket } = response;
     if (!socket || socket.writableLength > 0) this.#parts.unread.add(request.socket, response);
-    // What is still coming of a refused body is not wanted.
+    // The rest of a refused body is ignored.
     if (!request.complete) request.resume();
   }
 
@@ -126,7 +126,7 @@ export class Exchange {
     this.#settle();
   }
 
-  /** Answers with an error. After the head of another answer nothing but the end of the connection tells it. */
+  /** Answers with an error. If the head of another answer has left, only closing the connection can signal it. */
   fail(error: AppError): void {
     const { response } = this;
     if (response.headersSent && !response.writableEnded) response.destroy();

@@ -7,7 +7,7 @@ export type OpenExchange = {
   readonly request: { readonly complete: boolean };
   /** Among the open ones. */
   index: number;
-  /** It is one of those that a gateway which closes waits for. */
+  /** Whether a gateway that is closing waits for it. */
   isAwaited: boolean;
 };
 

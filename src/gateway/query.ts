@@ -5,7 +5,7 @@ export type RunQuery = { readonly isAsync: boolean; readonly webhookEndpoint: st
 
 const PLAIN: RunQuery = { isAsync: false, webhookEndpoint: null };
 
-/** Reads `async` and `webhookEndpoint`; other parameters are nobody's. */
+/** Reads `async` and `webhookEndpoint`; other parameters are ignored. */
 export function readQuery(query: string): RunQuery {
   if (query === "") return PLAIN;
   const parameters = new URLSearchParams(query);

@@ -7,7 +7,7 @@ const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?$/i
 const NOTHING = Buffer.alloc(0);
 const LITTLE_BYTES = 64 * 1024;
 const NO_ROOM = {
-  message: "The bodies of other calls in progress leave no room for this one.",
+  message: "The request bodies of other calls take up all available memory; try again shortly.",
   headers: { "retry-after": "1" },
 };
 

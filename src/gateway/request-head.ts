@@ -16,10 +16,10 @@ export type RequestHead = {
   lastEventId: string | null;
   idempotencyKey: string | null;
   webhookSecret: string | null;
-  /** All of it, joined: only what trusted proxies have added is believed. */
+  /** All values, joined. Only what trusted proxies have added is believed. */
   forwardedFor: string | null;
   isChunked: boolean;
-  /** The caller sends the body only when asked to; in HTTP/1.0 nobody can be asked. */
+  /** The caller waits for `100 Continue` before it sends the body; HTTP/1.0 has no such request. */
   isHeldBack: boolean;
 };
 
@@ -29,7 +29,7 @@ const ORIGIN_FORM = /^\/(?!\/)/;
 
 /**
  * Reads the head once, straight from the raw list: Node's own dictionary would silently drop a second Host or
- * Authorization. Throws what is wrong with the framing.
+ * Authorization. Throws if the framing is wrong.
  */
 export function readHead(request: IncomingMessage): RequestHead {
   const { rawHeaders, url = "", httpVersion, httpVersionMajor } = request;
@@ -58,7 +58,7 @@ export function readHead(request: IncomingMessage): RequestHead {
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
-    // By length first: most headers are none of ours, and lower-casing each would cost more than the rest.
+    // By length first: we need few of the headers, and lower-casing each would cost more than the rest.
     switch (name.length) {
       case 4:
         if (name.toLowerCase() === "host") host = once(host, value, name);

@@ -35,7 +35,7 @@ const SUB_PATH = /^[A-Za-z0-9._~!$&'()*+,;=:@%-]+$/;
 
 /**
  * Finds the route in a request's target. Segments are matched as they came: nothing is decoded, so nothing can
- * be decoded twice. Null: there is nothing at that address.
+ * be decoded twice. Null if no route matches.
  */
 export function parseRoute(target: string): Route | null {
   const mark = target.indexOf("?");

@@ -36,7 +36,7 @@ export class RunAnswer implements RunReader, GoneListener {
     this.#patience = patience;
   }
 
-  /** Ties it to its run, which ends or goes on without the caller as that one asked. */
+  /** Connects it to its run. If the caller leaves, the run stops or continues as the caller asked. */
   attach(run: LiveRun): void {
     this.#run = run;
     const { response } = this.#exchange;
@@ -50,7 +50,7 @@ export class RunAnswer implements RunReader, GoneListener {
     if (this.#run && !this.#isAdopted) this.#leave(this.#run);
   }
 
-  // What goes wrong in these three is this caller's answer, and no affair of the replica or the pool that call them.
+  // An error in these three becomes this caller's answer; it must not reach the replica or the pool that call them.
 
   onStream(): void {
     try {

@@ -17,7 +17,7 @@ import { sendInput, sendRecord, sendResult } from "./run-views.ts";
 
 export type RunParts = {
   readonly catalog: Catalog;
-  /** An app that may serve nothing: files run in such ones. */
+  /** The app may have no version: files also run in apps like that. */
   readonly findApp: (key: { readonly projectId: string; readonly name: string }) => Promise<App | null>;
   readonly authenticator: Authenticator;
   readonly lookup: RunLookup;
@@ -26,7 +26,7 @@ export type RunParts = {
 };
 
 type HandlerParts = RunParts & {
-  /** Nobody is let wait any longer. */
+  /** Ends every wait at once. */
   readonly closing: AbortSignal;
 };
 
@@ -46,7 +46,7 @@ const METHODS: Record<RunAction, "GET" | "POST"> = {
   events: "GET",
   cancel: "POST",
 };
-/** When it is worth asking again for a result that is not there yet. */
+/** `Retry-After` for a result that is not available yet. */
 const RETRY_AFTER = { "retry-after": "1" };
 const EVENT_NUMBER = /^\d{1,15}$/;
 
@@ -129,7 +129,7 @@ export class RunHandler {
     return known;
   }
 
-  /** The run when it has ended, or as it stands after that time. */
+  /** The run once it has ended, or its current state after that time. */
   async #findEnded({ exchange, app, route }: AppRunRequest, waitSeconds: number): Promise<KnownRun> {
     const { clock, closing } = this.#parts;
     const patience = new AbortController();

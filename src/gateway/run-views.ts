@@ -62,7 +62,7 @@ export async function sendResult(
   await pour(exchange, streamText(transcript, sse, result && body.toString()));
 }
 
-/** What is no longer there from its beginning is not the answer. */
+/** A transcript whose beginning is gone is not the answer. */
 async function isWhole(transcript: Transcript): Promise<boolean> {
   const first = await transcript.read(0);
   return first === null || first[0]?.event === 1;

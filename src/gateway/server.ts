@@ -67,7 +67,7 @@ export class Gateway {
   readonly #closing = new AbortController();
   readonly #connections: Connections;
   readonly #gate: ConnectionGate;
-  /** The time of a whole crowd is over at once. */
+  /** Many connections may time out at the same moment. */
   readonly #late = new FewAtATime();
   readonly #calls: CallHandler;
   readonly #runs: RunHandler;
@@ -153,7 +153,7 @@ export class Gateway {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#closing.abort();
     this.unanswered = await this.#open.settle(LAST_ANSWERS_MS, clock);
-    if (this.unanswered > 0) log.error({ count: this.unanswered }, "requests were left without an answer");
+    if (this.unanswered > 0) log.error({ count: this.unanswered }, "some requests were never answered");
     this.#server.closeAllConnections();
     await closed;
     await closeJsonChecker();
@@ -251,11 +251,11 @@ export class Gateway {
     else this.#end(socket, new AppError(code));
   }
 
-  /** Refuses what is no whole request. Answers leave in the order of the requests, the refusal as the last. */
+  /** Refuses an incomplete request. Answers leave in the order of the requests, the refusal last. */
   #end(socket: Duplex, refusal: AppError): void {
     const { latest } = this.#connections.of(socket);
     if (latest?.response.writableFinished && !latest.request.complete) {
-      // It was answered, and what is left of it does not come.
+      // It has been answered already; the rest of it will not arrive.
       socket.destroy();
     } else if (!latest || latest.response.writableFinished) {
       refuse(refusal, socket);
@@ -267,13 +267,16 @@ export class Gateway {
     }
   }
 
-  /** The edge: what is not meant for callers is logged whole and told as `internal`. */
+  /** The edge: an error that is not meant for callers is logged in full and answered as `internal`. */
   #fail(exchange: Exchange, error: unknown): void {
     if (error instanceof AppError) {
       exchange.fail(error);
       return;
     }
-    this.#options.log.error({ err: error, requestId: exchange.id }, "a request failed on an error of ours");
+    this.#options.log.error(
+      { err: error, requestId: exchange.id },
+      "a request failed with an internal error",
+    );
     exchange.fail(new AppError("internal"));
   }
 }

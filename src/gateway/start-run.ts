@@ -69,7 +69,7 @@ export class RunStarter {
     const key = head.idempotencyKey !== null && hasToken ? keyMark(head.idempotencyKey, call, body) : null;
     if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
     if (key) return this.#executeKeyed(call, run, key);
-    // Its caller means to come back, or somebody else hears of it: it has to outlive a crash.
+    // Its caller may come back, or a webhook waits for it, so it has to survive a crash.
     if (webhook || head.xDisconnect === "continue") return this.#executeKept(call, run);
     const answer = this.#answer(call);
     answer.attach(this.#parts.executor.execute(run, answer));
@@ -168,7 +168,7 @@ export class RunStarter {
   }
 }
 
-/** Whether the function is known to be one: the wait for a stream is not cut short by a 202. */
+/** Whether the function is known to stream: `Prefer: wait` never turns a stream into a 202. */
 function isGenerator({ pool, version }: LiveApp, name: string): boolean {
   const known = pool.functions?.get(name) ?? version.functions?.find((signature) => signature.name === name);
   return known?.isGenerator ?? false;
@@ -177,7 +177,7 @@ function isGenerator({ pool, version }: LiveApp, name: string): boolean {
 const NO_HEADERS: Readonly<Record<string, string>> = {};
 const REPLAYED = { "idempotent-replayed": "true" };
 
-/** The same call, sent again, has the same mark: function, query and body. */
+/** The fingerprint of a call: function, query and body. Sent again, the call has the same one. */
 function keyMark(key: string, { route }: CheckedCall, body: Buffer): RunKeyMark {
   if (key === "" || key.length > MAX_KEY_CHARS) {
     throw new AppError("bad_request", {

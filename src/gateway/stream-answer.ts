@@ -6,7 +6,7 @@ import { EventStream } from "./event-stream.ts";
 import type { StreamOptions } from "./event-stream.ts";
 import type { Exchange } from "./exchange.ts";
 
-/** A generator that takes its time must not leave its caller without a word. */
+/** A slow generator must not leave its caller without headers for longer than this. */
 const HEAD_AFTER_MS = 1_000;
 
 /**

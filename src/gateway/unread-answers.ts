@@ -62,7 +62,7 @@ export class UnreadAnswers {
 
   #isStalled(unread: Unread, now: number): boolean {
     const sent = sentBytes(unread.socket);
-    // Without a socket it is still the turn of an earlier answer on the connection.
+    // Without a socket, an earlier answer on the connection is still being sent.
     if (unread.response.socket === null || sent !== unread.sentBytes) {
       unread.sentBytes = sent;
       unread.changedAt = now;

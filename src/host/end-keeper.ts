@@ -5,7 +5,7 @@ import { below, isEmpty } from "./process-tree.ts";
 
 /** How long a keeper has to kill what is below it before that is done from here. */
 export const KEEPER_GRACE_MS = 5_000;
-/** What is killed takes a moment to be gone. */
+/** A killed process takes a moment to disappear. */
 const PAUSE_MS = 10;
 /** Two seconds: past that something forks faster than it is killed, or the kernel holds it. */
 const MAX_ROUNDS = 200;
@@ -53,6 +53,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // Gone, or another user's: a program of root's that an app has called.
+    // Gone, or owned by another user: a setuid program that the app has called.
   }
 }

@@ -42,7 +42,7 @@ async function askOnce(command: string): Promise<Interpreter | null> {
   const asked = found.get(command) ?? findInterpreter(command).catch(() => null);
   found.set(command, asked);
   const python = await asked;
-  // What does not run today may be repaired tomorrow.
+  // Not remembered: a Python that does not run today may be repaired tomorrow.
   if (python === null) found.delete(command);
   return python;
 }

@@ -2,11 +2,11 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
 const OLDEST = [3, 9] as const;
-/** Long: on a machine at its limits, 20 s were once too few for a shim and its Python. */
+/** Generous: on an overloaded machine, 20 s were once not enough for a shim and its Python. */
 const ANSWER_MS = 60_000;
 
 export type Interpreter = {
-  /** The real program: what stands on the path may be a shim that takes 100 ms to find it. */
+  /** The real program: the one on the path may be a shim that takes 100 ms to find it. */
   readonly path: string;
   readonly version: string;
 };

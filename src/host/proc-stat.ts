@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** The kernel tells processor time in hundredths of a second, whatever it counts in itself. */
+/** The kernel reports processor time in hundredths of a second, whatever it uses internally. */
 const TICK_MS = 10;
 const PAGE_BYTES = 4096;
 /** There are three from a replica up to what we started: its keeper, the template, the template's keeper. */
@@ -8,7 +8,7 @@ const MAX_STEPS_UP = 6;
 
 /** What the kernel tells of a process, or of one of its threads. */
 export type ProcStat = {
-  /** One letter: R runs, T is stopped, Z is dead and not yet buried. */
+  /** One letter: R is running, T is stopped, Z is a zombie. */
   readonly state: string;
   readonly parent: number;
   /** Processor time. That of a process is the sum of its threads'. */
@@ -34,7 +34,7 @@ export function readStat(folder: string, proc: string): ProcStat {
   };
 }
 
-/** Whether a process is below `ancestor`: an app may tell whatever pid it likes. Throws if one between has ended. */
+/** Whether a process is below `ancestor`: an app can claim any pid. Throws if a process in between has ended. */
 export function isBelow({ parent }: ProcStat, ancestor: number, proc: string): boolean {
   let above = parent;
   for (let step = 1; step < MAX_STEPS_UP && above !== ancestor && above > 1; step++)

@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { readStat } from "./proc-stat.ts";
 
 type Below = {
-  /** Its own children, those that are dead and not yet buried too. */
+  /** Its own children, including zombies. */
   readonly children: readonly number[];
   /** Of its children, theirs and so on, those that have not ended. */
   readonly living: readonly number[];
@@ -47,7 +47,7 @@ function childrenOf(pid: number): number[] {
   }
 }
 
-/** Dead and not yet buried counts as ended. */
+/** A zombie counts as ended. */
 function hasEnded(pid: number): boolean {
   try {
     return "ZX".includes(readStat(`${pid}`, "/proc").state);
@@ -59,7 +59,7 @@ function hasEnded(pid: number): boolean {
 /** Of one process; each costs a look, and the app decides how many there are. */
 const MAX_CHILDREN = 64;
 
-/** What the children of a process hold in memory, as the kernel tells; 0 of one that has none. */
+/** How much memory the children of a process hold, according to the kernel; 0 if it has none. */
 export function residentBelow(pid: number): number {
   let bytes = 0;
   for (const child of childrenOf(pid).slice(0, MAX_CHILDREN)) {

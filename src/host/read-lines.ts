@@ -4,7 +4,7 @@ import { readPaced } from "./read-paced.ts";
 
 /** A longer line is handed on in pieces. */
 const MAX_LINE_BYTES = 16 * 1024;
-/** Builds and runs of files share one turn among those of the apps. */
+/** Builds and file runs share one turn, next to those of the apps. */
 const OWNER = "builds";
 
 /**

@@ -12,8 +12,8 @@ export class ReadingPace {
   /** The next window is on its way. */
   #isTicking = false;
   /**
-   * Readers that go on when there is time again, by whom they read for. Each of those has a turn before one has a
-   * second: who has many processes is not read more often than who has one.
+   * Readers that go on when there is time again, by whom they read for. Each owner gets a turn before any gets
+   * a second one, so an owner with many processes is not read more often than an owner with one.
    */
   readonly #waiting = new Map<string, (() => void)[]>();
 

@@ -13,7 +13,7 @@ export type KeptStart = {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What it reads on that descriptor, for what must not show on a command line; null for nothing. */
+  /** What it reads from that descriptor, for data that must not appear on a command line; null for nothing. */
   readonly input: { readonly descriptor: 0 | 3; readonly text: string } | null;
 };
 

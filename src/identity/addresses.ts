@@ -13,7 +13,7 @@ import { addressKey } from "../kit/listener/client-address.ts";
 import type { SignInThrottle } from "./throttle.ts";
 import type { Tokens } from "./tokens.ts";
 
-/** How mail leaves, and where its links lead: never to what a request calls itself. */
+/** How mail is sent, and where its links point: never to a request's Host. */
 export type Post = { readonly mailer: Pick<Mailer, "order">; readonly baseUrl: () => string };
 
 type AddressParts = {
@@ -24,7 +24,7 @@ type AddressParts = {
   readonly links: Links;
   readonly throttle: SignInThrottle;
   readonly quota: MailQuota;
-  /** Null where the installation sends no mail. */
+  /** Null if the installation sends no mail. */
   readonly post: Post | null;
   readonly clock: Clock;
 };
@@ -45,7 +45,7 @@ export class Addresses {
   async change(principal: PersonPrincipal, { email, password, ip }: Credentials): Promise<void> {
     const { store, tokens, people, passwords, throttle, clock } = this.#parts;
     const address = normal(email);
-    // Counted first: a hash is too much work to give to whoever asks again and again.
+    // Counted first: a hash is too much work to do for anyone who keeps asking.
     throttle.choose(address, ip);
     const { id, updatedAt } = await people.confirm(principal, password, ip);
     const signInKey = await passwords.key(address, password, ip);

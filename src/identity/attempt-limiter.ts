@@ -1,12 +1,12 @@
 import type { Clock } from "../kit/clock.ts";
 
-/** So many at once, then one each time the gap has passed. */
+/** This many at once, then one more after each gap. */
 export type Allowance = { readonly burst: number; readonly gapMs: number };
 
 /** Beyond this the key that was longest unused is forgotten. */
 const MAX_KEYS = 10_000;
 
-/** Counts attempts by key; one number is kept of each: when it will be as if nothing had happened. */
+/** Counts attempts by key. It keeps one number for each: the time at which the key's allowance is full again. */
 export class AttemptLimiter {
   readonly #allowance: Allowance;
   readonly #clock: Clock;
@@ -17,7 +17,7 @@ export class AttemptLimiter {
     this.#clock = clock;
   }
 
-  /** Takes one attempt: 0 when there is one, else the milliseconds until there is. */
+  /** Takes one attempt: 0 if one is left, otherwise the milliseconds until there is one. */
   take(key: string): number {
     const { burst, gapMs } = this.#allowance;
     const now = this.#clock.monotonic();
@@ -35,7 +35,7 @@ export class AttemptLimiter {
   }
 
   #set(key: string, freeAt: number): void {
-    // Put in anew, so that the first key is always the one longest unused.
+    // Inserted again, so that the first key is always the least recently used one.
     this.#freeAt.delete(key);
     this.#freeAt.set(key, freeAt);
     if (this.#freeAt.size <= MAX_KEYS) return;

@@ -8,7 +8,7 @@ import { tooMany } from "./throttle.ts";
 import { hashSecret } from "./token-judge.ts";
 
 const LIFE_MS = 10 * 60_000;
-/** No vowels, so that no words come out; no letters that are taken for others. */
+/** No vowels, so that codes form no words, and no letters that look like others. */
 const LETTERS = "BCDFGHJKLMNPQRSTVWXZ";
 const USER_CODE_LETTERS = 8;
 /** Asking costs a row each time and needs no token. */

@@ -20,7 +20,7 @@ type IdentitySources = {
   readonly store: Store;
   readonly seal: Seal;
   readonly tokens: Tokens;
-  /** Null where the installation sends no mail. */
+  /** Null if the installation sends no mail. */
   readonly post: Post | null;
   /** Cheaper ones, for tests. */
   readonly passwords?: Passwords;

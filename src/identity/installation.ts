@@ -38,21 +38,24 @@ export async function openInstallation(
   );
   const onSilence = (lane: Lane, isSilent: boolean): void => {
     if (isSilent)
-      log?.error({ lane }, "the database does not answer; what needs it is refused until it does");
+      log?.error({ lane }, "the database does not answer; requests that need it are refused until it does");
     else log?.info({ lane }, "the database answers again");
   };
   const onRewrite = (rewrite: RewriteStep): void => {
     if (rewrite.step === "begun")
-      log?.info({ bytes: rewrite.bytes }, "writing the database anew, once, so that it can give room back");
-    else if (rewrite.step === "ended") log?.info("the database is written anew");
+      log?.info(
+        { bytes: rewrite.bytes },
+        "rewriting the database once, so that it can return free space to the disk",
+      );
+    else if (rewrite.step === "ended") log?.info("the database has been rewritten");
     else
       log?.warn(
         { detail: rewrite.reason },
-        "the database could not be written anew and gives no room back; the next start tries again",
+        "could not rewrite the database, so it returns no free space to the disk; the next start tries again",
       );
   };
   const onUpgrade = (migrations: readonly string[]): void =>
-    log?.info({ migrations }, "the database is brought to this release's schema, however long that takes");
+    log?.info({ migrations }, "migrating the database to this release's schema; this can take a while");
   const store = await life.start(
     "store",
     async () => aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite, onUpgrade })),

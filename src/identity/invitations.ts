@@ -27,18 +27,18 @@ type InvitationParts = {
   readonly people: People;
   readonly throttle: SignInThrottle;
   readonly quota: MailQuota;
-  /** Null where the installation sends no mail. */
+  /** Null if the installation sends no mail. */
   readonly post: Post | null;
   readonly clock: Clock;
 };
 
-/** Whom an invitation is meant for, as what, how it gets there, and where the wish comes from. */
+/** Whom an invitation is for, their role, how it is sent, and who asked for it. */
 export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
   readonly isMailed: boolean;
   readonly ip: string;
 };
 
-/** An invitation as it was made; its secret is told here or by mail, never both, and never again. */
+/** A new invitation. Its secret is returned here or mailed, never both, and never again. */
 export type Made = { readonly invitation: NewInvitation; readonly secret: string | null };
 
 /**
@@ -109,7 +109,7 @@ export class Invitations {
     { email, password, ip }: Credentials,
   ): Promise<{ readonly joined: Joined; readonly signedIn: SignedIn }> {
     const { store, sessions, people, throttle } = this.#parts;
-    // Asked first: a hash is too much work to give to whoever asks.
+    // Checked first: a hash is too much work to do for anyone who asks.
     await this.read(link);
     throttle.choose(normal(email), ip);
     const person = await people.newPerson({ email, password, ip });

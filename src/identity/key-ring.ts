@@ -76,7 +76,7 @@ export class KeyRing {
     return this.#keys.find((key) => key.id === id)?.publicKey ?? null;
   }
 
-  /** All who ask meanwhile wait for the same reading: a new key is found, and many unknown ones cost one. */
+  /** Concurrent callers share one read: it finds a new key, and many unknown key ids cost only one read. */
   #readOnce(inMs = 0): Promise<void> {
     this.#reading ??= this.#readIn(inMs).finally(() => (this.#reading = null));
     return this.#reading;

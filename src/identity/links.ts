@@ -15,8 +15,9 @@ export type PasswordLink = Pick<Person, "id" | "updatedAt">;
 export type ProofLink = Pick<Person, "id" | "email">;
 
 /**
- * The secret parts of links that are used once. They are sealed and stored nowhere; what they are good for ends
- * by itself: setting up when somebody exists, setting a password when it has changed, proving when it is proven.
+ * The secret parts of links that are used once. They are sealed and stored nowhere, and become
+ * invalid by themselves: a set-up link once somebody exists, a password link once the password has changed, a proof
+ * once the address is proven.
  */
 export class Links {
   readonly #seal: Seal;
@@ -41,7 +42,7 @@ export class Links {
     return this.#close({ id, updatedAt, expiresAt }, PASSWORD_PLACE);
   }
 
-  /** Null for what is no such link, or has expired. */
+  /** Null if it is not such a link or has expired. */
   readPassword(text: string): PasswordLink | null {
     const opened = this.#openInTime(text, PASSWORD_PLACE) as PasswordLink | null;
     return opened && { id: opened.id, updatedAt: opened.updatedAt };
@@ -52,7 +53,7 @@ export class Links {
     return this.#close({ id, email, expiresAt: this.#clock.now() + DAY_MS }, PROOF_PLACE);
   }
 
-  /** Null for what is no such link, or has expired. */
+  /** Null if it is not such a link or has expired. */
   readProof(text: string): ProofLink | null {
     const opened = this.#openInTime(text, PROOF_PLACE) as ProofLink | null;
     return opened && { id: opened.id, email: opened.email };

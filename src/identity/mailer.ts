@@ -26,7 +26,7 @@ export type MailOrder = {
   readonly onSent?: () => Promise<void>;
 };
 
-/** Sends mail, later: whoever orders one never waits, and learns nothing of it. */
+/** Sends mail later: the caller never waits, and does not learn the outcome. */
 export type Mailer = {
   order(order: MailOrder): void;
   /** Drops what waits, and ends what is being sent. */
@@ -66,7 +66,7 @@ export class SmtpMailer implements Mailer {
   order({ make, onSent }: MailOrder): void {
     if (this.#fresh.size >= MAX_WAITING) {
       const waiting = this.#fresh.size;
-      this.#options.log.warn({ waiting }, "too many mails wait to be sent; this one is dropped");
+      this.#options.log.warn({ waiting }, "too many mails are waiting; dropped this one");
       return;
     }
     const order = { make, ...(onSent && { onSent }), mail: null, attempt: 0 };
@@ -89,7 +89,7 @@ export class SmtpMailer implements Mailer {
       timer.cancel();
       this.#retries.delete(dropped);
       const { attempt } = dropped;
-      this.#options.log.warn({ attempt }, "too many mails wait to be tried again; the oldest is dropped");
+      this.#options.log.warn({ attempt }, "too many mails are waiting for a retry; dropped the oldest");
     }
     this.#later(ms, waiting, this.#retries);
   }
@@ -122,12 +122,14 @@ export class SmtpMailer implements Mailer {
       const isTried = retryMs !== undefined && !this.#stopped.signal.aborted;
       log.warn(
         { ...what, attempt },
-        isTried ? "a mail was not sent; it is tried again" : "a mail was not sent",
+        isTried ? "could not send a mail; retrying later" : "could not send a mail",
       );
       if (isTried) this.#again(retryMs, { make, ...(onSent && { onSent }), mail, attempt });
       return;
     }
-    await onSent?.().catch((error: unknown) => log.warn({ err: error }, "a mail was sent, and not noted"));
+    await onSent?.().catch((error: unknown) =>
+      log.warn({ err: error }, "a mail was sent, but that could not be recorded"),
+    );
   }
 
   async #deliver(mail: Mail): Promise<void> {

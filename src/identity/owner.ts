@@ -33,7 +33,7 @@ export async function ensureOwner(
   const { token, accountId } = await tokens.issue({
     projectId,
     name: "owner",
-    description: "Made at the first start; kept in the data directory.",
+    description: "Created at the first start; kept in the data directory.",
     role: "admin",
     expiresAt: now + YEARS_10_MS,
   });

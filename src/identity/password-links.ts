@@ -3,7 +3,7 @@ import type { Store } from "../store/store.ts";
 import type { Links } from "./links.ts";
 import { normal } from "./people.ts";
 
-/** So many people with one address are told apart; nobody reads more. */
+/** At most this many people with one address are listed; nobody reads more. */
 const MAX_LISTED = 20;
 
 /** Somebody who may be meant by an address. */
@@ -18,7 +18,7 @@ export type Meant = { readonly email: string } | { readonly personId: string };
 /** A link for the one who is meant, null where that is nobody or several; and all of those. */
 export type MadeLink = { readonly link: string | null; readonly people: readonly Candidate[] };
 
-/** Makes links by which somebody sets a new password: for the operator alone. */
+/** Makes links for setting a new password; only the operator can. */
 export class PasswordLinks {
   readonly #store: Store;
   readonly #links: Links;

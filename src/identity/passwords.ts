@@ -46,7 +46,7 @@ export class Passwords {
     this.#lane = new FairLane(LANE, parts.clock);
   }
 
-  /** For who asks from that network address; throws `too_many_requests` where a crowd waits. */
+  /** For a caller at that network address; throws `too_many_requests` if too many are waiting. */
   async key(email: string, password: string, ip: string): Promise<Buffer> {
     const { seal, saltOf } = this.#parts;
     const kept = await saltOf(email);
@@ -72,7 +72,7 @@ export function markHash(seal: Seal, email: string, hash: Buffer): Buffer {
   return seal.mark(hash, `people/sign-in/${email}`);
 }
 
-/** What is kept of an address whose salt does not follow from it. */
+/** What is stored for an address whose salt is not derived from it. */
 export function keptSalt({ N, r, p, salt }: Salt): string {
   return JSON.stringify({ N, r, p, salt });
 }

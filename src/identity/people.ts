@@ -22,7 +22,7 @@ export type PeopleParts = {
   readonly clock: Clock;
 };
 
-/** Each project has a share of what the service gives: who makes more of them must not have it all. */
+/** Each project gets a share of the service's resources; creating more projects must not yield all of them. */
 const MAX_OWNED = 200;
 
 /** An address and a password, and where they come from. */
@@ -39,7 +39,7 @@ export class People {
   /** Makes the first person, owner of every project; throws `forbidden` for a bad link, or once somebody exists. */
   async setUp(link: string, credentials: Credentials): Promise<SignedIn> {
     const { store, sessions, links } = this.#parts;
-    // Asked first: a hash is too much work to give to whoever asks.
+    // Checked first: a hash is too much work to do for anyone who asks.
     if (!links.isSetup(link) || (await store.people.hasAny())) throw badLink();
     const person = await this.newPerson(credentials);
     if (!(await store.people.insertFirst(person))) throw badLink();
@@ -64,7 +64,7 @@ export class People {
     const person = opened && (await store.people.find(opened.id));
     if (!person || person.updatedAt !== opened.updatedAt) throw badLink();
     const { id, email, updatedAt } = person;
-    // Not by the address: others who have it too must not keep somebody from a new password.
+    // Not by the address: others with the same address must not keep somebody from a new password.
     throttle.choose(id, ip);
     const signInKey = await passwords.key(email, password, ip);
     const change = await store.people.setPassword({ id, signInKey, now: clock.now(), updatedAt });
@@ -80,7 +80,7 @@ export class People {
     { current, next, ip }: { readonly current: string; readonly next: string; readonly ip: string },
   ): Promise<void> {
     const { store, sessions, passwords, throttle, clock } = this.#parts;
-    // Counted first: a hash is too much work to give to whoever asks again and again.
+    // Counted first: a hash is too much work to do for anyone who keeps asking.
     throttle.choose(principal.email, ip);
     const { id, email, updatedAt } = await this.confirm(principal, current, ip);
     const signInKey = await passwords.key(email, next, ip);
@@ -139,7 +139,7 @@ export class People {
       maxOwned: MAX_OWNED,
     });
     if (result === "too_many") {
-      const message = `A person owns at most ${MAX_OWNED} projects.`;
+      const message = `A person can own at most ${MAX_OWNED} projects.`;
       throw new AppError("bad_request", { message });
     }
     tokens.forgetPerson(personId);
@@ -164,7 +164,7 @@ export function badLink(): AppError {
   return new AppError("forbidden", { message: "The link is invalid, already used, or has expired." });
 }
 
-/** The refusal of an address and a password that another signs in with: who is told knows both. */
+/** The refusal of an address and a password that belong to another account. Only somebody who knows both sees it. */
 export function takenPair(): AppError {
   const message =
     "An account with this address and password already exists. Sign in, or choose another password.";
@@ -176,7 +176,7 @@ function wrongSignIn(): AppError {
   return new AppError("unauthorized", { message, headers: CHALLENGE });
 }
 
-/** For who is signed in: their address is not in question. */
+/** For somebody who is signed in: only the password can be wrong. */
 function wrongPassword(): AppError {
   return new AppError("unauthorized", { message: "Your password is wrong.", headers: CHALLENGE });
 }

@@ -5,9 +5,9 @@ import type { Store } from "../store/store.ts";
 import { hashSecret } from "./token-judge.ts";
 import type { Tokens } from "./tokens.ts";
 
-/** Unused for so long, a session ends. */
+/** A session that is unused for this long ends. */
 const IDLE_MS = 30 * 86_400_000;
-/** Two tabs may refresh at the same moment; later than this the token before the last is a stolen one. */
+/** Two tabs may refresh at the same moment; after this long, a previous token counts as stolen. */
 const CROSSING_MS = 10_000;
 const FORM = /^mrr_([\w-]{22})([\w-]{43})$/;
 
@@ -17,7 +17,7 @@ export type SignedIn = {
   readonly accessToken: string;
   /** Of the access token; epoch milliseconds. */
   readonly expiresAt: number;
-  /** Null where the one they have stays good, or a newer one is on its way to them. */
+  /** Null if the current one stays valid, or a newer one is already on its way. */
   readonly refreshToken: string | null;
 };
 

@@ -68,7 +68,7 @@ export class TokenSigner {
       sub: subject,
       jti,
       iat: Math.floor(this.#clock.now() / 1000),
-      // Upwards: a record decides to the millisecond, and is not to outlive its token.
+      // Rounded up: the record decides to the millisecond, and must not outlive its token.
       exp: Math.ceil(expiresAt / 1000),
     };
     const signed = `${encode({ alg: ALGORITHM, kid: id, typ: TYPE })}.${encode(payload)}`;
@@ -78,7 +78,7 @@ export class TokenSigner {
 
   /**
    * Null for a token that was not signed here, or is not of this time; other failures are thrown. What was read of the
-   * same token `before` spares it the signature, the dear part, while the key is the same.
+   * same token `before` saves checking the signature, the expensive part, while the key is the same.
    */
   async read(token: string, before: Reading | null = null): Promise<Reading | null> {
     if (token.length > MAX_TOKEN_CHARS) return null;

@@ -7,7 +7,7 @@ import { AttemptLimiter } from "./attempt-limiter.ts";
 const BY_ADDRESS = { burst: 20, gapMs: 3_000 };
 /** A thousand guesses a day at one password, from however many addresses. */
 const BY_ACCOUNT = { burst: 10, gapMs: 60_000 };
-/** Who has signed in from an address before mistypes now and then. */
+/** Somebody who has signed in from an address before mistypes now and then. */
 const BY_KNOWN = { burst: 10, gapMs: 10_000 };
 const MAX_KNOWN = 10_000;
 /** People with one e-mail address at one network address; a household, not a crowd. */
@@ -22,7 +22,7 @@ export type Attempt = {
 };
 
 /**
- * Slows down who guesses passwords. Only failures count. Guesses from elsewhere never stop somebody at an address
+ * Slows down password guessing. Only failures count. Guesses from elsewhere never stop somebody at an address
  * from which they have signed in before: that has a count of its own. Several people may go by one e-mail address,
  * so that count is only for the password of whoever signed in there: a guess at another's is one from elsewhere.
  */
@@ -40,7 +40,7 @@ export class SignInThrottle {
     this.#choosing = new AttemptLimiter(BY_ACCOUNT, clock);
   }
 
-  /** Lets an attempt at what goes by that name through, to be told its end; throws `too_many_requests`. */
+  /** Admits an attempt at that name; the caller then reports its outcome. Throws `too_many_requests`. */
   enter(account: string, ip: string): Attempt {
     const address = addressKey(ip);
     const pair = `${address} ${account}`;
@@ -55,7 +55,7 @@ export class SignInThrottle {
     return {
       settle: (personId) => {
         if (known && !(personId !== null && known.has(personId))) {
-          // Not theirs: it counts as everybody's do, and where those are used up it has found nothing.
+          // Not theirs: it counts like anybody's attempt, and if those are used up, it is refused.
           if (take(open) > 0) return false;
           if (personId !== null) giveBack(open);
         }

@@ -6,7 +6,7 @@ import { ROLE_OF_MEMBER } from "./principal.ts";
 import type { AccountPrincipal, PersonPrincipal, Principal } from "./principal.ts";
 import type { Claims } from "./signed-token.ts";
 
-/** The use of an account is written down at most this often. */
+/** The use of an account is recorded at most this often. */
 const USE_NOTED_EVERY_MS = 60_000;
 
 /** Says what a signed token may do now, by what the database holds. */

@@ -17,9 +17,9 @@ const MAX_REMEMBERED = 10_000;
 const JUDGED_FOR_MS = 5_000;
 /** From this age on a judgement is renewed in passing, so that a token in use never waits for one. */
 const RECHECK_MS = 2_500;
-/** Asked so long ago without an answer, or in vain, the database cannot be asked; any longer ago it may be back. */
+/** If a question failed, or is open for this long, the database counts as unreachable; later it may be back. */
 const ANSWER_MS = 2_500;
-/** While it cannot, a token in use has it asked again so often. */
+/** While it is unreachable, a token in use asks again this often. */
 const ASK_AGAIN_MS = 1_000;
 const ACCESS_MS = 15 * 60_000;
 
@@ -32,13 +32,13 @@ type Remembered = {
   readonly token: string;
   principal: Principal;
   reading: Reading;
-  /** By the clock that cannot be set: a judgement must not look younger than it is. */
+  /** By the monotonic clock: a judgement must not look younger than it is. */
   checkedAt: number;
   /** The question to the database that is under way; it never rejects. */
   asking: Promise<void> | null;
   /** When the latest question was put, by the same clock. */
   askedAt: number;
-  /** What became of the latest one that failed; null once one was answered. */
+  /** The error of the latest failed question; null once one was answered. */
   failure: { readonly at: number; readonly error: unknown } | null;
   isVoid: boolean;
 };
@@ -53,9 +53,9 @@ export type NewAccount = {
 
 /** How an account's token is replaced. */
 export type Rotation = {
-  /** Null: the new token lives as long as the one before was to. */
+  /** Null: the new token gets the same lifetime as the one before. */
   readonly expiresAt: number | null;
-  /** So long the tokens before it go on. */
+  /** How long earlier tokens stay valid. */
   readonly overlapMs: number;
 };
 
@@ -202,7 +202,7 @@ export class Tokens {
     return remembered;
   }
 
-  /** One seen before waits for an answer as long as one can be hoped for, then counts while its grace lasts. */
+  /** A token seen before waits for an answer while one can be expected, then stays valid during its grace. */
   async #verifyAgain(known: Remembered): Promise<Remembered> {
     const asking = this.#ask(known);
     const askedMs = this.#clock.monotonic() - known.askedAt;
@@ -289,7 +289,7 @@ export class Tokens {
     }
   }
 
-  /** What is known of the account is forgotten when the change is done, and when nobody knows whether it was. */
+  /** What is remembered of the account is dropped when the change is done, or when it is unclear whether it was. */
   async #changing<Result>(accountId: string, change: Promise<Result>): Promise<Result> {
     try {
       const result = await change;

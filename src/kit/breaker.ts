@@ -14,11 +14,11 @@ export type BreakerParts = {
 
 /** Silence is counted in steps of this. */
 export const TICK_MS = 250;
-/** So many ticks without an answer, 2 s: it is asked whether it is only slow. */
+/** After this many ticks without an answer, 2 s, a probe finds out whether it is only slow. */
 const ASK_TICKS = 8;
-/** So many, 4.25 s: it does not answer. With what a caller needs besides, that is less than 5 s. */
+/** After this many, 4.25 s, it counts as silent. Together with the rest of a call that is less than 5 s. */
 const OPEN_TICKS = 17;
-/** While it is open it is asked again so long after the last probe has failed. */
+/** While it is open, the next probe starts this long after the last one failed. */
 export const PROBE_EVERY_MS = 1_000;
 
 /**
@@ -78,7 +78,7 @@ export class Breaker {
     }
   }
 
-  /** What comes after it was given up is heard by nobody: it may be the sound of a connection being dropped. */
+  /** The result of a call that was given up is ignored: it may only be the error of a dropped connection. */
   #hear(call: (error: Error) => void, isAnswer: boolean): void {
     if (this.#waiting.delete(call) && isAnswer) this.#hasHeard = true;
   }

@@ -49,17 +49,17 @@ export class DiskReserve {
     return this.#freeBytes < this.#reserveBytes * OUTSIDE_SHARE;
   }
 
-  /** Nothing is left, whatever is to be kept free. */
+  /** The disk is full, whatever the reserve is. */
   get isFull(): boolean {
     return this.#freeBytes === 0;
   }
 
-  /** Less is left than twice the reserve: what can be spared is to go before the reserve is needed. */
+  /** Less than twice the reserve is left: remove what can be spared before the reserve is needed. */
   get isNear(): boolean {
     return this.#reserveBytes > 0 && this.#freeBytes + this.#insideBytes < 2 * this.#reserveBytes;
   }
 
-  /** Why there is no room, for whoever is refused; null while there is. */
+  /** The message for a refused caller; null while there is room. */
   get shortage(): string | null {
     if (!this.isLow) return null;
     const remedy = `make room, or lower ${this.#options.setting}`;
@@ -67,11 +67,11 @@ export class DiskReserve {
     const [free, kept] = hasInside
       ? [this.#freeBytes, this.#reserveBytes * OUTSIDE_SHARE]
       : [this.#freeBytes + this.#insideBytes, this.#reserveBytes];
-    const inside = hasInside ? `, beside ${megabytes(this.#insideBytes)} inside the database` : "";
-    return `The disk has ${megabytes(free)} free and ${megabytes(kept)} are kept back${inside}: ${remedy}.`;
+    const inside = hasInside ? ` besides ${megabytes(this.#insideBytes)} inside the database` : "";
+    return `The disk has ${megabytes(free)} free, but ${megabytes(kept)} must stay free${inside}: ${remedy}.`;
   }
 
-  /** Looks now, once at a time: on a disk that hangs each look would hold one of the process's few file threads. */
+  /** Looks now, one look at a time: on a hanging disk each look would hold one of the process's few file threads. */
   async look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
     await this.#looking;

@@ -11,7 +11,7 @@ export type LaneLimits = {
   readonly waitMs: number;
 };
 
-/** Gives the place back; often is as good as once. */
+/** Gives the place back; may be called more than once. */
 export type Leave = () => void;
 
 type Waiter = {
@@ -19,7 +19,7 @@ type Waiter = {
   readonly timer: Timer;
 };
 
-/** Lets work in, so much at a time. Whoever waits gets a turn by key: one with much to do takes no other's turn. */
+/** Limits how much work runs at once. Keys take turns, so a key with much work does not delay the others. */
 export class FairLane {
   readonly #limits: LaneLimits;
   readonly #clock: Clock;
@@ -86,7 +86,7 @@ export class FairLane {
     }
   }
 
-  /** Lets in who is first of the first key that has room; that key's next turn is the last. */
+  /** Admits the first waiter of the first key that has room, and moves that key to the end of the line. */
   #next(): void {
     for (const [key, queue] of this.#queues) {
       if (this.#total >= this.#limits.total) return;

@@ -1,7 +1,7 @@
 import * as fs from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 
-/** Those of Node, where nobody asked for more: with 8 of them nothing here was faster. */
+/** The size of Node's thread pool, 4 unless set; with 8 nothing here was faster. */
 const THREADS = Number(process.env["UV_THREADPOOL_SIZE"]) || 4;
 
 /**
@@ -13,10 +13,10 @@ export const FILE_CALLS_AT_ONCE = Math.max(1, Math.floor(THREADS / 2));
 let underWay = 0;
 const waiting: (() => void)[] = [];
 
-/** Makes a file call when there is room for it, in the order in which they are asked for. */
+/** Makes a file call as soon as there is room for it, first come, first served. */
 export async function fileCall<Result>(call: () => Promise<Result>): Promise<Result> {
   if (underWay < FILE_CALLS_AT_ONCE) underWay += 1;
-  // Whoever ends hands its place on.
+  // A finished call passes its place on.
   else await new Promise<void>((resolve) => waiting.push(resolve));
   try {
     return await call();

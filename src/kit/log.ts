@@ -79,7 +79,7 @@ function allowed(fields: Record<string, unknown>): Record<string, unknown> {
   return kept;
 }
 
-/** Of those that come together. */
+/** Of the errors in an aggregate. */
 const MAX_ERRORS = 10;
 
 /** Errors of libraries carry what they were about: queries, rows, requests. Only these members are ours to know. */

@@ -30,11 +30,11 @@ export function hasRuntimeDir(dir: string): boolean {
   const found = lstatSync(dir, { throwIfNoEntry: false });
   if (!found) return false;
   requireOwn(dir, found);
-  if ((found.mode & 0o022) !== 0) throw new Error(`others may write into ${dir}; remove it`);
+  if ((found.mode & 0o022) !== 0) throw new Error(`other users can write to ${dir}; remove it`);
   return true;
 }
 
 function requireOwn(dir: string, found: Stats): void {
   if (found.isDirectory() && found.uid === userInfo().uid) return;
-  throw new Error(`${dir} belongs to somebody else; remove it, or set TMPDIR to a folder of your own`);
+  throw new Error(`${dir} belongs to another user; remove it, or set TMPDIR to a folder of your own`);
 }

@@ -40,8 +40,8 @@ export class Seal {
   }
 
   /**
-   * The same 32 bytes for the same content and context, always; without the master key nobody can tell what of, or
-   * try. `context` says what they are for, and has no NUL in it.
+   * The same 32 bytes for the same content and context, always; without the master key nobody can tell what they
+   * were made from, or guess. `context` says what they are for, and has no NUL in it.
    */
   mark(content: Buffer, context: string): Buffer {
     const key = Buffer.from(hkdfSync("sha256", this.#master, "", "millrace mark", KEY_BYTES));

@@ -12,7 +12,7 @@ export class SpanClasses {
     this.#total += count;
   }
 
-  /** What that share of them did not exceed, in milliseconds, such as 0.95 for the p95; null of none. */
+  /** The percentile for a share (0.95 for the p95), in milliseconds; null if there are no values. */
   percentile(share: number): number | null {
     let before = 0;
     for (const [spanClass, count] of [...this.#counts].toSorted(([a], [b]) => a - b)) {

@@ -3,7 +3,7 @@ import { pause } from "./pause.ts";
 
 export type WriteBehindParts = {
   readonly clock: Clock;
-  /** What waits is on its way at most this long after it came; 0 is at once. */
+  /** A write begins at most this long after something was noted; 0 means at once. */
   readonly delayMs: number;
   /** After a write that failed. */
   readonly retryMs: number;
@@ -14,8 +14,8 @@ export type WriteBehindParts = {
 };
 
 /**
- * When what gathers is written: a moment after the first of it came, one write at a time, and again after a while when
- * that failed. What waits, and how much of it one write takes, is its owner's affair.
+ * Decides when gathered data is written: shortly after the first item arrived, one write at a time, and again after a
+ * pause if a write failed. The owner decides what is waiting and how much of it one write takes.
  */
 export class WriteBehind {
   readonly #parts: WriteBehindParts;
@@ -27,7 +27,7 @@ export class WriteBehind {
     this.#parts = parts;
   }
 
-  /** Nothing keeps a write from beginning now: none is under way, and the latest did not fail. */
+  /** A write may begin now: none is in progress, and the last one did not fail. */
   get isFree(): boolean {
     return this.#writing === null && !this.#hasFailed;
   }
@@ -84,7 +84,7 @@ export class WriteBehind {
     } catch (error) {
       this.#hasFailed = true;
       onFailure(error);
-      // What came meanwhile would have it tried again too soon.
+      // Items noted in the meantime would trigger the retry too soon.
       this.cancel();
     }
     this.#writing = null;

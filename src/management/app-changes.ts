@@ -65,7 +65,7 @@ export function appChangeOperations(parts: AppChangeParts): AnyOperation[] {
         const app = await findApp(store, call.params);
         const live = catalog.byNumber(app.number);
         if (!live)
-          throw new AppError("build_not_found", { message: "The app has no version to serve this." });
+          throw new AppError("build_not_found", { message: "The app has no version yet; deploy it first." });
         const { config, overrides: before } = live.version;
         const overrides = { ...before, ...overridesOf(call.body) };
         const { minReplicas, maxReplicas } = { ...config.scaling, ...overrides };

@@ -37,7 +37,7 @@ export function configurationOperations({ store, catalog }: ConfigurationParts):
         const app = await findApp(store, params);
         const live = catalog.byNumber(app.number);
         if (!live)
-          throw new AppError("build_not_found", { message: "The app has no version to serve this." });
+          throw new AppError("build_not_found", { message: "The app has no version yet; deploy it first." });
         const { id, number, createdAt, config } = live.version;
         const deployed = (await store.versions.findDeployed(id)) ?? config;
         return {

@@ -55,7 +55,7 @@ export async function openControlSocket(runtimeDir: string, requests: ControlReq
 
 async function answer(requests: ControlRequests, request: IncomingMessage): Promise<unknown> {
   const name = request.url?.slice(1) ?? "";
-  if (!Object.hasOwn(requests, name)) throw new Error(`this service knows no request ${name}`);
+  if (!Object.hasOwn(requests, name)) throw new Error(`unknown request ${name}`);
   const ask = requests[name as keyof ControlRequests];
   return await ask((await readInput(request)) as never);
 }

@@ -10,7 +10,7 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
   /** The Python that apps start with. */
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
-  /** Throws unless the request may see what is the operator's affair. */
+  /** Throws unless the request may see what only the operator may know. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
 
@@ -47,7 +47,7 @@ async function findProblem({ isReady, store }: HealthParts): Promise<string | nu
   } catch {
     return "the database does not answer";
   }
-  if (store.isSilent("write")) return "the database does not answer to writes";
+  if (store.isSilent("write")) return "the database does not answer writes";
   return (await store.takesWrites()) ? null : "the database takes no writes";
 }
 
@@ -63,8 +63,8 @@ async function findLimits({ reserve, interpreter, catalog }: HealthParts): Promi
     const hasReady = catalog
       .all()
       .some(({ pool }) => [...pool.replicas].some(({ state }) => state === "ready"));
-    const detail = `${interpreter.path} is missing: no app can be started. Install that Python again, or set MILLRACE_PYTHON and restart.`;
-    limits.push({ reason: "no app can be started: its Python is missing", detail, isAll: !hasReady });
+    const detail = `${interpreter.path} is missing: no app can start. Install that Python again, or set MILLRACE_PYTHON and restart.`;
+    limits.push({ reason: "no app can start: the Python interpreter is missing", detail, isAll: !hasReady });
   }
   return limits;
 }

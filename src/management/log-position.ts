@@ -8,7 +8,7 @@ export function readAfter(query: URLSearchParams): string | null {
   const after = query.get("after") ?? "";
   if (after === "") return null;
   if (RUN_ID.test(after)) return after;
-  if (parseTimestamp(after) === null) throw badQuery("after", "is not a RFC 3339 time");
+  if (parseTimestamp(after) === null) throw badQuery("after", "is not an RFC 3339 time");
   return positionAfter(after);
 }
 

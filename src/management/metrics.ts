@@ -8,7 +8,7 @@ import { METRICS } from "./metric-table.ts";
 import type { Metric, MetricName } from "./metric-table.ts";
 
 export type MetricsParts = MeasuredParts & {
-  /** Throws unless the request may see what is the operator's affair. */
+  /** Throws unless the request may see what only the operator may know. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
 

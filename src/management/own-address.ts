@@ -12,11 +12,11 @@ export function listenerUrl(host: string, port: number): string {
 export function warnOfExposure(settings: Settings, baseUrl: string, log: Log): void {
   const { host, publicApiUrl, publicBaseUrl, smtpUrl } = settings;
   if (smtpUrl !== null && publicBaseUrl === null) {
-    log.warn({ baseUrl }, "links in mails lead to this address: set MILLRACE_PUBLIC_BASE_URL");
+    log.warn({ baseUrl }, "links in mails point to this address; set MILLRACE_PUBLIC_BASE_URL to change it");
   }
   if (isLoopback(host) || publicApiUrl?.startsWith("https://")) return;
   log.warn(
     { host },
-    "LISTENING BEYOND THIS MACHINE WITHOUT TLS: put a TLS proxy in front, tokens travel in the clear",
+    "REACHABLE FROM OTHER MACHINES WITHOUT TLS: tokens travel unencrypted; put a TLS proxy in front",
   );
 }

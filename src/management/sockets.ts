@@ -120,7 +120,10 @@ export function attachSockets(
       });
     } catch (error) {
       if (!(error instanceof AppError))
-        parts.log.error({ err: error, url: maskToken(request.url) }, "an upgrade failed on an error of ours");
+        parts.log.error(
+          { err: error, url: maskToken(request.url) },
+          "a WebSocket upgrade failed with an internal error",
+        );
       refuse(socket, error instanceof AppError ? error : new AppError("internal"));
     }
   };
@@ -157,7 +160,7 @@ async function serve(
     }
     webSocket.close(closing.aborted ? CLOSE.restart : CLOSE.ended);
   } catch (error) {
-    if (!(error instanceof AppError)) log.error({ err: error }, "a WebSocket failed on an error of ours");
+    if (!(error instanceof AppError)) log.error({ err: error }, "a WebSocket failed with an internal error");
     webSocket.close(CLOSE.failed, error instanceof AppError ? error.code : "internal");
   } finally {
     watch.cancel();

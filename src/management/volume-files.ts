@@ -22,7 +22,7 @@ const READ_BYTES = 256 * 1024;
 const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
 const PART_NUMBER = z.object({ part_number: z.coerce.number().int().min(1).max(2_000) });
 
-/** The bytes of files, in and out. The URLs carry their own right: nobody sends a token here. */
+/** Uploads and downloads of files. The URLs carry their own authorization, so no token is sent here. */
 export function volumeFileOperations({ volumes }: { readonly volumes: Volumes }): AnyOperation[] {
   return [
     operation({
@@ -98,7 +98,7 @@ function send(
   return reply.code(range ? 206 : 200).send(bytesOf(handle, sent));
 }
 
-/** The bytes, and then no open file; breaks off when there are fewer, as when an app cuts the file meanwhile. */
+/** Yields the bytes and closes the file; breaks off if there are fewer, for example when an app truncates the file. */
 function bytesOf(handle: OpenFile["handle"], { first, last }: ByteRange): Readable {
   let at = first;
   const readOn = async (stream: Readable): Promise<void> => {

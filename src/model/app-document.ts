@@ -60,13 +60,13 @@ const QUERY = [
   {
     name: "async",
     in: "query",
-    description: "`true`: the answer is at once 202, and the function runs in the background.",
+    description: "`true`: answers 202 at once and runs the function in the background.",
     schema: { type: "boolean", default: false },
   },
   {
     name: "webhookEndpoint",
     in: "query",
-    description: "An address to which the response is forwarded.",
+    description: "The URL that the response is forwarded to.",
     schema: { type: "string", format: "uri" },
   },
 ];
@@ -113,7 +113,7 @@ function operation(signature: FunctionSignature, shared: Shared): object {
         description: "Accepted: an async run.",
         headers: {
           ...REQUEST_ID,
-          Location: { description: "Where the run is.", schema: { type: "string", format: "uri" } },
+          Location: { description: "The URL of the run.", schema: { type: "string", format: "uri" } },
         },
         content: json(shared.accepted),
       },
@@ -146,7 +146,8 @@ function success(signature: FunctionSignature, { components }: Shared): object {
   const schema = components.adopt(returns, "Output");
   if (streams) {
     return {
-      description: "A message for each thing the function gives: text as it is, anything else as JSON.",
+      description:
+        "One message for each item that the function yields: text unchanged, anything else as JSON.",
       headers: REQUEST_ID,
       content: { "text/event-stream": { schema: { type: "string" }, "x-item-schema": schema } },
     };

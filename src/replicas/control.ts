@@ -6,7 +6,7 @@ import { FRAME, packFrame } from "./frames.ts";
 import { callMove, controlMove, frameName } from "./wire-order.ts";
 import type { ControlPhase } from "./wire-order.ts";
 
-/** What may wait for a replica to read it, and to answer: many times what any load brings about. */
+/** How much may wait for a replica to read, and to answer: many times what any load causes. */
 const MAX_UNREAD_BYTES = 256 * 1024;
 const MAX_UNANSWERED = 10_000;
 
@@ -52,7 +52,7 @@ export class Control {
     this.#write(packFrame(FRAME.CREDIT, call.wireId, bytes));
   }
 
-  /** Asks for a sign of life, unless it owes one. */
+  /** Sends a PING, unless one is unanswered. */
   ping(): void {
     if (this.#phase === "asked") return;
     this.#phase = "asked";
@@ -85,7 +85,7 @@ export class Control {
     if (type === FRAME.PONG && callId === 0 && length === 0) this.#move(type);
     else if (!isAnswer || length > 0) throw new BadFrame(`${frameName(type)} of ${length} bytes on control`);
     else if (!this.#asked.has(callId))
-      throw new BadFrame(`${frameName(type)} for a call that nobody asked back`);
+      throw new BadFrame(`${frameName(type)} for a call that was not asked back`);
   }
 
   #move(type: number): ControlPhase {

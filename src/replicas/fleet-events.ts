@@ -18,9 +18,9 @@ export type FleetReplica<C> = SlotReplica<C> & {
   readonly idleSince: number;
   /** It does not answer: a call given to it now would wait. */
   readonly isSilent: boolean;
-  /** Looks whether it lives; to be called every `ROUND_MS`. */
+  /** Checks whether it is alive; to be called every `ROUND_MS`. */
   feel(): void;
-  /** What its process and all it started use; null where nobody can tell. */
+  /** What its process and everything it started use; null if unknown. */
   usage(): Promise<Usage | null>;
   /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
   stop(withinSeconds: number): void;

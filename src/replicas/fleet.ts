@@ -186,7 +186,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     );
   }
 
-  /** What a replica uses that was idle for the cooldown is no call's doing; if all were, the app is idle. */
+  /** What a replica uses after idling for a whole cooldown is not due to calls; if all have, the app is idle. */
   #measured(now: number): Omit<Load, "calls"> {
     if (!this.#meter.isRunning) return NOTHING_MEASURED;
     const since = now - this.#scaling.cooldownSeconds * 1000;
@@ -216,7 +216,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
   }
 
-  /** Once a start may end without a word, by an accident of the machine; the second time it is the app's doing. */
+  /** One start may end without an explanation, by an accident of the machine; the second time the app is to blame. */
   #failureToStart(replica: R, exit: Exit): InitFailure | null {
     if (exit.initFailure || replica.readyAt > 0 || !this.#crashes.hasFailed) return exit.initFailure;
     const message = `The app's process ended while it started (${exit.detail}).`;

@@ -4,7 +4,7 @@ import { HEAD_BYTES } from "./frames.ts";
 /** The other side does not speak the protocol; the text is ours and short, and may be shown. */
 export class BadFrame extends Error {}
 
-/** Of a frame larger than this each piece is shown as it arrives, so that whoever looks through it need not do so at once. */
+/** Each piece of a frame larger than this is shown as it arrives, so that it can be checked bit by bit. */
 export const LARGE_BYTES = 256 * 1024;
 
 /** What a reader of frames asks and tells. */

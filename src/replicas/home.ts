@@ -17,7 +17,7 @@ const PREFACE = /^millrace 1 (wire|control|stdout|stderr|template) ([0-9a-f]{32}
 const PREFACE_BYTES = 128;
 /** From the connection to the end of its first line, however that comes. */
 const PREFACE_TIMEOUT_MS = 10_000;
-/** Connections that have not shown a ticket. A harness shows it with its first breath: who waits longest has none. */
+/** Connections without a ticket. A harness sends it first thing, so the connection that has waited longest has none. */
 const MAX_STRANGERS = 256;
 
 /** Where replicas call home: one socket for all of them, a one-time ticket for each connection. */

@@ -169,7 +169,7 @@ export function parseFailure(payload: Buffer): Outcome {
 /** Reads JSON of a shape. Its depth is bounded: what is kept of it is written as JSON again, by a recursion. */
 function parse<Schema extends z.ZodType>(what: string, schema: Schema, payload: Buffer): z.output<Schema> {
   const scan = new JsonScan(WIRE_LIMITS.depth);
-  if (!scan.push(payload) || !scan.isWhole) throw new BadFrame(`${what} that is no JSON`);
+  if (!scan.push(payload) || !scan.isWhole) throw new BadFrame(`${what} that is not JSON`);
   const parsed = schema.safeParse(JSON.parse(payload.toString()));
   if (parsed.success) return parsed.data;
   throw new BadFrame(`${what} that cannot be read: ${describe(parsed.error)}`);

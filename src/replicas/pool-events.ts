@@ -15,7 +15,7 @@ export type PoolParts = {
   readonly events: PoolEvents;
   /** What earlier versions of the app have counted, to go on from. */
   readonly counts?: FleetCounts;
-  /** Whose app it is: what is read of all apps of one owner has one turn among those of others. */
+  /** The app's owner: all apps of one owner share one turn when output is read. */
   readonly owner?: string;
 };
 

@@ -18,9 +18,9 @@ import type { ReplicaParts, WireReplicaEvents } from "./replica-events.ts";
 import { WireInbox } from "./wire-inbox.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
-/** How long the word on how a process ended may lag behind the end of its wire, or the other way round. */
+/** How far the report of a process's end may lag behind the end of its wire, or the other way round. */
 const LAST_WORDS_MS = 500;
-/** How long a dead one is waited for: longer than it takes to kill one whose keepers are stopped too. */
+/** How long to wait for a dead replica: longer than it takes to kill one whose keepers are stopped too. */
 const BURIAL_SECONDS = 20;
 
 /**
@@ -96,7 +96,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     return this.#pulse.isSilent;
   }
 
-  /** Looks whether it lives; to be called every `ROUND_MS`. */
+  /** Checks whether it is alive; to be called every `ROUND_MS`. */
   feel(): void {
     if (this.state === "ready" || this.state === "draining") this.#pulse.feel();
   }
@@ -189,7 +189,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     switch (kind) {
       case "wire":
         this.#wire = socket;
-        // Who closes a connection, or dies, with something unread on it resets it.
+        // A process that closes a connection with unread data, or dies, resets it.
         socket.once("error", ({ code }: NodeJS.ErrnoException) => (this.#hasUnread = code === "ECONNRESET"));
         socket.once("close", () => this.#wireClosed.resolve());
         this.#listen(socket, (data) => this.#inbox.push(data) && releaseBytes(data));
@@ -290,7 +290,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   async #outlive(process: Started): Promise<void> {
     const exit = await process.exited;
     this.#retreat();
-    // Its last words may still be unread: why it could not start, or a result.
+    // Its last frames may still be unread: why it could not start, or a result.
     await within(LAST_WORDS_MS, this.#wireClosed.promise, this.#clock);
     this.#leave(exit);
   }
@@ -310,7 +310,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     }
   }
 
-  /** It is dead. What it held is told of when it is gone: until then, it might wake up and do it. */
+  /** It is dead. Its calls are reported only when it is gone: until then it might wake up and run them. */
   #giveUp(why: string): void {
     this.#silence = why;
     this.#retreat();
@@ -341,7 +341,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     this.#events.onGone({ ...this.#told(exit), initFailure }, lost, unread);
   }
 
-  /** Why it ended, if that was our doing; else how. */
+  /** Why we ended it, or else how it ended. */
   #told(exit: Exit): Omit<Exit, "initFailure"> {
     if (this.#fault !== null) return { detail: `it broke the protocol: ${this.#fault}`, fault: this.#fault };
     return this.#silence === null ? exit : { detail: this.#silence, silence: this.#silence };

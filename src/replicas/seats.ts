@@ -43,7 +43,7 @@ export class Seats {
     return this.#current.start(replica);
   }
 
-  /** Later replicas are started so. Those there are stay as they are, and their template with them. */
+  /** Applies to replicas started from now on. Existing ones and their template stay as they are. */
   update(workload: Workload, keepMs: number): void {
     const isSame = isDeepStrictEqual(this.#workload, workload);
     this.#workload = workload;

@@ -80,7 +80,8 @@ export class WireInbox {
     const isHere = type !== FRAME.WITHDRAWN && type !== FRAME.BEGUN;
     if (!isHere || !callMove(call.phase, type)) throw new BadFrame(`${frameName(type)} out of turn`);
     if (type === FRAME.CHUNK && call.creditBytes <= 0) throw new BadFrame("a CHUNK beyond its credit");
-    if (type === FRAME.CANCELLED && !call.isCancelled) throw new BadFrame("CANCELLED, and nobody cancelled");
+    if (type === FRAME.CANCELLED && !call.isCancelled)
+      throw new BadFrame("CANCELLED for a call that was not cancelled");
     return call;
   }
 

@@ -2,8 +2,8 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 /**
- * The most that is taken from an app's process. The harness keeps within it; who does not is no harness. `docs/wire.md`
- * lists the same; a test compares the two, and Python's with both.
+ * The most that the service accepts from an app's process. The harness stays within these limits; a process that does
+ * not is no harness. `docs/wire.md` lists the same limits, and a test compares both with Python's.
  */
 export const WIRE_LIMITS = {
   /** HELLO, and a template's `ready`. */
@@ -11,7 +11,7 @@ export const WIRE_LIMITS = {
   /** INIT_FAILED, and a template's `failed`. */
   initFailedBytes: MIB,
   failedBytes: MIB,
-  /** Levels of JSON inside each other in what is parsed here. */
+  /** How deeply JSON that is parsed here may be nested. */
   depth: 2_000,
   functions: 1_000,
   /** Of all functions together. */
@@ -29,7 +29,7 @@ export const WIRE_LIMITS = {
   tracebackChars: 16_384,
   /** Arguments that do not fit. */
   misfits: 500,
-  /** One day and a bit: no run may take so long. */
+  /** A little more than a day: longer than any run may take. */
   runMs: 100_000_000,
   /** A longer printed line is cut into several. */
   lineBytes: 64 * KIB,

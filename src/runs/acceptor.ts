@@ -179,13 +179,13 @@ export class Acceptor {
     this.#isTold = true;
     this.#parts.log.warn(
       { err: error, runId },
-      "it is not known whether a run was stored; asking until it is",
+      "unclear whether a run was stored; checking until the storage answers",
     );
   }
 
   #reassure(): void {
     if (!this.#isTold || this.#isStopping) return;
     this.#isTold = false;
-    this.#parts.log.info("it is known of every run whether it was stored");
+    this.#parts.log.info("it is clear again for every run whether it was stored");
   }
 }

@@ -47,7 +47,9 @@ export class ClaimRecorder implements RunRecorder {
     const { claim } = run;
     if (!claim) throw new Error(`the run ${run.request.id} is recorded by its claim and has none`);
     const recorded = this.#record(run, end, claim)
-      .catch((error: unknown) => this.#parts.log.error({ err: error, runId: run.request.id }, "a run's end"))
+      .catch((error: unknown) =>
+        this.#parts.log.error({ err: error, runId: run.request.id }, "could not end a run"),
+      )
       .finally(() => {
         this.#recording.delete(recorded);
         run.settle();
@@ -72,7 +74,7 @@ export class ClaimRecorder implements RunRecorder {
     const { owner, fence } = claim;
     const again = run.isAsync ? nextTry(run, end, claim) : null;
     if (again) {
-      log.warn({ runId: id, ...again }, "the run goes back to the queue");
+      log.warn({ runId: id, ...again }, "returning the run to the queue");
       await this.#insist(() =>
         this.#released.add({ appNumber: target.appNumber, id, owner, fence, ...again }),
       );
@@ -85,7 +87,8 @@ export class ClaimRecorder implements RunRecorder {
     const finished = await this.#insist(() => this.#finishedClaim(run, end, claim));
     if (!finished) return;
     const passed = await this.#insist(() => this.#finished.add(finished));
-    if (passed && !passed.has(id)) log.warn({ runId: id, fence }, "a late end of a run was refused");
+    if (passed && !passed.has(id))
+      log.warn({ runId: id, fence }, "ignored a late outcome: the run was claimed again");
     if (passed?.has(id)) this.ended.add(target.appNumber, finished.run.state);
     if (passed?.has(id) && finished.delivery) this.#parts.onDeliveries();
   }
@@ -115,7 +118,7 @@ export class ClaimRecorder implements RunRecorder {
       clock,
       gapMs: () => RETRY_MS,
       goesOn: (error) => {
-        log.error({ err: error }, "the end of a run could not be stored; trying again");
+        log.error({ err: error }, "could not store the outcome of a run; retrying");
         return !this.#isStopping;
       },
     });

@@ -82,7 +82,7 @@ export class Dispatcher {
     const isAlone = store.kind === "sqlite";
     await this.#heartbeat.begin();
     const count = await store.claims.recover({ owner, isAlone, dead: predecessors });
-    if (count > 0) log.info({ count }, "runs that an earlier service left unfinished are queued again");
+    if (count > 0) log.info({ count }, "requeued runs that an earlier service left unfinished");
     await this.#lookForWork();
     this.#timers.push(this.#every(LOOK_MS, () => this.#pumpAll()));
     this.#timers.push(this.#every(REVIEW_MS, () => this.#review()));
@@ -227,7 +227,7 @@ export class Dispatcher {
       this.#pump(appNumber, backlog);
     } catch (error) {
       if (!isRefusal(error)) backlog.isInDoubt = true;
-      this.#parts.log.error({ err: error }, "runs could not be claimed; trying again");
+      this.#parts.log.error({ err: error }, "could not claim runs; retrying");
       backlog.hasMore = true;
       backlog.isClaiming = false;
     }
@@ -238,7 +238,10 @@ export class Dispatcher {
     const { store, owner, log } = this.#parts;
     const unheard = await this.#unheard(appNumber);
     if (unheard.length === 0) return;
-    log.warn({ count: unheard.length }, "runs whose claim nobody heard of go back to the queue");
+    log.warn(
+      { count: unheard.length },
+      "requeuing claimed runs: the storage's answer to the claim never arrived",
+    );
     await store.claims.release(unheard.map((claim) => ({ ...claim, owner, isInterruption: false })));
     backlog.hasMore = true;
   }
@@ -290,7 +293,7 @@ export class Dispatcher {
     try {
       this.#begin(claimed, (await this.#parts.versionTarget(appNumber, versionId)) ?? current);
     } catch (error) {
-      this.#parts.log.error({ err: error, versionId }, "the version of a run could not be looked for");
+      this.#parts.log.error({ err: error, versionId }, "could not look up the version of a run");
       this.#begin(claimed, current, { kind: "refused", code: "draining" });
     }
   }

@@ -46,7 +46,9 @@ export class Heartbeat {
   start(): void {
     const { clock, log } = this.#parts;
     this.#timer = clock.every(HEARTBEAT_MS, () => {
-      this.#beat().catch((error: unknown) => log.error({ err: error }, "no sign of life could be stored"));
+      this.#beat().catch((error: unknown) =>
+        log.error({ err: error }, "could not renew the lease of this service"),
+      );
     });
   }
 

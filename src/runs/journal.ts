@@ -76,8 +76,7 @@ export class Journal {
       retryMs: RETRY_MS,
       hasWaiting: () => this.#waiting > 0,
       write: () => this.#write(),
-      onFailure: (err) =>
-        log.error({ err, waiting: this.#waiting }, "run records could not be stored; trying again"),
+      onFailure: (err) => log.error({ err, waiting: this.#waiting }, "could not store run records; retrying"),
     });
   }
 
@@ -124,7 +123,7 @@ export class Journal {
   /** Resolves when everything added so far is stored; after `patienceMs` of failing, with what is left lost. */
   async settle(patienceMs = Number.POSITIVE_INFINITY): Promise<void> {
     await this.#behind.settle(patienceMs, () => {
-      this.#log.error({ lost: this.#waiting }, "run records could not be stored and are lost");
+      this.#log.error({ lost: this.#waiting }, "could not store run records; they are lost");
       this.lost += this.#waiting;
       this.#waiting = 0;
       this.#payloadBytes = 0;
@@ -172,7 +171,7 @@ export class Journal {
         this.#payloadBytes -= bytes;
         if (bytes >= LARGE_BYTES) discardEnded(ended);
       }
-      if (this.#dropped > 0) this.#log.error({ dropped: this.#dropped }, "run records were dropped");
+      if (this.#dropped > 0) this.#log.error({ dropped: this.#dropped }, "dropped run records");
       this.#dropped = 0;
     }
   }

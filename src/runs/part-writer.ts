@@ -33,7 +33,7 @@ export class PartWriter {
       hasWaiting: () => this.#waiting.length > 0,
       write: () => this.#write(),
       onFailure: (err) =>
-        log.error({ err, parts: this.#waiting.length }, "parts of transcripts could not be stored"),
+        log.error({ err, parts: this.#waiting.length }, "could not store parts of transcripts"),
     });
   }
 

@@ -171,7 +171,7 @@ export class Sweeper {
       try {
         await this.sweep();
       } catch (error) {
-        log.error({ err: error }, "what is kept no longer could not be removed; trying again");
+        log.error({ err: error }, "could not remove expired data; retrying");
       }
     }
   }

@@ -12,7 +12,7 @@ export class ShapeError extends Error {
   readonly fault: string;
 
   constructor(fault: string) {
-    super(`an answer of another form than expected: ${fault}`);
+    super(`unexpected response: ${fault}`);
     this.name = "ShapeError";
     this.fault = fault;
   }

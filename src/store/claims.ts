@@ -178,7 +178,7 @@ export const claims = {
     }
   }),
 
-  /** Keeps the owner's claims of runs and of deliveries its own for so long; returns the database's time. */
+  /** Renews the owner's claims on runs and deliveries for that long; returns the database's time. */
   heartbeat: write(async (session, lease: Lease): Promise<number> => {
     await shortenLeases(session);
     return await renewLease(session, lease);

@@ -4,7 +4,7 @@ import type { StoredAmounts } from "./stored-amounts.ts";
 export type DatabaseReport = {
   /** Faults of the file, in SQLite's words. */
   readonly problems: readonly string[];
-  /** SQLite: room that the next start needs to write the file anew, without which it gives none back. */
+  /** SQLite: the space that the next start needs to rewrite the file, so that it can return free space. */
   readonly bytesToRewrite?: number | null;
   /** SQLite: room inside the file, which the next writes fill. */
   readonly freeBytes?: number;

@@ -31,7 +31,7 @@ type DeliveryFilter = {
 
 /** Responses on their way to webhooks. A pending one may have an owner, who is making an attempt. */
 export const deliveries = {
-  /** The deliveries that have been due for longest and that nobody alive holds, from now on the owner's. */
+  /** Claims for the owner the deliveries that have been due longest and that no living owner holds. */
   claimDue: write(
     async (
       session,

@@ -5,7 +5,7 @@ import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch, ColumnSources } from "./column-batch.ts";
 import type { DeliveriesTable } from "./schema.ts";
 
-/** A delivery's row without what is the store's own affair. */
+/** A delivery's row without the columns that only the store uses. */
 export type DeliveryRow = Omit<DeliveriesTable, "owner">;
 
 /** The number a state is stored as: its place in the model's list, which may grow at its end. */

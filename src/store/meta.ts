@@ -17,7 +17,7 @@ export const meta = {
     return rows.map(({ name }) => name);
   }),
 
-  /** Stores the value unless the key has one; the value that stands is returned, to every caller the same. */
+  /** Stores the value unless the key already has one; returns the stored value, the same for every caller. */
   setIfAbsent: write(
     async ({ db }, entry: { readonly key: string; readonly value: string }): Promise<string> => {
       await db

@@ -14,7 +14,7 @@ export type Session = {
   readonly usageSlot: RawBuilder<number>;
   /** Bytes inside the database's files that hold nothing; 0 where the server looks after that itself. */
   readonly freeBytes: () => number;
-  /** Gives up to so many of those bytes back to the disk. */
+  /** Returns up to that many of those bytes to the disk. */
   readonly giveBack: (maxBytes: number) => void;
   /** The log that writes go through first; absent where the server looks after that itself. */
   readonly log?: WriteLog;
@@ -34,7 +34,7 @@ export type Session = {
 /** SQLite's log beside its database. */
 export type WriteLog = {
   readonly bytes: () => number;
-  /** Folds it into the database and cuts it off, as far as nobody who reads still needs it. Waits for nobody. */
+  /** Checkpoints it into the database and truncates it, as far as no reader still needs it. Waits for nobody. */
   readonly fold: () => void;
 };
 
@@ -83,7 +83,7 @@ export type Backend = {
   run(name: string, packed: unknown): Promise<unknown>;
   /** Asks for something small. Resolves at an answer of any kind; rejects when it has waited long enough. */
   probe(lane: Lane): Promise<unknown>;
-  /** Lets go of all that waits there: nobody wants it any more. */
+  /** Drops everything that is waiting there. */
   abandon(lane: Lane): void;
   close(): Promise<void>;
 };

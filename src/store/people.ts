@@ -2,7 +2,7 @@ import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import type { PeopleTable } from "./schema-people.ts";
 
-/** Somebody who signs in. Of the password nothing is kept but the key by which they are found. */
+/** Somebody who signs in. Of their password, only the key that finds them is stored. */
 export type Person = Readonly<PeopleTable>;
 
 /** A person as they are made: by the first sign-up, by an invitation. */
@@ -22,7 +22,7 @@ type Change = {
   readonly updatedAt: number;
 };
 
-/** What a release before there were keys kept of somebody's password, taken over. */
+/** A password in the form of an earlier release, converted to a key. */
 type TakenOver = {
   readonly id: string;
   readonly email: string;
@@ -131,10 +131,10 @@ export const people = {
     return result.numUpdatedRows === 1n ? "changed" : "stale";
   }),
 
-  /** Makes the address that person's alone: who proved it last has it. False when it is not theirs any more. */
+  /** Gives the address to that person alone: the latest proof wins. False if it is no longer theirs. */
   prove: write(async (session, proof: Proof): Promise<boolean> => await prove(session, proof, true)),
 
-  /** Whose password is still kept as releases before there were keys did. */
+  /** People whose password is still stored in the form of an earlier release. */
   listOld: read(
     async ({ db }): Promise<Person[]> =>
       await db
@@ -172,7 +172,7 @@ export const people = {
   }),
 };
 
-/** Whether somebody else signs in with that; until the transaction ends nobody else begins to. */
+/** Whether somebody else signs in with that. Until the transaction ends, nobody else can start to. */
 export async function isTaken(session: Session, { email, signInKey }: SignIn, id: string): Promise<boolean> {
   await lockPeople(session);
   const other = await session.db

@@ -1,6 +1,6 @@
 import type { Session } from "./operation.ts";
 
-/** Changes of who belongs to a project come one after the other: two owners who remove each other, for example. */
+/** Serialises changes to a project's members: two owners may try to remove each other, for example. */
 export async function lockProject({ db }: Pick<Session, "db">, projectId: string): Promise<void> {
   await db
     .updateTable("projects")

@@ -19,7 +19,7 @@ type Removed = { readonly size: number };
 
 type Sweep = { readonly before: number; readonly limit: number };
 
-/** Removes what is kept no longer, a little at a time: each returns how much it has removed. */
+/** Removes expired data, a little at a time; each operation returns how much it has removed. */
 export const retention = {
   /** Removes inputs, results and transcripts of an app, and the bodies of deliveries that have ended. */
   expire: write(async (session, expiry: Expiry): Promise<number> => {

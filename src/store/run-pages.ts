@@ -124,7 +124,7 @@ async function pageOf(
 
 const LAST_ID = Buffer.alloc(16, 0xff);
 
-/** Whether runs have to be looked at one by one: what is asked for is in no index. */
+/** Whether runs have to be read one by one, because no index covers the query. */
 function isLookedThrough({ syncOnly, state, functionName }: RunFilter): boolean {
   return syncOnly === true || state === "success" || functionName !== undefined;
 }

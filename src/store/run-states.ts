@@ -11,7 +11,7 @@ export const STATE_CODES = Object.fromEntries(RUN_STATES.map((state, code) => [s
 /** The numbers of the states that a run leaves again. */
 const UNFINISHED_CODES = UNFINISHED.map((state) => STATE_CODES[state]);
 
-/** The number of the state that a move starts from: whoever makes it has to ask for that. */
+/** The number of the state that a move starts from; the statement has to check for it. */
 export function codeBefore(move: RunMove): number {
   return STATE_CODES[RUN_MOVES[move].from];
 }

@@ -58,7 +58,7 @@ export const sessions = {
   /** Takes a refresh token for the next one; an old one ends its session, since two hold it. */
   refresh: write(async ({ db }, input: Refresh): Promise<Refreshed> => {
     const { kind, familyHash, secretHash, nextHash, now, expiresAt, graceMs } = input;
-    // One conditional statement: of two who come at the same moment one finds the hash gone.
+    // One conditional statement: if two come at the same moment, one of them finds the hash gone.
     const fresh = await db
       .updateTable("sessions")
       .set({

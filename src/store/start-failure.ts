@@ -3,7 +3,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { AppError } from "../model/errors.ts";
 import { translateError } from "./sqlite/errors.ts";
 
-/** What the storage lacks at a start, said for who has to mend it. */
+/** What is wrong with the storage at a start, worded for whoever has to fix it. */
 class StorageStartError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });
@@ -11,7 +11,7 @@ class StorageStartError extends Error {
   }
 }
 
-/** Of files beside the database: no room, none of our share, a disk that cannot be written, one that fails. */
+/** Errors of files beside the database: disk full, quota exceeded, read-only disk, failing disk. */
 const DISK_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO"]);
 /** With less the database cannot even open its log. */
 const LEAST_BYTES = 1_000_000;
@@ -22,7 +22,7 @@ export function explainStart(error: unknown, { dataDir, databaseUrl }: StoreLoca
   if (cause === null) return error;
   const { isOfFile, text } = cause;
   if (databaseUrl !== null && !isOfFile) {
-    const remedy = "look at the log of its server, then start again";
+    const remedy = "check the log of the Postgres server, then start again";
     return new StorageStartError(`the Postgres database cannot be used: ${text}: ${remedy}`, error);
   }
   const free = freeBytes(dataDir);
@@ -47,7 +47,7 @@ function remedyFor(text: string, free: number | null): string {
     return "make room on that disk, or move the directory to a larger one and set MILLRACE_DATA_DIR";
   if (/readonly|read-only|EROFS/i.test(text))
     return "make that disk writable, or move the directory and set MILLRACE_DATA_DIR";
-  return "millrace doctor tells more; the kernel's log tells of a disk that fails";
+  return "run millrace doctor for details; the kernel's log shows whether the disk is failing";
 }
 
 function freeBytes(dataDir: string): number | null {

@@ -16,7 +16,7 @@ import type { RewriteStep } from "./sqlite/vacuum.ts";
  */
 export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
-  /** Whether the database says nothing to those who read, or to those who write. */
+  /** Whether the database does not answer reads, or writes. */
   isSilent(lane: Lane): boolean;
   /**
    * Whether the database takes writes, as far as is known. Once it has refused one it is asked by a write of some size,
@@ -118,7 +118,7 @@ export function storeOn(
   };
 }
 
-/** Of these nobody knows whether the database said anything: a probe finds out. */
+/** Errors after which it is unclear whether the database answers: a probe finds out. */
 function isSilence(error: unknown): boolean {
   return error instanceof AppError && (error.code === "storage_unavailable" || error.code === "in_doubt");
 }
@@ -128,12 +128,12 @@ function silence(lane: Lane, wasAsked: boolean): AppError {
   return new AppError(lane === "write" && wasAsked ? "in_doubt" : "storage_unavailable", {}, cause);
 }
 
-/** The catalogue speaks of what was not accepted; who only asked for something is told that. */
+/** The catalogue's message is about writes; a failed read gets its own. */
 function cannotRead(error: unknown): never {
   if (!(error instanceof AppError) || error.code !== "storage_unavailable") throw error;
   throw new AppError(
     "storage_unavailable",
-    { message: "The service cannot read its storage now." },
+    { message: "The service cannot read its storage right now; try again shortly." },
     error.cause,
   );
 }

@@ -22,7 +22,9 @@ verifies(
       await service.kill();
       await service.start();
       // Said by its start, which does not wait for a lease.
-      expect(service.command.stderr).toMatch(/"count":1,"msg":"runs that an earlier service left unfinished/);
+      expect(service.command.stderr).toMatch(
+        /"count":1,"msg":"requeued runs that an earlier service left unfinished/,
+      );
       await service.kill();
     }
   },

@@ -213,7 +213,7 @@ verifies(
       "app_crashed",
       `The app's process ended before it answered (${WHY_STOPPED}).`,
     ]);
-    const line = `[millrace] this process was ended: ${WHY_STOPPED}`;
+    const line = `[millrace] this process was killed: ${WHY_STOPPED}`;
     expect(service.logs.filter(({ text }) => text === line)).toHaveLength(2);
   },
 );

@@ -54,7 +54,7 @@ verifies(
     expect(load.syncWhileRefused).toBeGreaterThan(0);
     const named = [...load.calls.refused.values()].flatMap((message) => {
       const [, free, kept] =
-        /has (\d+) MB free and (\d+) MB are kept back.*MILLRACE_DISK_RESERVE/.exec(message) ?? [];
+        /has (\d+) MB free, but (\d+) MB must stay free.*MILLRACE_DISK_RESERVE/.exec(message) ?? [];
       return kept === undefined ? [] : { message, isTrue: Number(free) <= Number(kept) };
     });
     expect(named.length).toBeGreaterThan(0);
@@ -116,7 +116,7 @@ function figures({ calls, ...load }: DiskLoad): string {
     slowestSyncMs: Math.round(load.slowestMs),
     accepted: accepted.size,
     refused: refused.size,
-    refusedByReserve: [...refused.values()].filter((message) => message.includes("kept back")).length,
+    refusedByReserve: [...refused.values()].filter((message) => message.includes("must stay free")).length,
     inDoubt: inDoubt.size,
     refusals: load.refusals,
     returns: load.returns,

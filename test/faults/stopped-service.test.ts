@@ -70,7 +70,8 @@ test("a service that stood still past its lease finds its runs taken over: its l
   const ends = await Promise.all(ids.map((id) => second.find(id)));
 
   process.kill(first.command.pid, "SIGCONT");
-  const refused = () => first.command.stderr.split("a late end of a run was refused").length - 1;
+  const refused = () =>
+    first.command.stderr.split("ignored a late outcome: the run was claimed again").length - 1;
   await until("the late ends are refused", () => refused() === ids.length);
   expect(await Promise.all(ids.map((id) => second.find(id)))).toEqual(ends);
   expect(ids.map((id) => Ledger.read(first).ended(id))).toEqual([1, 1]);

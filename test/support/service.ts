@@ -169,7 +169,7 @@ export async function stopService(service: Service, clock: Clock | undefined): P
   const stopping = service.stop();
   await (clock instanceof HandClock ? clock.passDuring(stopping) : stopping);
   const count = service.unanswered();
-  if (count > 0) throw new Error(`${count} requests were left without an answer`);
+  if (count > 0) throw new Error(`${count} requests were never answered`);
 }
 
 /** What a service and its apps have said, for whoever reads a failure. */

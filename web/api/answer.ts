@@ -37,7 +37,7 @@ export async function requireGood(response: Response): Promise<void> {
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError) return error.message;
   if (error instanceof ShapeError) {
-    return `This page does not understand the service (${error.fault}): load it again.`;
+    return `The service sent an unexpected response (${error.fault}). Reload the page.`;
   }
   if (error instanceof TypeError) return "The service cannot be reached.";
   return error instanceof Error ? error.message : String(error);

@@ -44,7 +44,7 @@ export function Apps() {
         {error && !apps ? (
           <Problem error={error} onRetry={() => void refetch()} />
         ) : shown?.length === 0 ? (
-          <Empty title={search === "" ? "There is no such page" : "No app has that in its name"}>
+          <Empty title={search === "" ? "There is no such page" : "No app name contains that"}>
             <Button onClick={() => setSearch("")}>Show all {count(apps?.length ?? 0)}</Button>
           </Empty>
         ) : (

@@ -17,10 +17,16 @@ export function Audit() {
   const { projectId } = useParams({ from: "/gate/projects/$projectId" });
   const isOwner = useIsOwner(projectId);
   return (
-    <Page title="Audit" subtitle="Every change in the project, newest first. Nothing removes entries.">
+    <Page
+      title="Audit"
+      subtitle="Every change in the project, newest first. Nobody can change or delete entries."
+    >
       <Card isFlush>
         {isOwner === false ? (
-          <Empty title="For owners">Ask an owner of the project to look, or to make you one.</Empty>
+          <Empty title="For owners">
+            Only owners of the project can see the audit log. Ask one of them to look, or to make you an
+            owner.
+          </Empty>
         ) : (
           <Entries projectId={projectId} />
         )}
@@ -38,7 +44,7 @@ function Entries({ projectId }: { readonly projectId: string }) {
   if (entries?.length === 0) {
     return (
       <Empty title="No changes yet">
-        Deploys, new keys, secrets, members and files are written down here as they happen.
+        Deploys, new keys, secrets, members and files are recorded here as they happen.
       </Empty>
     );
   }

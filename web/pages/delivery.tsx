@@ -26,7 +26,7 @@ export function DeliveryPage() {
     mutationFn: () => redeliver(projectId, deliveryId),
     onSuccess: async (sent) => {
       await queries.invalidateQueries({ queryKey: deliveryQuery(projectId, deliveryId).queryKey });
-      tell(sent === 0 ? "It is on its way already." : "It is sent again.");
+      tell(sent === 0 ? "It is already being sent." : "It will be sent again.");
     },
     onError: tellError,
   });

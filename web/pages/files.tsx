@@ -107,7 +107,7 @@ export function Files() {
         <p className="mb-2 max-h-40 overflow-y-auto font-medium break-all text-ink">
           {taken.map(({ name }) => name).join(", ")}
         </p>
-        The folder has it already. Apps see the old one until the new one is whole.
+        It already exists in this folder. Apps see the old file until the upload is complete.
       </Confirm>
     </Page>
   );
@@ -122,7 +122,7 @@ function NoFiles({ isRoot, isOwner }: { readonly isRoot: boolean; readonly isOwn
           Or from a terminal: <code>millrace files cp model.bin models/model.bin</code>
         </>
       ) : (
-        "A folder exists once it has a file."
+        "A folder exists once it contains a file."
       )}
     </Empty>
   );

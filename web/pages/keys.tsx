@@ -56,7 +56,7 @@ export function Keys() {
       {ending && ending.length > 0 && (
         <p role="status" className="rounded-lg bg-warn-soft px-4 py-2.5 text-warn">
           {ending.map(({ name }) => name).join(", ")} {ending.length === 1 ? "expires" : "expire"} within 14
-          days. Rotate in time, so that nothing stops.
+          days. Rotate in time, so that nothing stops working.
         </p>
       )}
       <Card isFlush>
@@ -64,8 +64,8 @@ export function Keys() {
           <Problem error={error} onRetry={() => void refetch()} />
         ) : living?.length === 0 ? (
           <Empty title="No keys yet">
-            Create one for each program and environment. Give it the smallest role that works: <b>run</b> is
-            enough to call apps.
+            Create one for each program and environment. Give it the smallest role that is enough: <b>run</b>{" "}
+            is enough to call apps.
           </Empty>
         ) : (
           <Table columns={COLUMNS} label="API keys">

@@ -36,7 +36,7 @@ export function Reference() {
               <a href="/guide/management.html" className="text-accent underline">
                 guide
               </a>{" "}
-              says what to do with them.
+              explains how to use them.
             </>
           }
         >

@@ -25,7 +25,7 @@ export function Runs() {
   return (
     <Page
       title="Runs"
-      subtitle="Every call of every app, newest first. A sync run is here once it has ended."
+      subtitle="Every call of every app, newest first. Sync runs appear once they have ended."
     >
       <RunFilters search={search} onChange={setSearch} projectId={projectId} />
       <RunTable
@@ -35,7 +35,7 @@ export function Runs() {
         isOfApp={false}
         empty={
           <NoRuns search={search} onClear={() => setSearch(() => ({}))}>
-            <p className="mb-3">Call an app, and its run is here a moment later.</p>
+            <p className="mb-3">Call an app, and its run appears here a moment later.</p>
             <CodeBlock
               label="A call"
               text={`curl ${installation.apiUrl}/v4/${projectId}/APP/run \\\n  -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" -d '{}'`}

@@ -89,7 +89,7 @@ function NoDeliveries({ state }: { readonly state: DeliveryState | undefined }) 
   if (state) return <Empty title={`No delivery is ${state}`}>Choose all states to see the others.</Empty>;
   return (
     <Empty title="No deliveries yet">
-      <p className="mb-3">Call a function with the address that its response is to be sent to:</p>
+      <p className="mb-3">Call a function with the URL that should receive its response:</p>
       <div className="text-left">
         <CodeBlock text={HOW} label="How to call with a webhook" />
       </div>

@@ -15,5 +15,5 @@ export async function copyText(text: string): Promise<void> {
   const isCopied = document.execCommand("copy");
   area.remove();
   if (before instanceof HTMLElement) before.focus();
-  if (!isCopied) throw new Error("The browser does not let this page copy. Select the text instead.");
+  if (!isCopied) throw new Error("The browser does not allow this page to copy. Select the text instead.");
 }

@@ -20,11 +20,11 @@ export async function choosePython(
   if (!python) {
     const others = [own, ...(await hostPythons(searchPath))].map(({ version }) => minorOf(version));
     const list = [...new Set(others)].toSorted((a, b) => Number(a.slice(2)) - Number(b.slice(2))).join(", ");
-    throw new BuildError(`python_version = "${wanted}" is not on this host, which has ${list}`);
+    throw new BuildError(`python_version = "${wanted}" is not installed on this host, which has ${list}`);
   }
   if (wanted.split(".").length === 3 && python.version !== wanted) {
     site.say(
-      `warning: python_version = "${wanted}"; this host has ${python.version}, which is used`,
+      `warning: python_version = "${wanted}" is not installed on this host; using ${python.version}`,
       "stderr",
     );
   }

@@ -80,7 +80,7 @@ async function compile(
   // oxlint-disable-next-line no-unsafe-type-assertion
   if (output !== "") return JSON.parse(output) as Mistake[];
   // The parser itself may break on some file: the first replica will tell whether that matters.
-  say("warning: the bundle could not be compiled ahead of its first start", "stderr");
+  say("warning: could not precompile the bundle", "stderr");
   return [];
 }
 

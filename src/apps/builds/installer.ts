@@ -159,7 +159,7 @@ async function fetchWheel(
   } catch (error) {
     if (!(error instanceof BuildError)) throw error;
     throw new BuildError(
-      `nothing on this host installs Python packages: ${error.message}. ` +
+      `this host cannot install Python packages: ${error.message}. ` +
         "Install uv, or pip for its Python (on Debian: apt-get install python3-pip python3-venv)",
       { cause: error },
     );

@@ -56,7 +56,7 @@ export async function createEnvironment(
   const end = await make(["--without-pip"]);
   if (end.code === 0) return;
   throw new BuildError(
-    `Python ${python.version} of this host cannot make an environment: ${end.lastWords || end.detail}. ` +
+    `Python ${python.version} of this host cannot create a virtual environment: ${end.lastWords || end.detail}. ` +
       "Install its venv module (on Debian: apt-get install python3-venv)",
   );
 }
@@ -89,7 +89,7 @@ export async function installInto(
   const end = await runKept(site.keeperPython, install, site.signal);
   if (end.code !== 0) {
     const why = end.lastWords || end.detail;
-    throw new BuildError(`${installer.name} could not install the packages of ${source}: ${why}`);
+    throw new BuildError(`${installer.name} could not install the packages from ${source}: ${why}`);
   }
   if (installer.fetched !== null) await rm(installer.fetched);
   const finish = { ...order, program: inside, args: ["-I", "-c", FINISH, ...(hasTools ? ["tools"] : [])] };

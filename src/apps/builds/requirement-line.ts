@@ -71,7 +71,9 @@ function readOption(line: string): RequirementLine {
   const flag = REQUIREMENT_FLAGS.find((known) => known === line);
   if (flag) return { kind: "flag", flag };
   if (INDEX_OPTIONS.test(line)) {
-    return refused("names an index: the host's pip settings (PIP_INDEX_URL, pip.conf) decide that");
+    return refused(
+      "sets a package index: only the host's pip settings (PIP_INDEX_URL, pip.conf) can do that",
+    );
   }
   if (option === "-e" || option === "--editable") {
     return refused("is an editable install, which would not outlive the build: write ./folder instead");
@@ -85,7 +87,7 @@ function readOption(line: string): RequirementLine {
     "--find-links": "links",
   } as const;
   const kind = Object.entries(kinds).find(([name]) => name === option)?.[1];
-  if (!kind) return refused("is an option that is not taken");
+  if (!kind) return refused("is not a supported option");
   const why = outsideBundle(value);
   return why === null ? { kind, path: value } : refused(why);
 }
@@ -133,11 +135,11 @@ function readMarker(parts: readonly string[]): string | null {
 function wrongAddress(address: string): string | null {
   if (/^file:/i.test(address)) return "names a file: write its path in the bundle, such as ./wheels/name.whl";
   const fits = /^(git\+)?https:\/\/[^\s'"<>]+$/.test(address) && URL.canParse(address.replace(/^git\+/, ""));
-  return fits ? null : "has an unsupported address: only https:// and git+https:// work";
+  return fits ? null : "has an unsupported URL: only https:// and git+https:// work";
 }
 
 function outsideBundle(name: string): string | null {
-  if (/^[a-z0-9+.-]+:/i.test(name)) return "names an address; only a path in the bundle works here";
+  if (/^[a-z0-9+.-]+:/i.test(name)) return "is a URL; only a path in the bundle works here";
   if (name === "" || /^[/~]/.test(name)) return "must name a path in the bundle, such as ./vendor/name";
   return name.split("/").includes("..") ? "must name a path in the bundle, without .." : null;
 }

@@ -104,10 +104,10 @@ class Reading {
       (into === "requirements" ? this.packages : this.constraints).add(line.text);
     else {
       const found = await this.#find(folder, line.path);
-      if (!found) return problem("names something that is not in the bundle");
+      if (!found) return problem("names a path that is not in the bundle");
       if (line.kind === "links") this.links.set(found.name, found);
       else if (line.kind !== "local") await this.file(found.name, line.kind, true);
-      else if (into === "constraints") problem("is a file, which cannot be a constraint");
+      else if (into === "constraints") problem("is a package file, which cannot be a constraint");
       else this.locals.set(found.name, { ...found, after: line.after });
     }
   }

@@ -45,5 +45,5 @@ async function environmentFault(folder: string): Promise<string | null> {
   // Packages lie in a folder that is named after the version: another one does not find them.
   const made = /^version\S* *= *(\d+\.\d+)/m.exec(settings)?.[1];
   if (made === undefined || python.version.startsWith(`${made}.`)) return null;
-  return `its environment ${folder} was made for Python ${made}, and its interpreter is ${python.version} now`;
+  return `its environment ${folder} was created for Python ${made}, but its interpreter is now ${python.version}`;
 }

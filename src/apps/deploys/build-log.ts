@@ -52,7 +52,7 @@ export class BuildLog {
       retryMs: RETRY_MS,
       hasWaiting: () => this.#storedCount < this.#lines.length,
       write: () => this.#write(),
-      onFailure: (err) => parts.log.error({ err, buildId }, "lines of a build could not be stored"),
+      onFailure: (err) => parts.log.error({ err, buildId }, "could not store a build's log lines"),
     });
   }
 
@@ -109,7 +109,7 @@ export class BuildLog {
 
   #tellLeftOut(): void {
     const stage = this.#lines.at(-1)?.stage ?? "build";
-    this.#push(stage, `[millrace] ${this.#leftOut} more lines are left out: the log is full`, "stderr");
+    this.#push(stage, `[millrace] ${this.#leftOut} more lines are omitted: the log is full`, "stderr");
     this.#leftOut = 0;
   }
 

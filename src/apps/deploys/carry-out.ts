@@ -107,7 +107,7 @@ export async function forgetVersion(
 
 async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: BuildStatus): Promise<void> {
   if (await store.builds.move({ id: buildId, to, now: clock.now() })) return;
-  throw new DeployFailure("cancelled", "the build was ended from elsewhere");
+  throw new DeployFailure("cancelled", "the build was cancelled elsewhere");
 }
 
 async function unpack({ buildId, source, log, signal }: Deploy, { folders }: CarryOutParts): Promise<string> {
@@ -195,7 +195,7 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<voi
   switch (result.kind) {
     case "ready": {
       const names = result.functions.map(({ name }) => name).join(", ");
-      log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no functions to call" : names}`);
+      log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no callable functions" : names}`);
       return;
     }
     case "failed": {

@@ -40,7 +40,7 @@ export function readDeployRequest(payload: Readonly<Record<string, unknown>>, ho
     if (error instanceof ConfigError) throw invalid(error.problems);
     throw error;
   }
-  throw invalid(["name must be given: the app's name"]);
+  throw invalid(["name is required: the app's name"]);
 }
 
 function invalid(problems: readonly string[]): AppError {

@@ -225,7 +225,7 @@ export class Deployer {
     try {
       await this.#sweep();
     } catch (error) {
-      this.#parts.log.error({ err: error }, "unfinished builds could not be looked at");
+      this.#parts.log.error({ err: error }, "could not look up unfinished builds");
     }
   }
 

@@ -160,7 +160,7 @@ export class BuildsUnderWay {
   }
 
   #ourFault({ id }: Open, error: unknown): DeployFailure {
-    this.#parts.log.error({ err: error, buildId: id }, "a build failed on an error of ours");
+    this.#parts.log.error({ err: error, buildId: id }, "a build failed with an internal error");
     return new DeployFailure("build_failure", "internal error in the service; deploy again");
   }
 
@@ -180,7 +180,7 @@ export class BuildsUnderWay {
       await store.builds.prune({ appNumber: open.app.number, keep: KEPT_BUILDS });
     } catch (error) {
       // The sweep finds it again: it is not under way, and not ended.
-      log.error({ err: error, buildId: open.id }, "the end of a build could not be stored");
+      log.error({ err: error, buildId: open.id }, "could not store the outcome of a build");
     }
     this.#ended.set(status, (this.#ended.get(status) ?? 0) + 1);
     this.#open.delete(open.id);

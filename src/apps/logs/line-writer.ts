@@ -39,7 +39,7 @@ export class LineWriter {
       hasWaiting: () => buffer.waitingCount > 0,
       write: () => this.#write(),
       onFailure: (err) =>
-        log.error({ err, waiting: buffer.waitingCount }, "lines of apps could not be stored; trying again"),
+        log.error({ err, waiting: buffer.waitingCount }, "could not store log lines of apps; retrying"),
     });
   }
 
@@ -57,7 +57,7 @@ export class LineWriter {
   async stop(patienceMs: number): Promise<void> {
     const { buffer, log } = this.#parts;
     await this.#behind.settle(patienceMs, () =>
-      log.error({ lost: buffer.abandon() }, "lines of apps could not be stored and are lost"),
+      log.error({ lost: buffer.abandon() }, "could not store log lines of apps; they are lost"),
     );
   }
 
@@ -74,7 +74,7 @@ export class LineWriter {
       await share
         .keep(bytesByApp(batch), used)
         .catch((error: unknown) =>
-          log.error({ err: error }, "lines of apps could not be kept to their share"),
+          log.error({ err: error }, "could not trim the logs of apps to their limits"),
         );
     }
   }

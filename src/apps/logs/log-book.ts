@@ -205,8 +205,8 @@ export class LogBook {
 
   #tellFlood({ first, lineCount }: Flood<AppLogLine>, { who, limits }: Gate): void {
     const lines = lineCount === 1 ? "1 line was" : `${lineCount} lines were`;
-    const may = `${who} may print ${limits.linesPerSecond} lines and ${limits.bytesPerSecond} bytes a second`;
-    this.#append(first, `[millrace] ${lines} left out here: ${may}`);
+    const may = `${who} may print at most ${limits.linesPerSecond} lines and ${limits.bytesPerSecond} bytes a second`;
+    this.#append(first, `[millrace] ${lines} omitted here: ${may}`);
   }
 
   #tellMissing(): void {
@@ -215,7 +215,7 @@ export class LogBook {
     this.#missing.clear();
     for (const { first, lineCount, why } of missing) {
       const { projectId, appName } = first;
-      this.#parts.log.error({ projectId, appName, lineCount }, "lines of an app were dropped");
+      this.#parts.log.error({ projectId, appName, lineCount }, "dropped log lines of an app");
       const lines = lineCount === 1 ? "1 line is" : `${lineCount} lines are`;
       const text = `[millrace] ${lines} missing here: ${why}`;
       this.#append({ ...first, runId: null }, text);

@@ -87,7 +87,7 @@ export class BaseImages {
     const environment = path.join(this.#environments, digest);
     const isThere = DIGEST.test(digest) && (await exists(path.join(environment, "bin", "python")));
     if (!isThere)
-      throw new AppError("bad_request", { message: "There is no such imageDigest; create it again." });
+      throw new AppError("bad_request", { message: "Unknown imageDigest; create the base image again." });
     return environment;
   }
 

@@ -23,7 +23,7 @@ export class ByteSource {
       this.#arrivedBytes += value.length;
       if (this.#arrivedBytes > this.#maxBytes) {
         throw new AppError("body_too_large", {
-          message: `An archive may have at most ${this.#maxBytes} bytes.`,
+          message: `The archive is larger than ${this.#maxBytes} bytes.`,
         });
       }
       parts.push(value);

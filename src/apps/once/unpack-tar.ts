@@ -50,7 +50,7 @@ async function nextHeader(source: ByteSource): Promise<TarHeader | null> {
   const { path: name, linkpath, size } = readPax(await source.take(header.sizeBytes));
   await source.take(padding(header.sizeBytes));
   const next = readHeader(await source.take(BLOCK_BYTES));
-  if (!next || next.kind === "pax") throw new BadTar("an extended header without its entry");
+  if (!next || next.kind === "pax") throw new BadTar("an extended header has no entry");
   const sizeBytes = size === undefined ? next.sizeBytes : Number(size);
   if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("an entry has no valid size");
   return { ...next, name: name ?? next.name, target: linkpath ?? next.target, sizeBytes };
@@ -104,7 +104,7 @@ function uploadError(error: unknown): unknown {
     return new AppError("upload_invalid", { message: `The file is ${error.message}.` });
   const { code } = error as NodeJS.ErrnoException;
   if (code === "EEXIST" || code === "ENOTDIR" || code === "EISDIR") {
-    const message = "The file is not an archive that can be read: two entries have the same name.";
+    const message = "The file is not a readable archive: two entries have the same name.";
     return new AppError("upload_invalid", { message });
   }
   if (code === "ENOSPC" || code === "EDQUOT") return new AppError("storage_unavailable");

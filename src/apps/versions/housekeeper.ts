@@ -155,7 +155,7 @@ export class Housekeeper {
   #do(work: () => Promise<void>): void {
     const doing = work()
       .catch((error: unknown) => {
-        if (!this.#isStopping) this.#parts.log.error({ err: error }, "old versions could not be removed");
+        if (!this.#isStopping) this.#parts.log.error({ err: error }, "could not remove old versions");
       })
       .finally(() => this.#work.delete(doing));
     this.#work.add(doing);

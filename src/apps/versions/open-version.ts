@@ -168,20 +168,20 @@ export class OpenVersion {
   /** One line for whoever runs the service, one for whoever wrote the app. */
   #tellFault(where: Omit<AppLogLine, keyof LogLine>, fault: string): void {
     const { log, onLog } = this.#parts;
-    log.warn({ ...where, detail: fault }, "a process of an app broke the protocol and was ended");
-    const text = `[millrace] this process was ended, it broke the protocol: ${fault}`;
+    log.warn({ ...where, detail: fault }, "killed a process of an app: it broke the wire protocol");
+    const text = `[millrace] this process was killed: it broke the wire protocol: ${fault}`;
     onLog({ ...where, runId: null, stream: "stderr", text });
   }
 
   #tellSilence(where: Omit<AppLogLine, keyof LogLine>, silence: string): void {
     const { log, onLog } = this.#parts;
-    log.warn({ ...where, detail: silence }, "a process of an app was found dead and was ended");
-    const text = `[millrace] this process was ended: ${silence}`;
+    log.warn({ ...where, detail: silence }, "killed a process of an app: it no longer responded");
+    const text = `[millrace] this process was killed: ${silence}`;
     onLog({ ...where, runId: null, stream: "stderr", text });
   }
 
   #tellError(where: Omit<AppLogLine, keyof PoolLine>, error: unknown): void {
-    this.#parts.log.error({ ...where, err: error }, "a process of an app was ended on an error of ours");
+    this.#parts.log.error({ ...where, err: error }, "killed a process of an app after an internal error");
   }
 
   #keepFunctions(version: Version, functions: readonly FunctionSignature[]): void {
@@ -189,7 +189,7 @@ export class OpenVersion {
     const { store, log } = this.#parts;
     store.versions
       .setFunctions({ id: version.id, functions })
-      .catch((error: unknown) => log.error({ err: error }, "signatures could not be stored"));
+      .catch((error: unknown) => log.error({ err: error }, "could not store function signatures"));
   }
 }
 

@@ -123,7 +123,7 @@ export class Switcher {
     const { registry, log } = this.#parts;
     if (version.config.deployment.disableAuth) {
       const where = { projectId: app.projectId, appName: app.name };
-      log.warn(where, "APP WITHOUT AUTHENTICATION: anybody who reaches the listener can call it");
+      log.warn(where, "APP WITHOUT AUTHENTICATION: anyone who can reach the listener can call it");
     }
     open.serve(app, version);
     const traffic = registry.byNumber(app.number);

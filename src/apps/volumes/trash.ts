@@ -41,7 +41,10 @@ export class Trash {
     try {
       await this.#removeAll();
     } catch (error) {
-      this.#log.error({ err: error }, "what was removed from a volume still takes up room");
+      this.#log.error(
+        { err: error },
+        "could not delete files removed from a volume; they still use disk space",
+      );
     }
   }
 

@@ -9,8 +9,7 @@ export type VolumePath = readonly string[];
 /** Reads a path as callers write it, from the volume's root with or without a slash; throws `bad_request`. */
 export function readVolumePath(text: string): VolumePath {
   if (Buffer.byteLength(text) > MAX_PATH_BYTES) throw badPath("is too long");
-  if (text.includes("\0") || !text.isWellFormed())
-    throw badPath("contains a character that names cannot have");
+  if (text.includes("\0") || !text.isWellFormed()) throw badPath("contains a character that is not allowed");
   const names = text.split("/").filter((name) => name !== "" && name !== ".");
   if (names.includes("..")) throw badPath("must not lead out of the volume");
   if (names.some((name) => Buffer.byteLength(name) > MAX_NAME_BYTES))

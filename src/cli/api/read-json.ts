@@ -9,7 +9,7 @@ export function readJson<S extends Shape>(shape: S, text: string, baseUrl: strin
   } catch (error) {
     if (error instanceof ShapeError) {
       throw new CliFailure(`${baseUrl} answered, but not as this release expects: ${error.fault}`, {
-        hint: "millrace version shows the release; that of the service should be the same",
+        hint: "use the same release as the service; millrace version shows yours",
       });
     }
     throw new CliFailure(`${baseUrl} answered with something that is not JSON`, {

@@ -103,7 +103,7 @@ function leftToken(dataDir: string): Local | null {
   }
 }
 
-/** What a token says of itself; nothing when it is no JWT. Only the service can tell whether it is true. */
+/** The claims of a token; nothing if it is not a JWT. Only the service can tell whether they are true. */
 export function claimsOf(token: string): { project_id?: string; role?: string; exp?: number; sub?: string } {
   try {
     return JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as object;
@@ -112,7 +112,7 @@ export function claimsOf(token: string): { project_id?: string; role?: string; e
   }
 }
 
-/** Apps beside the usual management port are at their usual port; elsewhere there is no telling. */
+/** With the usual management port, the apps are at their usual port too; otherwise their address is unknown. */
 function besides(baseUrl: string): string | null {
   const url = new URL(baseUrl);
   if (url.port !== "4100") return null;

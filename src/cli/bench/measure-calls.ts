@@ -4,7 +4,7 @@ import { ConnectionError } from "../api/http.ts";
 
 export type BenchCall = { readonly url: string; readonly token: string; readonly body: string };
 
-/** What so many connections got done in a time. */
+/** What a number of connections achieved in a given time. */
 export type CallFigures = {
   readonly connections: number;
   readonly seconds: number;

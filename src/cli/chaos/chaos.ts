@@ -44,7 +44,7 @@ async function torment(python: string, say: (text: string) => void, signal: Abor
   const startedAt = performance.now();
   const service = new ScratchService(python);
   try {
-    say(`starting a service of its own in ${service.folder}`);
+    say(`starting a scratch service in ${service.folder}`);
     let address = await service.start(signal);
     await deployLedger(service, address, signal);
     say("the app is deployed; async and sync calls begin");

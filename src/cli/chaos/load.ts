@@ -31,7 +31,7 @@ export class Load {
   /** The argument of each async run that was accepted, by the run's id. */
   readonly accepted = new Map<string, number>();
   readonly calls: SyncCalls = { answered: 0, failed: 0, cut: 0, wrong: 0, stuck: 0 };
-  /** Where the service is now: it moves when it starts again. While it is nowhere nobody calls. */
+  /** The service's current address, which changes with each start; null while it is down, when no calls are made. */
   address: Address | null;
   #last = 0;
   #isOver = false;

@@ -32,7 +32,7 @@ export class ScratchService {
   #log = "";
 
   constructor(python: string, env: NodeJS.ProcessEnv = process.env) {
-    // Nothing that is set for another service: its data and its database are none of ours.
+    // Without settings of another service: its data and its database are off limits.
     const others = Object.entries(env).filter(([name]) => !name.startsWith(ENV_PREFIX));
     this.#env = {
       ...Object.fromEntries(others),

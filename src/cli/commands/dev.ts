@@ -88,7 +88,7 @@ async function reloadAtSaves(
       tried = hash;
       const { isGood, lines } = hash === served ? UNCHANGED : await reload(api, read);
       const took = duration(performance.now() - startedAt);
-      if (isGood) say("green", "serves", `${served === null ? "ready" : "what was saved"} after ${took}`);
+      if (isGood) say("green", "serves", `${served === null ? "ready" : "saved changes"} after ${took}`);
       else tell(lines, served);
       if (isGood) served = hash;
     } catch (error) {

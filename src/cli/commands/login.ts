@@ -62,7 +62,7 @@ async function login(given: string | undefined, flags: LoginFlags, signal: Abort
   // Asked before it is kept: a token that is not good is no profile.
   const projects = await new Api(site, signal).get(PROJECTS, "/v2/projects");
   const project = choose(projects, flags.project ?? claimsOf(signedIn.token).project_id);
-  // From the start: nothing of somebody who was signed in before stays behind.
+  // Replaces the profile as a whole: nothing of an earlier sign-in stays behind.
   changeProfile(baseUrl, null);
   changeProfile(baseUrl, { ...signedIn, ...apiUrl, ...(project && { project: project.id }) }, true);
   out.show({ url: baseUrl, project: project?.id ?? null }, () =>

@@ -38,7 +38,7 @@ export function checkJsonOffThread(body: Buffer): Promise<Checked> {
   return turn;
 }
 
-/** Ends the thread and rejects every check still under way; a later check starts anew. */
+/** Ends the thread and rejects every check in progress; a later check starts a new thread. */
 export async function closeJsonChecker(): Promise<void> {
   closing.abort(new Error("the JSON checker was closed"));
   closing = new AbortController();

@@ -9,8 +9,8 @@ export type Checked = { readonly fault: JsonFault | null; readonly names: readon
 /** What the thread is sent: a body is all pieces up to a last one. */
 export type BodyPiece = { readonly piece: Uint8Array<ArrayBuffer>; readonly isLast: boolean };
 
-// The whole of the thread behind `checkJsonOffThread`: pieces come in, and after a last one what was
-// found in its body goes out.
+// The thread behind `checkJsonOffThread`: it receives a body in pieces, and after the last piece it sends what it
+// found.
 let pieces: Uint8Array[] = [];
 parentPort?.on("message", ({ piece, isLast }: BodyPiece) => {
   pieces.push(piece);

@@ -34,7 +34,7 @@ export function checkJson(body: Buffer, maxDepth = MAX_DEPTH): JsonFault | null 
   return scanBody(body) === FAULTY ? notedFault() : null;
 }
 
-/** Of the check that runs: one at a time does. */
+/** Of the check in progress: only one runs at a time. */
 let levels = MAX_DEPTH;
 
 function scanBody(body: Buffer): number {
@@ -153,7 +153,7 @@ function skipSpace(body: Buffer, at: number): number {
 }
 
 function faultOfRepeat(key: number): number {
-  return fault("a key that its object already has", key);
+  return fault("a duplicate key", key);
 }
 
 function faultOfDepth(open: number): number {
@@ -161,5 +161,5 @@ function faultOfDepth(open: number): number {
 }
 
 function faultOfUnclosed(kind: "object" | "array", open: number): number {
-  return fault(`an ${kind} without its end`, open);
+  return fault(`an ${kind} that is not closed`, open);
 }

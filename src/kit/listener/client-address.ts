@@ -6,7 +6,7 @@ const BRACKETED = /^\[([^\]]+)\](?::\d+)?$/;
 
 /**
  * Who sends a request that came from `remote`: that address itself, or, where it is a trusted proxy's, the one that
- * the chain of trusted proxies begins with. What stands further left in the header anybody may have written there.
+ * the chain of trusted proxies begins with. Anyone may have written what stands further left in the header.
  */
 export function clientAddress(remote: string, forwardedFor: string | null, trusted: AddressRanges): string {
   if (forwardedFor === null) return remote;
@@ -23,7 +23,7 @@ export function clientAddress(remote: string, forwardedFor: string | null, trust
   return address;
 }
 
-/** What one host can change freely counts as one: of IPv6 the network, the first half. */
+/** Addresses that one host can choose freely count as one: for IPv6 the first half, the network. */
 export function addressKey(ip: string): string {
   if (!isIPv6(ip)) return ip;
   const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1];

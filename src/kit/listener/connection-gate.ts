@@ -20,7 +20,7 @@ export type GateParts = {
   readonly turnAway: (socket: Socket, why: Refusal) => void;
 };
 
-/** Whoever has said nothing for so long may have to make room. */
+/** A connection that has sent nothing for this long may have to make room. */
 const PATIENCE_MS = 1_000;
 /** Room is made for many at a time: looking for it costs more than making it. */
 const BATCH = 32;
@@ -37,7 +37,7 @@ const LARGEST_SHARE = 0.5;
 export class Visitor {
   readonly socket: Socket;
   readonly since: number;
-  /** Null of a trusted proxy: each of its requests is somebody else's. */
+  /** Null for a trusted proxy: each of its requests comes from somebody else. */
   readonly address: string | null;
   readonly doing: () => Doing;
   /** Set where there was no place for it: its first request is answered with that, and it ends. */
@@ -179,7 +179,7 @@ export class ConnectionGate {
     });
   }
 
-  /** Turns away who has waited longest: the silent first, then the idle, and of the known only idle ones. */
+  /** Closes the connections that have waited longest: first silent ones, then idle ones; known callers only if idle. */
   #makeRoom(among: ReadonlySet<Visitor>, why: Refusal): boolean {
     const now = this.#parts.clock.monotonic();
     if (why === "listener" && now < this.#fruitlessUntil) return false;

@@ -1,4 +1,7 @@
-/** How many connections may wait to be accepted. Node's own 511 overflow in a crowd, and who is in none waits a second. */
+/**
+ * How many connections may wait to be accepted. Node's default of 511 overflows in a crowd, and a caller who gets no
+ * place waits a second.
+ */
 export const BACKLOG = 4_096;
 
 /** At most this long, so that those whose time is over end a few at a time: thousands at once stop everybody's answers. */

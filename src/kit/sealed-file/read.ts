@@ -39,7 +39,7 @@ export class SealedReader implements ByteReader {
       const head = await take(file, 0, HEAD_BYTES);
       const terms = readHead(head);
       const keys = await deriveKeys(passphrase, terms);
-      if (!isHeadOf(head, keys)) throw new BadSeal("the passphrase is not the one it was sealed with");
+      if (!isHeadOf(head, keys)) throw new BadSeal("the passphrase is wrong");
       return new SealedReader(file, keys, head, terms.chunkBytes, (await file.stat()).size);
     } catch (error) {
       await file.close();

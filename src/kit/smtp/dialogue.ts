@@ -3,13 +3,13 @@ import type { Socket } from "node:net";
 /** What a server may say in one answer; the longest that is known has some 20 lines. */
 const MAX_REPLY_BYTES = 16 * 1024;
 const LINE = /^(\d{3})([ -]?)(.*)$/;
-/** Of the server's words so much is told on. */
+/** At most this much of the server's text is passed on. */
 const MAX_TOLD_CHARS = 200;
 
 /** What a server answered: a code and its lines of text. */
 export type Reply = { readonly code: number; readonly lines: readonly string[] };
 
-/** The server did not do what it was asked, or said what is no SMTP. Never holds what was sent to it. */
+/** The server refused a command or sent something that is not SMTP. Never contains what was sent to it. */
 export class SmtpError extends Error {
   /** Null where there was no answer, or none that could be read. */
   readonly code: number | null;
@@ -44,7 +44,7 @@ export class Dialogue {
   release(): Socket {
     this.#socket.off("data", this.#onData).off("error", this.#onError).off("close", this.#onClose);
     // What was sent in the clear must not count as said under TLS.
-    if (this.#buffered !== "") throw new SmtpError("the mail server spoke before its turn");
+    if (this.#buffered !== "") throw new SmtpError("the mail server sent data out of turn");
     return this.#socket;
   }
 
@@ -111,7 +111,7 @@ export class Dialogue {
   readonly #onData = (bytes: Buffer): void => {
     this.#buffered += bytes.toString("latin1");
     if (this.#buffered.length > MAX_REPLY_BYTES) {
-      this.#failure ??= new SmtpError("the mail server said too much");
+      this.#failure ??= new SmtpError("the mail server's reply is too long");
       this.#socket.destroy();
     }
     this.#ring();

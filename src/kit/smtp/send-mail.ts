@@ -27,9 +27,9 @@ export async function sendMail(
   signal: AbortSignal,
 ): Promise<void> {
   const bytes = mailBytes(mail, from, now);
-  if (signal.aborted) throw new SmtpError("no time is left");
+  if (signal.aborted) throw new SmtpError("it took too long");
   let socket: Socket = connectPlain({ host: server.host, port: server.port });
-  const end = (): void => void socket.destroy(new Error("it took too long, or the service stops"));
+  const end = (): void => void socket.destroy(new Error("it took too long, or the service is stopping"));
   signal.addEventListener("abort", end, { once: true });
   try {
     if (server.tls === "first") socket = secured(socket, server, tls);
@@ -41,7 +41,7 @@ export async function sendMail(
       await dialogue.ask("STARTTLS", 2, "STARTTLS");
       socket = secured(dialogue.release(), server, tls);
       dialogue = new Dialogue(socket);
-      // Anew: what was offered in the clear, anybody in between may have written.
+      // Greet again: anyone in between could have forged what was offered before TLS.
       extensions = await greet(dialogue);
     }
     if (server.login) await logIn(dialogue, server, server.login, extensions);
@@ -50,7 +50,7 @@ export async function sendMail(
     await dialogue.ask("DATA", 3, "the mail");
     // No line of it begins with a dot: those of its head do not, and its text is base64.
     await dialogue.confide(`${bytes}.`, 2, "the mail");
-    // It has been taken: how the goodbye goes does not matter.
+    // The server has accepted the mail, so a failed QUIT does not matter.
     dialogue.write("QUIT\r\n");
   } finally {
     signal.removeEventListener("abort", end);
@@ -61,7 +61,7 @@ export async function sendMail(
 
 /** The connection goes on under TLS; a certificate that is not the server's ends it. */
 function secured(socket: Socket, { host }: MailServer, tls: Pick<ConnectionOptions, "ca">): Socket {
-  // They are those of the connection above it.
+  // TLS reports the same errors on the socket above.
   socket.on("error", () => {});
   return connectTls({ socket, ...(isIP(host) === 0 && { servername: host }), host, ...tls });
 }
@@ -93,5 +93,5 @@ async function logIn(
     await dialogue.confide("AUTH LOGIN", 3, "the login");
     await dialogue.confide(base64(user), 3, "the login");
     await dialogue.confide(base64(password), 2, "the login");
-  } else throw new SmtpError("the mail server takes no login by PLAIN or LOGIN");
+  } else throw new SmtpError("the mail server supports neither PLAIN nor LOGIN");
 }

@@ -24,7 +24,7 @@ const MAX_SIZE_BYTES = 0o77777777777;
 /** The file is no tar file, or not one that this reads. */
 export class BadTar extends Error {
   constructor(reason: string) {
-    super(`not an archive that can be read: ${reason}`);
+    super(`not a readable archive: ${reason}`);
     this.name = "BadTar";
   }
 }

@@ -52,7 +52,7 @@ export class TarReader {
     if (header?.kind !== "pax") return header;
     const { path, linkpath, size } = readPax(await this.#small(header.sizeBytes, MAX_PAX_BYTES));
     const next = readHeader(await this.#take(BLOCK_BYTES));
-    if (!next || next.kind === "pax") throw new BadTar("an extended header without its entry");
+    if (!next || next.kind === "pax") throw new BadTar("an extended header has no entry");
     const sizeBytes = size === undefined ? next.sizeBytes : Number(size);
     if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("an entry has no valid size");
     return { ...next, name: path ?? next.name, target: linkpath ?? next.target, sizeBytes };

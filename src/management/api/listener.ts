@@ -124,7 +124,7 @@ export function createListener(
   app.setNotFoundHandler((request, reply) => sendError(reply, request.id, new AppError("not_found")));
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const known = ourError(error);
-    if (!known) log.error({ err: error, requestId: request.id }, "a request failed on an error of ours");
+    if (!known) log.error({ err: error, requestId: request.id }, "a request failed with an internal error");
     return sendError(reply, request.id, known ?? new AppError("internal"));
   });
   return app;

@@ -7,7 +7,7 @@ type Idle = { readonly bytes: number; readonly retire: () => void };
 
 /** Templates kept without a replica, over all apps: beyond their share of memory the oldest goes first. */
 export class IdleTemplates {
-  /** By whom each belongs to; no word of a template itself decides which it is. */
+  /** By owner; a template cannot choose its own key. */
   readonly #idle = new Map<object, Idle>();
   readonly #maxBytes: number;
 

@@ -14,7 +14,7 @@ import { whatIsMissing } from "./what-is-missing.ts";
 /** Reads its order, then keeps the replica or template that the order names. */
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
 
-/** One for all: what looks may take is a matter of the whole service. */
+/** Shared by all: the limit on such looks applies to the whole service. */
 const look = new ProcessLook();
 
 export type Tickets = { readonly template?: string; readonly replica: string };
@@ -31,7 +31,7 @@ export type ProcessStart = {
 
 /** A process of ours, with what it keeps. */
 export type StartedProcess = Started & {
-  /** What it holds in memory: told by the kernel of whom we started, never by an app of itself. */
+  /** How much memory it holds, as the kernel reports it; what an app says about itself does not count. */
   residentBytes(): number;
 };
 
@@ -89,7 +89,7 @@ export const spawnPython: Spawn = (
 
 /** A process that could not be started. */
 function stillborn({ code, message }: NodeJS.ErrnoException): StartedProcess {
-  const detail = code === "E2BIG" ? "its secrets are larger than an environment may be" : message;
+  const detail = code === "E2BIG" ? "its secrets are too large for a process environment" : message;
   const exited = Promise.resolve({ detail, initFailure: null });
   return { exited, kill: () => {}, vitals: () => null, usage: async () => null, residentBytes: () => 0 };
 }

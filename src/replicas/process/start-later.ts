@@ -1,7 +1,7 @@
 import type { Exit, InitFailure } from "../engine.ts";
 import type { StartedProcess } from "./spawn.ts";
 
-/** A process that is started as soon as its interpreter is found; one that is not found is why it never was. */
+/** A process that starts as soon as its interpreter is found. If there is none, it ends with that as the reason. */
 export function startLater(
   found: Promise<string | InitFailure>,
   start: (python: string) => StartedProcess,

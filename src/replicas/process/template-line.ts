@@ -7,13 +7,13 @@ import { Template } from "./template.ts";
 /** A start whose process does not exist yet: the template is not ready, or has not forked. */
 type Waiting = {
   readonly replica: ReplicaStart;
-  /** Again where what was begun came to nothing. */
+  /** Called again if the first start came to nothing. */
   readonly begin: (started: Started) => void;
   /** Nobody wants it any more. */
   readonly isKilled: () => boolean;
 };
 
-/** What its seat's owner learns from a line and does for it, and when the app was imported, or could not be. */
+/** What a seat's owner learns from a line and does for it; `onReady` when the app was imported, or could not be. */
 export type LineEvents = Omit<SeatOwner, "onLog" | "onEnded"> & { onReady(): void };
 
 /**
@@ -30,7 +30,7 @@ export class TemplateLine {
   readonly template: Template;
   #keepMs: number;
   #isForking = false;
-  /** It is not to have more replicas. */
+  /** It gets no more replicas. */
   #isDetached = false;
   #isOver = false;
   #waiting: Waiting[] = [];

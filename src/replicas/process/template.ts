@@ -120,11 +120,11 @@ export class Template {
     await this.#process.exited;
   }
 
-  /** By its keeper, then past the keeper, then, from a template that does not obey, with the template itself. */
+  /** First by its keeper, then bypassing the keeper; if the template does not obey, together with the template. */
   #end(replicaId: string, exited: Promise<Exit>): void {
     if (this.#isDead) {
-      // It would tell of no end, and take those that live with it: what is left of this one goes with the last.
-      this.#bury(replicaId, { detail: "stopped below a template that is dead", initFailure: null });
+      // It cannot report an end, and killing it would kill its living replicas: what is left goes with the last one.
+      this.#bury(replicaId, { detail: "stopped together with its dead template", initFailure: null });
       return;
     }
     this.#say({ kill: replicaId });
@@ -157,9 +157,9 @@ export class Template {
     } else {
       this.#move("exited");
       const { id, code } = message.exited;
-      // One that was found dead and wakes up may still fork what it was told to: nobody takes that in.
+      // A template that was found dead and wakes up may still fork what it was told to. Those replicas are ignored.
       if (!this.#children.has(id) && this.#isDead) return;
-      if (!this.#children.has(id)) throw new BadFrame("the end of a replica that it never had");
+      if (!this.#children.has(id)) throw new BadFrame(`"exited" for a replica that it never forked`);
       this.#bury(id, { detail: describeExit(code, null), initFailure: null });
     }
   }
@@ -189,7 +189,7 @@ export class Template {
 
   #hearOf(replicaId: string): void {
     if (!this.#unborn.delete(replicaId) && !this.#isDead)
-      throw new BadFrame("the birth of a replica that it was not told to fork");
+      throw new BadFrame(`"forked" for a replica that it was not told to fork`);
     this.#rounds.stop();
     if (this.#unborn.size > 0) this.#expectWord();
   }

@@ -3,7 +3,7 @@ import type { Outcome } from "../../model/outcome.ts";
 /** Whose time a call takes: a caller's who waits for the answer, or that of a run from the backlog. */
 export type Lane = "caller" | "backlog";
 
-/** What slots know about a call. How it reaches its replica is not among that. */
+/** What slots know about a call. They do not know how it reaches its replica. */
 export type SlotCall = {
   readonly lane: Lane;
   /** The replica whose slot it has; null while it waits. */

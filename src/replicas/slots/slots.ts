@@ -14,7 +14,7 @@ import { Watch } from "./watch.ts";
 const SLOW_HEAD_MS = 5;
 /** How long a cancelled call's code may go on before its replica is killed. */
 const CANCEL_GRACE_MS = 5_000;
-/** The backlog is fetched from a database: with so much work at hand no slot waits for that. */
+/** The backlog is fetched from a database; with this much work at hand, no slot waits for it. */
 const BACKLOG_AHEAD_MS = 20;
 const MAX_BACKLOG_AHEAD = 512;
 const DRAINING: Refused = { kind: "refused", code: "draining" };
@@ -202,7 +202,7 @@ export class Slots<C extends SlotCall> {
     this.#capacity.scale();
   }
 
-  /** No replica can start: whoever waits, waits in vain. */
+  /** No replica can start, so waiting calls wait in vain. */
   refuseWaiting(failure: { readonly message: string }): void {
     for (const call of this.#lanes.takeAll()) call.end(this.#unready(call.lane, failure));
   }

@@ -106,7 +106,7 @@ export class FileRuns {
     await this.#endAbandoned();
     this.#looking = this.#parts.clock.every(LOOK_MS, () => {
       this.#endAbandoned().catch((error: unknown) =>
-        this.#parts.log.error({ err: error }, "runs of files could not be looked for"),
+        this.#parts.log.error({ err: error }, "could not look up file runs left by an earlier service"),
       );
     });
   }
@@ -130,7 +130,7 @@ export class FileRuns {
       const data = await file.receive((tar) => context.unpack(this.#whileRoom(tar), folder));
       if (data !== null && Buffer.byteLength(data) > MAX_DATA_BYTES) {
         throw new AppError("body_too_large", {
-          message: `The data may have at most ${MAX_DATA_BYTES} bytes.`,
+          message: `The data is larger than ${MAX_DATA_BYTES} bytes.`,
         });
       }
       await requireFile(folder, file.fileName);
@@ -200,7 +200,7 @@ export class FileRuns {
     const cancel = new AbortController();
     this.#cancels.set(run.id, cancel);
     const end = await this.#execute(ready, cancel.signal).catch((error: unknown): FileRunEnd => {
-      this.#parts.log.error({ err: error, runId: run.id }, "a file could not be run");
+      this.#parts.log.error({ err: error, runId: run.id }, "could not run a file");
       return "interrupted";
     });
     // From here on it is too late to cancel it.
@@ -259,7 +259,7 @@ export class FileRuns {
       clock,
       gapMs: () => RETRY_MS,
       goesOn: (error) => {
-        log.error({ err: error, runId: run.id }, "the end of a file's run could not be stored");
+        log.error({ err: error, runId: run.id }, "could not store the outcome of a file run");
         return !signal.aborted;
       },
       signal,
@@ -280,7 +280,7 @@ export class FileRuns {
 
   async #remove(folder: string): Promise<void> {
     await rm(folder, { recursive: true, force: true }).catch((error: unknown) =>
-      this.#parts.log.warn({ err: error, folder }, "the folder of a file's run could not be removed"),
+      this.#parts.log.warn({ err: error, folder }, "could not remove the folder of a file run"),
     );
   }
 }
@@ -298,5 +298,5 @@ function argumentsOf({ fileName, functionName }: FileToRun): string[] {
 async function requireFile(folder: string, fileName: string): Promise<void> {
   const found = await stat(path.join(folder, fileName)).catch(() => null);
   if (found?.isFile()) return;
-  throw new AppError("upload_invalid", { message: `There is no ${fileName} in the archive.` });
+  throw new AppError("upload_invalid", { message: `The archive does not contain ${fileName}.` });
 }

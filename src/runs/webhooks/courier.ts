@@ -89,7 +89,7 @@ export class Courier {
       goesOn: (error) => {
         if (error instanceof SecretUnreadable) throw error; // That does not mend itself.
         signal.throwIfAborted();
-        log.error({ err: error }, `${what}; trying again`);
+        log.error({ err: error }, `${what}; retrying`);
         return true;
       },
       signal,
@@ -110,12 +110,12 @@ export class Courier {
     try {
       const callerSecret = sealedSecret && openSecret(seal, sealedSecret, `webhook_secret.${id}`);
       const ask = () => secrets.active(projectId);
-      const active = await this.persist("signing secrets could not be read", ask, signal);
+      const active = await this.persist("could not read signing secrets", ask, signal);
       const timestampSeconds = Math.floor(startedAt / 1_000);
       return deliveryHeaders(delivery, body, { secrets: active, callerSecret, timestampSeconds });
     } catch (error) {
       if (!(error instanceof SecretUnreadable)) throw error;
-      log.error({ err: error, delivery: id }, "a webhook cannot be signed");
+      log.error({ err: error, delivery: id }, "could not sign a webhook");
       return null;
     }
   }
@@ -136,7 +136,7 @@ export class Courier {
     const state: DeliveryState = error === null ? "delivered" : nextAt === null ? "failed" : "pending";
     const attempt = { ...made, number, status, error, nextAt };
     const isOurs = await this.persist(
-      "an attempt at a webhook could not be recorded",
+      "could not record a webhook attempt",
       () => store.deliveries.recordAttempt({ id, owner, attempt, state, now: steadyClock.now() }),
       signal,
     );
@@ -144,7 +144,7 @@ export class Courier {
     if (nextAt !== null) onPlanned(nextAt);
     // The path and the query of a webhook may hold its receiver's secrets.
     const facts = { delivery: id, host: URL.parse(url)?.host, attempt: number, status, error };
-    if (!isOurs) log.warn(facts, "a delivery was taken over by another service while it was under way");
-    else if (state === "failed") log.warn(facts, "a webhook could not be delivered");
+    if (!isOurs) log.warn(facts, "another service took over a delivery while it was being sent");
+    else if (state === "failed") log.warn(facts, "gave up on a webhook delivery");
   }
 }

@@ -179,7 +179,7 @@ export class Deliverer {
       return claimed.length > 0;
     } catch (error) {
       if (!isRefusal(error)) this.#reviewAt = 0;
-      this.#log.error({ err: error }, "due webhooks could not be read; trying again");
+      this.#log.error({ err: error }, "could not read due webhooks; retrying");
       if (!this.#isStopping) await this.#sleepUntil(this.#steady.now() + RETRY_MS);
       return true;
     }
@@ -209,7 +209,7 @@ export class Deliverer {
     const { id, origin } = ticket;
     const nextAt = Math.max(this.#hosts.restsUntil(origin), this.#steady.now() + POSTPONE_MS);
     const ask = () => this.#store.deliveries.postpone({ id, owner: this.#owner, nextAt });
-    const putOff = this.#courier.persist("a webhook could not be put off", ask, this.#abort.signal);
+    const putOff = this.#courier.persist("could not postpone a webhook", ask, this.#abort.signal);
     this.#track(putOff.finally(() => this.#held.delete(id)));
   }
 
@@ -245,7 +245,7 @@ export class Deliverer {
 
   async #find({ id, projectId }: Ticket): Promise<ClaimedDelivery | null> {
     const ask = () => this.#store.deliveries.find({ projectId, id });
-    const found = await this.#courier.persist("a webhook could not be read", ask, this.#abort.signal);
+    const found = await this.#courier.persist("could not read a webhook", ask, this.#abort.signal);
     return found?.state === "pending" ? { ...found, projectId } : null;
   }
 
@@ -280,7 +280,8 @@ export class Deliverer {
   #track(work: Promise<void>): void {
     const tracked = work
       .catch((error: unknown) => {
-        if (!this.#abort.signal.aborted) this.#log.error({ err: error }, "an attempt at a webhook failed");
+        if (!this.#abort.signal.aborted)
+          this.#log.error({ err: error }, "a webhook attempt failed with an internal error");
       })
       .finally(() => {
         this.#attempts.delete(tracked);
@@ -316,7 +317,7 @@ export class Deliverer {
       if (dueAt !== null && dueAt > now + HORIZON_MS) this.#strayAt = dueAt;
       if (dueAt !== null) ends.push(this.#strayAt === 0 ? dueAt : now);
     } catch (error) {
-      this.#log.error({ err: error }, "due webhooks could not be read; trying again");
+      this.#log.error({ err: error }, "could not read due webhooks; retrying");
       ends.push(now + RETRY_MS);
     }
     return Math.min(...ends);

@@ -12,7 +12,7 @@ export type MadeSecret = { readonly id: string; readonly createdAt: number; read
 /** A secret was sealed with another master key than this service has. */
 export class SecretUnreadable extends Error {
   constructor(context: string, cause: unknown) {
-    super(`${context} cannot be opened; is it the master key it was sealed with?`, { cause });
+    super(`${context} cannot be decrypted; was it sealed with another master key?`, { cause });
     this.name = "SecretUnreadable";
   }
 }

@@ -17,7 +17,7 @@ export function parseWebhookUrl(text: string, allow: AddressRanges): URL {
   if (text.length > MAX_CHARACTERS) throw invalid(`is longer than ${MAX_CHARACTERS} characters`);
   // Parsers disagree about these; ours would drop or turn them without a word.
   // oxlint-disable-next-line no-control-regex
-  if (/[\x00-\x20\x7f\\]/.test(text)) throw invalid("holds a space, a control character or a backslash");
+  if (/[\x00-\x20\x7f\\]/.test(text)) throw invalid("contains a space, a control character or a backslash");
   if (!/^https?:\/\//i.test(text)) throw invalid("does not begin with http:// or https://");
   if (!URL.canParse(text)) throw invalid("is not a URL");
   const url = new URL(text);
@@ -30,7 +30,7 @@ export function parseWebhookUrl(text: string, allow: AddressRanges): URL {
   } else if (!isName(host)) {
     throw invalid("has no usable host name");
   } else if (isLocalName(host, allow)) {
-    throw invalid("has a name of the local network, which webhooks may not reach");
+    throw invalid("has a local network name, which webhooks may not reach");
   }
   return url;
 }

@@ -64,7 +64,7 @@ async function findWriter(urls: readonly string[]): Promise<Writer> {
     reasons.push(answer.error);
   }
   const words = reasons.map((reason) => (reason instanceof Error ? reason.message : String(reason)));
-  throw new NoWriterError(`none of ${urls.length} hosts takes writes: ${words.join("; ")}`);
+  throw new NoWriterError(`none of the ${urls.length} hosts accepts writes: ${words.join("; ")}`);
 }
 
 async function askForWrites(url: string): Promise<Writer> {

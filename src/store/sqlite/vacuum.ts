@@ -6,7 +6,7 @@ const INCREMENTAL = 2;
 /** The copy, the log through which it goes back, and as much again for what else needs room meanwhile. */
 const COPIES = 3;
 
-/** How it goes with a database of an earlier release that is written anew. */
+/** The steps of rewriting a database from an earlier release. */
 export type RewriteStep =
   | { readonly step: "begun"; readonly bytes: number }
   | { readonly step: "ended" }
@@ -26,7 +26,7 @@ export function enableVacuum(database: DatabaseSync, file: string, tell: (step: 
   const { bavail, bsize } = statfsSync(folder);
   if (neededBytes > bavail * bsize) {
     const [needed, free] = [neededBytes, bavail * bsize].map((bytes) => Math.ceil(bytes / 1e6));
-    tell({ step: "failed", reason: `it takes ${needed} MB of room in ${folder}, which has ${free} MB` });
+    tell({ step: "failed", reason: `it needs ${needed} MB in ${folder}, which has only ${free} MB free` });
     return;
   }
   database.exec(`pragma auto_vacuum = ${INCREMENTAL}`);
@@ -45,7 +45,7 @@ export function enableVacuum(database: DatabaseSync, file: string, tell: (step: 
   }
 }
 
-/** Room that it takes to write the database anew, so that it can give back room; null where it can. */
+/** The space needed to rewrite the database so that it can return free space; null if it already can. */
 export function bytesToRewrite(database: DatabaseSync): number | null {
   if (value(database, "auto_vacuum") === INCREMENTAL) return null;
   return COPIES * value(database, "page_count") * value(database, "page_size");

@@ -108,8 +108,8 @@ test("the log tells once that runs are in doubt, and that they are not any more"
   expect(await refusal).toMatchObject({ code: "storage_unavailable" });
   const words = log.text.match(/"msg":"[^"]*/g);
   expect(words).toEqual([
-    '"msg":"it is not known whether a run was stored; asking until it is',
-    '"msg":"it is known of every run whether it was stored',
+    '"msg":"unclear whether a run was stored; checking until the storage answers',
+    '"msg":"it is clear again for every run whether it was stored',
   ]);
 });
 

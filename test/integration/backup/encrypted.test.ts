@@ -120,7 +120,7 @@ verifies(
     const wrong = await run(MILLRACE, ["restore", file, "--data-dir", into], {
       env: { MILLRACE_BACKUP_PASSPHRASE: "twelve blue herons at moon" },
     });
-    expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining("passphrase is not the one")]);
+    expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining("passphrase is wrong")]);
     const nobody = await run(MILLRACE, ["restore", file, "--data-dir", into]);
     expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining("not a terminal")]);
     const words = path.join(scratchDirectory(), "words");

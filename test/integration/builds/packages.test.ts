@@ -89,7 +89,7 @@ describe("packages", () => {
       { "requirements.txt": "polite\nno-such-package==3\n" },
       { host: place.withIndex(index.url) },
     );
-    expect(message).toMatch(/could not install the packages of requirements\.txt: .*no-such-package/);
+    expect(message).toMatch(/could not install the packages from requirements\.txt: .*no-such-package/);
     expect(await place.environments()).toEqual([]);
   });
 
@@ -164,7 +164,7 @@ describe("a Python without pip and ensurepip", () => {
     const options = { python: await barePython(place), host };
     const { message } = await place.failure({ "requirements.txt": "polite\n" }, options);
     expect(message).toMatch(
-      /^nothing on this host installs Python packages: no package index is set .*PIP_INDEX_URL/,
+      /^this host cannot install Python packages: no package index is set .*PIP_INDEX_URL/,
     );
     expect(message).toMatch(/Install uv, or pip for its Python/);
   });
@@ -176,7 +176,7 @@ describe("a Python without pip and ensurepip", () => {
       { "requirements.txt": "polite\n" },
       { python: await barePython(place), host: place.withIndex(index.url) },
     );
-    expect(message).toMatch(/^nothing on this host installs Python packages: cannot fetch .*404/);
+    expect(message).toMatch(/^this host cannot install Python packages: cannot fetch .*404/);
     expect(message).toMatch(/Install uv, or pip for its Python/);
     expect(await place.environments()).toEqual([]);
   });

@@ -22,7 +22,7 @@ describe("the Python of an app", () => {
       },
     );
     expect(message).toBe(
-      `python_version = "3.99" is not on this host, which has 3.8, ${minorOf(own.version)}`,
+      `python_version = "3.99" is not installed on this host, which has 3.8, ${minorOf(own.version)}`,
     );
   });
 
@@ -80,7 +80,9 @@ describe("the Python of an app", () => {
     const asked = `${minorOf(version)}.99`;
     const { result, lines } = await place.build({}, { toml: `[deployment]\npython_version = "${asked}"\n` });
     expect(result).toEqual({ environment: null, python: null });
-    expect(lines).toEqual([`warning: python_version = "${asked}"; this host has ${version}, which is used`]);
+    expect(lines).toEqual([
+      `warning: python_version = "${asked}" is not installed on this host; using ${version}`,
+    ]);
   });
 });
 

@@ -95,7 +95,7 @@ verifies("cli.deploy", "what is wrong with a folder is said before anything is s
     "--name",
     "Not A Name",
   );
-  expect([named.code, named.stderr]).toEqual([2, expect.stringContaining("cannot be an app's name")]);
+  expect([named.code, named.stderr]).toEqual([2, expect.stringContaining("is not a valid app name")]);
 });
 
 verifies("cli.deploy", "Ctrl-C ends the build on the service", async () => {

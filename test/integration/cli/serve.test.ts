@@ -104,7 +104,7 @@ verifies(
     command.signal("SIGTERM");
     expect(await command.exited).toBe(0);
     // The whole of 127.0.0.0/8 is this machine: nothing to warn of.
-    expect(command.stderr).not.toContain("LISTENING BEYOND");
+    expect(command.stderr).not.toContain("REACHABLE FROM OTHER MACHINES");
   },
 );
 

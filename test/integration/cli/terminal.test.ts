@@ -153,7 +153,7 @@ $`);
       .replace("Hello", "Good day");
     writeFileSync(main, edited);
     await until("the save is served", async () => (await greet(url, token)).includes("Good day"));
-    await shell.shows(/serves +what was saved after/);
+    await shell.shows(/serves +saved changes after/);
     await greet(url, token);
     await shell.shows(/ 200 +run /);
     shell.type(CTRL_C);

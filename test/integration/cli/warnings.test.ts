@@ -38,7 +38,7 @@ verifies(
     const dataDir = path.join(scratchDirectory(), "data");
     const { command } = await serve(dataDir, { MILLRACE_HOST: "0.0.0.0" });
     await command.interrupt();
-    const beyond = { msg: expect.stringMatching(/^LISTENING BEYOND THIS MACHINE WITHOUT TLS/) };
+    const beyond = { msg: expect.stringMatching(/^REACHABLE FROM OTHER MACHINES WITHOUT TLS/) };
     expect(warnings(command.stderr)).toEqual([expect.objectContaining(beyond)]);
     expect(await warningsOf(dataDir, { host: "127.0.0.1" })).toEqual([]);
     const tls = { host: "0.0.0.0", publicApiUrl: "https://api.example.com" };

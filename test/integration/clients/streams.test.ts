@@ -72,7 +72,7 @@ describe("a stream", () => {
     }
     expect(texts).toEqual(counted(5));
     await becomes(stream.runId, "success");
-    await expect(all(stream)).rejects.toThrow("read once");
+    await expect(all(stream)).rejects.toThrow("read only once");
   });
 
   verifies("client.typescript", "throws what the function raised, before the head and after", async () => {

@@ -165,9 +165,9 @@ verifies(
     await page.getByText("REGION", { exact: true }).waitFor();
     await button(page, "Add secret").click();
     await dialogField(page, "Name").fill("not a name");
-    await page.getByText("Only letters").waitFor();
+    await page.getByText("A name can contain only letters").waitFor();
     await dialogField(page, "Name").fill("SHARED");
-    await page.getByText("The project has a secret of this name too").waitFor();
+    await page.getByText("The project also has a secret with this name").waitFor();
     await dialogField(page, "Value").fill("<script>alert(1)</script>");
     expect(await seriousFaults(page)).toEqual([]);
     await says(page, "SHARED is added.", () => inDialog(page, "Add secret").click());

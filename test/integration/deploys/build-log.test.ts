@@ -141,7 +141,7 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
     const lines = await logs.read(id);
     expect(lines.slice(0, 3).map(({ text }) => text)).toEqual(["first", "second", "nul � here"]);
     expect(lines).toHaveLength(20_001);
-    expect(lines.at(-1)?.text).toBe("[millrace] 3 more lines are left out: the log is full");
+    expect(lines.at(-1)?.text).toBe("[millrace] 3 more lines are omitted: the log is full");
     const ids = lines.map((line) => buildLineId(id, line));
     expect(ids).toEqual([...new Set(ids)].toSorted());
     expect(timestampOf(ids[0] ?? "")).toBe("1970-01-01T00:16:40.000000001Z");

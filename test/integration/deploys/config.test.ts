@@ -84,5 +84,5 @@ test("a body that is no object is refused as such", async () => {
     expect((await site.ask("POST", "apps", body)).status).toBe(400);
   }
   const { status, json } = await site.ask("POST", "apps", {});
-  expect([status, json.details]).toEqual([422, [{ problem: "name must be given: the app's name" }]]);
+  expect([status, json.details]).toEqual([422, [{ problem: "name is required: the app's name" }]]);
 });

@@ -86,7 +86,7 @@ verifies("health.limited", "without the host's Python it is ready only as long a
   const test = await testService({ app: { main: "def run():\n    return 1\n" } }, { python });
   const { baseUrl } = test.service;
   expect(await ask(`${baseUrl}/readyz`)).toEqual([200, { status: "ok" }]);
-  const why = "no app can be started: its Python is missing";
+  const why = "no app can start: the Python interpreter is missing";
   rmSync(python);
   expect(await ask(`${baseUrl}/readyz`)).toEqual([503, { status: why, limits: [why] }]);
   symlinkSync(real.trim(), python);

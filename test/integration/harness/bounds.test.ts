@@ -61,7 +61,7 @@ verifies(
   async () => {
     const many = await call("many", "f0");
     expect([many.status, many.json.code]).toEqual([503, "app_not_ready"]);
-    expect(many.json.message).toContain("main.py has 1001 functions, at most 1000 may be called");
+    expect(many.json.message).toContain("main.py has 1001 functions, but at most 1000 can be callable");
     expect((await call("wordy", "f699")).json).toMatchObject({ result: 699 });
     const document = await service().call("wordy", "", { functionName: "openapi.json", method: "GET" });
     expect(Object.keys(document.json.paths)).toHaveLength(700);

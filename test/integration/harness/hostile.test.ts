@@ -168,7 +168,7 @@ describe.each(["serial", "threads", "looped"])("in an app of the kind %s", (app)
     ["keyboard", "KeyboardInterrupt"],
     ["base", "Base: all the way down"],
     ["recursion", "RecursionError: "],
-    ["nasty", "Nasty: (its text could not be made)"],
+    ["nasty", "Nasty: (its __str__ failed)"],
     ["generator-exit", "GeneratorExit"],
     ["stop-iteration", "StopIteration: s"],
     ["group", "ValueError: one"],

@@ -218,7 +218,7 @@ verifies(
     const [replica] = service.apps.get("app")!.pool.replicas;
     replica!.kill();
     await until("the app cannot start", async () => (await service.call("app", { n: 1 })).status === 503);
-    expect((await service.call("app", { n: 1 })).json.message).toContain("secrets are larger");
+    expect((await service.call("app", { n: 1 })).json.message).toContain("secrets are too large");
     expect((await service.call("good", { n: 1 })).json.result).toBe(2);
   },
 );

@@ -82,7 +82,7 @@ for (const [kind, signal] of [
           cause: { message: "the cause of it", stack: expect.any(String) },
         },
       });
-      expect(served.command.stderr).toContain("ended with 70; it starts again");
+      expect(served.command.stderr).toContain("(exit code 70); restarting");
       expect([isAlive(pid), again.command.pid === pid]).toEqual([false, false]);
       expect((await again.call("app", "run")).json.result).not.toBe(replica);
       const headers = { authorization: `Bearer ${again.token}`, prefer: "wait=60" };

@@ -202,7 +202,7 @@ describe.each(DATABASE_KINDS)("lines of apps on %s", (kind) => {
     const told = async () => await site().lines("flooded", `?runId=${runId}&search=left%20out`);
     await until("the log says so", async () => (await told()).length > 0);
     const [line] = await told();
-    expect(line?.logLine).toContain("] 15000 lines were left out here");
+    expect(line?.logLine).toContain("] 15000 lines were omitted here");
     expect((await ofRun(other, "flooded")).map(({ logLine }) => logLine)).toContain("heard");
     expect((await site().call("app", { x: 1 }, { functionName: "echo" })).json.result).toBe(1);
   });

@@ -224,7 +224,7 @@ describe.each(DATABASE_KINDS)("a log book on %s", (kind) => {
     const ofRun = async (runId: string) => texts((await query(book, app, { runId })).lines);
     expect(await ofRun(loud)).toEqual([
       ...count(20),
-      "[millrace] 80 lines were left out here: a run may print 10 lines and 1000000 bytes a second",
+      "[millrace] 80 lines were omitted here: a run may print at most 10 lines and 1000000 bytes a second",
       "goes on",
     ]);
     expect(await ofRun(quiet)).toEqual(["from another run"]);
@@ -239,7 +239,7 @@ describe.each(DATABASE_KINDS)("a log book on %s", (kind) => {
     for (const text of count(15)) print(book, app, text);
     clock.release();
     const last = async () => texts((await query(book, app)).lines).at(-1);
-    await until("it says so", async () => (await last())?.includes("5 lines were left out here") ?? false);
+    await until("it says so", async () => (await last())?.includes("5 lines were omitted here") ?? false);
   });
 
   test("one app cannot fill what others' lines wait in", async () => {

@@ -185,7 +185,7 @@ describe.each(DATABASE_KINDS)("people on %s", (kind) => {
       await site.people.createProject(personId, { id: `p-more${made}`, name: "more" });
     }
     const { status, json } = await site.ask("POST", "/v2/projects", { token, body: { name: "one more" } });
-    expect([status, json.message]).toEqual([400, "A person owns at most 200 projects."]);
+    expect([status, json.message]).toEqual([400, "A person can own at most 200 projects."]);
     const { json: me } = await site.ask("GET", "/v2/me", { token });
     expect(me.projects).toHaveLength(200);
   });

@@ -86,7 +86,7 @@ verifies("doctor.repair", "packages are installed again, with the service down a
   const mended = await doctor(dataDir, "--repair");
   expect(mended("repair")).toMatchObject({
     status: "ok",
-    message: expect.stringContaining("installed again"),
+    message: expect.stringContaining("reinstalled its packages"),
   });
   expect(mended("apps")).toMatchObject({ status: "ok" });
   await during(database, async (service) => {
@@ -98,7 +98,7 @@ verifies("doctor.repair", "packages are installed again, with the service down a
       message: expect.stringContaining("polite, version 1"),
     });
     expect(existsSync(environment)).toBe(true);
-    expect((await doctor(dataDir, "--repair"))("repair")?.message).toBe("no environment needed it");
+    expect((await doctor(dataDir, "--repair"))("repair")?.message).toBe("nothing needed repair");
   });
   expect(await during(database, (service) => answer(service))).toEqual(POLITE);
 });

@@ -48,7 +48,7 @@ test("a form that cannot be used is refused with the reason, and leaves nothing"
   const link = tarOf({ "main.py": "" });
   link.set(Buffer.from("2"), 156);
   const cases: [query: string, form: FormData | object, code: string, message: string][] = [
-    ["filename=other.py", formOf(tarOf(HELLO)), "upload_invalid", "There is no other.py in the archive."],
+    ["filename=other.py", formOf(tarOf(HELLO)), "upload_invalid", "The archive does not contain other.py."],
     ["filename=../main.py", formOf(tarOf(HELLO)), "bad_request", "filename"],
     ["filename=main.txt", formOf(tarOf(HELLO)), "bad_request", "filename"],
     ["functionName=run", formOf(tarOf(HELLO)), "bad_request", "filename"],
@@ -56,7 +56,7 @@ test("a form that cannot be used is refused with the reason, and leaves nothing"
     ["filename=main.py", formOf(tarOf(HELLO), "{"), "invalid_json", "data"],
     ["filename=main.py", formOf(tarOf(HELLO), `"${"x".repeat(128_000)}"`), "body_too_large", "128000"],
     ["filename=main.py", formOf(tarOf(HELLO), "{}", "p-other"), "bad_request", "projectId"],
-    ["filename=main.py", formOf(link), "upload_invalid", "not an archive"],
+    ["filename=main.py", formOf(link), "upload_invalid", "not a readable archive"],
     ["filename=main.py", formOf(tarOf({ "../main.py": "" })), "upload_invalid", "lead out"],
     ["filename=main.py", new FormData(), "bad_request", 'no part "file"'],
     ["filename=main.py", {}, "unsupported_media_type", "multipart/form-data"],

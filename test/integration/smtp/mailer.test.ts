@@ -71,7 +71,7 @@ describe("mail", () => {
 
       for (let i = 0; i < 300; i++) order(`a${i}@example.com`);
       expect(clock.pending).toBe(200);
-      await logged("too many mails wait");
+      await logged("too many mails are waiting");
       for (const secret of [PASSWORD, "a-secret", Buffer.from(SECRET).toString("base64").slice(0, 40)]) {
         expect(tail.text).not.toContain(secret);
       }
@@ -106,7 +106,7 @@ describe("mail", () => {
     expect([clock.pending, tail.text.includes("dropped")]).toEqual([202, false]);
     clock.advance(2_000);
     await until("the new ones were tried", () => sent.length === 1 && tried.length === 201);
-    await until("the oldest has made room", () => tail.text.includes("again; the oldest is dropped"));
+    await until("the oldest has made room", () => tail.text.includes("for a retry; dropped the oldest"));
     expect(clock.pending).toBe(200);
     clock.advance(5_000);
     await until("the others are tried again", () => tried.length === 401);

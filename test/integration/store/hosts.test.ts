@@ -31,7 +31,7 @@ verifies(
     await client.end();
     const readOnly = together(standbys.map(({ url }) => url));
     await expect(openStore({ databaseUrl: readOnly, dataDir })).rejects.toThrow(
-      /cannot use the Postgres database 127.0.0.1.*, 127.0.0.1.*: none of 2 hosts takes writes: .* is read-only/,
+      /cannot use the Postgres database 127.0.0.1.*, 127.0.0.1.*: none of the 2 hosts accepts writes: .* is read-only/,
     );
 
     const store = await openStore({ databaseUrl: together([first.url, second.url]), dataDir });

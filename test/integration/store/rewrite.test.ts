@@ -41,7 +41,7 @@ verifies("storage.rewrite", "the copy goes beside the database, and begin and en
   await openInstallation(settings, systemClock, life, { log: createLog("info", tail) });
   await life.stop();
   expect(tail.text).toMatch(
-    /"bytes":1\d{7},"msg":"writing the database anew[^]*"msg":"the database is written anew"/,
+    /"bytes":1\d{7},"msg":"rewriting the database once[^]*"msg":"the database has been rewritten"/,
   );
   // Names come in the order of their making.
   writeFileSync(path.join(place.dataDir, "marker"), "");

@@ -63,7 +63,7 @@ verifies(
     expect([listed.status, listed.headers.get("retry-after")]).toEqual([503, "1"]);
     expect(JSON.parse(listed.text)).toMatchObject({
       code: "storage_unavailable",
-      message: "The service cannot read its storage now.",
+      message: "The service cannot read its storage right now; try again shortly.",
     });
     // Long after the last judgement of its token.
     clock.skip(60_000);

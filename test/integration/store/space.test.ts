@@ -99,7 +99,7 @@ verifies(
     const reserve = new DiskReserve(path.dirname(file), bavail * bsize + 8 * MIB, options);
     await reserve.look();
     expect(reserve.shortage).toMatch(
-      /^The disk has \d+ MB free and \d+ MB are kept back: make room, or lower MILLRACE_DISK_RESERVE\.$/,
+      /^The disk has \d+ MB free, but \d+ MB must stay free: make room, or lower MILLRACE_DISK_RESERVE\.$/,
     );
     const inside = { ...options, insideBytes: () => Promise.resolve(1_000_000 * MIB) };
     const roomy = new DiskReserve(path.dirname(file), bavail * bsize + 8 * MIB, inside);

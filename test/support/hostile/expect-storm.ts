@@ -7,14 +7,14 @@ const MEMORY_BYTES = 64 * 1024 * 1024;
 const EXPECTED = [
   "for no call",
   "out of turn",
-  "nobody asked back",
-  "nobody cancelled",
+  "was not asked back",
+  "was not cancelled",
   "on control",
   "is not JSON",
   "answered with the status",
   "a RESULT of",
   "FAILED that cannot be read",
-  "FAILED that is no JSON",
+  "FAILED that is not JSON",
   "a line that",
 ];
 

@@ -23,11 +23,11 @@ verifies(
     clock.advance(1_000);
     expect(printed.at(-1)).toMatchObject({
       appName: "app-1",
-      text: "[millrace] 99500 lines are left out here; `millrace logs` shows more",
+      text: "[millrace] 99500 lines are omitted here; `millrace logs` shows more",
     });
     for (let i = 0; i < 100; i++) onAppLog(line(1, "again"));
     stop();
-    expect(printed.at(-1)?.text).toContain("50 lines are left out here");
+    expect(printed.at(-1)?.text).toContain("50 lines are omitted here");
     expect(clock.pending).toBe(0);
   },
 );

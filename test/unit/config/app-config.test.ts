@@ -221,12 +221,12 @@ verifies(
         dockerfilePath: "./Dockerfile",
       },
     });
-    expect(plain.warnings).toEqual(["dependencies.paths.apt is used, and dependencies.apt ignored"]);
+    expect(plain.warnings).toEqual(["dependencies.paths.apt is used; dependencies.apt is ignored"]);
 
     const rooted = readToml(EVERY_KEY.replaceAll(/^\[/gm, "[cerebrium."));
     expect(rooted.config).toEqual(plain.config);
     expect(rooted.warnings).toEqual([
-      "dependencies.paths.apt is used, and cerebrium.dependencies.apt ignored",
+      "dependencies.paths.apt is used; cerebrium.dependencies.apt is ignored",
     ]);
 
     const keys = EVERY_KEY.matchAll(/^([a-z_]+) = /gm);
@@ -249,7 +249,7 @@ verifies(
     const both = "response_grace_period = 60\n[scaling]\nresponse_grace_period = 90";
     expect(grace(both)).toBe(90);
     expect(readToml(both).warnings).toEqual([
-      "scaling.response_grace_period is used, and response_grace_period ignored",
+      "scaling.response_grace_period is used; response_grace_period is ignored",
     ]);
   },
 );

@@ -29,7 +29,7 @@ verifies(
     const loaded = loadAppConfig(dir, { host: HOST, payload: { cooldownPeriodSeconds: null } });
     expect(loaded.config.scaling.cooldownSeconds).toBe(6);
     expect(loaded.warnings).toEqual([
-      "millrace.toml is used, and cerebrium.toml beside it ignored",
+      "millrace.toml is used; cerebrium.toml is ignored",
       "scaling.cooldwn is not a known key; did you mean scaling.cooldown?",
     ]);
   },

@@ -23,9 +23,9 @@ test("who is refused is told less room than is kept back, also where files hold 
     return reserve.shortage;
   };
   const remedy = "make room, or lower SOME_SETTING.";
-  expect(await told(70_000_000)).toBe(`The disk has 70 MB free and 100 MB are kept back: ${remedy}`);
+  expect(await told(70_000_000)).toBe(`The disk has 70 MB free, but 100 MB must stay free: ${remedy}`);
   expect(await told(300_000_000)).toBe(
-    `The disk has 0 MB free and 25 MB are kept back, beside 300 MB inside the database: ${remedy}`,
+    `The disk has 0 MB free, but 25 MB must stay free besides 300 MB inside the database: ${remedy}`,
   );
 });
 

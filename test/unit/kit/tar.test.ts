@@ -89,7 +89,7 @@ test("a changed byte anywhere is noticed", async () => {
     const changed = Buffer.from(bytes);
     changed[place]! ^= 1;
     writeFileSync(file, changed);
-    await expect(read(file)).rejects.toThrow("not an archive that can be read");
+    await expect(read(file)).rejects.toThrow("not a readable archive");
   }
 });
 

@@ -25,7 +25,7 @@ const answer = (type: number, callId: number) => frame(type, callId);
 
 verifies("wire.order.withdrawn", "a call is given back once it was asked for, and only then", () => {
   const { control, calls, withdrawn } = controlWithCalls();
-  expect(() => control.push(answer(FRAME.WITHDRAWN, 1))).toThrow("nobody asked back");
+  expect(() => control.push(answer(FRAME.WITHDRAWN, 1))).toThrow("was not asked back");
   const asked = controlWithCalls();
   asked.control.withdraw(asked.calls.get(2)!);
   asked.control.push(answer(FRAME.WITHDRAWN, 2));

@@ -149,7 +149,7 @@ verifies("wire.fields", "schemas have so many values inside them, of a function 
 
 test("what is nested too deep is not even parsed, and what a fault says holds nothing of what was sent", () => {
   const deep = (levels: number) => Buffer.from(`${"[".repeat(levels)}${"]".repeat(levels)}`);
-  expect(() => parseHello(deep(WIRE_LIMITS.depth + 1))).toThrow("HELLO that is no JSON");
+  expect(() => parseHello(deep(WIRE_LIMITS.depth + 1))).toThrow("HELLO that is not JSON");
   expect(() => parseHello(deep(WIRE_LIMITS.depth))).toThrow("HELLO that cannot be read");
   const secret = { pid: "hush-hush", "hush-hush": 1, functions: [{ "hush-hush": 2, name: ["hush-hush"] }] };
   const read = (): unknown => parseHello(Buffer.from(JSON.stringify(secret)));

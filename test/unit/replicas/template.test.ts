@@ -58,12 +58,12 @@ verifies(
   "a line that is no message, or out of turn, ends its template and is told",
   async () => {
     const cases: [(object | string)[], RegExp][] = [
-      [["not json\n"], /^fault: a line that is no JSON/],
-      [["\n"], /^fault: a line that is no JSON/],
+      [["not json\n"], /^fault: a line that is not JSON/],
+      [["\n"], /^fault: a line that is not JSON/],
       [["[]\n"], /^fault: a line that cannot be read/],
       [[{ ready: { ...READY.ready, pid: -1 } }], /^fault: a line that cannot be read/],
       [["x".repeat(WIRE_LIMITS.helloBytes + 2)], /^fault: a line of more than/],
-      [["[".repeat(WIRE_LIMITS.depth + 1), "\n"], /^fault: a line that is no JSON/],
+      [["[".repeat(WIRE_LIMITS.depth + 1), "\n"], /^fault: a line that is not JSON/],
       [[{ exited: { id: "r-none", code: 0 } }], /^fault: "exited" out of turn/],
     ];
     for (const [lines, fault] of cases) {
@@ -84,12 +84,12 @@ test.each([
   [
     "the birth of nobody",
     [READY, { forked: { id: "r-none" } }],
-    "fault: the birth of a replica that it was not told to fork",
+    'fault: "forked" for a replica that it was not told to fork',
   ],
   [
     "the end of nobody",
     [READY, { exited: { id: "r-none", code: 0 } }],
-    "fault: the end of a replica that it never had",
+    'fault: "exited" for a replica that it never forked',
   ],
 ])("%s is out of turn", async (_, lines, fault) => {
   const { told, say } = playedTemplate();
@@ -178,7 +178,7 @@ verifies(
     await seconds(clock, 60);
     expect(told).not.toContain("killed");
     living.kill();
-    expect(await living.exited).toMatchObject({ detail: "stopped below a template that is dead" });
+    expect(await living.exited).toMatchObject({ detail: "stopped together with its dead template" });
     expect(told.at(-1)).toBe("killed");
   },
 );

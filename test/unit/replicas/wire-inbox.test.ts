@@ -148,7 +148,7 @@ test("each way through a call, and each way out of it", () => {
   expect(after(chunk(2, "1"))).toEqual(["bad: CHUNK out of turn"]);
   expect(after(stream, result(2, "1"))).toEqual(["stream 2", "bad: RESULT out of turn"]);
   expect(after(result(1, "1"), result(1, "1"))).toEqual(["returned 1", "bad: RESULT for no call"]);
-  expect(after(frame(FRAME.CANCELLED, 1))).toEqual(["bad: CANCELLED, and nobody cancelled"]);
+  expect(after(frame(FRAME.CANCELLED, 1))).toEqual(["bad: CANCELLED for a call that was not cancelled"]);
   expect(after(frame(FRAME.INIT_FAILED, 0, "{}"))).toEqual(["bad: INIT_FAILED out of turn"]);
 });
 

@@ -33,7 +33,7 @@ verifies(
     expect(said(readOnly)).toContain("make that disk writable");
     const lost = new AppError("storage_unavailable", {}, new Error("terminating connection"));
     expect(said(lost, { ...HERE, databaseUrl: "postgres://db/millrace" })).toBe(
-      "the Postgres database cannot be used: terminating connection: look at the log of its server, then start again",
+      "the Postgres database cannot be used: terminating connection: check the log of the Postgres server, then start again",
     );
     const taken = Object.assign(new Error("listen EADDRINUSE"), { code: "EADDRINUSE" });
     expect(explainStart(taken, HERE)).toBe(taken);

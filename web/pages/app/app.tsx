@@ -53,8 +53,8 @@ export function AppPage() {
 function NoSuchApp({ projectId, appName }: { readonly projectId: string; readonly appName: string }) {
   return (
     <Page title={appName}>
-      <Empty title="This project has no app of that name">
-        It may have been deleted. Look among{" "}
+      <Empty title="This project has no app with that name">
+        It may have been deleted. See{" "}
         <Link to="/projects/$projectId/apps" params={{ projectId }} className="text-accent underline">
           the apps
         </Link>

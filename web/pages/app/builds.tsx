@@ -38,7 +38,9 @@ export function AppBuilds() {
         <Problem error={error} onRetry={() => void refetch()} />
       ) : builds?.length === 0 ? (
         <Empty title="No builds yet">
-          <p className="mb-3">Each deploy is a build, and one that succeeds is a version to go back to.</p>
+          <p className="mb-3">
+            Each deploy is a build. Each successful build is a version that you can go back to.
+          </p>
           <CodeBlock label="Deploy" text={`millrace deploy ${appName}`} />
         </Empty>
       ) : (

@@ -38,9 +38,9 @@ export function AppDanger() {
     <Card title="Delete this app" className="!border-bad">
       <Form onSubmit={submit} className="max-w-xl">
         <p className="text-ink-soft">
-          From the moment it is deleted, calls get 404. What runs finishes. Its versions, builds, secrets and
-          the record of its runs go; the files of the persistent storage stay, as they are the project’s. The
-          name is free again. This cannot be undone.
+          Calls get 404 at once, and runs in progress finish. The app’s versions, builds, secrets and run
+          records are deleted. Files in the persistent storage stay, because they belong to the project. The
+          name can be used again. This cannot be undone.
         </p>
         <Field
           label={

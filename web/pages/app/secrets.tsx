@@ -17,8 +17,8 @@ export function AppSecrets() {
       {inherited.length > 0 && (
         <Card title="From the project">
           <p className="mb-3 text-ink-soft">
-            Every app of the project gets these too. One of the same name above takes their place in this app.
-            They are changed in the{" "}
+            Every app of the project gets these too. A secret with the same name above replaces it in this
+            app. Change them in the{" "}
             <Link to="/projects/$projectId/settings" params={{ projectId }} className="text-accent underline">
               project’s settings
             </Link>

@@ -18,7 +18,7 @@ export function AppSettings() {
   if (error instanceof ApiError && error.code === "build_not_found") {
     return (
       <Card>
-        <Empty title="Nothing serves yet">
+        <Empty title="No version is serving yet">
           <p className="mb-3">The settings shown here are those of the current version.</p>
           <CodeBlock label="Deploy" text={`millrace deploy ${appName}`} />
         </Empty>
@@ -53,7 +53,7 @@ export function AppSettings() {
         }
       >
         <p className="border-b border-line px-4 py-2.5 text-ink-soft">
-          From <code>millrace.toml</code> and the deploy. Change it there, and deploy again.
+          From <code>millrace.toml</code> and the deploy. To change it, edit the file and deploy again.
         </p>
         <ConfigTable keys={data.keys} />
       </Card>

@@ -29,8 +29,8 @@ function NameForm({ onClose, onName }: Props) {
     <Form onSubmit={submit}>
       <Field
         label="Name"
-        hint="A folder exists once it has a file: the next step is to upload one into it."
-        error={isOdd ? "A name has no slashes." : undefined}
+        hint="A folder exists once it contains a file, so upload one next."
+        error={isOdd ? "A name cannot contain slashes." : undefined}
         required
         autoFocus
         maxLength={200}

@@ -36,9 +36,7 @@ export function RotateKey({
   });
   return (
     <Dialog title={`Rotate ${target?.name ?? ""}`} isOpen={target !== null} onClose={onClose}>
-      <p className="mb-4 text-ink-soft">
-        A new token for the same account. Give programs time to change over.
-      </p>
+      <p className="mb-4 text-ink-soft">A new token for the same account. Give programs time to switch.</p>
       <Choice
         label="The old token"
         value={overlap}

@@ -58,7 +58,7 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
         area={MIDDLE}
         title="Cold starts"
         note={total.coldRuns === 1 ? "1 run waited for one" : `${count(total.coldRuns)} runs waited for one`}
-        hint="Cold starts since the service started; runs of the chosen time."
+        hint="Cold starts since the service started; runs in the chosen time range."
       >
         {count(now.coldStarts)}
       </Tile>
@@ -66,7 +66,7 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
         area={LAST}
         title="Queue age"
         isBad={now.queueAgeMs > LONG_QUEUE_MS}
-        note={now.queueAgeMs === 0 ? "nothing waits" : "waited for longest"}
+        note={now.queueAgeMs === 0 ? "nothing is waiting" : "longest wait"}
       >
         {now.queueAgeMs === 0 ? "–" : span(now.queueAgeMs)}
       </Tile>

@@ -72,11 +72,11 @@ function Stream({
         view={view}
         label="Output"
         empty={
-          isEnded ? "It yielded nothing." : "Nothing yet. What the function yields is shown as it comes."
+          isEnded ? "It yielded nothing." : "Nothing yet. Output appears here as the function yields it."
         }
       />
       {isEnded && messages.isFull && (
-        <p className="mt-2 text-[0.9rem] text-ink-faint">There may be more. Download it to see the whole.</p>
+        <p className="mt-2 text-[0.9rem] text-ink-faint">There may be more. Download it to see everything.</p>
       )}
     </>
   );

@@ -55,8 +55,8 @@ export function DownloadPayload({
 export function NotKept({ what }: { readonly what: string }) {
   return (
     <p className="py-2 text-ink-soft">
-      {what} is not kept any more, or never was: results and inputs are kept for the app&apos;s{" "}
-      <code className="font-mono">result_retention</code>, of sync runs up to 64 KiB.
+      {what} is no longer stored, or never was. Results and inputs are kept for the app&apos;s{" "}
+      <code className="font-mono">result_retention</code>; those of sync runs only up to 64 KiB.
     </p>
   );
 }

@@ -80,7 +80,7 @@ export function RunTable({
         {olderToken === "" && rows.length === 0 ? (
           empty
         ) : olderToken !== null && rows.length === 0 ? (
-          <Empty title="None so far">Only the newest runs were looked through; there are older ones.</Empty>
+          <Empty title="None so far">Only the newest runs were searched; there are older ones.</Empty>
         ) : (
           <Table columns={columns} label="Runs">
             {rows.map((run) => (

@@ -71,7 +71,7 @@ export function EditSecret({
         />
         {Object.hasOwn(shared, name) && (
           <p role="status" className="rounded-md bg-warn-soft px-3 py-2 text-warn">
-            The project has a secret of this name too. This app gets the one set here instead.
+            The project also has a secret with this name. This app uses the one set here.
           </p>
         )}
         <FormEnd
@@ -86,6 +86,6 @@ export function EditSecret({
 }
 
 function problemOf(name: string, own: SecretMap): string | undefined {
-  if (!SECRET_NAME.test(name)) return "Only letters, digits, . - and _ can be in a name.";
+  if (!SECRET_NAME.test(name)) return "A name can contain only letters, digits, . - and _";
   return Object.hasOwn(own, name) ? "A secret with this name exists. Change it in the list." : undefined;
 }

@@ -39,7 +39,7 @@ export function RemoveSecret({
       {isShared
         ? "New replicas get the project’s secret of this name again."
         : "New replicas start without it."}{" "}
-      Its value cannot be brought back.
+      Its value cannot be recovered.
     </Confirm>
   );
 }

@@ -134,7 +134,7 @@ export function Members({ projectId }: { readonly projectId: string }) {
         text={passwordUrl}
         onClose={() => setPasswordUrl(null)}
       >
-        Give it to that person alone: whoever opens it chooses the password. It works once and expires after
+        Give it only to that person: whoever opens it can choose the password. It works once and expires after
         seven days. Until somebody uses it, the old password stays.
       </ShownOnce>
       <Confirm

@@ -79,7 +79,7 @@ function ProjectForm({ onClose }: { readonly onClose: () => void }) {
     <Form onSubmit={mutate}>
       <Field
         label="Name"
-        hint="Apps, keys, secrets and files of one project are apart from those of another."
+        hint="Each project has its own apps, keys, secrets and files."
         error={error ? messageOf(error) : undefined}
         required
         autoFocus

@@ -27,7 +27,7 @@ export function Sessions() {
     mutationFn: ({ id, isCurrent }: SignIn) => (isCurrent ? session.signOut() : endSession(id)),
     onSuccess: async (_, { isCurrent }) => {
       if (isCurrent) return;
-      tell("Signed out there.");
+      tell("That session has ended.");
       await queries.invalidateQueries({ queryKey: sessionsQuery.queryKey });
     },
     onError: tellError,

@@ -46,8 +46,8 @@ function SpanForm({ projectId, onClose }: Props) {
   return (
     <div className="flex flex-col gap-4">
       <p className="text-ink-soft">
-        All deliveries made in that time that have ended, delivered or failed, go out once more. Receivers
-        know them by the same <code>webhook-id</code>.
+        Sends every delivery of that time span again, whether it was delivered or failed. Each keeps its{" "}
+        <code>webhook-id</code>, so receivers can recognise it.
       </p>
       <div className="grid gap-3 sm:grid-cols-2">
         <Field

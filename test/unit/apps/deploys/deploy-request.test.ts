@@ -49,5 +49,5 @@ test("everything that is wrong is told at once", () => {
     { problem: expect.stringMatching(/^minReplicaCount must be .*got -1/) },
     { problem: expect.stringMatching(/^runtime must be one of "cortex", "custom", got "other"/) },
   ]);
-  expect(refusal({ name: null }).message).toBe("name must be given: the app's name");
+  expect(refusal({ name: null }).message).toBe("name is required: the app's name");
 });

@@ -77,7 +77,7 @@ test.for([
   ["a name with a line break", entry("a\nb", "x"), "contains a control character"],
   ["a folder as a file", entry("a/", "x"), "is the name of a folder"],
   ["an end that is missing", entry("main.py", "x").subarray(0, 600), "it ends too early"],
-  ["what is no archive", Buffer.from("PK\u0003\u0004".padEnd(2_000, "x")), "not an archive"],
+  ["what is no archive", Buffer.from("PK\u0003\u0004".padEnd(2_000, "x")), "not a readable archive"],
 ] as const)("%s is refused", async ([, bytes, why]) => {
   const into = await scratch();
   await expect(unpackTar(inPieces(bytes), into)).rejects.toMatchObject({

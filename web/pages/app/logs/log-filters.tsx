@@ -67,7 +67,7 @@ export function LogFilters({
         label="Run"
         type="search"
         placeholder="A run's id"
-        error={isRunId ? undefined : "That is not a run's id."}
+        error={isRunId ? undefined : "That is not a run id."}
         className="font-mono text-[0.9rem]"
         value={runId}
         onChange={({ target }) => setRunId(target.value)}

@@ -45,7 +45,7 @@ export function CallForm({ fn, draft, onChange, isJson, faults, isBusy, onSend, 
             <p className="text-ink-soft">The function takes no arguments.</p>
           )}
           {fn.takesMore && others.length === 0 && (
-            <p className="text-[0.9rem] text-ink-faint">It takes further arguments: add them as JSON.</p>
+            <p className="text-[0.9rem] text-ink-faint">It accepts more arguments: add them as JSON.</p>
           )}
           {others.length > 0 && (
             <p className="text-[0.9rem] break-words text-ink-faint">Also sent: {others.join(", ")}</p>

@@ -11,7 +11,7 @@ type ScalingField = {
 export const SCALING_FIELDS: readonly ScalingField[] = [
   { member: "minReplicaCount", key: "scaling.min_replicas", label: "Replicas, at least" },
   { member: "maxReplicaCount", key: "scaling.max_replicas", label: "Replicas, at most" },
-  { member: "replicaConcurrency", key: "scaling.replica_concurrency", label: "Calls at once in a replica" },
+  { member: "replicaConcurrency", key: "scaling.replica_concurrency", label: "Concurrent calls per replica" },
   { member: "cooldownPeriodSeconds", key: "scaling.cooldown", label: "Cooldown, seconds" },
   {
     member: "responseGracePeriodSeconds",

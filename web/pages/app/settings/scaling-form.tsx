@@ -36,7 +36,7 @@ export function ScalingForm({
         ),
       );
       setDraft({});
-      tell("The scaling is changed.");
+      tell("Scaling is updated.");
     },
   });
   const fields = SCALING_FIELDS.flatMap((field) => {
@@ -64,8 +64,8 @@ export function ScalingForm({
     >
       <Form onSubmit={submit}>
         <p className="text-ink-soft">
-          Takes effect at once, without a new version. The next deploy brings back what its configuration
-          says.
+          Takes effect at once, without a new version. The next deploy resets it to the deployed
+          configuration.
         </p>
         <div className="grid gap-x-6 gap-y-4 sm:grid-cols-2 xl:grid-cols-3">
           {fields.map(({ member, label, entry, text }) => (
