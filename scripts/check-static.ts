@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
 /** What can be said of the code without running it, side by side; all of it is said, whatever fails first. */
-const CHECKS = ["format", "lint", "types", "unused"];
+const CHECKS = ["format", "lint", "python", "types", "unused"];
 
 type Failure = { readonly stdout: string; readonly stderr: string };
 

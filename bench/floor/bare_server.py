@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 sys.path.insert(0, sys.argv[1])
 
-import main  # noqa: E402
+import main
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -24,7 +24,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_):
+    def log_message(self, format, *args):
         pass
 
 

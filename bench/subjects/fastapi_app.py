@@ -51,6 +51,7 @@ async def stream_plain(call: Stream):
 class AnnouncingServer(uvicorn.Server):
     async def startup(self, sockets=None):
         await super().startup(sockets)
+        assert sockets
         port = sockets[0].getsockname()[1]
         print(json.dumps({"url": f"http://127.0.0.1:{port}"}), flush=True)
 
@@ -63,7 +64,5 @@ def end_with_parent():
 threading.Thread(target=end_with_parent, daemon=True).start()
 listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
-config = uvicorn.Config(
-    app, loop="uvloop", http="httptools", workers=1, access_log=False, log_level="warning"
-)
+config = uvicorn.Config(app, loop="uvloop", http="httptools", workers=1, access_log=False, log_level="warning")
 AnnouncingServer(config).run(sockets=[listener])

@@ -2,13 +2,21 @@
 
 import time
 import uuid
+from typing import Optional
 
 import model
 
 NAME = "millrace-miller"
 
 
-def run(messages: list, model: str = NAME, stream: bool = False, max_tokens: int = 60, seed: int = None, **options):
+def run(
+    messages: list,
+    model: str = NAME,
+    stream: bool = False,
+    max_tokens: int = 60,
+    seed: Optional[int] = None,
+    **options,
+):
     """Answers the last message, whole or word by word."""
     said = _said(messages, max_tokens, seed)
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}

@@ -21,7 +21,7 @@ def nearest(word: str, count: int = 5):
     """The words that stand where this one stands."""
     own = _embed(word)
     likeness = {other: _dot(own, _unit(vector)) for other, vector in WEIGHTS.items() if other != word.lower()}
-    best = sorted(likeness, key=likeness.get, reverse=True)[:count]
+    best = sorted(likeness, key=lambda other: likeness[other], reverse=True)[:count]
     return [{"word": other, "likeness": round(likeness[other], 3)} for other in best]
 
 

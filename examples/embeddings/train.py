@@ -27,10 +27,7 @@ def surprises(counts):
     sums = {word: sum(row.values()) for word, row in counts.items()}
     total = sum(sums.values())
     return {
-        word: {
-            other: max(0.0, math.log(count * total / (sums[word] * sums[other])))
-            for other, count in row.items()
-        }
+        word: {other: max(0.0, math.log(count * total / (sums[word] * sums[other]))) for other, count in row.items()}
         for word, row in counts.items()
     }
 
@@ -39,11 +36,12 @@ def orthonormal(columns):
     """Gram-Schmidt: columns that say different things."""
     done = []
     for column in columns:
+        rest = column
         for other in done:
-            part = sum(a * b for a, b in zip(column, other))
-            column = [a - part * b for a, b in zip(column, other)]
-        length = math.sqrt(sum(a * a for a in column)) or 1.0
-        done.append([a / length for a in column])
+            part = sum(a * b for a, b in zip(rest, other))
+            rest = [a - part * b for a, b in zip(rest, other)]
+        length = math.sqrt(sum(a * a for a in rest)) or 1.0
+        done.append([a / length for a in rest])
     return done
 
 

@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from types import ModuleType
-from typing import Any, Dict, List
+from typing import Any
 
 from .bind import Entry, find_entries
 from .limits import FUNCTIONS, HELLO_BYTES, MESSAGE_CHARS, NAME_CHARS, PARAMETERS, TRACEBACK_CHARS
@@ -24,7 +24,7 @@ class TooMuch(Exception):
 class App:
     """An imported `main.py` and what may be called in it."""
 
-    def __init__(self, module: ModuleType, entries: Dict[str, Entry]) -> None:
+    def __init__(self, module: ModuleType, entries: dict[str, Entry]) -> None:
         self.module = module
         self.entries = entries
         self.has_async = any(entry.is_async for entry in entries.values())
@@ -33,7 +33,7 @@ class App:
         # the import's doing.
         self._functions = _fit([reader.read(entry) for entry in entries.values()])
 
-    def describe(self) -> Dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """The part of HELLO that is the same for every replica of a version."""
         return {"python": "%d.%d.%d" % sys.version_info[:3], "functions": self._functions}
 
@@ -44,7 +44,7 @@ def load(ignore_extra: bool) -> App:
     return App(module, find_entries(module, ignore_extra))
 
 
-def _fit(functions: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+def _fit(functions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The functions as far as they can be told: without notes and hints if those take too much. Raises TooMuch."""
     parameters = [parameter for function in functions for parameter in function["parameters"]]
     if len(functions) > FUNCTIONS:
@@ -66,7 +66,7 @@ def _fit(functions: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     raise TooMuch("the functions of main.py take more than %d bytes to describe" % HELLO_BYTES)
 
 
-def describe_failure(error: BaseException) -> Dict[str, str]:
+def describe_failure(error: BaseException) -> dict[str, str]:
     """Why the import failed: one line for callers, the whole traceback for the log."""
     import traceback
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Callable
 
 from .limits import MISFITS, NAME_CHARS, NOTE_CHARS, short_name
 
@@ -29,19 +29,19 @@ class Entry:
         self.defaults = _defaults(plain)
         self.wants_run_id = "run_id" in names
         asked = [name for name in names if name != "run_id"]
-        self.required: FrozenSet[str] = frozenset(name for name in asked if name not in self.defaults)
-        self.accepted: FrozenSet[str] = frozenset(asked)
+        self.required: frozenset[str] = frozenset(name for name in asked if name not in self.defaults)
+        self.accepted: frozenset[str] = frozenset(asked)
         self.positional = names[: code.co_posonlyargcount]
         self.rest_name = _rest_name(code)
         self.ignore_extra = ignore_extra
         self.is_async = bool(code.co_flags & (_COROUTINE | _ASYNC_GENERATOR))
         self.is_generator = bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
 
-    def misfits(self, arguments: Dict[str, Any]) -> Tuple[List[Dict[str, str]], int]:
-        """Each member that is missing or unknown, and how many more there are; drops unknown ones where the app says so."""
+    def misfits(self, arguments: dict[str, Any]) -> tuple[list[dict[str, str]], int]:
+        """Each member that is missing or unknown, how many more there are; drops unknown ones for apps that say so."""
         given = arguments.keys()
         missing = sorted(self.required - given)
-        extra: List[str] = []
+        extra: list[str] = []
         if self.rest_name is None:
             extra = [name for name in given if name not in self.accepted]
             if self.ignore_extra:
@@ -55,7 +55,7 @@ class Entry:
         found += [{"field": name, "problem": "unknown"} for name in sorted(map(short_name, extra[:MISFITS]))]
         return found[:MISFITS], max(0, len(missing) + len(extra) - MISFITS)
 
-    def call(self, arguments: Dict[str, Any]) -> Any:
+    def call(self, arguments: dict[str, Any]) -> Any:
         """Calls the function; positional-only parameters are taken out of the members by name."""
         if not self.positional:
             return self.function(**arguments)
@@ -64,7 +64,7 @@ class Entry:
         args = [arguments.pop(name, self.defaults.get(name)) for name in self.positional[: last + 1]]
         return self.function(*args, **arguments)
 
-    def describe(self) -> Dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """The signature as the service keeps it."""
         names = [name for name in _named_parameters(self.plain.__code__) if name != "run_id"]
         parameters = [self._describe_parameter(name, "named") for name in names]
@@ -79,7 +79,7 @@ class Entry:
             "doc": _text(self.function.__doc__),
         }
 
-    def _describe_parameter(self, name: str, kind: str) -> Dict[str, Any]:
+    def _describe_parameter(self, name: str, kind: str) -> dict[str, Any]:
         return {
             "name": name,
             "kind": kind,
@@ -89,11 +89,11 @@ class Entry:
         }
 
 
-def find_entries(module: ModuleType, ignore_extra: bool) -> Dict[str, Entry]:
+def find_entries(module: ModuleType, ignore_extra: bool) -> dict[str, Entry]:
     """Functions defined in the module, and callables its `__all__` names; never an imported name or a class."""
     public = getattr(module, "__all__", None)
     exported = {name for name in public if isinstance(name, str)} if isinstance(public, (list, tuple)) else set()
-    entries: Dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for name, value in list(vars(module).items()):
         if name.startswith("_") or isinstance(value, type) or not callable(value):
             continue
@@ -110,7 +110,7 @@ def _is_function(value: Any) -> bool:
     return isinstance(value, FunctionType) or hasattr(value, "__wrapped__")
 
 
-def _unwrap_or_none(value: Any) -> Optional[FunctionType]:
+def _unwrap_or_none(value: Any) -> FunctionType | None:
     for _ in range(100):
         inner = getattr(value, "__wrapped__", None)
         if inner is None:
@@ -126,24 +126,24 @@ def _unwrap(value: Callable[..., Any]) -> FunctionType:
     return plain
 
 
-def _named_parameters(code: CodeType) -> Tuple[str, ...]:
+def _named_parameters(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _rest_name(code: CodeType) -> Optional[str]:
+def _rest_name(code: CodeType) -> str | None:
     if not code.co_flags & _VARKEYWORDS:
         return None
     index = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS)
     return code.co_varnames[index]
 
 
-def _defaults(function: FunctionType) -> Dict[str, Any]:
+def _defaults(function: FunctionType) -> dict[str, Any]:
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     values = function.__defaults__ or ()
     return {**dict(zip(names[len(names) - len(values) :], values)), **(function.__kwdefaults__ or {})}
 
 
-def _annotation(function: FunctionType, name: str) -> Optional[str]:
+def _annotation(function: FunctionType, name: str) -> str | None:
     try:
         annotation = function.__annotations__.get(name)
         if annotation is None or isinstance(annotation, str):
@@ -155,12 +155,12 @@ def _annotation(function: FunctionType, name: str) -> Optional[str]:
         return None
 
 
-def _shown(value: Any) -> Optional[str]:
+def _shown(value: Any) -> str | None:
     try:
         return _text(repr(value))
     except BaseException:  # noqa: BLE001 - a user's __repr__ may raise anything
         return None
 
 
-def _text(text: Optional[str]) -> Optional[str]:
+def _text(text: str | None) -> str | None:
     return text[:NOTE_CHARS] if isinstance(text, str) else None

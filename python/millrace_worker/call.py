@@ -7,7 +7,7 @@ import os
 import sys
 from json import decoder, dumps, scanner
 from traceback import format_exception
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable
 
 from . import frames
 from .bind import Entry
@@ -17,20 +17,21 @@ from .traces import shorten
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_scan = scanner.c_make_scanner(decoder.JSONDecoder()) if scanner.c_make_scanner else None
+_make_scanner: Any = getattr(scanner, "c_make_scanner", None)
+_scan = _make_scanner(decoder.JSONDecoder()) if _make_scanner else None
 
 
 class RunCancelled(BaseException):
     """Raised inside the user's code by a cancel; `except Exception` does not catch it."""
 
 
-def prepare(entries: Dict[str, Entry], payload: bytes) -> Tuple[Optional[Entry], Dict[str, Any], str, bytes]:
+def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], str, bytes]:
     """The function, its arguments and the run's id; or no function, and the payload of a FAILED frame."""
     name, run_id, body = frames.split_call(payload)
     entry = entries.get(name)
     if entry is None:
         return None, {}, run_id, b'{"kind":"no_function"}'
-    arguments = _parse(body.decode()) if body else {}
+    arguments: dict[str, Any] = _parse(body.decode()) if body else {}
     given = arguments.keys()
     if not (entry.required <= given and given <= entry.accepted):
         misfits, more = entry.misfits(arguments)
@@ -88,7 +89,7 @@ def raised_frame(call_id: int, error: BaseException, run_ms: float) -> bytes:
     return frames.pack(frames.FAILED, call_id, dumps(fields).encode())
 
 
-def describe_exception(error: BaseException) -> Tuple[str, str]:
+def describe_exception(error: BaseException) -> tuple[str, str]:
     """`Type: text`, and the traceback without the harness's own frames."""
     name = type(error).__name__
     try:

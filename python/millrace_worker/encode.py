@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from json import JSONEncoder
 from json import encoder as _encoder
-from typing import Any, Callable, Optional
-
-_OPTIONS = {"separators": (",", ":"), "allow_nan": False, "ensure_ascii": False}
+from typing import Any, Callable
 
 
 class NotJson(Exception):
@@ -46,10 +44,9 @@ def to_utf8(text: str) -> bytes:
 
 
 def _make_writer() -> Callable[[Any], str]:
-    plain = JSONEncoder(default=_convert, **_OPTIONS)
     make = getattr(_encoder, "c_make_encoder", None)
     if make is None:
-        return plain.encode
+        return JSONEncoder(default=_convert, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
     # JSONEncoder.encode makes this object anew for each call, which costs more than a small result itself.
     write = make({}, _convert, _encoder.encode_basestring, None, ":", ",", False, False, False)
     return lambda value: "".join(write(value, 0))
@@ -64,9 +61,9 @@ def _convert(value: Any) -> Any:
         return value.model_dump(mode="json")
     if hasattr(kind, "__dataclass_fields__"):
         return {name: getattr(value, name) for name in kind.__dataclass_fields__}
-    if module == "datetime" or _inherits(kind, "datetime", ("datetime", "date", "time")):
-        if hasattr(value, "isoformat"):
-            return value.isoformat()
+    is_time = module == "datetime" or _inherits(kind, "datetime", ("datetime", "date", "time"))
+    if is_time and hasattr(value, "isoformat"):
+        return value.isoformat()
     if _inherits(kind, "uuid", ("UUID",)):
         return str(value)
     if _inherits(kind, "enum", ("Enum",)):
@@ -76,7 +73,7 @@ def _convert(value: Any) -> Any:
     raise TypeError("not JSON")
 
 
-def _inherits(kind: type, module: str, names: tuple) -> bool:
+def _inherits(kind: type, module: str, names: tuple[str, ...]) -> bool:
     # By name: importing datetime, uuid and enum here would slow every start for apps without them.
     return any(base.__module__ == module and base.__name__ in names for base in kind.__mro__)
 
@@ -86,7 +83,7 @@ def _explain(value: Any, error: Exception) -> str:
     return found or "the result cannot be written as JSON: %s" % error
 
 
-def _find_fault(value: Any, path: str, above: list) -> Optional[str]:
+def _find_fault(value: Any, path: str, above: list[Any]) -> str | None:
     """Walks the way the writer did, to name the first value it could not write."""
     if value is None or isinstance(value, (str, bool, int)):
         return None
@@ -96,7 +93,7 @@ def _find_fault(value: Any, path: str, above: list) -> Optional[str]:
         return "%s is circular" % path
     if len(above) > 500:
         return "%s... is nested too deeply" % path[:100]
-    inside = above + [value]
+    inside = [*above, value]
     if isinstance(value, dict):
         for key, member in value.items():
             if not (key is None or isinstance(key, (str, int, float))):

@@ -10,19 +10,19 @@ import os
 import stat
 import sys
 import threading
-from typing import Any, Optional, Set
+from typing import Any
 
 _HARMLESS_DEVICES = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 # Their worker threads are made anew after a fork by handlers of their own.
 _BLAS = ("openblas", "libmkl", "libblis", "libblas", "libgomp", "libiomp", "libomp")
 
 
-def open_descriptors() -> Set[int]:
+def open_descriptors() -> set[int]:
     """The descriptors open now, without the one the listing itself took."""
     return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + name)}
 
 
-def reason_against(before: Set[int]) -> Optional[str]:
+def reason_against(before: set[int]) -> str | None:
     """Why this process may not be forked; None when it may. `before`: what was open before the import."""
     return _threads() or _descriptors(before)
 
@@ -69,9 +69,9 @@ def _renew_generator(generator: Any) -> None:
         bits.state = type(bits)().state
 
 
-def _threads() -> Optional[str]:
+def _threads() -> str | None:
     # By frames as well: `_thread` starts threads that the threading module never hears of.
-    if max(threading.active_count(), len(sys._current_frames())) > 1:
+    if max(threading.active_count(), len(sys._current_frames())) > 1:  # pyright: ignore[reportPrivateUsage] - documented
         names = ", ".join(thread.name for thread in threading.enumerate() if thread is not threading.main_thread())
         return "the import started a thread (%s)" % (names or "without a name")
     native = [int(tid) for tid in os.listdir("/proc/self/task") if int(tid) != os.getpid()]
@@ -102,7 +102,7 @@ def _name_of(tid: int) -> str:
         return ""
 
 
-def _descriptors(before: Set[int]) -> Optional[str]:
+def _descriptors(before: set[int]) -> str | None:
     for descriptor in sorted(open_descriptors() - before):
         mode = os.fstat(descriptor).st_mode
         target = os.readlink("/proc/self/fd/%d" % descriptor)

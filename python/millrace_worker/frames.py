@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import List, Optional, Tuple
 
 HEAD = struct.Struct("<IIB")
 HEAD_BYTES = HEAD.size
@@ -57,14 +56,14 @@ class FrameReader:
         self._window = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._window)
 
-    def receive(self, flags: int = 0) -> Optional[List[Tuple[int, int, bytes]]]:
+    def receive(self, flags: int = 0) -> list[tuple[int, int, bytes]] | None:
         """Waits for bytes; gives the whole frames (call id, type, payload) they complete, None at the end."""
         received = self._connection.recv_into(self._window, 0, flags)
         if not received:
             return None
         buffer = self._buffer
         buffer += self._view[:received]
-        frames: List[Tuple[int, int, bytes]] = []
+        frames: list[tuple[int, int, bytes]] = []
         offset = 0
         end = len(buffer)
         while end - offset >= HEAD_BYTES:
@@ -78,7 +77,7 @@ class FrameReader:
         return frames
 
 
-def split_call(payload: bytes) -> Tuple[str, str, bytes]:
+def split_call(payload: bytes) -> tuple[str, str, bytes]:
     """A CALL's function name, run id and arguments."""
     name_end = 1 + RUN_ID_BYTES + payload[0]
     run_id = payload[1 : 1 + RUN_ID_BYTES].decode("ascii")
@@ -89,7 +88,7 @@ def split_call(payload: bytes) -> Tuple[str, str, bytes]:
 def connect(address: str, kind: str, ticket: str) -> socket.socket:
     """Calls home: opens a connection of one kind and shows the ticket."""
     host, _, port = address.rpartition(":")
-    connection: Optional[socket.socket]
+    connection: socket.socket | None
     if address.startswith("/"):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(address)

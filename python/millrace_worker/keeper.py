@@ -13,7 +13,6 @@ from typing import Any, Callable, NoReturn
 
 from . import linux
 
-
 #: Above a replica: its keeper, the template, the template's keeper.
 _LEVELS = 3
 #: What is killed takes a moment to be gone.

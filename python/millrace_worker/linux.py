@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Iterator
+from collections.abc import Iterator
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

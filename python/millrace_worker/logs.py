@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from os import write as write_raw
-from typing import Dict, Tuple
+from typing import Any
 
 from .frames import connect
 from .traces import shorten
@@ -31,7 +31,7 @@ class TaggedStream(io.TextIOBase):
         super().__init__()
         self._descriptor = descriptor
         #: By run and thread: `print` writes text and end of line apart, and another thread may come between.
-        self._partial: Dict[Tuple[str, int], str] = {}
+        self._partial: dict[tuple[str, int], str] = {}
         self._lock = threading.RLock()
         self.buffer = io.FileIO(descriptor, "w", closefd=False)
 
@@ -50,7 +50,7 @@ class TaggedStream(io.TextIOBase):
     def close(self) -> None:
         """Closing sys.stdout must not silence the calls that come after."""
 
-    def write(self, text: str) -> int:
+    def write(self, text: Any) -> int:
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not %s" % type(text).__name__)
         run_id = CURRENT_RUN.get()
@@ -75,7 +75,7 @@ class TaggedStream(io.TextIOBase):
                 for key in keys:
                     self._emit(run_id, [self._partial.pop(key)])
 
-    def _emit(self, run_id: str, lines: list) -> None:
+    def _emit(self, run_id: str, lines: list[str]) -> None:
         tag = "\x1e%s\x1f" % run_id
         text = "".join(tag + line + "\n" for line in lines)
         if self._descriptor == 2:  # Where tracebacks go that the app prints itself, or one of its threads.
@@ -96,8 +96,8 @@ def send_home(address: str, ticket: str) -> None:
         os.dup2(connection.fileno(), descriptor)
         connection.close()
     if not isinstance(sys.stdout, TaggedStream):
-        sys.stdout = TaggedStream(1)  # type: ignore[assignment]
-        sys.stderr = TaggedStream(2)  # type: ignore[assignment]
+        sys.stdout = TaggedStream(1)
+        sys.stderr = TaggedStream(2)
 
 
 def finish_lines(run_id: str) -> None:

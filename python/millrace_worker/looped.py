@@ -10,8 +10,9 @@ import asyncio
 import collections
 import socket
 import sys
+from collections.abc import AsyncIterator
 from time import perf_counter
-from typing import Any, AsyncIterator, Deque, Dict, Optional, Set, Tuple
+from typing import Any
 
 from . import frames
 from .call import is_iterator, prepare, raised_frame, result_frame, unsendable_frame
@@ -22,7 +23,6 @@ from .logs import CURRENT_RUN, finish_lines
 from .outbox import Flow
 from .replica import Replica
 from .threaded import Threads
-
 
 #: A stream that never awaits gives the loop a turn after this long, or no cancel would reach it.
 _TURN_SECONDS = 0.005
@@ -54,12 +54,12 @@ class Looped:
         self._encode = replica.make_encoder()
         self._loop = asyncio.new_event_loop()
         self._reader = frames.FrameReader(replica.wire)
-        self._pending: Deque[Tuple[int, bytes]] = collections.deque()
+        self._pending: collections.deque[tuple[int, bytes]] = collections.deque()
         self._running = 0
         self._closing = False
-        self._tasks: Dict[int, asyncio.Task[bytes]] = {}
-        self._cancelled: Set[int] = set()
-        self._credits: Dict[int, _AsyncCredit] = {}
+        self._tasks: dict[int, asyncio.Task[bytes]] = {}
+        self._cancelled: set[int] = set()
+        self._credits: dict[int, _AsyncCredit] = {}
         #: All streams on the loop are one flow: each may be slow, and all of them fast.
         self._flow = Flow()
         self._sent_bytes = 0
@@ -199,7 +199,7 @@ class Looped:
             self._threads.grant(call_id, count_bytes)
 
 
-def _as_async_iterator(value: Any) -> Optional[AsyncIterator[Any]]:
+def _as_async_iterator(value: Any) -> AsyncIterator[Any] | None:
     if hasattr(value, "__anext__"):
         return value
     if not is_iterator(value):

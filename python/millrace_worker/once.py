@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.machinery
 import os
 import sys
-from typing import Any, Dict
+from typing import Any
 
 #: Where the data comes from; nothing comes when there is none.
 DATA_DESCRIPTOR = 3
@@ -35,7 +35,7 @@ def main() -> None:
     _execute(file, _fresh_main(file))
 
 
-def _fresh_main(file: str) -> Dict[str, Any]:
+def _fresh_main(file: str) -> dict[str, Any]:
     """The module `__main__`, as it is before a file's first line: not another one, for `pickle` finds it by name."""
     names = vars(sys.modules["__main__"])
     for name in [name for name in names if not name.startswith("__")]:
@@ -46,7 +46,7 @@ def _fresh_main(file: str) -> Dict[str, Any]:
     return names
 
 
-def _execute(file: str, names: Dict[str, Any]) -> None:
+def _execute(file: str, names: dict[str, Any]) -> None:
     try:
         with open(file, "rb") as source:
             code = compile(source.read(), file, "exec", dont_inherit=True)

@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 from time import monotonic, sleep
-from typing import List, NoReturn, Set
+from typing import NoReturn
 
 #: How long after a write the next chunk waits for company: nobody notices it, and a thousand writes a second
 #: are few (a write for each chunk allows 150,000 chunks/s, this 1,500,000).
@@ -46,7 +46,7 @@ class Outbox:
     def __init__(self, wire: socket.socket) -> None:
         #: Streams put their chunks here without the lock, then look up if their flow says so. It stays the
         #: same list, and frames are taken from its front under the lock: no chunk falls between.
-        self.waiting: List[bytes] = []
+        self.waiting: list[bytes] = []
         self._is_fork = False
         self._wire = wire
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Outbox:
         #: The flusher is awake and will look at what waits.
         self._is_watched = False
         #: Those that do not look up at each chunk; there are none unless the flusher is awake.
-        self._flows: Set[Flow] = set()
+        self._flows: set[Flow] = set()
         self._has_flusher = False
         self._wake = threading.Semaphore(0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from typing import Callable, NoReturn, Set
+from typing import Callable, NoReturn
 
 from .app import App
 from .encode import make_encoder
@@ -32,7 +32,7 @@ class Replica:
         self._is_fork = False
         self._begin_lock = threading.Lock()
         self._begun = 0
-        self._withdrawn: Set[int] = set()
+        self._withdrawn: set[int] = set()
 
     def begin(self, call_id: int) -> bool:
         """Says whether a call may begin; from then on it cannot be withdrawn."""

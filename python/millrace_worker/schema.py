@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from typing import Any, Callable, Dict, Iterable, List, Tuple
+from collections.abc import Iterable
+from typing import Any, Callable
 
-Schema = Dict[str, Any]
+Schema = dict[str, Any]
 
 #: A hint whose parts are shared can be small in memory and endless when it is written out.
 MAX_PARTS = 4096
@@ -20,7 +21,7 @@ _SET: Schema = {"type": "array", "uniqueItems": True}
 _OBJECT: Schema = {"type": "object"}
 _NULL: Schema = {"type": "null"}
 # By name: importing datetime, uuid and enum here would slow every start for apps without them.
-_CLASSES: Dict[str, Schema] = {
+_CLASSES: dict[str, Schema] = {
     "builtins.bool": {"type": "boolean"},
     "builtins.int": {"type": "integer"},
     "builtins.float": {"type": "number"},
@@ -56,14 +57,14 @@ class TooLarge(Exception):
 class SchemaWriter:
     """Writes one schema, whole in itself: the classes it refers to are in its `$defs`."""
 
-    def __init__(self, scope: Dict[str, Any], is_result: bool) -> None:
+    def __init__(self, scope: dict[str, Any], is_result: bool) -> None:
         #: Where names in hints that are text are looked up.
         self._scope = scope
         #: A result has every field of its class; an argument may leave out those with a default.
         self._is_result = is_result
         self._parts_left = MAX_PARTS
-        self._names: Dict[int, str] = {}
-        self._definitions: Dict[str, Schema] = {}
+        self._names: dict[int, str] = {}
+        self._definitions: dict[str, Schema] = {}
 
     def write(self, hint: Any, *default: Any) -> Schema:
         """The schema of the hint, with a default value if one is given; raises whatever the hint's code raises."""
@@ -102,7 +103,7 @@ class SchemaWriter:
             return self._refer(hint, lambda alias: self._write(alias.__value__))
         return {}
 
-    def _generic(self, hint: Any, origin: Any, args: Tuple[Any, ...]) -> Schema:
+    def _generic(self, hint: Any, origin: Any, args: tuple[Any, ...]) -> Schema:
         name = getattr(origin, "_name", None)
         if origin is typing.Annotated:
             return _described(self._write(args[0]), hint.__metadata__)
@@ -163,7 +164,7 @@ class SchemaWriter:
         mode = "serialization" if self._is_result else "validation"
         name = self._names[id(model)]
         schema = dict(model.model_json_schema(mode=mode))
-        inner: Dict[str, Schema] = schema.pop("$defs", {})
+        inner: dict[str, Schema] = schema.pop("$defs", {})
         if schema.get("$ref") == "#/$defs/" + name:  # It holds itself.
             schema = inner.pop(name)
         if any(self._definitions.get(each, inner[each]) != inner[each] for each in inner):
@@ -176,8 +177,8 @@ class SchemaWriter:
     def _dataclass(self, kind: Any) -> Schema:
         dataclasses = sys.modules["dataclasses"]
         hints = _hints_of(kind)
-        properties: Dict[str, Schema] = {}
-        required: List[str] = []
+        properties: dict[str, Schema] = {}
+        required: list[str] = []
         for field in dataclasses.fields(kind):
             if not field.init and not self._is_result:
                 continue
@@ -191,7 +192,7 @@ class SchemaWriter:
     def _typed_dict(self, kind: Any) -> Schema:
         hints = _hints_of(kind)
         properties = {name: self._write(hints.get(name, Any)) for name in kind.__annotations__}
-        required = []
+        required: list[str] = []
         for name in properties:
             # Where annotations are text the class itself has not seen these two.
             said = getattr(typing.get_origin(hints.get(name)), "_name", None)
@@ -205,7 +206,7 @@ class SchemaWriter:
         least = len(items) if self._is_result else len(items) - len(kind._field_defaults)
         return {**_ARRAY, "prefixItems": items, "minItems": least, "maxItems": len(items)}
 
-    def _tuple(self, args: Tuple[Any, ...]) -> Schema:
+    def _tuple(self, args: tuple[Any, ...]) -> Schema:
         if len(args) == 2 and args[1] is Ellipsis:
             return _with(_ARRAY, "items", self._write(args[0]))
         if args in ((), ((),)):
@@ -214,7 +215,7 @@ class SchemaWriter:
         return {**_ARRAY, "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
     def _any_of(self, hints: Iterable[Any]) -> Schema:
-        parts: List[Schema] = []
+        parts: list[Schema] = []
         for hint in hints:
             part = self._write(hint)
             if part not in parts:
@@ -265,14 +266,14 @@ def class_name(kind: Any) -> str:
     return "%s.%s" % (kind.__module__, kind.__qualname__) if isinstance(kind, type) else ""
 
 
-def _hints_of(kind: type) -> Dict[str, Any]:
+def _hints_of(kind: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(kind, include_extras=True)
     except Exception:  # noqa: BLE001 - names that only a type checker imports; its fields are then of any type
         return {}
 
 
-def _described(schema: Schema, metadata: Tuple[Any, ...]) -> Schema:
+def _described(schema: Schema, metadata: tuple[Any, ...]) -> Schema:
     """With the first text that Annotated carries: itself, a Doc's, or that of pydantic's Field."""
     for each in metadata:
         for text in (each, getattr(each, "documentation", None), getattr(each, "description", None)):
@@ -281,7 +282,7 @@ def _described(schema: Schema, metadata: Tuple[Any, ...]) -> Schema:
     return schema
 
 
-def _object(properties: Dict[str, Schema], required: List[str]) -> Schema:
+def _object(properties: dict[str, Schema], required: list[str]) -> Schema:
     return _with({**_OBJECT, "properties": properties}, "required", required)
 
 

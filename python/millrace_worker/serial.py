@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from time import perf_counter
-from typing import Any, Iterator, Optional
+from typing import Any
 
 from . import frames
 from .call import RunCancelled, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
@@ -34,7 +35,7 @@ class Serial:
         self._encode = replica.make_encoder()
         self._current = 0
         self._cancel_id = 0
-        self._credit: Optional[Credit] = None
+        self._credit: Credit | None = None
         self._streaming = 0
         self._main = threading.main_thread().ident or 0
         replica.cancel = self._cancel

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from typing import Any, Callable, Dict, NoReturn, Optional
+from typing import Any, Callable, NoReturn
 
 from . import app as apps
 from . import frames, keeper, logs, sigterm
@@ -36,7 +36,7 @@ def refuse(wire: socket.socket, error: BaseException) -> NoReturn:
     sys.exit(1)
 
 
-def serve(order: Order, app: apps.App, ticket: str, wire: Optional[socket.socket] = None) -> None:
+def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None = None) -> None:
     """Says hello and takes calls until the service closes the wire or says stop."""
     wire = wire or frames.connect(order.address, "wire", ticket)
     control = frames.connect(order.address, "control", ticket)
@@ -45,7 +45,7 @@ def serve(order: Order, app: apps.App, ticket: str, wire: Optional[socket.socket
     run = _way_of_running(replica)
     finish = sigterm.take(replica.stop_reading)
     threading.Thread(target=_read_control, args=(replica,), name="millrace-control", daemon=True).start()
-    hello: Dict[str, Any] = {"pid": os.getpid(), **app.describe()}
+    hello: dict[str, Any] = {"pid": os.getpid(), **app.describe()}
     replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
     run()
     finish()
@@ -96,5 +96,5 @@ def _obey(replica: Replica, call_id: int, kind: int, payload: bytes) -> None:
 def _leave() -> NoReturn:
     import atexit
 
-    atexit._run_exitfuncs()
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - nothing else runs them before os._exit
     os._exit(0)  # Threads the function left behind do not keep the replica alive.

@@ -6,7 +6,7 @@ import json
 import typing
 from time import thread_time
 from types import FunctionType
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable
 
 from .bind import Entry
 from .limits import APP_SCHEMA_VALUES, SCHEMA_VALUES
@@ -33,16 +33,15 @@ class SignatureReader:
         self._function_bytes = 0
         self._function_values = 0
 
-    def read(self, entry: Entry) -> Dict[str, Any]:
+    def read(self, entry: Entry) -> dict[str, Any]:
         """The function as HELLO tells it; `{}` for each hint that cannot be described."""
         signature = entry.describe()
         hints = _hints_of(entry.plain)
         self._function_bytes = self._function_values = 0
         result, streams = self._result(entry, hints.get("return", Any))
         schemas = [self._parameter(entry, parameter["name"], hints) for parameter in signature["parameters"]]
-        is_fit = (
-            self._function_bytes <= min(MAX_FUNCTION_BYTES, self._bytes_left)
-            and self._function_values <= min(SCHEMA_VALUES, self._values_left)
+        is_fit = self._function_bytes <= min(MAX_FUNCTION_BYTES, self._bytes_left) and self._function_values <= min(
+            SCHEMA_VALUES, self._values_left
         )
         if is_fit:
             self._bytes_left -= self._function_bytes
@@ -51,12 +50,12 @@ class SignatureReader:
             parameter["schema"] = schema if is_fit else {}
         return {**signature, "returns": result if is_fit else {}, "streams": streams}
 
-    def _parameter(self, entry: Entry, name: str, hints: Dict[str, Any]) -> Schema:
+    def _parameter(self, entry: Entry, name: str, hints: dict[str, Any]) -> Schema:
         default = [entry.defaults[name]] if name in entry.defaults else []
         writer = SchemaWriter(entry.plain.__globals__, is_result=False)
         return self._guard(lambda: writer.write(hints.get(name, Any), *default))
 
-    def _result(self, entry: Entry, hint: Any) -> Tuple[Schema, bool]:
+    def _result(self, entry: Entry, hint: Any) -> tuple[Schema, bool]:
         """The schema of what is returned, or of each thing that is yielded; and which of the two."""
         writer = SchemaWriter(entry.plain.__globals__, is_result=True)
         streams = entry.is_generator
@@ -90,7 +89,7 @@ class SignatureReader:
 def _values_in(schema: Schema) -> int:
     """How many JSON values are inside a schema, at any depth."""
     count = 0
-    rest: List[Any] = [schema]
+    rest: list[Any] = [schema]
     while rest:
         each = rest.pop()
         if isinstance(each, (dict, list, tuple)):
@@ -99,7 +98,7 @@ def _values_in(schema: Schema) -> int:
     return count
 
 
-def _hints_of(function: FunctionType) -> Dict[str, Any]:
+def _hints_of(function: FunctionType) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except BaseException:  # noqa: BLE001 - one that cannot be evaluated: then each is tried by itself

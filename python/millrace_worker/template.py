@@ -1,8 +1,8 @@
 """A template: imports the app once, then forks a replica whenever the service asks for one.
 
 Talks to the service in lines of JSON. Up: `ready` (functions, whether it forks), `failed`, `forked`, `exited`.
-Down: `fork` (id, ticket), `kill` (id), `end` (id, when `kill` has not helped). Each forked replica has a keeper of its own between itself and the
-template, so that a template only ever sees keepers come and go.
+Down: `fork` (id, ticket), `kill` (id), `end` (id, when `kill` has not helped). Each forked replica has a keeper of its
+own between itself and the template, so that a template only ever sees keepers come and go.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import select
 import signal
 import socket
 import sys
-from typing import Any, Dict, NoReturn, Optional
+from typing import Any, NoReturn
 
 from . import app as apps
 from . import forkable, frames, keeper, linux, logs
@@ -47,7 +47,7 @@ def serve(order: Order) -> None:
         replicas.serve(order, app, order.replica_ticket or "")
 
 
-def _say(home: socket.socket, message: Dict[str, Any]) -> None:
+def _say(home: socket.socket, message: dict[str, Any]) -> None:
     home.sendall(json.dumps(message).encode() + b"\n")
 
 
@@ -58,7 +58,7 @@ class _Nursery:
         self._order = order
         self._app = app
         self._home = home
-        self._keepers: Dict[int, str] = {}
+        self._keepers: dict[int, str] = {}
         self._ended, self._wake = socket.socketpair()
         self._wake.setblocking(False)
 
@@ -81,7 +81,7 @@ class _Nursery:
                 for line in lines:
                     self._obey(json.loads(line))
 
-    def _obey(self, message: Dict[str, Any]) -> None:
+    def _obey(self, message: dict[str, Any]) -> None:
         if "fork" in message:
             self._fork(message["fork"]["id"], message["fork"]["ticket"])
         elif "kill" in message:
@@ -113,7 +113,7 @@ class _Nursery:
         _say(self._home, {"forked": {"id": replica_id}})
 
     def _become_keeper(self, owner: int, ticket: str) -> NoReturn:
-        code: Optional[int] = 1
+        code: int | None = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

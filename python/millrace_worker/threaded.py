@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import queue
 import threading
+from collections.abc import Iterator
 from time import perf_counter
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable
 
 from . import frames
 from .call import RunCancelled, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
@@ -30,7 +31,7 @@ class _Live:
         self.open = False
         self.cancelled = False
         self.aimed = False
-        self.credit: Optional[Credit] = None
+        self.credit: Credit | None = None
 
 
 class Threads:
@@ -40,11 +41,11 @@ class Threads:
         self._replica = replica
         self._size = size
         self._on_end = on_end
-        self._calls: queue.SimpleQueue[Optional[Tuple[int, bytes]]] = queue.SimpleQueue()
-        self._threads: List[threading.Thread] = []
+        self._calls: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
-        self._live: Dict[int, _Live] = {}
+        self._live: dict[int, _Live] = {}
 
     def submit(self, call_id: int, payload: bytes) -> None:
         """Runs the call in an idle thread, in a new one, or when one becomes free."""

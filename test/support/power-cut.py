@@ -5,8 +5,8 @@
 Runs COMMAND and watches what it writes to SQLite's files in DIRECTORY: a seccomp filter hands every such
 system call to this process before it is made. After so many of them the power goes: the command is killed, and
 its files become what a disk may hold then. What was covered by an fsync is there; of everything later each
-sector is there or not, by chance (a share of them), and the same goes for lengths and for files made or removed. It needs no
-compiler and no privileges, only Linux 5.5 and a container that allows seccomp; without, it exits with 3.
+sector is there or not, by chance (a share of them), and the same goes for lengths and for files made or removed.
+It needs no compiler and no privileges, only Linux 5.5 and a container that allows seccomp; without, it exits with 3.
 
 The last line on stdout says in JSON what was lost.
 """
@@ -23,6 +23,7 @@ import signal
 import socket
 import struct
 import sys
+from typing import NoReturn
 
 SECTOR = 512
 NAMES = ("millrace.db", "millrace.db-wal", "millrace.db-journal")
@@ -236,7 +237,7 @@ def start(command, machine):
     return pid, descriptors[0]
 
 
-def cannot_watch(reason):
+def cannot_watch(reason) -> NoReturn:
     print(f"cannot watch system calls here: {reason}", file=sys.stderr)
     sys.exit(CANNOT_WATCH)
 

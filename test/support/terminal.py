@@ -1,4 +1,4 @@
-"""Runs a program in a terminal of its own, so many columns wide: stdin is what is typed, stdout what the screen gets."""
+"""Runs a program in a terminal of so many columns: stdin is what is typed, stdout what the screen gets."""
 
 import fcntl
 import os

@@ -1,12 +1,11 @@
 import path from "node:path";
 import { chmod, mkdir, open } from "../../kit/files.ts";
-import { BLOCK_BYTES, BadTar, readHeader, readPax } from "../../kit/tar/header.ts";
+import { BadTar, nextHeader, paddingOf } from "../../kit/tar/header.ts";
 import type { TarHeader } from "../../kit/tar/header.ts";
 import { AppError } from "../../model/errors.ts";
 import { judgeEntryName, showName } from "../bundles/entry-names.ts";
 import { ByteSource } from "./byte-source.ts";
 
-const MAX_PAX_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 
 /** How many files and folders an archive may come to, those among them that only names ask for. */
@@ -28,7 +27,7 @@ export async function unpackTar(
   const places = new Set<string>();
   try {
     for (let count = 1; ; count++) {
-      const header = await nextHeader(source);
+      const header = await nextHeader((bytes) => source.take(bytes));
       if (!header) break;
       const names = judge(header);
       for (let depth = 1; depth <= names.length; depth++) places.add(names.slice(0, depth).join("/"));
@@ -41,19 +40,6 @@ export async function unpackTar(
   } catch (error) {
     throw uploadError(error);
   }
-}
-
-async function nextHeader(source: ByteSource): Promise<TarHeader | null> {
-  const header = readHeader(await source.take(BLOCK_BYTES));
-  if (header?.kind !== "pax") return header;
-  if (header.sizeBytes > MAX_PAX_BYTES) throw new BadTar("a header is too large");
-  const { path: name, linkpath, size } = readPax(await source.take(header.sizeBytes));
-  await source.take(padding(header.sizeBytes));
-  const next = readHeader(await source.take(BLOCK_BYTES));
-  if (!next || next.kind === "pax") throw new BadTar("an extended header has no entry");
-  const sizeBytes = size === undefined ? next.sizeBytes : Number(size);
-  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("an entry has no valid size");
-  return { ...next, name: name ?? next.name, target: linkpath ?? next.target, sizeBytes };
 }
 
 /** The place below the root that an entry names; none for the root itself. */
@@ -90,12 +76,7 @@ async function unpackEntry(
     await file.close();
   }
   if ((mode & 0o100) !== 0) await chmod(target, 0o755);
-  await source.take(padding(sizeBytes));
-}
-
-/** Content is filled up to whole blocks. */
-function padding(sizeBytes: number): number {
-  return (BLOCK_BYTES - (sizeBytes % BLOCK_BYTES)) % BLOCK_BYTES;
+  await source.take(paddingOf(sizeBytes));
 }
 
 /** What of it the sender may learn. */

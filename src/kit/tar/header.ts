@@ -18,6 +18,7 @@ export type TarHeader = {
 
 const TYPES: Record<EntryKind, string> = { file: "0", directory: "5", link: "2", pax: "x" };
 const NAME_BYTES = 100;
+const MAX_PAX_BYTES = 64 * 1024;
 /** The largest number eleven octal digits hold. */
 const MAX_SIZE_BYTES = 0o77777777777;
 
@@ -105,6 +106,25 @@ export function readHeader(block: Buffer): TarHeader | null {
     modifiedAt: octal(136, 12),
     target: text(157, NAME_BYTES),
   };
+}
+
+/** The next entry's head, with what a pax entry before it says; null at the end. `take` gives exactly so many bytes. */
+export async function nextHeader(take: (bytes: number) => Promise<Buffer>): Promise<TarHeader | null> {
+  const header = readHeader(await take(BLOCK_BYTES));
+  if (header?.kind !== "pax") return header;
+  if (header.sizeBytes > MAX_PAX_BYTES) throw new BadTar("a header is too large");
+  const { path, linkpath, size } = readPax(await take(header.sizeBytes));
+  await take(paddingOf(header.sizeBytes));
+  const next = readHeader(await take(BLOCK_BYTES));
+  if (!next || next.kind === "pax") throw new BadTar("an extended header has no entry");
+  const sizeBytes = size === undefined ? next.sizeBytes : Number(size);
+  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new BadTar("an entry has no valid size");
+  return { ...next, name: path ?? next.name, target: linkpath ?? next.target, sizeBytes };
+}
+
+/** Content is filled up to whole blocks with so many bytes. */
+export function paddingOf(sizeBytes: number): number {
+  return (BLOCK_BYTES - (sizeBytes % BLOCK_BYTES)) % BLOCK_BYTES;
 }
 
 /** The sum of the block's bytes, its own place counted as spaces. */

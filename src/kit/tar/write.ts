@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { createFile } from "../byte-file.ts";
 import type { ByteSink } from "../byte-file.ts";
-import { BLOCK_BYTES, packHeader, paxRecords } from "./header.ts";
+import { BLOCK_BYTES, packHeader, paddingOf, paxRecords } from "./header.ts";
 import type { TarHeader } from "./header.ts";
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -82,8 +82,7 @@ export class TarWriter {
   }
 
   async #pad(bytes: number): Promise<void> {
-    const over = bytes % BLOCK_BYTES;
-    if (over > 0) await this.#write(Buffer.alloc(BLOCK_BYTES - over));
+    await this.#write(Buffer.alloc(paddingOf(bytes)));
   }
 
   async #write(bytes: Buffer): Promise<void> {

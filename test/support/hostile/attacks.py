@@ -1,8 +1,8 @@
-"""What a hostile `main.py` does from inside a real replica: it finds the harness's own connections and speaks on them."""
+"""What a hostile `main.py` does from inside a real replica: it finds the harness's connections and speaks on them."""
 
 import gc
-import json
-import os
+import json as json  # `from attacks import *` gives these two on.
+import os as os
 import struct
 import sys
 import time
