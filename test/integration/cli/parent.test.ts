@@ -127,7 +127,7 @@ verifies(
 
 test("between two starts a signal is the end", async () => {
   const command = withNode(FAILS_AT_ONCE, "exec /bin/sleep 1000")(["serve"]);
-  await command.printed(/again in 0 s/);
+  await command.printed(/restarting in 0 s/);
   process.kill(command.group, "SIGTERM");
   expect(await command.exited).toBe(143);
   await until("nobody is left", () => groupMembers(command.group).length === 0);

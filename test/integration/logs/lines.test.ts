@@ -199,7 +199,7 @@ describe.each(DATABASE_KINDS)("lines of apps on %s", (kind) => {
     const other = await call("say", { words: ["heard"] }, "flooded");
     await until("the other's line is here", async () => (await ofRun(other, "flooded")).length > 0);
     site().clock.release();
-    const told = async () => await site().lines("flooded", `?runId=${runId}&search=left%20out`);
+    const told = async () => await site().lines("flooded", `?runId=${runId}&search=omitted`);
     await until("the log says so", async () => (await told()).length > 0);
     const [line] = await told();
     expect(line?.logLine).toContain("] 15000 lines were omitted here");

@@ -68,6 +68,6 @@ verifies(
     ]);
     expect(database.prepare("select count(*) as count from ballast").get()).toEqual({ count: 12 });
     const [finding] = checkDatabase(await inspectDatabase(place, true));
-    expect(finding).toMatchObject({ status: "warn", remedy: expect.stringMatching(/with 3\d MB free/) });
+    expect(finding).toMatchObject({ status: "warn", remedy: expect.stringMatching(/has 3\d MB free/) });
   },
 );
