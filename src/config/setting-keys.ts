@@ -179,7 +179,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "isolation",
     reader: oneOf(ISOLATION_LEVELS),
     default: "auto",
-    meaning: "How replicas are isolated: the best the host offers, nothing, or the lowest level to accept.",
+    meaning: "Reserved for isolation between apps: checked, but without effect yet.",
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

@@ -92,7 +92,7 @@ export function storeOn(
   const prove = async (): Promise<boolean> => {
     // What is refused meanwhile counts again.
     hasRefused = false;
-    return await calls.meta.prove(PROOF_BYTES).then(
+    return await Promise.all([calls.meta.prove(PROOF_BYTES), calls.runs.prove()]).then(
       () => !hasRefused,
       () => false,
     );

@@ -38,6 +38,8 @@ export class Housekeeper {
   readonly #untidy = new Set<number>();
   /** Of deleted apps, while they finish what they hold. */
   readonly #leaving = new Set<Traffic>();
+  /** Deleted apps that run nothing any more, and whose files are still there. */
+  readonly #remains = new Map<number, App>();
   readonly #work = new Set<Promise<void>>();
   #timer: Timer | null = null;
   #looks = 0;
@@ -89,6 +91,7 @@ export class Housekeeper {
     const { registry, clock } = this.#parts;
     for (const traffic of registry.all()) await closeIdle(traffic, clock.monotonic());
     for (const appNumber of this.#untidy) await this.#tidy(appNumber);
+    for (const app of this.#remains.values()) await this.#clear(app);
     if (this.#looks++ % LOOKS_PER_HOUR === 0) await this.#sweepEnvironments();
   }
 
@@ -108,8 +111,7 @@ export class Housekeeper {
     });
   }
 
-  async #bury({ number, projectId, name }: App, traffic: Traffic | undefined): Promise<void> {
-    const { store, dataDir } = this.#parts;
+  async #bury(app: App, traffic: Traffic | undefined): Promise<void> {
     if (traffic) {
       this.#leaving.add(traffic);
       traffic.stop();
@@ -117,9 +119,17 @@ export class Housekeeper {
       this.#leaving.delete(traffic);
     }
     if (this.#isStopping) return;
+    this.#remains.set(app.number, app);
+    await this.#clear(app);
+  }
+
+  /** Tried again every minute until it succeeds. */
+  async #clear({ number, projectId, name }: App): Promise<void> {
+    const { store, dataDir } = this.#parts;
     const versions = await store.versions.list(number);
     await removeVersions(this.#parts, versions);
     await this.#removeEnvironments(versions);
+    if (!this.#remains.delete(number)) return;
     this.#parts.onRemoved?.(number);
     // It stays where another app of that name has come meanwhile.
     await rmdir(path.join(dataDir, "bundles", projectId, name)).catch(() => undefined);

@@ -40,7 +40,8 @@ export const DEPENDENCY_PATH_KEYS: AppKeys<DependenciesConfig["paths"]> = {
     payload: null,
     reader: optional(bundlePath),
     default: null,
-    meaning: "A list of Conda packages to use instead of `[dependencies.conda]`.",
+    meaning:
+      "A list of Conda packages to use instead of `[dependencies.conda]`. Conda is not supported: such a build fails.",
   },
 };
 
@@ -51,7 +52,8 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     payload: "entrypoint",
     reader: listOf("a list of up to 100 words", line(4096), 100),
     default: [],
-    meaning: "The command that starts the app's own server.",
+    meaning:
+      "The command that starts the app's own server. Custom runtimes are not supported yet: such a build fails.",
   },
   port: {
     path: "runtime.custom.port",

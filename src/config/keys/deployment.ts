@@ -71,7 +71,7 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     payload: "baseImage",
     reader: optional(line(2048)),
     default: null,
-    meaning: "Base image, for engines that use images.",
+    meaning: "Base image. Ignored with a warning: builds use the host.",
   },
   useUv: {
     path: "deployment.use_uv",
@@ -113,7 +113,7 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     payload: null,
     reader: boolean(),
     default: true,
-    meaning: "Whether replicas may use the network.",
+    meaning: "Whether replicas may use the network. Stored and shown, but not enforced yet.",
   },
   recordPayloads: {
     path: "deployment.record_payloads",

@@ -9,28 +9,29 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     payload: "cpu",
     reader: decimal(0.1, 512),
     default: 2,
-    meaning: "CPU cores per replica.",
+    meaning: "CPU cores per replica. Scaling by cpu_utilization uses it; it is not enforced yet.",
   },
   memoryGb: {
     path: "hardware.memory",
     payload: "memory",
     reader: decimal(0.1, 16_384),
     default: 4,
-    meaning: "Memory per replica, in GB.",
+    meaning: "Memory per replica, in GB. Scaling by memory_utilization uses it; it is not enforced yet.",
   },
   compute: {
     path: "hardware.compute",
     payload: "compute",
     reader: oneOrMore('"CPU", the name of a GPU, or a list of up to 32 of these', line(64), 32),
     default: "CPU",
-    meaning: "What the app runs on, in order of preference.",
+    meaning:
+      "What the app runs on, in order of preference. Replicas see every GPU of the host; a build warns if it has none.",
   },
   gpuCount: {
     path: "hardware.gpu_count",
     payload: "gpuCount",
     reader: integer(0, 64),
     default: 0,
-    meaning: "GPUs per replica.",
+    meaning: "GPUs per replica. Stored and shown; a build warns if the host has none.",
   },
   provider: {
     path: "hardware.provider",

@@ -26,7 +26,7 @@ export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
 
 const KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string[]>> = {
   lease: ["claims.heartbeat"],
-  accept: ["runs.accept", "runs.refuse"],
+  accept: ["runs.accept", "runs.prove", "runs.refuse"],
   claim: ["runs.acceptKeyed", "claims.claim", "claims.setAsync"],
   end: ["claims.finish", "claims.release", "claims.held", "claims.recover", "runs.insertFinished"],
   keep: [

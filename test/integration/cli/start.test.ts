@@ -30,8 +30,8 @@ async function paste(command = ""): Promise<string> {
   return stdout;
 }
 
-/** Bare starts of Python: the first answer needs a template that imports the app, and a replica. */
-const MAX_STARTS = 10;
+/** Bare starts of Python: the first answer needs a template that imports the app, and a replica. 5 to 11 here. */
+const MAX_STARTS = 25;
 
 async function npmStart(dataDir: string, env: Record<string, string> = {}): Promise<Command> {
   const command = new Command("npm", ["start"], { env: { ...serviceEnvironment(dataDir), ...env } });

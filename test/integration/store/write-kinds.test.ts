@@ -111,3 +111,16 @@ verifies(
     await claim;
   },
 );
+
+verifies(
+  "faults.postgres.readyz",
+  "while the table of runs is locked the store takes no writes, though every other table does",
+  async () => {
+    const { store, other, accept } = await locked("runs in share mode");
+    await expect(accept(null)).rejects.toMatchObject({ code: expect.stringMatching(/^(in_doubt|storage_)/) });
+    expect(await store.takesWrites()).toBe(false);
+    await other.query("rollback");
+    await until("it takes writes again", async () => await store.takesWrites());
+    await accept(null);
+  },
+);

@@ -86,14 +86,14 @@ test("words open it however their letters are composed, and no other words do", 
 });
 
 verifies("hardening.backup.sealed", "cut at any byte, it is refused", async () => {
-  const sealed = await seal(randomBytes(200));
+  const sealed = await seal(randomBytes(70));
   for (let bytes = 0; bytes < sealed.length; bytes++) {
     expect([bytes, await isRefused(sealed.subarray(0, bytes))]).toEqual([bytes, true]);
   }
 });
 
 verifies("hardening.backup.sealed", "changed at any byte, it is refused", async () => {
-  const sealed = await seal(randomBytes(200));
+  const sealed = await seal(randomBytes(70));
   for (let at = 0; at < sealed.length; at++) {
     const changed = Buffer.from(sealed);
     changed[at]! ^= 1 << (at % 8);
