@@ -2,7 +2,10 @@ import { readdirSync, statSync } from "node:fs";
 import path from "node:path";
 
 // Before `npm start` in a clone: what browsers get is built if its sources are younger than what was built of them.
-const DASHBOARD = { built: "dist/web/index.html", sources: ["web", "client", "package-lock.json"] };
+const DASHBOARD = {
+  built: "dist/web/index.html",
+  sources: ["web", "src/client", "src/model", "src/shapes", "package-lock.json"],
+};
 const GUIDE = {
   built: "dist/guide/index.html",
   sources: [
@@ -11,6 +14,7 @@ const GUIDE = {
     "scripts/guide",
     "web/guide",
     "web/colours.css",
+    "web/parts/copy-text.ts",
     ...readdirSync(".").filter((name) => name.endsWith(".md")),
   ],
 };

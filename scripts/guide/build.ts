@@ -27,7 +27,10 @@ export async function buildGuide(outDir: string): Promise<void> {
     await write(`images/${path.basename(file)}`, readAsset(file));
   }
   await write("search.json", JSON.stringify(searchIndex(pages)));
-  await write("guide.css", await joined("colours.css", "guide/guide.css"));
+  await write(
+    "guide.css",
+    await joined("colours.css", ...["guide", "article", "media"].map((name) => `guide/${name}.css`)),
+  );
   for (const name of ["mark.svg", "theme.js"])
     await write(name, await readFile(path.join(WEB, "public", name)));
   await bundleScript(path.join(aside, "guide.js"));

@@ -1,9 +1,8 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { SecretMap } from "../model/app.ts";
 import type { SecretScope } from "../store/secrets.ts";
 import type { Store } from "../store/store.ts";
-
-export type SecretMap = Readonly<Record<string, string>>;
 
 /** The number that stands for the whole project. */
 export const WHOLE_PROJECT = 0;

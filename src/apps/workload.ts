@@ -1,7 +1,7 @@
 import type { App, Version } from "../model/app.ts";
 import type { Workload } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
-import type { SecretMap } from "./secrets.ts";
+import type { SecretMap } from "../model/app.ts";
 
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {

@@ -1,5 +1,5 @@
 import { request } from "node:http";
-import { hasRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
+import { findRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
 import { SILENCE_MS, controlSocketPath } from "../management/control-socket.ts";
 import type { ControlRequests } from "../management/control-socket.ts";
 
@@ -22,7 +22,7 @@ export async function askService(
   silenceMs: number = SILENCE_MS,
 ): Promise<{ readonly result: unknown } | null> {
   const folder = runtimeDir(dataDir);
-  if (!hasRuntimeDir(folder)) return null;
+  if (!findRuntimeDir(folder)) return null;
   const socketPath = controlSocketPath(folder);
   return await new Promise((resolve, reject) => {
     const asked = request({ socketPath, path: `/${name}`, method: "POST" }, (response) => {

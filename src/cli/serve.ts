@@ -20,6 +20,5 @@ export async function serve(flags: ServeFlags): Promise<void> {
   const lines = copyAppLines(systemClock, ({ text, ...where }) => log.info(where, text));
   const service = await startService(settings, { log, onAppLog: lines.onAppLog });
   net.holds(service);
-  await signals.stop(service);
-  lines.stop();
+  await signals.end(service, { onStopped: lines.stop });
 }

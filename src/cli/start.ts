@@ -50,8 +50,8 @@ export async function start(flags: ServeFlags): Promise<void> {
     throw error;
   }
   process.stdout.write(greeting(service));
-  await signals.stop(service, () => process.stdout.write("\nStopping…\n"));
-  stop();
+  const onStopping = (): boolean => process.stdout.write("\nStopping…\n");
+  await signals.end(service, { onStopping, onStopped: stop });
 }
 
 function greeting({ apiUrl, baseUrl, owner, setupLink }: Service): string {

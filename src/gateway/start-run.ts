@@ -101,7 +101,7 @@ export class RunStarter {
     const { submitter } = this.#parts;
     await this.#checkArguments(call, names);
     if (!key) await submitter.submit(run);
-    else if (await this.#isReplayed(call, await submitter.submitKeyed(run, key))) return;
+    else if (await this.#replay(call, await submitter.submitKeyed(run, key))) return;
     this.#accepted(call, run.id);
   }
 
@@ -109,7 +109,7 @@ export class RunStarter {
     const answer = this.#answer(call);
     const { live, ...keyed } = await this.#parts.submitter.executeKeyed(run, key, answer);
     if (live) answer.attach(live);
-    else await this.#isReplayed(call, keyed);
+    else await this.#replay(call, keyed);
   }
 
   async #executeKept(call: CheckedCall, run: RunRequest): Promise<void> {
@@ -126,8 +126,8 @@ export class RunStarter {
     if (details.length > 0) throw respondMisfit(details, more);
   }
 
-  /** Answers a call whose key was used before; false for one that is new. */
-  async #isReplayed(call: CheckedCall, keyed: Keyed): Promise<boolean> {
+  /** Answers a call whose key was used before; false for one that is new, which is left to be answered. */
+  async #replay(call: CheckedCall, keyed: Keyed): Promise<boolean> {
     if (keyed.kind === "accepted") return false;
     if (keyed.kind === "different") throw new AppError("idempotency_mismatch");
     const { exchange, live, query } = call;

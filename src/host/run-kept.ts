@@ -2,7 +2,7 @@ import { PYTHON_DIR } from "../config/package-files.ts";
 import { systemClock } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
-import type { BuildStream } from "../model/build.ts";
+import type { LogStream } from "../model/log-line.ts";
 import { readLines } from "./read-lines.ts";
 import { describeExit, startKept } from "./start-kept.ts";
 
@@ -29,7 +29,7 @@ export type KeptProgram = {
   readonly env: Readonly<Record<string, string>>;
   /** What its descriptor 3 gives it, for what must not be seen on a command line; without it there is none. */
   readonly input?: string;
-  readonly onLine: (text: string, stream: BuildStream) => void;
+  readonly onLine: (text: string, stream: LogStream) => void;
 };
 
 export type KeptEnd = {
@@ -50,7 +50,7 @@ export async function runKept(
   signal.throwIfAborted();
   let lastWords: string[] = [];
   let hasError = false;
-  const take = (stream: BuildStream) => (text: string) => {
+  const take = (stream: LogStream) => (text: string) => {
     onLine(text, stream);
     const line = text.replace(DECORATION, "").trim();
     if (line === "") return;

@@ -23,15 +23,15 @@ export function makeRuntimeDir(dir: string): void {
 }
 
 /**
- * Whether the folder is there; throws when somebody else has put it there, or could have put something into it: then
+ * The folder's name, or null where it is not there; throws when somebody else has put it there, or could have put something into it: then
  * a socket in it is nobody's to trust.
  */
-export function hasRuntimeDir(dir: string): boolean {
+export function findRuntimeDir(dir: string): string | null {
   const found = lstatSync(dir, { throwIfNoEntry: false });
-  if (!found) return false;
+  if (!found) return null;
   requireOwn(dir, found);
   if ((found.mode & 0o022) !== 0) throw new Error(`other users can write to ${dir}; remove it`);
-  return true;
+  return dir;
 }
 
 function requireOwn(dir: string, found: Stats): void {

@@ -1,6 +1,7 @@
 import type { Catalog } from "../apps/catalog.ts";
 import { WHOLE_PROJECT } from "../apps/secrets.ts";
-import type { SecretMap, Secrets } from "../apps/secrets.ts";
+import type { Secrets } from "../apps/secrets.ts";
+import type { SecretMap } from "../model/app.ts";
 import type { Audit } from "../identity/audit.ts";
 import { AppError } from "../model/errors.ts";
 import { SECRET_MAP } from "../shapes/secrets.ts";

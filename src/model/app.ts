@@ -25,6 +25,9 @@ export type AppRetention = {
   readonly maxLogBytes: number;
 };
 
+/** Secrets by name: those of a project or of an app. */
+export type SecretMap = Readonly<Record<string, string>>;
+
 /** A JSON Schema, whole in itself: what it refers to is in its own `$defs`. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 

@@ -1,3 +1,5 @@
+import type { LogStream } from "./log-line.ts";
+
 export const BUILD_STATUSES = [
   "pending",
   "building",
@@ -50,15 +52,12 @@ export type Build = {
 export const BUILD_STAGES = ["upload", "extract", "build", "check", "switch"] as const;
 export type BuildStage = (typeof BUILD_STAGES)[number];
 
-export const BUILD_STREAMS = ["stdout", "stderr"] as const;
-export type BuildStream = (typeof BUILD_STREAMS)[number];
-
 /** A line of a build's log. */
 export type BuildLine = {
   /** From 1, without a gap. */
   readonly number: number;
   readonly createdAt: number;
-  readonly stream: BuildStream;
+  readonly stream: LogStream;
   readonly stage: BuildStage;
   readonly text: string;
 };

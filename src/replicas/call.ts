@@ -1,4 +1,5 @@
 import type { Outcome } from "../model/outcome.ts";
+import { INITIAL_CREDIT_BYTES } from "./frames.ts";
 import type { Lane, SlotCall } from "./slots/slot-call.ts";
 import type { CallPhase } from "./wire-order.ts";
 
@@ -18,6 +19,12 @@ export type CallReader = {
   /** Exactly once. */
   onEnd(outcome: Outcome): void;
 };
+
+/**
+ * How much a reader grants at a time. It is a quarter of the credit that a generator starts with, which therefore never
+ * waits for what its reader holds back.
+ */
+export const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
 
 /** The replica that holds a call, as far as a call's reader needs it. */
 export type CallHolder = {

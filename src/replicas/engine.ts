@@ -1,5 +1,5 @@
 import type { Home } from "./home.ts";
-import type { LogLine } from "./log-lines.ts";
+import type { PrintedLine } from "./log-lines.ts";
 
 /** What is to run: a version of an app, described without naming any machine. An engine turns the ids into folders. */
 export type Workload = {
@@ -104,7 +104,7 @@ export type Seat = {
 /** What a seat tells of its processes, beside what its replicas tell themselves. */
 export type SeatEvents = {
   /** A line of a process that is no replica, or not yet. */
-  onLog(line: LogLine): void;
+  onLog(line: PrintedLine): void;
   /** A process that is no replica broke the protocol and is being ended. */
   onFault(fault: string): void;
   /** A process that is no replica was found dead, and another takes its place. */

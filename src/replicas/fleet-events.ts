@@ -3,7 +3,7 @@ import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Exit, InitFailure, Usage } from "./engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
-import type { LogLine } from "./log-lines.ts";
+import type { PrintedLine } from "./log-lines.ts";
 import type { Allowance } from "./meter.ts";
 import type { SlotReplica } from "./slots/capacity.ts";
 import type { Demand } from "./slots/slots.ts";
@@ -39,7 +39,7 @@ export type ReplicaEvents<C> = {
   onSilence(isSilent: boolean): void;
   /** The process is gone. Of the calls it held, oldest first, some may have begun and the others have not. */
   onGone(exit: Exit, begun: readonly C[], waiting: readonly C[]): void;
-  onLog(line: LogLine): void;
+  onLog(line: PrintedLine): void;
   /** An error of our own met while it was listened to; it is being ended. */
   onError(error: unknown): void;
 };
@@ -65,7 +65,7 @@ export type FleetEvents<C, R> = {
   /** One that did not answer takes calls again. */
   onAwake(): void;
   onReplicaGone(replicaId: string, exit: Exit): void;
-  onLog(replica: R, line: LogLine): void;
+  onLog(replica: R, line: PrintedLine): void;
   onError(error: unknown): void;
 };
 

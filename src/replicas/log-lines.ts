@@ -1,13 +1,14 @@
 import type { Readable } from "node:stream";
 import { LineCutter } from "../kit/line-cutter.ts";
+import type { LogStream } from "../model/log-line.ts";
 import { RUN_ID } from "../model/names.ts";
 import { readPaced } from "../host/read-paced.ts";
 import type { PaceOptions } from "../host/read-paced.ts";
 import { WIRE_LIMITS } from "./wire-limits.ts";
 
 /** One line that a replica printed. */
-export type LogLine = {
-  readonly stream: "stdout" | "stderr";
+export type PrintedLine = {
+  readonly stream: LogStream;
   readonly text: string;
   /** The run that printed it, where Python could tell; null for raw descriptor output. */
   readonly runId: string | null;
@@ -21,8 +22,8 @@ export const LAST_LINES_MS = 10_000;
 /** Reads a process's stdout or stderr to its end, line by line, as fast as the pace allows. */
 export async function readLogLines(
   stream: Readable,
-  name: LogLine["stream"],
-  onLine: (line: LogLine) => void,
+  name: PrintedLine["stream"],
+  onLine: (line: PrintedLine) => void,
   options: PaceOptions = {},
 ): Promise<void> {
   /** The run of a line of which a piece has been handed on; null between lines. */
@@ -30,7 +31,7 @@ export async function readLogLines(
   const cutter = new LineCutter({ maxBytes: WIRE_LIMITS.lineBytes }, (bytes, isPiece) => {
     const text = bytes.toString("utf8");
     // The tag stands in front of the first piece only.
-    const line: LogLine = cut ? { stream: name, text, runId: cut.runId } : parseLine(text, name);
+    const line: PrintedLine = cut ? { stream: name, text, runId: cut.runId } : parseLine(text, name);
     cut = isPiece ? { runId: line.runId } : null;
     onLine(line);
   });
@@ -38,7 +39,7 @@ export async function readLogLines(
 }
 
 /** The tag comes from the app's own output: what is no run's id is no tag of ours, and nothing remembers it. */
-function parseLine(text: string, stream: LogLine["stream"]): LogLine {
+function parseLine(text: string, stream: PrintedLine["stream"]): PrintedLine {
   const line = text.endsWith("\r") ? text.slice(0, -1) : text;
   const end = line.startsWith(TAG_START) ? line.indexOf(TAG_END) : -1;
   if (end === -1) return { stream, text: line, runId: null };

@@ -3,7 +3,7 @@ import type { Exit } from "./engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Home } from "./home.ts";
-import type { LogLine } from "./log-lines.ts";
+import type { PrintedLine } from "./log-lines.ts";
 import type { Seats } from "./seats.ts";
 
 /** What a pool is made of. */
@@ -20,7 +20,7 @@ export type PoolParts = {
 };
 
 /** A line some replica of the pool printed. */
-export type PoolLogLine = LogLine & { readonly replicaId: string };
+export type PoolLogLine = PrintedLine & { readonly replicaId: string };
 
 /** What the owner of a pool learns from it. */
 export type PoolEvents = {

@@ -9,7 +9,7 @@ import { newFleetCounts } from "./fleet-counts.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import { Fleet } from "./fleet.ts";
 import { functionReplicas } from "./function-replicas.ts";
-import type { LogLine } from "./log-lines.ts";
+import type { PrintedLine } from "./log-lines.ts";
 import type { PoolEvents, PoolParts } from "./pool-events.ts";
 import type { Replica } from "./replica.ts";
 import { Slots } from "./slots/slots.ts";
@@ -118,7 +118,7 @@ export class Pool {
     this.slots.refuseWaiting(failure);
   }
 
-  #onLog(replica: Replica, line: LogLine): void {
+  #onLog(replica: Replica, line: PrintedLine): void {
     // Raw descriptor output carries no tag; with one call in hand it can only be that one's.
     const [only] = line.runId === null && replica.calls.size === 1 ? replica.calls.values() : [];
     this.#events.onLog({ ...line, replicaId: replica.id, runId: line.runId ?? only?.runId ?? null });

@@ -4,9 +4,8 @@ import type { Outcome } from "../model/outcome.ts";
 import { makeRun } from "../model/run.ts";
 import type { Run, RunState } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
-import { Call } from "../replicas/call.ts";
+import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { CallReader, Chunk } from "../replicas/call.ts";
-import { INITIAL_CREDIT_BYTES } from "../replicas/frames.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import type { PartWriter } from "./part-writer.ts";
@@ -77,9 +76,6 @@ export type RunRecorder = { record(run: LiveRun, end: RunEnd): void };
 
 /** What every run is built with. */
 export type RunParts = { readonly clock: Clock; readonly store: Store; readonly partWriter: PartWriter };
-
-/** A quarter of the credit a generator starts with: it never waits for what is held back here. */
-const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
 
 /** A run under way, until its end is written down. */
 export class LiveRun implements CallReader {

@@ -1,7 +1,6 @@
 import * as z from "zod/mini";
 
 const JSON_SCHEMA = z.record(z.string(), z.unknown());
-export type JsonSchema = Readonly<z.infer<typeof JSON_SCHEMA>>;
 
 const OPERATION = z.object({
   summary: z.optional(z.string()),

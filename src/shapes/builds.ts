@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
-import { BUILD_STAGES, BUILD_STATUSES, BUILD_STREAMS } from "../model/build.ts";
+import { BUILD_STAGES, BUILD_STATUSES } from "../model/build.ts";
+import { LOG_STREAMS } from "../model/log-line.ts";
 import { TIMESTAMP } from "./common.ts";
 
 const STATUS = z.enum(BUILD_STATUSES);
@@ -36,7 +37,7 @@ export const BUILD_FRAME = z.object({
   container_id: z.null(),
   timestamp: z.string(),
   log: z.string(),
-  stream: z.enum(BUILD_STREAMS),
+  stream: z.enum(LOG_STREAMS),
   region: z.null(),
   /** From 1, without a gap. */
   log_line_number: z.int(),

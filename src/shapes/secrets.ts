@@ -12,4 +12,3 @@ export const SECRET_MAP = z.record(
     z.refine((value) => !value.includes("\0"), "holds a NUL character"),
   ),
 );
-export type SecretMap = z.infer<typeof SECRET_MAP>;

@@ -1,6 +1,7 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Payload } from "../model/payload.ts";
-import type { Run, RunKey } from "../model/run.ts";
+import { endRun } from "../model/run.ts";
+import type { Run, RunFate, RunKey } from "../model/run.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
 import { renewLease } from "./leases.ts";
@@ -36,20 +37,21 @@ export function acceptedRows({ runs, payloads }: PackedAccepts): ColumnInsert[] 
 
 /** The error of a run that was refused: it stands where the run would be, so that it can never be stored. */
 const REFUSED = "storage_unavailable";
+const REFUSAL: RunFate = {
+  state: "failure",
+  statusCode: 503,
+  errorCode: REFUSED,
+  errorMessage: "The service could not store the run.",
+};
 
 type PackedRefusals = { readonly runs: ColumnBatch; readonly keys: readonly RunKey[] };
 
 /** Runs that are to be refused, as columns. */
 export function packRefusals(accepted: readonly AcceptedRun[]): PackedRefusals {
   const refused = accepted.map(({ run }): Run => ({
-    ...run,
-    state: "failure",
-    statusCode: 503,
-    completedAt: run.createdAt,
+    ...endRun(run, REFUSAL, run.createdAt),
     webhookState: "none",
     webhookEndpoint: null,
-    errorCode: REFUSED,
-    errorMessage: "The service could not store the run.",
   }));
   return { runs: packRuns(refused), keys: refused.map(({ appNumber, id }) => ({ appNumber, id })) };
 }

@@ -1,6 +1,7 @@
 import { uuidBytes } from "../kit/ids.ts";
-import { BUILD_STAGES, BUILD_STREAMS } from "../model/build.ts";
+import { BUILD_STAGES } from "../model/build.ts";
 import type { BuildLine } from "../model/build.ts";
+import { LOG_STREAMS } from "../model/log-line.ts";
 import { read, write } from "./operation.ts";
 
 /** Rows of one statement: databases bound how many values it may have. */
@@ -16,7 +17,7 @@ export const buildLines = {
       const rows = lines.map((line) => ({
         ...line,
         buildId: uuidBytes(buildId),
-        stream: BUILD_STREAMS.indexOf(line.stream),
+        stream: LOG_STREAMS.indexOf(line.stream),
         stage: BUILD_STAGES.indexOf(line.stage),
         text: line.text.replaceAll("\0", "\uFFFD"), // Postgres takes no NUL in text.
       }));
@@ -47,7 +48,7 @@ export const buildLines = {
         .execute();
       return rows.map((row) => ({
         ...row,
-        stream: BUILD_STREAMS[row.stream] ?? "stdout",
+        stream: LOG_STREAMS[row.stream] ?? "stdout",
         stage: BUILD_STAGES[row.stage] ?? "build",
       }));
     },

@@ -14,7 +14,13 @@ export const builds = {
   /** Stores a build that waits for its upload. */
   insert: write(
     async ({ db }, build: Pick<StoredBuild, "id" | "appNumber" | "payload" | "createdAt">): Promise<void> => {
-      const row = { ...build, id: uuidBytes(build.id), status: 0, message: null, updatedAt: build.createdAt };
+      const row = {
+        ...build,
+        id: uuidBytes(build.id),
+        status: statusCode("pending"),
+        message: null,
+        updatedAt: build.createdAt,
+      };
       await db.insertInto("builds").values(row).execute();
     },
   ),

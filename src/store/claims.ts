@@ -87,6 +87,7 @@ export const claims = {
       .set((eb) => ({ state: codeAfter("claim"), owner, fence: eb("fence", "+", 1) }))
       .where("appNumber", "=", appNumber)
       .where("id", "in", ids)
+      .where("state", "=", codeBefore("claim"))
       .execute();
     const rows = await db
       .selectFrom("runs")

@@ -16,7 +16,10 @@ import { readSources, REPOSITORY } from "../support/source-files.ts";
 import { verifies } from "../verifies.ts";
 
 const source = readSources(["src"], [".ts"]);
-const everything = readSources(["src", "python", "test", "bench", "bin", "examples"], [".ts", ".py", ".mjs"]);
+const everything = readSources(
+  ["src", "python", "web", "client", "scripts", "test", "bench", "bin", "examples"],
+  [".ts", ".tsx", ".css", ".py", ".mjs"],
+);
 const manifest = JSON.parse(readFileSync(join(REPOSITORY, "package.json"), "utf8")) as {
   dependencies: Record<string, string>;
   devDependencies: Record<string, string>;

@@ -1,11 +1,11 @@
 import { queryOptions } from "@tanstack/react-query";
 import { SECRET_MAP } from "../../src/shapes/secrets.ts";
-import type { SecretMap } from "../../src/shapes/secrets.ts";
+import type { SecretMap } from "../../src/model/app.ts";
 import { appPath } from "./apps.ts";
 import { ask } from "./http.ts";
 
 export { SECRET_NAME } from "../../src/shapes/secrets.ts";
-export type { SecretMap } from "../../src/shapes/secrets.ts";
+export type { SecretMap } from "../../src/model/app.ts";
 
 /** Whose secrets: an app's own, or with null those that every app of the project gets. */
 export type SecretHolder = { readonly projectId: string; readonly appName: string | null };

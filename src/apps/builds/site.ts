@@ -1,4 +1,4 @@
-import type { BuildStream } from "../../model/build.ts";
+import type { LogStream } from "../../model/log-line.ts";
 
 /** What every step of one build needs. */
 export type BuildSite = {
@@ -13,6 +13,6 @@ export type BuildSite = {
   /** The app asks for uv. */
   readonly wantsUv: boolean;
   /** A line for those who follow the build. */
-  readonly say: (text: string, stream?: BuildStream) => void;
+  readonly say: (text: string, stream?: LogStream) => void;
   readonly signal: AbortSignal;
 };

@@ -2,7 +2,8 @@ import { Bell } from "../../kit/bell.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import { WriteBehind } from "../../kit/write-behind.ts";
-import type { BuildLine, BuildStage, BuildStream } from "../../model/build.ts";
+import type { BuildLine, BuildStage } from "../../model/build.ts";
+import type { LogStream } from "../../model/log-line.ts";
 import { logIdAt } from "../../model/log-line.ts";
 import type { Store } from "../../store/store.ts";
 import { fitText } from "../logs/fit-text.ts";
@@ -61,7 +62,7 @@ export class BuildLog {
   }
 
   /** Adds what was said, line by line. */
-  say(stage: BuildStage, text: string, stream: BuildStream = "stdout"): void {
+  say(stage: BuildStage, text: string, stream: LogStream = "stdout"): void {
     for (const line of text.trimEnd().split(/\r?\n/)) this.#add(stage, line, stream);
   }
 
@@ -90,7 +91,7 @@ export class BuildLog {
     }
   }
 
-  #add(stage: BuildStage, text: string, stream: BuildStream): void {
+  #add(stage: BuildStage, text: string, stream: LogStream): void {
     if (this.#lines.length >= MAX_LINES || this.#chars > MAX_CHARS) {
       this.#leftOut += 1;
       return;
@@ -98,7 +99,7 @@ export class BuildLog {
     this.#push(stage, fitText(text), stream);
   }
 
-  #push(stage: BuildStage, text: string, stream: BuildStream): void {
+  #push(stage: BuildStage, text: string, stream: LogStream): void {
     // Times never go back, whatever the clock does: with the numbers they give each line its place.
     const createdAt = Math.max(this.#parts.clock.now(), this.#lines.at(-1)?.createdAt ?? 0);
     this.#lines.push({ number: this.#lines.length + 1, createdAt, stream, stage, text });

@@ -6,7 +6,8 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { BuildStatus, BuildStream } from "../../model/build.ts";
+import type { BuildStatus } from "../../model/build.ts";
+import type { LogStream } from "../../model/log-line.ts";
 import { isInDoubt } from "../../model/errors.ts";
 import { artifactId } from "../../host/artifacts.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
@@ -136,7 +137,7 @@ async function build(
   keepVersion: (environment: string | null) => Promise<Version>,
 ): Promise<Version> {
   if (source.kind === "folder" && !hasToBeBuilt(config)) return await keepVersion(null);
-  const say = (text: string, stream?: BuildStream): void => log.say("build", text, stream);
+  const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
   const input = { buildId, bundleDir, config, dataDir, python, say, signal };
   return await prepareBuild(input, async ({ environment }) => await keepVersion(environment));
 }

@@ -5,7 +5,7 @@ import type { Clock } from "../../kit/clock.ts";
 import { within } from "../../kit/within.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { BuildStream } from "../../model/build.ts";
+import type { LogStream } from "../../model/log-line.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { BuildError } from "../builds/build-error.ts";
@@ -152,7 +152,7 @@ export class BaseImages {
         config: configOf(wish),
         dataDir,
         python,
-        say: (text: string, stream: BuildStream = "stdout") =>
+        say: (text: string, stream: LogStream = "stdout") =>
           onLog({ ...where, replicaId: "base-image", runId: null, stream, text }),
         signal,
       };

@@ -1,6 +1,7 @@
 import { WHOLE_PROJECT } from "../secrets.ts";
 import type { SecretScope } from "../../store/secrets.ts";
-import type { SecretMap, Secrets } from "../secrets.ts";
+import type { SecretMap } from "../../model/app.ts";
+import type { Secrets } from "../secrets.ts";
 import { Turns } from "./turns.ts";
 
 /** The secrets of apps as their replicas get them, at hand without asking the store. */

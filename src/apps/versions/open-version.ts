@@ -7,7 +7,7 @@ import type { ScalingConfig } from "../../model/app-config.ts";
 import type { Engine, InitFailure, Workload } from "../../replicas/engine.ts";
 import type { FleetCounts } from "../../replicas/fleet-counts.ts";
 import type { Home } from "../../replicas/home.ts";
-import type { LogLine } from "../../replicas/log-lines.ts";
+import type { PrintedLine } from "../../replicas/log-lines.ts";
 import { Pool } from "../../replicas/pool.ts";
 import type { PoolEvents } from "../../replicas/pool-events.ts";
 import { Seats } from "../../replicas/seats.ts";
@@ -166,14 +166,14 @@ export class OpenVersion {
   }
 
   /** One line for whoever runs the service, one for whoever wrote the app. */
-  #tellFault(where: Omit<AppLogLine, keyof LogLine>, fault: string): void {
+  #tellFault(where: Omit<AppLogLine, keyof PrintedLine>, fault: string): void {
     const { log, onLog } = this.#parts;
     log.warn({ ...where, detail: fault }, "killed a process of an app: it broke the wire protocol");
     const text = `[millrace] this process was killed: it broke the wire protocol: ${fault}`;
     onLog({ ...where, runId: null, stream: "stderr", text });
   }
 
-  #tellSilence(where: Omit<AppLogLine, keyof LogLine>, silence: string): void {
+  #tellSilence(where: Omit<AppLogLine, keyof PrintedLine>, silence: string): void {
     const { log, onLog } = this.#parts;
     log.warn({ ...where, detail: silence }, "killed a process of an app: it no longer responded");
     const text = `[millrace] this process was killed: ${silence}`;

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { SECRET_MAP, SECRET_NAME } from "../../shapes/secrets.ts";
-import type { SecretMap } from "../../shapes/secrets.ts";
+import type { SecretMap } from "../../model/app.ts";
 import { CliFailure, usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { table } from "../output/table.ts";

@@ -11,6 +11,7 @@ import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
+import type { LogStream } from "../../model/log-line.ts";
 import type { Run } from "../../model/run.ts";
 import type { AcceptedRun } from "../../store/runs.ts";
 import type { Store } from "../../store/store.ts";
@@ -42,11 +43,7 @@ export type FileContext = {
   /** What the file finds in its environment, but for what names folders of this machine. */
   variables(app: App, runId: string): Promise<Record<string, string>>;
   /** The file printed a line. */
-  onLine(
-    app: App,
-    runId: string,
-    line: { readonly text: string; readonly stream: "stdout" | "stderr" },
-  ): void;
+  onLine(app: App, runId: string, line: { readonly text: string; readonly stream: LogStream }): void;
 };
 
 export type FileToRun = FileRunRequest & {
@@ -223,7 +220,7 @@ export class FileRuns {
       input: data ?? "",
       cwd: folder,
       env: appEnvironment(process.env, variables),
-      onLine: (text: string, stream: "stdout" | "stderr") => context.onLine(app, run.id, { text, stream }),
+      onLine: (text: string, stream: LogStream) => context.onLine(app, run.id, { text, stream }),
     };
     try {
       return await runKept(

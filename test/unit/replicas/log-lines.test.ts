@@ -1,15 +1,15 @@
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { readLogLines } from "../../../src/replicas/log-lines.ts";
-import type { LogLine } from "../../../src/replicas/log-lines.ts";
+import type { PrintedLine } from "../../../src/replicas/log-lines.ts";
 
 const PIECE = 64 * 1024;
 const ONE = "0190a3c4-0000-7000-8000-000000000001";
 const TWO = "0190a3c4-0000-7000-8000-000000000002";
 
 /** The lines in what arrives, in such pieces. */
-async function linesOf(...arrivals: string[]): Promise<LogLine[]> {
-  const lines: LogLine[] = [];
+async function linesOf(...arrivals: string[]): Promise<PrintedLine[]> {
+  const lines: PrintedLine[] = [];
   const stream = new PassThrough();
   const reading = readLogLines(stream, "stdout", (line) => lines.push(line));
   for (const text of arrivals) {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { SecretMap } from "../../../../src/apps/secrets.ts";
+import type { SecretMap } from "../../../../src/model/app.ts";
 import type { SecretScope } from "../../../../src/store/secrets.ts";
 import { AppSecrets } from "../../../../src/apps/versions/app-secrets.ts";
 
