@@ -109,7 +109,7 @@ verifies(
     for (const ended of await runTogether(client, CASES)) {
       expectFailure(
         ended,
-        /: millrace: no service answers at http:\/\/127\.0\.0\.1:1: nothing listens there\n/,
+        /: millrace: no service answers at http:\/\/127\.0\.0\.1:1: connection refused\n/,
       );
     }
   },
