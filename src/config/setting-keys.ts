@@ -302,7 +302,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "max_connections_per_address",
     reader: integer(1, 1_000_000),
     default: "2000",
-    meaning: "Open connections per listener from one address that have sent no token; at most half of `max_connections`.",
+    meaning: "Connections from one address that have sent no token; at most half of `max_connections`.",
   },
   trustedProxies: {
     name: "trusted_proxies",

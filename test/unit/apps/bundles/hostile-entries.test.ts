@@ -81,7 +81,10 @@ const CASES: RefusedZips = {
     /`d` is both a file and a folder/,
   ],
   "main.py as a folder too": [makeZip([MAIN, { name: "main.py/x" }]), /both a file and a folder/],
-  "names that differ in case": [makeZip([MAIN, { name: "MAIN.py" }]), /`MAIN\.py` and `main\.py` differ only in case/],
+  "names that differ in case": [
+    makeZip([MAIN, { name: "MAIN.py" }]),
+    /`MAIN\.py` and `main\.py` differ only in case/,
+  ],
   "folders that differ in case": [
     makeZip([MAIN, { name: "Data/a" }, { name: "data/b" }]),
     /`data` and `Data` differ only in case/,
