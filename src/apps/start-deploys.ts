@@ -11,8 +11,8 @@ export type DeploysParts = Omit<DeployerParts, "shortage"> &
   Pick<BaseImageParts, "onLog"> & { readonly reserve: DiskReserve };
 
 /**
- * Builds and starts what receives uploads: volumes, deploys, packages for files that run once. The caller has to stop the deployer,
- * because it must stop before the apps do.
+ * Builds and starts what receives uploads: volumes, deploys, packages for file runs. The caller has to stop the
+ * deployer, because it must stop before the apps do.
  */
 export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
   const { python, clock, dataDir, onLog, reserve } = parts;

@@ -65,7 +65,7 @@ export function checkLock(holder: Holder, pid: string | null): Finding {
 
 /** The file is sound and of a release that this one can go on from. */
 export function checkDatabase(report: DatabaseReport | Error | null): Finding[] {
-  if (report === null) return [warn("database", "there is none yet", "the first start creates it")];
+  if (report === null) return [warn("database", "no database yet", "the first start creates it")];
   if (report instanceof Error) {
     return [fail("database", report.message, "if it cannot be repaired, see Restore in docs/operations.md")];
   }
@@ -109,7 +109,7 @@ export function checkAudit(report: DatabaseReport | Error | null): Finding[] {
   return [
     fail(
       "audit log",
-      `changed from entry ${brokenAt} on`,
+      `the hash chain breaks at entry ${brokenAt}: an entry was changed or removed`,
       "somebody has changed the database; an earlier backup shows what was there",
     ),
   ];

@@ -12,7 +12,7 @@ const HINT = `set ${PASSPHRASE_ENV}, or name a file with --passphrase-file`;
 export async function choosePassphrase(file: string | undefined): Promise<string> {
   const given = givenPassphrase(file);
   if (given !== null) return longEnough(given);
-  if (!canAsk()) throw usage("--encrypt needs a passphrase, and this is not a terminal to type one in", HINT);
+  if (!canAsk()) throw usage("--encrypt needs a passphrase, and there is no terminal to ask for it", HINT);
   const typed = longEnough(await askSecret("Passphrase for the backup: "));
   if ((await askSecret("Repeat the passphrase: ")) !== typed) throw new CliFailure("the two do not match");
   return typed;
@@ -23,7 +23,7 @@ export async function askPassphrase(file: string | undefined): Promise<string> {
   const given = givenPassphrase(file);
   if (given !== null) return given;
   if (!canAsk())
-    throw usage("the backup is encrypted, and this is not a terminal to type its passphrase in", HINT);
+    throw usage("the backup is encrypted, and there is no terminal to ask for the passphrase", HINT);
   return await askSecret("Passphrase of the backup: ");
 }
 

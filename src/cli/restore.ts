@@ -111,11 +111,13 @@ async function writeEntry(destination: string, { content, mode, modifiedAt }: Ta
 }
 
 async function readManifest(name: string, { content, sizeBytes }: TarEntry): Promise<Manifest> {
-  if (name !== MANIFEST_NAME || sizeBytes > MAX_MANIFEST_BYTES) throw new BadTar("Millrace did not write it");
+  if (name !== MANIFEST_NAME || sizeBytes > MAX_MANIFEST_BYTES)
+    throw new BadTar("it was not written by millrace backup");
   const parts: Buffer[] = [];
   for await (const part of content) parts.push(part);
   const manifest = JSON.parse(Buffer.concat(parts).toString()) as Manifest;
-  if (manifest.format !== FORMAT) throw new BadTar("it was written by a newer release: use that one");
+  if (manifest.format !== FORMAT)
+    throw new BadTar("it was written by a newer release; restore it with that release");
   return manifest;
 }
 

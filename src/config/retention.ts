@@ -70,7 +70,7 @@ export const RETENTION: readonly RetentionRow[] = [
   },
   {
     what: "audit log",
-    size: [{ fixed: "no limit: noise must not push out what somebody did" }],
+    size: [{ fixed: "no size limit, so that many entries cannot push out older ones" }],
     age: [{ setting: "auditRetentionMs" }],
     check: "audit log",
   },

@@ -248,7 +248,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "max_upload",
     reader: size("1MB", "1000TB"),
     default: "2GiB",
-    meaning: "The largest bundle that can be deployed, as it is sent.",
+    meaning: "The largest zip that can be uploaded for a deploy.",
   },
   maxAppBodyBytes: {
     name: "max_app_body",
@@ -302,7 +302,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "max_connections_per_address",
     reader: integer(1, 1_000_000),
     default: "2000",
-    meaning: "How many of these may come from one address without a token; at most half of all.",
+    meaning: "Connections from one address that have sent no token; at most half of `max_connections`.",
   },
   trustedProxies: {
     name: "trusted_proxies",

@@ -34,7 +34,7 @@ type KeptExit = { readonly code: number | null; readonly signal: string | null }
 
 /**
  * Starts a process under a keeper of its own. Every process that runs what an app brings starts here: replicas,
- * templates, steps of builds, files that run once. When it exits, when it is ended and when the service dies, all it
+ * templates, steps of builds, file runs. When it exits, when it is ended and when the service dies, all it
  * started dies too, daemons included. Throws if the process cannot be created at all.
  */
 export function startKept({ python, args, cwd, env, input }: KeptStart, clock: Clock): Kept {

@@ -33,7 +33,7 @@ export function myAddressOperations({ addresses, audit }: MyAddressParts): AnyOp
       path: PATH,
       id: "changeEmail",
       tag: TAG,
-      summary: "Change the e-mail address you sign in with; it is unverified until you prove it",
+      summary: "Change the e-mail address you sign in with; it is unverified until you verify it",
       access: "person",
       body: z.object({ email: EMAIL, password: PASSWORD }),
       response: MY_ADDRESS,

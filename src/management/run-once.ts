@@ -27,7 +27,7 @@ export type RunOnceParts = {
   readonly clock: Clock;
 };
 
-const TAG = "Run once";
+const TAG = "File runs";
 const PATH = "/v3/projects/{project_id}/apps/{app_id}";
 
 const PACKAGES = z.record(z.string().max(300), z.string().max(1_000)).nullish();
@@ -56,7 +56,7 @@ const RUN_QUERY = z.object({
   imageDigest: z.string().max(200).optional(),
 });
 
-/** A file is sent with its folder, runs once in its app's surroundings, and is gone. */
+/** File runs: a file is sent with its folder, runs once in its app's surroundings, and is gone. */
 export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
   const { store, fileRuns, baseImages, audit, clock } = parts;
   return [
@@ -65,7 +65,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       path: `${PATH}/create-run-app`,
       id: "createRunApp",
       tag: TAG,
-      summary: "Get the app that scripts run in, creating it if needed",
+      summary: "Get the app for file runs, creating it if needed",
       access: "deploy",
       params: APP_PATH,
       response: ID,
@@ -89,7 +89,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       path: `${PATH}/base-image`,
       id: "makeBaseImage",
       tag: TAG,
-      summary: "Install packages for scripts; repeat until it is ready",
+      summary: "Install packages for file runs; repeat until it is ready",
       access: "deploy",
       params: APP_PATH,
       body: WANTED_IMAGE,

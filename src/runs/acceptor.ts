@@ -186,6 +186,6 @@ export class Acceptor {
   #reassure(): void {
     if (!this.#isTold || this.#isStopping) return;
     this.#isTold = false;
-    this.#parts.log.info("it is clear again for every run whether it was stored");
+    this.#parts.log.info("all runs in doubt are resolved");
   }
 }

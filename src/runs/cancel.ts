@@ -22,7 +22,7 @@ export type CancellerParts = {
   readonly clock: Clock;
   readonly onDeliveries: () => void;
   readonly target: (appNumber: number) => RunTarget | null;
-  /** Ends the run of a file that is under way here; false when there is none. */
+  /** Ends the file run that is under way here; false when there is none. */
   readonly cancelFile: (runId: string) => boolean;
 };
 

@@ -86,7 +86,7 @@ export class Heartbeat {
     try {
       await store.claims.recover({ owner, isAlone: false });
     } catch (error) {
-      log.error({ err: error }, "runs of services that are gone could not be looked for");
+      log.error({ err: error }, "could not look for runs left by dead services");
     } finally {
       this.#isJudging = false;
     }

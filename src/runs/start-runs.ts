@@ -42,7 +42,7 @@ export type RunsParts = {
   /** What each app wants kept. */
   readonly retentions: () => readonly AppRetention[];
   readonly reserve: DiskReserve;
-  /** What runs of files take from their apps. */
+  /** What file runs take from their apps. */
   readonly fileContext: FileContext;
   /** The service's own interpreter. */
   readonly python: Interpreter;
@@ -106,7 +106,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const executor = new Executor({ clock, store, partWriter }, lightRecorder);
   const lookup = new RunLookup(executor, journal, store);
   const fileRuns = await life.start(
-    "runs of files",
+    "file runs",
     () =>
       new FileRuns({
         ...parts,

@@ -15,7 +15,7 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     method: run.method,
     async: run.isAsync,
     websocket: false,
-    // Clients of runs of files know another word for it.
+    // Clients of file runs know another word for it.
     status: run.state === "failure" && isFileRun(run) ? "failed" : run.state,
     statusCode: run.statusCode,
     attempt: run.attempt,

@@ -46,7 +46,7 @@ export const ONE_RUN = z.object({ item: RUN });
 /** A run that was accepted, whose result comes later. */
 export const ACCEPTED_RUN = z.object({ run_id: z.uuid() });
 
-/** A run of a file that has begun. */
+/** A file run that has begun. */
 export const FILE_RUN = z.object({ runId: z.uuid() });
 
 /** The packages that files run with, on their way or there. */

@@ -39,5 +39,8 @@ const MINOR: ReadonlySet<string> = new Set(["invalid_format", "too_small", "too_
 function faultIn(shape: Shape, value: unknown): string | null {
   const { error } = z.safeParse(shape, value);
   const fault = error?.issues.find(({ code }) => !MINOR.has(code));
-  return fault ? `${fault.path.join(".") || "the whole"} (${fault.code})` : null;
+  if (!fault) return null;
+  return fault.path.length === 0
+    ? "not the expected kind of document"
+    : `${fault.path.join(".")} (${fault.code})`;
 }

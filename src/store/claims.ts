@@ -139,8 +139,8 @@ export const claims = {
 
   /**
    * What an owner holds: what it claimed, and what it accepted as its own. It changes nothing, but comes after the
-   * writes before it: an owner who never heard the answer to a claim learns here what it got. Runs of files are kept
-   * by who runs them.
+   * writes before it: an owner who never heard the answer to a claim learns here what it got. File runs are kept by
+   * who runs them.
    */
   held: write(async (session, { appNumber, owner }: HeldQuery): Promise<HeldClaim[]> => {
     const running = session.db

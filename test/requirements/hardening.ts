@@ -3,9 +3,8 @@ import { section } from "./row.ts";
 /** What an attack found open, and what has closed it. */
 export const HARDENING = {
   ...section("issue: No one in, row 10", {
-    "hardening.once-hidden": "The data of a file that runs once is on no command line.",
-    "hardening.once-like-python":
-      "A file that runs once finds what `python FILE FUNCTION --data JSON` gives it.",
+    "hardening.once-hidden": "The data of a file run is on no command line.",
+    "hardening.once-like-python": "A file run finds what `python FILE FUNCTION --data JSON` gives it.",
     "hardening.certain-end":
       "A replica ends with all it started after its cooldown, also when those that should end it are stopped.",
     "hardening.archives":

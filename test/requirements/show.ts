@@ -150,8 +150,8 @@ export const SHOW = {
     "webhook.claim-review":
       "Every minute deliveries that the store says are ours are compared with those we know of, and due again if unknown.",
     "run-once.in-doubt":
-      "A file's run whose commit is in doubt is looked up like any other; one that nobody runs ends without a restart.",
-    "run-once.reserve": "Within the disk's reserve no file that is to run once is taken.",
+      "A file run whose commit is in doubt is looked up like any other; one that nobody runs ends without a restart.",
+    "run-once.reserve": "Within the disk's reserve no file run is taken.",
     "doctor.reserve":
       "doctor says that the disk is low where the service refuses runs for it, and only there.",
     "silence.connections":

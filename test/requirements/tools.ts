@@ -12,7 +12,7 @@ export const TOOLS = {
     "cli.accounts": "`millrace service-accounts` creates, lists, rotates and deletes.",
     "cli.members": "Somebody is invited to a project, listed, revoked and taken out.",
     "cli.reset-password":
-      "`millrace reset-password` gives a link to choose a new password by, with the service up or down.",
+      "`millrace reset-password` prints a password-reset link, with the service up or down.",
     "cli.rotate-keys":
       "`millrace rotate-keys` has a new key sign, and leaves the owner a token that outlives the next rotation.",
     "cli.login": "Signing in keeps a profile in a file that only its owner reads.",

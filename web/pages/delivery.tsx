@@ -113,7 +113,7 @@ function Facts({ projectId, delivery }: { readonly projectId: string; readonly d
       <Fact title="Next try">
         <Time at={nextAt} />
       </Fact>
-      <Fact title="Made">
+      <Fact title="Created">
         <Time at={createdAt} />
       </Fact>
     </dl>

@@ -12,8 +12,8 @@ export function Forgotten() {
   if (isSent) {
     return (
       <Notice title="Check your mail">
-        If {email} is a verified address, a link to choose a new password is on its way there. It expires
-        after an hour. If nothing comes, ask whoever runs this installation for a link.
+        If {email} is a verified address, a link to reset your password is on its way there. It expires after
+        an hour. If nothing comes, ask whoever runs this installation for a link.
         <p className="mt-3">
           <BackToSignIn />
         </p>
@@ -23,7 +23,7 @@ export function Forgotten() {
   return (
     <Entrance
       title="Forgot your password?"
-      intro="Enter your address. If it is verified, you get a mail with a link to choose a new one."
+      intro="Enter your address. If it is verified, you get a mail with a link to reset your password."
       action="Mail me a link"
       below={
         <p className="text-center">

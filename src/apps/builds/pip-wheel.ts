@@ -39,9 +39,7 @@ export async function fetchPipWheel(
     throw new BuildError(`the index ${withoutPassword(indexUrl)} has no pip for Python ${pythonVersion}`);
   const bytes = await download(wheel.url);
   if (createHash("sha256").update(bytes).digest("hex") !== wheel.sha256) {
-    throw new BuildError(
-      `${withoutPassword(wheel.url)} is not what the index says it is: its sha256 differs`,
-    );
+    throw new BuildError(`${withoutPassword(wheel.url)} does not match the index's sha256`);
   }
   const file = path.join(folder, path.basename(new URL(wheel.url).pathname));
   await writeFile(file, bytes);

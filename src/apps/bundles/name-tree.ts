@@ -56,8 +56,9 @@ export class NameTree {
       }
       const here = showName(names.slice(0, index + 1).join("/"));
       if (there.name !== name) {
+        const other = showName([...names.slice(0, index), there.name].join("/"));
         return refused(
-          `${here} differs from another name (${showName(there.name)}) only in how it is written.`,
+          `${here} and ${other} differ only in case or Unicode form; some file systems take them for one name.`,
         );
       }
       if (there.isFolder !== isFolderHere) return refused(`${here} is both a file and a folder.`);

@@ -49,7 +49,7 @@ const NOTHING = "none";
 const DIGEST = /^(?:own-)?[0-9a-f][0-9a-f-]{7,127}$/;
 const NO_PATHS = { pip: null, apt: null, conda: null };
 
-/** Installed packages for files that run once: the same environments as of apps, named by their hash. */
+/** Installed packages for file runs: the same environments as of apps, named by their hash. */
 export class BaseImages {
   readonly #parts: BaseImageParts;
   readonly #environments: string;

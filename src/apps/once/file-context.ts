@@ -14,7 +14,7 @@ export type FileContextParts = {
 
 type Line = Pick<AppLogLine, "text" | "stream">;
 
-/** What the run of a file takes from its app: its limits, its variables, its log. */
+/** What a file run takes from its app: its limits, its variables, its log. */
 export function fileContext({ catalog, secrets, onLog }: FileContextParts) {
   return {
     unpack: async (tar: AsyncIterable<Buffer>, folder: string): Promise<void> => await unpackTar(tar, folder),

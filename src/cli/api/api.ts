@@ -51,7 +51,7 @@ export class Api {
     const projects = await this.get(PROJECTS, "/v2/projects");
     if (projects.length === 1 && projects[0]) return this.#setProject(projects[0].id);
     throw usage(
-      projects.length === 0 ? "you have no project yet" : "which project? You have several",
+      projects.length === 0 ? "you have no project yet" : "you have several projects; choose one",
       projects.length === 0 ? "millrace projects create NAME" : "millrace projects use ID, or --project ID",
     );
   }

@@ -56,7 +56,7 @@ export async function textOf({ body }: Answer): Promise<string> {
 }
 
 const REASONS: Record<string, string> = {
-  ECONNREFUSED: "nothing listens there",
+  ECONNREFUSED: "connection refused",
   ENOTFOUND: "no such host",
   EAI_AGAIN: "its name cannot be resolved right now",
   ECONNRESET: "the connection was lost",

@@ -19,7 +19,7 @@ export function defineFiles(command: Command): void {
   const cp = remote(command.command("cp")).description("upload a file or folder to the storage");
   cp.argument("<from>", "a local file or folder").argument(
     "[to]",
-    "where it goes; a path that ends with / is a folder. Without it, its own name at the root",
+    "where it goes; a path that ends with / is a folder (default: the same name, at the root)",
   );
   examples(cp, "millrace files cp weights.bin models/").action(withService(upload));
 

@@ -108,6 +108,6 @@ function theOne<Entry extends { readonly id: string; readonly email: string }>(
   const byEmail = entries.filter(({ email }) => email === wanted.toLowerCase());
   const found = entries.find(({ id }) => id === wanted) ?? (byEmail.length === 1 ? byEmail[0] : undefined);
   if (found) return found;
-  const problem = byEmail.length > 1 ? "several people have the address" : "there is none";
+  const problem = byEmail.length > 1 ? "several people have the address" : "no member or invitation matches";
   throw usage(`${problem} ${JSON.stringify(wanted)}`, `${shownBy} shows the ids`);
 }

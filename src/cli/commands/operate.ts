@@ -62,7 +62,7 @@ export function defineRotateKeys(command: Command): void {
 export function defineBackup(command: Command): void {
   withSettings(command)
     .argument("<file>", "the archive to write")
-    .option("--encrypt", "encrypt it with a passphrase; a terminal asks for one")
+    .option("--encrypt", "encrypt it with a passphrase; you are asked for it on a terminal")
     .option(...PASSPHRASE_FILE)
     .option(...JSON_OPTION);
   examples(

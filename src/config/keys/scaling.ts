@@ -90,7 +90,7 @@ export const SCALING_KEYS: AppKeys<ScalingConfig> = {
     reader: duration("1s", "5m"),
     default: "30s",
     meaning:
-      "The time span over which the metric is measured; concurrency_utilization follows the calls at once.",
+      "The time span over which the metric is measured; concurrency_utilization has no interval: it reacts to each call.",
   },
   loadBalancingAlgorithm: {
     path: "scaling.load_balancing_algorithm",

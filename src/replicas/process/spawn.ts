@@ -89,7 +89,7 @@ export const spawnPython: Spawn = (
 
 /** A process that could not be started. */
 function stillborn({ code, message }: NodeJS.ErrnoException): StartedProcess {
-  const detail = code === "E2BIG" ? "its secrets are too large for a process environment" : message;
+  const detail = code === "E2BIG" ? "its secrets are too large to pass as environment variables" : message;
   const exited = Promise.resolve({ detail, initFailure: null });
   return { exited, kill: () => {}, vitals: () => null, usage: async () => null, residentBytes: () => 0 };
 }

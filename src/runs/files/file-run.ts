@@ -17,7 +17,7 @@ export type FileRunRequest = {
   readonly ip: string;
 };
 
-/** The record of a run of a file that is about to start. */
+/** The record of a file run that is about to start. */
 export function startedRun(
   { fileName, functionName, ip }: FileRunRequest,
   {

@@ -34,7 +34,7 @@ export type FileRunsParts = {
   readonly context: FileContext;
 };
 
-/** What the run of a file takes from its app. */
+/** What a file run takes from its app. */
 export type FileContext = {
   /** Writes the files of a tar into a folder that is there and empty. Throws `upload_invalid` if it cannot. */
   unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
@@ -76,7 +76,7 @@ type ReadyRun = {
   readonly folder: string;
 };
 
-/** Runs of files that are sent, run once and gone: each has a folder of its own, a record, and lines in its app's log. */
+/** File runs, of files that are sent, run once and gone: each has a folder of its own, a record, and lines in its app's log. */
 export class FileRuns {
   readonly #parts: FileRunsParts;
   readonly #dir: string;
@@ -114,8 +114,8 @@ export class FileRuns {
     const ofProject = this.#countOf.get(app.projectId) ?? 0;
     if (this.#count >= MAX_AT_ONCE || ofProject >= MAX_OF_PROJECT) {
       const whose =
-        ofProject >= MAX_OF_PROJECT ? `${ofProject} files of this project` : `${this.#count} files`;
-      throw new AppError("queue_full", { message: `${whose} are already running; try again shortly.` });
+        ofProject >= MAX_OF_PROJECT ? `${ofProject} file runs of this project` : `${this.#count} file runs`;
+      throw new AppError("queue_full", { message: `${whose} are already in progress; try again shortly.` });
     }
     const { clock, context } = this.#parts;
     const createdAt = clock.now();
@@ -197,7 +197,7 @@ export class FileRuns {
     const cancel = new AbortController();
     this.#cancels.set(run.id, cancel);
     const end = await this.#execute(ready, cancel.signal).catch((error: unknown): FileRunEnd => {
-      this.#parts.log.error({ err: error, runId: run.id }, "could not run a file");
+      this.#parts.log.error({ err: error, runId: run.id }, "could not carry out a file run");
       return "interrupted";
     });
     // From here on it is too late to cancel it.

@@ -109,7 +109,7 @@ test("the log tells once that runs are in doubt, and that they are not any more"
   const words = log.text.match(/"msg":"[^"]*/g);
   expect(words).toEqual([
     '"msg":"unclear whether a run was stored; checking until the storage answers',
-    '"msg":"it is clear again for every run whether it was stored',
+    '"msg":"all runs in doubt are resolved',
   ]);
 });
 

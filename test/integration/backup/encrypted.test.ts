@@ -122,7 +122,7 @@ verifies(
     });
     expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining("passphrase is wrong")]);
     const nobody = await run(MILLRACE, ["restore", file, "--data-dir", into]);
-    expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining("not a terminal")]);
+    expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining("no terminal")]);
     const words = path.join(scratchDirectory(), "words");
     writeFileSync(words, `${WORDS}\n`);
     const right = await run(MILLRACE, ["restore", file, "--data-dir", into, "--passphrase-file", words]);
@@ -190,7 +190,7 @@ test("short passphrases and a passphrase without --encrypt are refused before an
   for (const [args, why] of [
     [["--encrypt", "--passphrase-file", words], /at least 12 characters/],
     [["--passphrase-file", words], /without --encrypt/],
-    [["--encrypt"], /not a terminal to type one/],
+    [["--encrypt"], /no terminal to ask for it/],
   ] as const) {
     const { code, stderr } = await run(MILLRACE, [...backup, ...args]);
     expect([code, stderr]).toEqual([2, expect.stringMatching(why)]);

@@ -54,7 +54,7 @@ verifies("cli.members", "somebody is invited, listed, revoked and taken out", as
   await client.ok("members", "revoke", "Eve@example.com");
   expect(await client.json("members", "invitations")).toEqual([]);
   const gone = await client.run("members", "revoke", email);
-  expect([gone.code, gone.stderr]).toEqual([2, expect.stringContaining("there is none")]);
+  expect([gone.code, gone.stderr]).toEqual([2, expect.stringContaining("no member or invitation matches")]);
   const mailed = await client.run("members", "invite", email, "--mail");
   expect([mailed.code, mailed.stderr]).toEqual([2, expect.stringContaining("does not send mail")]);
 

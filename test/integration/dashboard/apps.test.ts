@@ -119,14 +119,14 @@ verifies(
     await link(page, begun.buildId.slice(-8)).click();
     const log = page.getByRole("log", { name: "Build log" });
     await log.getByText("<b>held</b>", { exact: true }).waitFor();
-    await page.getByText("live", { exact: true }).waitFor();
+    await page.getByText("following", { exact: true }).waitFor();
     expect(await seriousFaults(page)).toEqual([]);
     const folder = (await log.getByText(/^\//).first().innerText()).trim();
     await writeFile(path.join(folder, "go"), "");
     await log.getByText("let go", { exact: true }).waitFor();
     await log.getByText("version 2 is live").waitFor();
-    await page.getByText("live", { exact: true }).waitFor({ state: "detached" });
-    await page.getByText("serves", { exact: true }).waitFor();
+    await page.getByText("following", { exact: true }).waitFor({ state: "detached" });
+    await page.getByText("live", { exact: true }).waitFor();
     expect((await service().call("shop")).json.result).toBe("second");
 
     const waiting = await client.begin();
@@ -139,7 +139,7 @@ verifies(
 
     await tab(page, "Builds").click();
     await button(page, "Serve version 1 again").click();
-    await says(page, "Version 1 serves.", () => inDialog(page, "Serve version 1").click());
+    await says(page, "Version 1 is live.", () => inDialog(page, "Serve version 1").click());
     await button(page, "Serve version 2 again").waitFor();
     expect((await service().call("shop")).json.result).toBe("first");
     expect(await seriousFaults(page)).toEqual([]);
@@ -149,7 +149,7 @@ verifies(
 
 verifies(
   "dashboard.secrets",
-  "secrets are added, shown on demand, changed and removed, and one that stands over the project's says so",
+  "secrets are added, shown on demand, changed and removed, and one that overrides the project's says so",
   async () => {
     const { baseUrl, owner } = service().service;
     const bearer = { authorization: `Bearer ${owner.token}` };
@@ -171,7 +171,7 @@ verifies(
     await dialogField(page, "Value").fill("<script>alert(1)</script>");
     expect(await seriousFaults(page)).toEqual([]);
     await says(page, "SHARED is added.", () => inDialog(page, "Add secret").click());
-    await page.getByText("over the project’s", { exact: true }).waitFor();
+    await page.getByText("overrides the project’s", { exact: true }).waitFor();
     expect(await page.getByText("<script>").count()).toBe(0);
     await button(page, "Show SHARED").click();
     await page.getByText("<script>alert(1)</script>", { exact: true }).waitFor();

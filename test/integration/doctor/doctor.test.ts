@@ -128,7 +128,7 @@ test("a newer schema, a run from the future, a forged audit entry and a damaged 
   expect([newer.code, newer.of("schema")?.status, newer.of("clock")?.status]).toEqual([1, "fail", "warn"]);
   expect(newer.of("audit log")).toMatchObject({
     status: "fail",
-    message: "changed from entry 1 on",
+    message: "the hash chain breaks at entry 1: an entry was changed or removed",
   });
 
   const bytes = readFileSync(file);

@@ -102,7 +102,7 @@ function BuildRow({
       </Cell>
       <Cell align="right">
         {isServing ? (
-          <Badge tone="good">serves</Badge>
+          <Badge tone="good">live</Badge>
         ) : version === null ? null : (
           <Button size="small" aria-label={`Serve version ${version} again`} onClick={onServe}>
             Serve again

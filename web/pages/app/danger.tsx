@@ -38,9 +38,10 @@ export function AppDanger() {
     <Card title="Delete this app" className="!border-bad">
       <Form onSubmit={submit} className="max-w-xl">
         <p className="text-ink-soft">
-          Calls get 404 at once, and runs in progress finish. The app’s versions, builds, secrets and run
-          records are deleted. Files in the persistent storage stay, because they belong to the project. The
-          name can be used again. This cannot be undone.
+          Calls get 404 at once, and runs in progress finish. The app’s versions, builds, logs and secrets are
+          deleted, with the inputs and results of its runs. The run records can no longer be read, and are
+          removed when they expire. Files in the persistent storage stay, because they belong to the project.
+          The name can be used again. This cannot be undone.
         </p>
         <Field
           label={

@@ -114,15 +114,15 @@ function NoLines({
   if (isNarrow) {
     return (
       <Empty title="No such lines">
-        {runId ? "No line of this run matches, or" : "No line matches, or"} it is older than the 30 days that
-        logs are kept. New lines that match appear here.
+        {runId ? "No line of this run matches." : "No line matches."} Old lines are removed, by default after
+        30 days. New lines that match appear here.
       </Empty>
     );
   }
   return (
     <Empty title="Nothing printed yet">
       Whatever the app prints, with <code>print</code> or <code>logging</code>, on stdout or stderr, appears
-      here at once. Call it, and look.
+      here at once.
     </Empty>
   );
 }

@@ -91,7 +91,7 @@ function NoSuchRun({ ids: { projectId, appName, runId } }: { readonly ids: RunId
     <Page title={appName}>
       <Empty title="The app has no such run">
         <p className="mb-2 font-mono text-[0.9rem] break-all">{runId}</p>
-        Runs are kept for 30 days. See{" "}
+        Old runs are removed, by default after 30 days. See{" "}
         <Link
           to="/projects/$projectId/apps/$appName/runs"
           params={{ projectId, appName }}

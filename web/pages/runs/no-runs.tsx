@@ -22,7 +22,7 @@ export function NoRuns({
   }
   return (
     <Empty title="No runs match">
-      <p className="mb-3">Runs are kept for 30 days.</p>
+      <p className="mb-3">Old runs are removed, by default after 30 days.</p>
       <Button onClick={onClear}>Show all runs</Button>
     </Empty>
   );

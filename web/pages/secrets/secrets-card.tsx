@@ -75,7 +75,7 @@ export function SecretsCard({
                   <span className="min-w-0 truncate font-mono text-[0.92rem]" title={name}>
                     {name}
                   </span>
-                  {Object.hasOwn(shared, name) && <Badge tone="warn">over the project’s</Badge>}
+                  {Object.hasOwn(shared, name) && <Badge tone="warn">overrides the project’s</Badge>}
                 </span>
               </Cell>
               <Cell className="max-w-md min-w-64">

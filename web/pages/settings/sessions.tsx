@@ -14,7 +14,7 @@ const COLUMNS = [
   { title: "Where" },
   { title: "Since" },
   { title: "Last renewed", isMinor: true },
-  { title: "Expires unless used", isMinor: true },
+  { title: "Expires if unused", isMinor: true },
   { title: "Actions", align: "right" },
 ] as const;
 

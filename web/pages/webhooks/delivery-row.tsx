@@ -12,7 +12,7 @@ export const DELIVERY_COLUMNS = [
   { title: "Run" },
   { title: "Attempts", align: "right" },
   { title: "Next try", isMinor: true },
-  { title: "Made", align: "right" },
+  { title: "Created", align: "right" },
 ] as const;
 
 const LINK = "text-accent underline-offset-2 hover:underline";

@@ -81,18 +81,21 @@ const CASES: RefusedZips = {
     /`d` is both a file and a folder/,
   ],
   "main.py as a folder too": [makeZip([MAIN, { name: "main.py/x" }]), /both a file and a folder/],
-  "names that differ in case": [makeZip([MAIN, { name: "MAIN.py" }]), /`MAIN\.py` differs from another/],
+  "names that differ in case": [
+    makeZip([MAIN, { name: "MAIN.py" }]),
+    /`MAIN\.py` and `main\.py` differ only in case/,
+  ],
   "folders that differ in case": [
     makeZip([MAIN, { name: "Data/a" }, { name: "data/b" }]),
-    /`data` differs from another name \(`Data`\)/,
+    /`data` and `Data` differ only in case/,
   ],
   "a generated name in another case": [
     makeZip([MAIN, { name: "requirements.txt" }, { name: "Requirements.txt" }]),
-    /only in how it is written/,
+    /differ only in case or Unicode form/,
   ],
   "names that differ in composition": [
     makeZip([MAIN, { name: "\u00fc" }, { name: "u\u0308" }]),
-    /only in how it is written/,
+    /differ only in case or Unicode form/,
   ],
 
   "no main.py": [makeZip([{ name: "app.py" }]), /^The zip has no main\.py at its root\.$/],

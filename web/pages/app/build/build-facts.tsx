@@ -49,7 +49,7 @@ export function BuildFacts({ projectId, appName, build }: Props) {
         </Fact>
         <Fact title="Version">
           {version ?? "–"}
-          {isServing && <Badge tone="good">serves</Badge>}
+          {isServing && <Badge tone="good">live</Badge>}
         </Fact>
         <Fact title="Started">
           <Time at={createdAt} />

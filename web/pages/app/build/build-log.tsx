@@ -41,7 +41,7 @@ export function BuildLog(ids: BuildIds) {
       title="Log"
       actions={
         <>
-          {!hasEnded && !error && <Badge tone="busy">live</Badge>}
+          {!hasEnded && !error && <Badge tone="busy">following</Badge>}
           <Copy text={text} />
           <Button size="small" onClick={() => saveText(`${ids.appName}-${ids.buildId}.log`, text)}>
             Download

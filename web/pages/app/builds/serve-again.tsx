@@ -26,7 +26,7 @@ export function ServeAgain({
           queries.invalidateQueries({ queryKey: query(projectId, appName).queryKey }),
         ),
       );
-      tell(`Version ${version} serves.`);
+      tell(`Version ${version} is live.`);
     },
     onError: tellError,
     onSettled: onClose,

@@ -39,7 +39,7 @@ export function AnswerCard(props: Props) {
         ) : (
           <p className="py-2 text-ink-soft">
             {isBusy
-              ? "Waiting for the answer. A cold app is started first."
+              ? "Waiting for the answer. If no replica is running, one is started first."
               : "Call it to see what it answers."}
           </p>
         )}
