@@ -103,7 +103,8 @@ export class App {
     try {
       return await run.wait({ ...options, timeoutSeconds: (deadline - performance.now()) / 1000 });
     } catch (error) {
-      if (signal?.aborted) await run.cancel().catch(() => undefined);
+      // One with a key or retries goes on, as it does while the first request waits: it may be asked for again.
+      if (signal?.aborted && !isRepeatable) await run.cancel().catch(() => undefined);
       throw error;
     }
   }
