@@ -142,8 +142,12 @@ class Outbox:
 
     def _wake_flusher(self) -> None:
         if not self._has_flusher:
+            try:
+                threading.Thread(target=self._flush_forever, name="millrace-flusher", daemon=True).start()
+            except Exception:  # noqa: BLE001 - the host has no thread left, or the app has replaced what they are made of
+                self._send_waiting()
+                return
             self._has_flusher = True
-            threading.Thread(target=self._flush_forever, name="millrace-flusher", daemon=True).start()
         self._wake.release()
         self._is_watched = True
 

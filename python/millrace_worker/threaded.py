@@ -50,12 +50,22 @@ class Threads:
     def submit(self, call_id: int, payload: bytes) -> None:
         """Runs the call in an idle thread, in a new one, or when one becomes free."""
         if len(self._threads) < self._size and not self._idle.acquire(blocking=False):
-            name = "millrace-call-%d" % len(self._threads)
-            self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
-            self._threads[-1].start()
+            self._grow()
         # Known before it is taken up: a cancel may come at any time from now on.
         self._live[call_id] = _Live()
         self._calls.put((call_id, payload))
+
+    def _grow(self) -> None:
+        name = "millrace-call-%d" % len(self._threads)
+        try:
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            thread.start()
+        except Exception:  # The host has none left, or the app has replaced what threads are made of.
+            if not self._threads:
+                raise
+            self._size = len(self._threads)  # The call waits for one of these.
+        else:
+            self._threads.append(thread)
 
     def drain(self) -> None:
         """Waits for every call submitted so far."""

@@ -97,6 +97,9 @@ def patch():
             setattr(module, name, broken)
     return "patched"
 
+def drip():
+    yield from (0, 1)
+
 def forget_modules():
     for name in list(sys.modules):
         if name.startswith(("millrace_worker", "json", "traceback")):
@@ -213,7 +216,10 @@ describe.each(["serial", "threads", "looped"])("in an app of the kind %s", (app)
   test("an app that patches json, socket, threading, time and os still answers", async () => {
     const before = await pidOf(app);
     expect((await call(app, "patch")).json).toMatchObject({ result: "patched" });
-    expect((await call(app, "echo", { x: [1, { y: "z" }] })).json).toMatchObject({ result: [1, { y: "z" }] });
+    // More at once than have threads by now: no other can be made.
+    const echoes = await Promise.all([1, 2, 3].map((n) => call(app, "echo", { x: [n, { y: "z" }] })));
+    expect(echoes.map(({ json }) => json.result)).toEqual([1, 2, 3].map((n) => [n, { y: "z" }]));
+    expect((await call(app, "drip")).text).toBe("data: 0\n\ndata: 1\n\n");
     const raised = await call(app, "raises", { how: "base" });
     expect([raised.status, raised.json.message]).toEqual([500, "Base: all the way down"]);
     expect((await call(app, "echo", {})).status).toBe(422);
