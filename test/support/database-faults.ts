@@ -60,6 +60,8 @@ export function promotion(primary: PostgresServer, standby: PostgresServer): Dat
 const END_SESSIONS =
   "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace'";
 
+const MAX_CONNECTIONS = "select current_setting('max_connections')::int as max";
+
 function readOnly(
   server: PostgresServer,
   name: string,
@@ -77,8 +79,10 @@ function outOfConnections(server: PostgresServer): DatabaseFault {
     begin: async () => {
       for (;;) {
         await takeAll(server, others);
-        const { rowCount } = await others[0]!.query(END_SESSIONS);
-        if (rowCount === 0) return;
+        const { rows } = await others[0]!.query<{ max: number }>(MAX_CONNECTIONS);
+        // All of them: a session of the service that is just beginning is on no list yet.
+        if (others.length === rows[0]?.max) return;
+        await others[0]!.query(END_SESSIONS);
       }
     },
     heal: async () => {
