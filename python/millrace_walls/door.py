@@ -1,0 +1,82 @@
+"""The way home for processes that cannot go there: they ask here, and get a connection that is open already.
+
+A request is one message over a pair of sockets that the app's first process inherits: the line that a connection
+begins with, and one descriptor to answer on. Nothing in it is trusted. The kernel tells which process asks.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import time
+
+_REQUEST = re.compile(rb"millrace 1 (?:wire|control|stdout|stderr|template) [0-9a-f]{32}")
+_REQUEST_BYTES = 128
+_CREDENTIALS = struct.Struct("iii")
+_DESCRIPTOR = struct.Struct("i")
+# Room for more than one descriptor, so that a second one is seen, and closed.
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(8 * _DESCRIPTOR.size)
+
+#: Requests at once, and per second after that: 32 replicas that start together need 128.
+_BURST = 256
+_PER_SECOND = 64
+
+
+class Door:
+    """The outer end. One request is answered at a time, and nothing of it is kept."""
+
+    def __init__(self, end: socket.socket, home: str) -> None:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._end = end
+        self._home = home
+        self._left = float(_BURST)
+        self._counted_at = time.monotonic()
+
+    def fileno(self) -> int:
+        return self._end.fileno()
+
+    def pause_seconds(self) -> float:
+        """How long the next request has to wait: who asks too often waits for its own requests alone."""
+        now = time.monotonic()
+        self._left = min(_BURST, self._left + (now - self._counted_at) * _PER_SECOND)
+        self._counted_at = now
+        return 0 if self._left >= 1 else (1 - self._left) / _PER_SECOND
+
+    def answer(self) -> bool:
+        """Takes one request; false when nobody is left who could ask."""
+        self._left -= 1
+        request, ancillary, flags, _ = self._end.recvmsg(_REQUEST_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+        pid = 0
+        given: list[socket.socket] = []
+        for level, kind, data in ancillary:
+            if level != socket.SOL_SOCKET:
+                continue
+            if kind == socket.SCM_CREDENTIALS:
+                pid = _CREDENTIALS.unpack(data)[0]
+            elif kind == socket.SCM_RIGHTS:
+                whole = data[: len(data) - len(data) % _DESCRIPTOR.size]
+                given += [_as_socket(each) for (each,) in _DESCRIPTOR.iter_unpack(whole)]
+        is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+        try:
+            if is_whole and len(given) == 1 and _REQUEST.fullmatch(request):
+                self._connect(pid, request, given[0])
+        except OSError:
+            pass  # Nobody is at home, or whoever asked is gone: it sees that its answer does not come.
+        finally:
+            for each in given:
+                each.close()
+        return bool(request or ancillary)
+
+    def _connect(self, pid: int, request: bytes, answer: socket.socket) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(self._home)
+            # The first line is ours: inside its walls a process may have another id than the service knows.
+            connection.sendall(b"from %d\n%s\n" % (pid, request))
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(connection.fileno()))
+            answer.sendmsg([b"\n"], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+
+def _as_socket(descriptor: int) -> socket.socket:
+    # Whatever it is: if it is no socket, sending on it fails.
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
