@@ -71,8 +71,8 @@ class Door:
     def _connect(self, pid: int, request: bytes, answer: socket.socket) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(self._home)
-            # The first line is ours: inside its walls a process may have another id than the service knows.
-            connection.sendall(b"from %d\n%s\n" % (pid, request))
+            # Inside its walls a process may have another id than the host knows it by.
+            connection.sendall(b"%s %d\n" % (request, pid))
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(connection.fileno()))
             answer.sendmsg([b"\n"], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 

@@ -1,0 +1,66 @@
+import { PYTHON_DIR } from "../../config/package-files.ts";
+import type { AppFolders } from "../app-environment.ts";
+import type { KeptStart } from "../start-kept.ts";
+import type { Rung } from "./rung.ts";
+
+/** What the app's harness is told in place of an address: it asks the outer keeper for its connections. */
+export const DOOR_ADDRESS = "door";
+
+/** A host whose apps live behind walls. */
+export type WalledHost = {
+  readonly rung: Rung;
+  /** The interpreter that raises them: the host's, and none that an app brings. */
+  readonly python: string;
+  readonly dataDir: string;
+};
+
+/** What is to run behind walls, and what of the host it may reach. */
+export type Walled = {
+  /** The app's interpreter and what comes after it. */
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** One line for its stdin. */
+  readonly order: string;
+  readonly folders: AppFolders & { readonly bundle: string };
+  /** A folder of its own, which it may write to until it ends. */
+  readonly scratch: string;
+  /** It may use the internet. */
+  readonly network: boolean;
+  /** Where the service listens for it. */
+  readonly home: string;
+};
+
+/** How to start the outer keeper: a process outside the walls that raises them around its child and stays. */
+export function behindWalls({ rung, python, dataDir }: WalledHost, walled: Walled): KeptStart {
+  const { folders } = walled;
+  const plan = {
+    rung,
+    network: walled.network,
+    home: walled.home,
+    program: walled.program,
+    arguments: walled.args,
+    environment_variables: walled.env,
+    order: walled.order,
+    bundle: folders.bundle,
+    environment: folders.environment,
+    harness: PYTHON_DIR,
+    storage: folders.storage,
+    scratch: walled.scratch,
+    data_dir: dataDir,
+  };
+  return {
+    python,
+    args: startOf("start"),
+    // Nothing of the app's is looked at before the walls stand.
+    cwd: "/",
+    env: {},
+    input: { descriptor: 0, text: `${JSON.stringify(plan)}\n` },
+  };
+}
+
+/** Isolated, and without `site`: no variable, no file beside it and no package decides what runs. */
+export function startOf(module: "start" | "probe"): string[] {
+  const code = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); from millrace_walls.${module} import main; main()`;
+  return ["-I", "-S", "-c", code];
+}
