@@ -52,8 +52,8 @@ export function behindWalls({ rung, python, dataDir }: WalledHost, walled: Walle
   return {
     python,
     args: startOf("start"),
-    // Nothing of the app's is looked at before the walls stand.
-    cwd: "/",
+    // Where whoever looks for the processes of a data directory finds it. Nothing there is imported.
+    cwd: walled.scratch,
     env: {},
     input: { descriptor: 0, text: `${JSON.stringify(plan)}\n` },
   };

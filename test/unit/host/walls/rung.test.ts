@@ -1,0 +1,67 @@
+import { expect, test } from "vitest";
+import { PYTHON_DIR } from "../../../../src/config/package-files.ts";
+import { behindWalls } from "../../../../src/host/walls/outer-keeper.ts";
+import { complaintAbout, requireRung } from "../../../../src/host/walls/require-rung.ts";
+import { RUNGS, highestRung } from "../../../../src/host/walls/rung.ts";
+import type { Offer } from "../../../../src/host/walls/rung.ts";
+import { verifies } from "../../../verifies.ts";
+
+const ALL: Offer = { process: null, landlock: null, userns: null };
+const NONE: Offer = { process: "no filter", landlock: "no Landlock", userns: "no namespaces" };
+
+test("the highest rung is the last that the host gives", () => {
+  expect(highestRung(ALL)).toBe("userns");
+  expect(highestRung({ ...ALL, userns: "no" })).toBe("landlock");
+  // Landlock without scopes: a view of its own makes up for them.
+  expect(highestRung({ ...ALL, landlock: "too old" })).toBe("userns");
+  expect(highestRung(NONE)).toBeNull();
+});
+
+verifies(
+  "settings.isolation.effect",
+  "whatever a host lacks is told with what to do, and with what it gives instead",
+  () => {
+    for (const rung of RUNGS) {
+      expect(complaintAbout(rung, ALL)).toBeNull();
+      const complaint = complaintAbout(rung, { ...ALL, [rung]: "something is missing" });
+      expect(complaint).toContain(`MILLRACE_ISOLATION=${rung}`);
+      expect(complaint).toContain("something is missing");
+      expect(complaint).toMatch(/or set it to (landlock|userns), which this host gives$/);
+      expect(complaintAbout(rung, NONE)).not.toContain("or set it to");
+    }
+  },
+);
+
+test("without a rung nothing is tried, and uid is refused", async () => {
+  expect(await requireRung("none", "/nonexistent", "/nonexistent")).toBeNull();
+  expect(await requireRung("auto", "/nonexistent", "/nonexistent")).toBeNull();
+  await expect(requireRung("uid", "/nonexistent", "/nonexistent")).rejects.toThrow(/uid is not in this release/);
+  await expect(requireRung("process", "/nonexistent", "/nonexistent")).rejects.toThrow(/cannot give that/);
+});
+
+verifies(
+  "walls.no-code-outside",
+  "the outer keeper gets nothing that the app brings: no variable, no folder, no program of its own",
+  () => {
+    const host = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data" } as const;
+    const start = behindWalls(host, {
+      program: "/data/environments/e/bin/python",
+      args: ["-c", "pass"],
+      env: { LD_PRELOAD: "/data/storage/p/evil.so", PYTHONPATH: "/data/storage/p" },
+      order: "{}",
+      folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
+      scratch: "/data/scratch/s-1",
+      network: false,
+      home: "/run/home.sock",
+    });
+    expect([start.python, start.args.slice(0, 3), start.env]).toEqual([
+      "/usr/bin/python3",
+      ["-I", "-S", "-c"],
+      {},
+    ]);
+    expect(start.args.join(" ")).not.toContain("/data");
+    expect(start.args.join(" ")).toContain(PYTHON_DIR);
+    const plan: unknown = JSON.parse(start.input?.text ?? "");
+    expect(plan).toMatchObject({ rung: "userns", network: false, data_dir: "/data", order: "{}" });
+  },
+);
