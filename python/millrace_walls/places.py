@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import NamedTuple
 
@@ -39,12 +40,14 @@ class Places(NamedTuple):
 def of(plan: Plan) -> Places:
     """What the app of that plan sees. Raises if that would show it what belongs to others."""
     links: dict[str, str] = {}
+    data_dir = _follow(plan.data_dir, links)
     settings = ("/etc/" + name for name in _SETTINGS)
     prefix = os.path.dirname(os.path.dirname(_follow(plan.program, links)))
-    interpreter = (os.path.join(prefix, name) for name in _OF_A_PREFIX)
+    # Packages of its own may name an interpreter that is no interpreter, to see what is around it.
+    parts = () if is_within(prefix, data_dir) else _OF_A_PREFIX
+    interpreter = (os.path.join(prefix, name) for name in parts)
     own = (plan.harness, plan.bundle, *([plan.environment] if plan.environment else []))
     read = [_follow(path, links) for path in (*SYSTEM, *settings, *interpreter, *own)]
-    data_dir = _follow(plan.data_dir, links)
     for path in read:
         if is_within(data_dir, path):
             raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
@@ -72,6 +75,7 @@ def _follow(path: str, links: dict[str, str]) -> str:
     """The real path; every link on the way is noted, as it is needed wherever the path is used."""
     here = ""
     parts = path.split("/")
+    followed = 0
     while parts:
         part = parts.pop(0)
         if part in ("", "."):
@@ -86,8 +90,9 @@ def _follow(path: str, links: dict[str, str]) -> str:
             here = name
             continue
         links[name] = target
-        if len(links) > _MAX_LINKS * 10:
-            raise ValueError("%s is a circle of links" % path)
+        followed += 1
+        if followed > _MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if target.startswith("/"):
             here = ""
         parts = target.split("/") + parts
