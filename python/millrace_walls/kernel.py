@@ -11,7 +11,6 @@ MACHINE = os.uname().machine
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 
@@ -25,9 +24,9 @@ def syscall(number: int, *arguments: int | bytes | None) -> int:
     return result
 
 
-def prctl(option: int, value: int, third: int = 0) -> None:
+def prctl(option: int, value: int) -> None:
     """Sets a property of this process."""
-    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
 
@@ -35,11 +34,6 @@ def prctl(option: int, value: int, third: int = 0) -> None:
 def gain_no_privileges() -> None:
     """No program that this process becomes has more rights than it; the kernel asks for that before any wall."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
-
-
-def die_with_parent(number: int) -> None:
-    """The kernel sends this signal when the parent ends."""
-    prctl(_PR_SET_PDEATHSIG, number)
 
 
 def address_of(held: ctypes.Array[ctypes.c_char]) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .plan import Plan
 
 #: Programs and libraries of the host.
-SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store")
+_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store")
 #: Of the host's settings: names, addresses, certificates, time, fonts. Nothing that holds a secret.
 _SETTINGS = (
     *("alternatives", "ca-certificates", "crypto-policies", "fonts", "gai.conf", "group", "host.conf", "hosts"),
@@ -47,7 +47,7 @@ def of(plan: Plan) -> Places:
     parts = () if is_within(prefix, data_dir) else _OF_A_PREFIX
     interpreter = (os.path.join(prefix, name) for name in parts)
     own = (plan.harness, plan.bundle, *([plan.environment] if plan.environment else []))
-    read = [_follow(path, links) for path in (*SYSTEM, *settings, *interpreter, *own)]
+    read = [_follow(path, links) for path in (*_SYSTEM, *settings, *interpreter, *own)]
     for path in read:
         if is_within(data_dir, path):
             raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
