@@ -9,7 +9,6 @@ import errno
 import os
 import struct
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from . import kernel
 
@@ -30,17 +29,6 @@ SCOPES_SINCE = 6
 _SCOPES = 3
 
 
-class Reach(NamedTuple):
-    """What may be reached; what is not there is left out."""
-
-    #: Files and folders that may be read and executed.
-    read: tuple[str, ...]
-    #: Folders in which anything may be done.
-    write: tuple[str, ...]
-    #: Devices that may be read and written, as they are.
-    devices: tuple[str, ...] = ()
-
-
 def version() -> int:
     """The version of the kernel's interface; 0 where it has none, or has it switched off."""
     try:
@@ -51,8 +39,12 @@ def version() -> int:
         raise
 
 
-def install(reach: Reach) -> None:
-    """From now on this process and all it starts reach only that. Raises where the host cannot."""
+def install(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str]) -> None:
+    """From now on this process and all it starts reach only that; what is not there is left out.
+
+    What is in `read` may be executed too, in folders of `write` anything may be done, and devices may be used as they
+    are. Raises where the host cannot.
+    """
     known = version()
     if known == 0:
         raise OSError(errno.EOPNOTSUPP, "the kernel has no Landlock, or has it switched off")
@@ -60,9 +52,9 @@ def install(reach: Reach) -> None:
     attributes = struct.pack("=QQQ", files, 0, _SCOPES)[: _size(known)]
     ruleset = kernel.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     try:
-        _open_up(ruleset, reach.read, _READ & files)
-        _open_up(ruleset, reach.write, files & ~_IOCTL_DEVICE)
-        _open_up(ruleset, reach.devices, (_READ_FILE | _WRITE_FILE | _IOCTL_DEVICE) & files)
+        _open_up(ruleset, read, _READ & files)
+        _open_up(ruleset, write, files & ~_IOCTL_DEVICE)
+        _open_up(ruleset, devices, (_READ_FILE | _WRITE_FILE | _IOCTL_DEVICE) & files)
         kernel.gain_no_privileges()
         kernel.syscall(_RESTRICT_SELF, ruleset, 0)
     finally:

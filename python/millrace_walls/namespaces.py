@@ -79,7 +79,7 @@ def build(places: Places) -> None:
     _restrict("/", _RDONLY, 0)
 
 
-def _make_devices(devices: tuple[str, ...]) -> None:
+def _make_devices(devices: list[str]) -> None:
     os.mkdir("/dev")
     for path in devices:
         _show(path, path, _NOSUID)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import NamedTuple
 
 from .plan import Plan
 
@@ -26,20 +25,21 @@ _OF_A_PREFIX = ("bin", "lib", "lib64", "libexec", "include", "share", "ssl", "et
 _MAX_LINKS = 40
 
 
-class Places(NamedTuple):
-    """Real paths, and the links that lead to them."""
+class Places:
+    """What the app of a plan sees: real paths, and the links that lead to them."""
 
-    read: tuple[str, ...]
-    bundle: str
-    storage: str
-    scratch: str
-    devices: tuple[str, ...]
-    links: dict[str, str]
+    def __init__(self, plan: Plan) -> None:
+        self.links: dict[str, str] = {}
+        self.read = _readable(plan, self.links)
+        self.bundle = _follow(plan.bundle, self.links)
+        self.storage = _follow(plan.storage, self.links)
+        self.scratch = _follow(plan.scratch, self.links)
+        names = os.listdir("/dev")
+        self.devices = ["/dev/" + name for name in names if name in _DEVICES or name.startswith(_CARDS)]
 
 
-def of(plan: Plan) -> Places:
-    """What the app of that plan sees. Raises if that would show it what belongs to others."""
-    links: dict[str, str] = {}
+def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
+    """Raises if that would show it what belongs to others."""
     data_dir = _follow(plan.data_dir, links)
     settings = ("/etc/" + name for name in _SETTINGS)
     prefix = os.path.dirname(os.path.dirname(_follow(plan.program, links)))
@@ -51,14 +51,7 @@ def of(plan: Plan) -> Places:
     for path in read:
         if is_within(data_dir, path):
             raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
-    return Places(
-        read=tuple(path for path in dict.fromkeys(read) if os.path.exists(path)),
-        bundle=_follow(plan.bundle, links),
-        storage=_follow(plan.storage, links),
-        scratch=_follow(plan.scratch, links),
-        devices=tuple("/dev/" + name for name in os.listdir("/dev") if name in _DEVICES or name.startswith(_CARDS)),
-        links=links,
-    )
+    return [path for path in dict.fromkeys(read) if os.path.exists(path)]
 
 
 def kernel_tells() -> tuple[str, ...]:

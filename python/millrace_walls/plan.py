@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+# Not at run time: each start of an app waits for this file's imports.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Plan:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import struct
-from typing import NamedTuple
 
 from . import kernel
 
@@ -44,7 +43,9 @@ _NETLINK_ROUTE = 0
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 
-class _Machine(NamedTuple):
+class _Machine:
+    """Numbers of system calls, by the kernel's tables."""
+
     arch: int
     seccomp: int
     socket: int
@@ -60,63 +61,56 @@ class _Machine(NamedTuple):
 # The same on every machine: io_uring, the newer calls that mount, pidfd_getfd, process_madvise, quotactl_fd.
 _NEWER = (*range(425, 434), 438, 440, 442, 443, 457, 458, 467)
 
-_MACHINES = {
-    "x86_64": _Machine(
-        arch=0xC000003E,
-        seccomp=317,
-        socket=41,
-        socketpair=53,
-        clone=56,
-        clone3=435,
-        ioctl=16,
-        refused=(
-            *(101, 310, 311, 312),  # ptrace, process_vm_readv and _writev, kcmp
-            *(248, 249, 250),  # add_key, request_key, keyctl
-            *(165, 166, 155, 161),  # mount, umount2, pivot_root, chroot
-            *(272, 308),  # unshare, setns
-            *(174, 175, 176, 177, 178, 313, 246, 320),  # kernel modules, another kernel
-            *(321, 298, 323, 303, 304),  # bpf, perf_event_open, userfaultfd, name_to_ and open_by_handle_at
-            *(167, 168, 169, 163, 179, 103),  # swapon, swapoff, reboot, acct, quotactl, syslog
-            *(164, 227, 159, 305),  # settimeofday, clock_settime, adjtimex, clock_adjtime
-            *(170, 171, 153),  # sethostname, setdomainname, vhangup
-            *(172, 173, 154, 134, 212, 180),  # iopl, ioperm, modify_ldt, uselib, lookup_dcookie, nfsservctl
-            *_NEWER,
-        ),
-        # prlimit64, sched_setscheduler, sched_setparam, sched_setattr, setpriority, ioprio_set
-        on_a_process=((302, 0), (144, 0), (142, 0), (314, 0), (141, 1), (251, 1)),
-    ),
-    "aarch64": _Machine(
-        arch=0xC00000B7,
-        seccomp=277,
-        socket=198,
-        socketpair=199,
-        clone=220,
-        clone3=435,
-        ioctl=29,
-        refused=(
-            *(117, 270, 271, 272),
-            *(217, 218, 219),
-            *(40, 39, 41, 51),
-            *(97, 268),
-            *(105, 106, 273, 104, 294),
-            *(280, 241, 282, 264, 265),
-            *(224, 225, 142, 89, 60, 116),
-            *(170, 112, 171, 266),
-            *(161, 162, 58),
-            *(18, 42),
-            *_NEWER,
-        ),
-        on_a_process=((261, 0), (119, 0), (118, 0), (274, 0), (140, 1), (30, 1)),
-    ),
-}
+class _X8664(_Machine):
+    arch = 0xC000003E
+    seccomp = 317
+    socket = 41
+    socketpair = 53
+    clone = 56
+    clone3 = 435
+    ioctl = 16
+    refused = (
+        *(101, 310, 311, 312),  # ptrace, process_vm_readv and _writev, kcmp
+        *(248, 249, 250),  # add_key, request_key, keyctl
+        *(165, 166, 155, 161),  # mount, umount2, pivot_root, chroot
+        *(272, 308),  # unshare, setns
+        *(174, 175, 176, 177, 178, 313, 246, 320),  # kernel modules, another kernel
+        *(321, 298, 323, 303, 304),  # bpf, perf_event_open, userfaultfd, name_to_ and open_by_handle_at
+        *(167, 168, 169, 163, 179, 103),  # swapon, swapoff, reboot, acct, quotactl, syslog
+        *(164, 227, 159, 305),  # settimeofday, clock_settime, adjtimex, clock_adjtime
+        *(170, 171, 153),  # sethostname, setdomainname, vhangup
+        *(172, 173, 154, 134, 212, 180),  # iopl, ioperm, modify_ldt, uselib, lookup_dcookie, nfsservctl
+        *_NEWER,
+    )
+    # prlimit64, sched_setscheduler, sched_setparam, sched_setattr, setpriority, ioprio_set
+    on_a_process = ((302, 0), (144, 0), (142, 0), (314, 0), (141, 1), (251, 1))
 
 
-class Refusals(NamedTuple):
-    """What is refused beyond what every app is refused."""
+class _Aarch64(_Machine):
+    arch = 0xC00000B7
+    seccomp = 277
+    socket = 198
+    socketpair = 199
+    clone = 220
+    clone3 = 435
+    ioctl = 29
+    refused = (
+        *(117, 270, 271, 272),
+        *(217, 218, 219),
+        *(40, 39, 41, 51),
+        *(97, 268),
+        *(105, 106, 273, 104, 294),
+        *(280, 241, 282, 264, 265),
+        *(224, 225, 142, 89, 60, 116),
+        *(170, 112, 171, 266),
+        *(161, 162, 58),
+        *(18, 42),
+        *_NEWER,
+    )
+    on_a_process = ((261, 0), (119, 0), (118, 0), (274, 0), (140, 1), (30, 1))
 
-    internet: bool
-    #: All but pairs of them.
-    unix_sockets: bool
+
+_MACHINES = {"x86_64": _X8664, "aarch64": _Aarch64}
 
 
 class _Program:
@@ -151,17 +145,17 @@ class _Program:
         return b"".join(struct.pack("=HBBI", *each) for each in self._code)
 
 
-def install(refusals: Refusals) -> None:
+def install(*, no_internet: bool, no_unix_sockets: bool) -> None:
     """From now on this process and all it starts are refused these calls, for good. Raises where the host cannot."""
-    code = kernel.hold(program(refusals, kernel.MACHINE))
+    code = kernel.hold(program(kernel.MACHINE, no_internet, no_unix_sockets))
     header = struct.pack("@HP", len(code) // 8, kernel.address_of(code))
     kernel.gain_no_privileges()
     if kernel.syscall(_machine(kernel.MACHINE).seccomp, _SET_MODE_FILTER, _ALL_THREADS, header) != 0:
         raise OSError(errno.EBUSY, "a thread has a filter of its own")
 
 
-def program(refusals: Refusals, name: str) -> bytes:
-    """The filter for a machine of that name."""
+def program(name: str, no_internet: bool, no_unix_sockets: bool) -> bytes:
+    """The filter for a machine of that name. Of unix sockets, pairs stay."""
     machine = _machine(name)
     refuse = _REFUSE | errno.EPERM
     filter_ = _Program()
@@ -178,9 +172,9 @@ def program(refusals: Refusals, name: str) -> bytes:
     filter_.only_if(machine.ioctl, _ioctl(refuse))
     for number, place in machine.on_a_process:
         filter_.only_if(number, _own_process(refuse, place))
-    if refusals.unix_sockets:
+    if no_unix_sockets:
         filter_.only_if(machine.socketpair, _socketpair(refuse))
-    filter_.only_if(machine.socket, _socket(refuse, refusals))
+    filter_.only_if(machine.socket, _socket(refuse, no_internet, no_unix_sockets))
     filter_.answer(_ALLOW)
     return filter_.packed()
 
@@ -222,7 +216,7 @@ def _socketpair(refuse: int) -> _Program:
     return block
 
 
-def _socket(refuse: int, refusals: Refusals) -> _Program:
+def _socket(refuse: int, no_internet: bool, no_unix_sockets: bool) -> _Program:
     """Of the families of sockets, those that an app has a use for; no raw ones."""
     allow = _Program()
     allow.answer(_ALLOW)
@@ -231,16 +225,16 @@ def _socket(refuse: int, refusals: Refusals) -> _Program:
     netlink.answer_if(_JUMP_EQUAL, _NETLINK_ROUTE, _ALLOW)
     netlink.answer(refuse)
     internet = _Program()
-    if not refusals.internet:
+    if not no_internet:
         internet.load(_ARGUMENT + 8)
         internet.mask(_SOCK_TYPE)
         internet.answer_if(_JUMP_EQUAL, _SOCK_RAW, refuse)
         internet.answer(_ALLOW)
     block = _Program()
     block.load(_ARGUMENT)
-    if not refusals.unix_sockets:
+    if not no_unix_sockets:
         block.only_if(_AF_UNIX, allow)
-    if not refusals.internet:
+    if not no_internet:
         block.only_if(_AF_INET, internet)
         block.only_if(_AF_INET6, internet)
     block.only_if(_AF_NETLINK, netlink)
@@ -248,7 +242,7 @@ def _socket(refuse: int, refusals: Refusals) -> _Program:
     return block
 
 
-def _machine(name: str) -> _Machine:
+def _machine(name: str) -> type[_Machine]:
     try:
         return _MACHINES[name]
     except KeyError:

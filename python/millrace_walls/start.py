@@ -13,13 +13,17 @@ import select
 import signal
 import socket
 import sys
-from typing import NoReturn
 
 from millrace_worker import keeper, linux
 
 from . import namespaces, walls
 from .door import Door
 from .plan import Plan
+
+# Not at run time: each start of an app waits for this file's imports.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 #: Where the app's first process finds the door.
 _DOOR_DESCRIPTOR = 3

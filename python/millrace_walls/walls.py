@@ -19,17 +19,16 @@ def raise_around(plan: Plan) -> None:
     is_apart = needs_namespaces(plan)
     privileges.limit()
     if plan.rung != "process":
-        seen = places.of(plan)
+        seen = places.Places(plan)
         if is_apart:
             namespaces.build(seen)
         own = (seen.storage, seen.scratch)
-        reach = landlock.Reach(
+        landlock.install(
             read=(*seen.read, *places.kernel_tells()),
             write=(*own, _SHARED_MEMORY) if is_apart else own,
             devices=seen.devices,
         )
-        landlock.install(reach)
     privileges.drop()
     # A view of its own holds no socket of others by path; those without a path need the kernel's help.
     is_free = is_apart and landlock.version() >= landlock.SCOPES_SINCE
-    seccomp.install(seccomp.Refusals(internet=not plan.network, unix_sockets=not is_free))
+    seccomp.install(no_internet=not plan.network, no_unix_sockets=not is_free)

@@ -9,9 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, Callable, NoReturn
 
 from . import door, linux
+
+# Not at run time: each start of an app waits for this file's imports.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, NoReturn
 
 #: Above a replica: its keeper, the template, the template's keeper; behind walls also the outer keeper.
 _LEVELS = 3

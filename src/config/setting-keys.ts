@@ -56,7 +56,7 @@ export type Settings = {
 /** `auto`, `none`, or the lowest level to accept. */
 const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
 /** One of the isolation settings. */
-type Isolation = (typeof ISOLATION_LEVELS)[number];
+export type Isolation = (typeof ISOLATION_LEVELS)[number];
 
 /** From the most talkative to none. */
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;

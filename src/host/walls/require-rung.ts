@@ -1,9 +1,7 @@
+import type { Isolation } from "../../config/setting-keys.ts";
 import { probeRungs } from "./probe.ts";
 import { RUNG_REMEDIES, highestRung } from "./rung.ts";
 import type { Offer, Rung } from "./rung.ts";
-
-/** What `MILLRACE_ISOLATION` may say. */
-type Isolation = "auto" | "none" | Rung | "uid";
 
 /**
  * The rung that apps live behind; null for none. Throws, with what the host lacks and how to get it, when the

@@ -71,7 +71,10 @@ const FILES: readonly Attack[] = [
 const PROCESSES: readonly Attack[] = [
   attack("landlock", "read the service's environment", `read("/proc/%d/environ" % service_pid)`),
   attack("landlock", "read the service's memory", `open("/proc/%d/mem" % service_pid, "rb").close()`),
-  attack("landlock", "list the service's descriptors", `os.listdir("/proc/%d/fd" % service_pid)`),
+  attack("landlock", "see the service's files", `os.readlink("/proc/%d/fd/0" % service_pid)`),
+  attack("landlock", "open the service's files", `open("/proc/%d/fd/0" % service_pid, "rb").close()`),
+  attack("landlock", "enter the service's folder", `os.chdir("/proc/%d/cwd" % service_pid)`),
+  attack("userns", "count the service's files", `os.listdir("/proc/%d/fd" % service_pid)`),
   attack("landlock", "read a victim's environment", `read("/proc/%d/environ" % victim_pid)`),
   attack("landlock", "read a neighbour's environment", `read("/proc/%d/environ" % neighbour_pid)`),
   attack("process", "trace a victim", `call("ptrace", 0x4206, victim_pid, 0, 0)`),
@@ -89,7 +92,8 @@ const PROCESSES: readonly Attack[] = [
   attack("process", "change the service's limits", `resource.prlimit(service_pid, resource.RLIMIT_CORE)`),
   attack("process", "change a victim's priority", `os.setpriority(os.PRIO_PROCESS, victim_pid, 10)`),
   attack("process", "change a victim's scheduler", `call("sched_setscheduler", victim_pid, 5, 0)`),
-  proven(
+  // The kernel refuses it to an app of a service that runs as root: that one has capabilities.
+  attack(
     "userns",
     "change a victim's processors",
     `os.sched_setaffinity(victim_pid, os.sched_getaffinity(victim_pid))`,

@@ -59,7 +59,7 @@ from millrace_walls import seccomp
 for machine in ("x86_64", "aarch64"):
     for internet in (False, True):
         for unix_sockets in (False, True):
-            print(seccomp.program(seccomp.Refusals(internet, unix_sockets), machine).hex())
+            print(seccomp.program(machine, internet, unix_sockets).hex())
 `;
 const PROGRAMS = execFileSync("python3", ["-I", "-S", "-c", PRINT], { encoding: "utf8" })
   .trim()
