@@ -14,6 +14,8 @@ export const WALLS = {
     "walls.no-code-outside":
       "No file, variable or package of an app runs outside its walls: not sitecustomize, a .pth file, PYTHONPATH or LD_PRELOAD.",
     "walls.old-kernel": "On kernels whose Landlock has no scopes, userns refuses unix sockets, which may be abstract.",
+    "walls.places":
+      "Nothing that holds the data directory may be read, and no link in an app's packages opens what belongs to others.",
     "walls.scratch": "Each template has a scratch folder of its own, which is removed with it.",
     "walls.service-death": "After kill -9 of the service nothing is left of an app, on every level.",
     "walls.auto": later("isolation", "auto is the highest level that the host gives."),

@@ -4,7 +4,7 @@ import path from "node:path";
 
 /** Makes a folder for one seat's processes alone: their home, and where they keep temporary files. */
 export function makeScratch(dataDir: string): string {
-  const all = path.join(path.resolve(dataDir), "scratch");
+  const all = path.join(dataDir, "scratch");
   mkdirSync(all, { recursive: true, mode: 0o700 });
   return mkdtempSync(path.join(all, "s-"));
 }
