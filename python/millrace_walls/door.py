@@ -6,12 +6,13 @@ begins with, and one descriptor to answer on. Nothing in it is trusted. The kern
 
 from __future__ import annotations
 
-import re
 import socket
 import struct
 import time
 
-_REQUEST = re.compile(rb"millrace 1 (?:wire|control|stdout|stderr|template) [0-9a-f]{32}")
+_KINDS = (b"wire", b"control", b"stdout", b"stderr", b"template")
+_TICKET_BYTES = 32
+_HEX_DIGITS = b"0123456789abcdef"
 _REQUEST_BYTES = 128
 _CREDENTIALS = struct.Struct("iii")
 _DESCRIPTOR = struct.Struct("i")
@@ -59,7 +60,7 @@ class Door:
                 given += [_as_socket(each) for (each,) in _DESCRIPTOR.iter_unpack(whole)]
         is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
         try:
-            if is_whole and len(given) == 1 and _REQUEST.fullmatch(request):
+            if is_whole and len(given) == 1 and _is_request(request):
                 self._connect(pid, request, given[0])
         except OSError:
             pass  # Nobody is at home, or whoever asked is gone: it sees that its answer does not come.
@@ -75,6 +76,14 @@ class Door:
             connection.sendall(b"%s %d\n" % (request, pid))
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(connection.fileno()))
             answer.sendmsg([b"\n"], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+
+def _is_request(text: bytes) -> bool:
+    """Whether it is the line that a connection begins with, and nothing more."""
+    parts = text.split(b" ")
+    if len(parts) != 4 or parts[:2] != [b"millrace", b"1"] or parts[2] not in _KINDS:
+        return False
+    return len(parts[3]) == _TICKET_BYTES and not parts[3].strip(_HEX_DIGITS)
 
 
 def _as_socket(descriptor: int) -> socket.socket:

@@ -29,9 +29,9 @@ def main() -> None:
 
 def _why_not(rung: str, folder: str, asked: dict[str, str]) -> str | None:
     own = os.path.join(folder, "own")
-    fields = {"rung": rung, "network": False, "home": "", "program": sys.executable, "arguments": [], "order": ""}
-    places = {"bundle": own, "environment": None, "storage": own, "scratch": own, "harness": asked["harness"]}
-    plan = Plan({**fields, **places, "data_dir": asked["data_dir"], "environment_variables": {}})
+    fields = {"rung": rung, "network": "false", "home": "", "program": sys.executable, "order": ""}
+    places = {"bundle": own, "storage": own, "scratch": own, "harness": asked["harness"]}
+    plan = Plan({**fields, **places, "data_dir": asked["data_dir"]}.items())
     known = landlock.version()
     # Without scopes an app could signal the service; a view of its own keeps it from that as well.
     if rung == "landlock" and 0 < known < landlock.SCOPES_SINCE:

@@ -7,7 +7,6 @@ the service ends, it ends everything that is left.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import select
 import signal
@@ -18,7 +17,7 @@ from millrace_worker import keeper, linux
 
 from . import namespaces, walls
 from .door import Door
-from .plan import Plan
+from .plan import Plan, parse
 
 # Not at run time: each start of an app waits for this file's imports.
 TYPE_CHECKING = False
@@ -32,10 +31,10 @@ _NOT_STARTED = 127
 
 
 def main() -> None:
-    """Reads one line of JSON from stdin, then keeps what it describes."""
+    """Reads a plan from stdin (nothing of it may show in `ps`), then keeps what it describes."""
     owner = os.getppid()
     linux.close_inherited(3)
-    plan = Plan(json.loads(sys.stdin.buffer.readline()))
+    plan = parse(sys.stdin.buffer.read())
     outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     lifeline, held = os.pipe()
     door = Door(outer, plan.home)
@@ -74,7 +73,7 @@ def _become(plan: Plan, door: socket.socket) -> NoReturn:
         os.dup2(order, 0)
         os.dup2(door.fileno(), _DOOR_DESCRIPTOR)
         os.set_inheritable(_DOOR_DESCRIPTOR, True)
-        os.execve(plan.program, [plan.program, *plan.arguments], plan.environment_variables)
+        os.execve(plan.program, [plan.program, *plan.arguments], plan.variables)
     except OSError as error:
         is_large = error.errno == errno.E2BIG
         why = "its secrets are too large to pass as environment variables" if is_large else str(error)

@@ -31,32 +31,35 @@ export type Walled = {
   readonly home: string;
 };
 
-/** How to start the outer keeper: a process outside the walls that raises them around its child and stays. */
+/**
+ * How to start the outer keeper: a process outside the walls that raises them around its child and stays. Throws if
+ * something of it cannot be handed to a process at all.
+ */
 export function behindWalls({ rung, python, dataDir }: WalledHost, walled: Walled): KeptStart {
-  const { folders } = walled;
-  const plan = {
-    rung,
-    network: walled.network,
-    home: walled.home,
-    program: walled.program,
-    arguments: walled.args,
-    environment_variables: walled.env,
-    order: walled.order,
-    bundle: folders.bundle,
-    environment: folders.environment,
-    harness: PYTHON_DIR,
-    storage: folders.storage,
-    scratch: walled.scratch,
-    data_dir: dataDir,
-  };
+  const { program, args, env, order, folders, scratch, network, home } = walled;
+  const { bundle, environment, storage } = folders;
+  const fields: readonly (readonly [string, string])[] = [
+    ...Object.entries({ rung, network: String(network), home, program, order, bundle, storage, scratch }),
+    ...(environment === null ? [] : [["environment", environment] as const]),
+    ["harness", PYTHON_DIR],
+    ["data_dir", dataDir],
+    ...args.map((each) => ["argument", each] as const),
+    ...Object.entries(env).map(([name, value]) => ["variable", `${name}=${value}`] as const),
+  ];
   return {
     python,
     args: startOf("start"),
     // Where whoever looks for the processes of a data directory finds it. Nothing there is imported.
-    cwd: walled.scratch,
+    cwd: scratch,
     env: {},
-    input: { descriptor: 0, text: `${JSON.stringify(plan)}\n` },
+    input: { descriptor: 0, text: fields.map(packed).join("") },
   };
+}
+
+/** A field as the outer keeper reads it. A zero byte would be the start of another one, of the app's choosing. */
+function packed([name, value]: readonly [string, string]): string {
+  if (value.includes("\0")) throw new Error("a zero byte cannot be passed to a process");
+  return `${name}=${value}\0`;
 }
 
 /** Isolated, and without `site`: no variable, no file beside it and no package decides what runs. */

@@ -13,16 +13,16 @@ sys.path.insert(0, ${JSON.stringify(HARNESS)})
 from millrace_walls.places import Places
 from millrace_walls.plan import Plan
 try:
-    print(json.dumps(Places(Plan(json.loads(sys.argv[1]))).read))
+    print(json.dumps(Places(Plan(json.loads(sys.argv[1]).items())).read))
 except (OSError, ValueError) as error:
     print(json.dumps(str(error)))
 `;
 
 /** What an app may read whose packages have this interpreter; or why it cannot be said. */
-function readable(dataDir: string, more: Record<string, unknown> = {}): unknown {
+function readable(dataDir: string, more: Record<string, string> = {}): unknown {
   const own = (name: string): string => path.join(dataDir, name);
   const plan = {
-    ...{ rung: "landlock", network: true, home: "", arguments: [], environment_variables: {}, order: "" },
+    ...{ rung: "landlock", network: "true", home: "", order: "" },
     ...{ bundle: own("bundles/b"), storage: own("storage/p-1"), scratch: own("scratch/s-1") },
     ...{ environment: own("environments/e"), program: own("environments/e/bin/python") },
     ...{ harness: HARNESS, data_dir: dataDir, ...more },

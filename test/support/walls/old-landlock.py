@@ -30,8 +30,8 @@ secret = os.path.join(folder, "secret")
 with open(secret, "w") as file:
     file.write("x")
 own = os.path.join(places["storage"], "own")
-more = {"program": sys.executable, "arguments": [], "environment_variables": {}, "order": "", "home": ""}
-plan = Plan({**places, **more, "rung": "userns", "network": True, "environment": None, "harness": harness, "data_dir": folder})
+more = {"program": sys.executable, "order": "", "home": "", "harness": harness, "data_dir": folder}
+plan = Plan({**places, **more, "rung": "userns", "network": "true"}.items())
 child = namespaces.fork_apart()
 if child == 0:
     walls.raise_around(plan)

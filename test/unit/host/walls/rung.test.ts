@@ -9,6 +9,18 @@ import { verifies } from "../../../verifies.ts";
 const ALL: Offer = { process: null, landlock: null, userns: null };
 const NONE: Offer = { process: "no filter", landlock: "no Landlock", userns: "no namespaces" };
 
+const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data" } as const;
+const WALLED = {
+  program: "/data/environments/e/bin/python",
+  args: ["-c", "pass"],
+  env: { LD_PRELOAD: "/data/storage/p/evil.so", PYTHONPATH: "/data/storage/p" },
+  order: "{}",
+  folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
+  scratch: "/data/scratch/s-1",
+  network: false,
+  home: "/run/home.sock",
+};
+
 test("the highest rung is the last that the host gives", () => {
   expect(highestRung(ALL)).toBe("userns");
   expect(highestRung({ ...ALL, userns: "no" })).toBe("landlock");
@@ -43,17 +55,7 @@ verifies(
   "walls.no-code-outside",
   "the outer keeper gets nothing that the app brings: no variable, no folder, no program of its own",
   () => {
-    const host = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data" } as const;
-    const start = behindWalls(host, {
-      program: "/data/environments/e/bin/python",
-      args: ["-c", "pass"],
-      env: { LD_PRELOAD: "/data/storage/p/evil.so", PYTHONPATH: "/data/storage/p" },
-      order: "{}",
-      folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
-      scratch: "/data/scratch/s-1",
-      network: false,
-      home: "/run/home.sock",
-    });
+    const start = behindWalls(HOST, WALLED);
     expect([start.python, start.args.slice(0, 3), start.env]).toEqual([
       "/usr/bin/python3",
       ["-I", "-S", "-c"],
@@ -61,7 +63,12 @@ verifies(
     ]);
     expect(start.args.join(" ")).not.toContain("/data");
     expect(start.args.join(" ")).toContain(PYTHON_DIR);
-    const plan: unknown = JSON.parse(start.input?.text ?? "");
-    expect(plan).toMatchObject({ rung: "userns", network: false, data_dir: "/data", order: "{}" });
+    const plan = start.input?.text.split("\0") ?? [];
+    for (const field of ["rung=userns", "network=false", "data_dir=/data", "order={}", "argument=pass"])
+      expect(plan).toContain(field);
+    expect(plan).toContain("variable=LD_PRELOAD=/data/storage/p/evil.so");
+    // An app chooses its secrets: none of them may become a field of the plan.
+    const forged = { ...WALLED, env: { SECRET: "x\0rung=process" } };
+    expect(() => behindWalls(HOST, forged)).toThrow("zero byte");
   },
 );
