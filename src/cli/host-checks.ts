@@ -77,5 +77,8 @@ export async function checkSandbox({ isolation, python, dataDir }: Settings): Pr
   }
   const complaint = offer ? complaintAbout(isolation, offer) : "there is no Python to raise the walls";
   if (complaint !== null) return fail(check, complaint, care);
-  return ok(check, `${isolation}${highest && highest !== isolation ? ` (this host also gives ${highest})` : ""}`);
+  return ok(
+    check,
+    `${isolation}${highest && highest !== isolation ? ` (this host also gives ${highest})` : ""}`,
+  );
 }

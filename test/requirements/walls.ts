@@ -13,7 +13,8 @@ export const WALLS = {
       "The filter of system calls refuses what it lists on x86-64 and arm64, and programs for other processors end.",
     "walls.no-code-outside":
       "No file, variable or package of an app runs outside its walls: not sitecustomize, a .pth file, PYTHONPATH or LD_PRELOAD.",
-    "walls.old-kernel": "On kernels whose Landlock has no scopes, userns refuses unix sockets, which may be abstract.",
+    "walls.old-kernel":
+      "On kernels whose Landlock has no scopes, userns refuses unix sockets, which may be abstract.",
     "walls.places":
       "Nothing that holds the data directory may be read, and no link in an app's packages opens what belongs to others.",
     "walls.scratch": "Each template has a scratch folder of its own, which is removed with it.",
@@ -21,6 +22,9 @@ export const WALLS = {
     "walls.auto": later("isolation", "auto is the highest level that the host gives."),
     "walls.builds": later("isolation", "Builds and file runs live behind the same walls."),
     "walls.limits": later("isolation", "memory, cpu and the size of storage are limits that hold."),
-    "walls.egress": later("isolation", "The management listener and private addresses are out of an app's reach."),
+    "walls.egress": later(
+      "isolation",
+      "The management listener and private addresses are out of an app's reach.",
+    ),
   }),
 };

@@ -15,7 +15,7 @@ export type WalledHost = {
 };
 
 /** What is to run behind walls, and what of the host it may reach. */
-export type Walled = {
+type Walled = {
   /** The app's interpreter and what comes after it. */
   readonly program: string;
   readonly args: readonly string[];

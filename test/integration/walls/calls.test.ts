@@ -54,8 +54,16 @@ for (const rung of RUNGS) {
       };
       expect(await result("add", { a: 1, b: 2 })).toBe(3);
       const streamed = await service.call("app", { n: 3 }, { functionName: "count" });
-      expect([...streamed.text.matchAll(/^data: (\d)$/gm)].map(([, value]) => value)).toEqual(["0", "1", "2"]);
-      const accepted = await service.call("app", { a: 3, b: 4 }, { functionName: "add", suffix: "?async=true" });
+      expect([...streamed.text.matchAll(/^data: (\d)$/gm)].map(([, value]) => value)).toEqual([
+        "0",
+        "1",
+        "2",
+      ]);
+      const accepted = await service.call(
+        "app",
+        { a: 3, b: 4 },
+        { functionName: "add", suffix: "?async=true" },
+      );
       expect(accepted.status).toBe(202);
       const ended = async () => (await service.ofRun("app", accepted.json.run_id)).json;
       await until("the run ends", async () => (await ended()).status === "success");

@@ -46,7 +46,10 @@ verifies("walls.places", "an interpreter that leads into the data directory open
   symlinkSync("../../../storage/p-2/bin/python", python);
   const read = readable(folder) as string[];
   const ofDirectory = read.filter((name) => name.startsWith(folder));
-  expect(ofDirectory.toSorted()).toEqual([path.join(folder, "bundles/b"), path.join(folder, "environments/e")]);
+  expect(ofDirectory.toSorted()).toEqual([
+    path.join(folder, "bundles/b"),
+    path.join(folder, "environments/e"),
+  ]);
   expect(read).toContain("/usr");
 });
 
@@ -59,12 +62,16 @@ verifies("walls.places", "of what is around an interpreter only what an interpre
   expect(read.toSorted()).toEqual([path.join(home, "bin"), path.join(home, "lib")]);
 });
 
-verifies("walls.places", "links that lead in a circle, and a data directory that could be read, are refused", () => {
-  const folder = directory();
-  symlinkSync("python3", path.join(folder, "environments/e/bin/python"));
-  symlinkSync("python", path.join(folder, "environments/e/bin/python3"));
-  expect(readable(folder)).toContain("symbolic links");
-  const program = path.join(directory(), "bin/python");
-  expect(readable(folder, { program, data_dir: "/usr/share/millrace" })).toContain("is in /usr");
-  expect(readable(folder, { program, harness: path.dirname(folder) })).toContain("which apps may read");
-});
+verifies(
+  "walls.places",
+  "links that lead in a circle, and a data directory that could be read, are refused",
+  () => {
+    const folder = directory();
+    symlinkSync("python3", path.join(folder, "environments/e/bin/python"));
+    symlinkSync("python", path.join(folder, "environments/e/bin/python3"));
+    expect(readable(folder)).toContain("symbolic links");
+    const program = path.join(directory(), "bin/python");
+    expect(readable(folder, { program, data_dir: "/usr/share/millrace" })).toContain("is in /usr");
+    expect(readable(folder, { program, harness: path.dirname(folder) })).toContain("which apps may read");
+  },
+);

@@ -28,7 +28,11 @@ verifies(
   "settings.isolation.effect",
   "where the host cannot give a level the service does not start, and says what is missing",
   async () => {
-    const none: Offer = { process: "no filter here", landlock: "no Landlock here", userns: "no namespaces here" };
+    const none: Offer = {
+      process: "no filter here",
+      landlock: "no Landlock here",
+      userns: "no namespaces here",
+    };
     for (const isolation of RUNGS)
       await expect(testService({}, { isolation, python: pythonOffering(none) })).rejects.toThrow(
         none[isolation] ?? "",
@@ -59,7 +63,10 @@ for (const rung of RUNGS) {
       const open = { functionName: "open_socket" };
       expect((await service.call("on", { family }, open)).json.result).toBe(true);
       const refused = await service.call("off", { family }, open);
-      expect([refused.status, refused.json.message]).toEqual([500, expect.stringContaining("PermissionError")]);
+      expect([refused.status, refused.json.message]).toEqual([
+        500,
+        expect.stringContaining("PermissionError"),
+      ]);
     }
   });
 }

@@ -62,7 +62,11 @@ const FILES: readonly Attack[] = [
     "move a file out of its storage",
     `open(storage + "/out", "w").close(); os.rename(storage + "/out", data_dir + "/out"); os.unlink(data_dir + "/out")`,
   ),
-  proven("landlock", "make a file in /dev/shm for others", `open(shared, "w").close(); require(rung != "userns")`),
+  proven(
+    "landlock",
+    "make a file in /dev/shm for others",
+    `open(shared, "w").close(); require(rung != "userns")`,
+  ),
   proven("userns", "see that the master key exists", `os.stat(data_dir + "/master.key")`),
   proven("userns", "change the master key's mode", `os.chmod(data_dir + "/master.key", 0o600)`),
   attack("process", "make a device", `os.mknod(storage + "/disk-" + rung, 0o60600, os.makedev(8, 0))`),
@@ -146,7 +150,11 @@ const SOCKETS: readonly Attack[] = [
 
 const KERNEL: readonly Attack[] = [
   attack("process", "make a user namespace", `call("unshare", 0x10000000)`),
-  attack("process", "make a child in one", `require(call("clone", 0x10000011, 0, 0, 0, 0) != 0 or os._exit(0))`),
+  attack(
+    "process",
+    "make a child in one",
+    `require(call("clone", 0x10000011, 0, 0, 0, 0) != 0 or os._exit(0))`,
+  ),
   attack("process", "the same by the newer call", `call("clone3", 0, 0)`),
   attack("process", "enter a namespace", `call("setns", os.open("/proc/self/ns/net", os.O_RDONLY), 0)`),
   attack("process", "mount over its storage", `call("mount", b"tmpfs", storage.encode(), b"tmpfs", 0, 0)`),
@@ -159,11 +167,19 @@ const KERNEL: readonly Attack[] = [
   attack("process", "open a ring of requests", `call("io_uring_setup", 1, ctypes.create_string_buffer(256))`),
   attack("process", "read the kernel's keys", `call("keyctl", 0, -4, 0)`),
   attack("process", "add a key", `call("add_key", b"user", b"millrace-test", b"x", 1, -2)`),
-  attack("process", "measure the machine", `call("perf_event_open", ctypes.create_string_buffer(128), 0, -1, -1, 0)`),
+  attack(
+    "process",
+    "measure the machine",
+    `call("perf_event_open", ctypes.create_string_buffer(128), 0, -1, -1, 0)`,
+  ),
   attack("process", "handle page faults", `call("userfaultfd", 1)`),
   attack("process", "load a kernel module", `call("finit_module", -1, b"", 0)`),
   attack("process", "load another kernel", `call("kexec_file_load", -1, -1, 0, b"", 0)`),
-  attack("process", "open a file by its handle", `call("open_by_handle_at", -1, ctypes.create_string_buffer(64), 0)`),
+  attack(
+    "process",
+    "open a file by its handle",
+    `call("open_by_handle_at", -1, ctypes.create_string_buffer(64), 0)`,
+  ),
   attack("process", "rename the host", `call("sethostname", b"x", -1)`),
   attack("process", "read the kernel's log", `call("syslog", 3, ctypes.create_string_buffer(64), 64)`),
   attack("process", "ask for quotas", `call("quotactl", 0, 0, 0, 0)`),
@@ -180,7 +196,11 @@ except OSError as error:
     require(error.errno != errno.EPERM)`,
   ),
   attack("process", "gain privileges by a program", `require(status("NoNewPrivs") == "0")`),
-  attack("process", "keep a capability", `require(int(status("CapEff"), 16) | int(status("CapPrm"), 16) != 0)`),
+  attack(
+    "process",
+    "keep a capability",
+    `require(int(status("CapEff"), 16) | int(status("CapPrm"), 16) != 0)`,
+  ),
   attack("process", "be without a filter", `require(status("Seccomp") == "0")`),
   attack("process", "dump its memory", `require(resource.getrlimit(resource.RLIMIT_CORE)[1] != 0)`),
 ];

@@ -1,8 +1,13 @@
 /** One instruction of a classic Berkeley packet filter. */
-type Instruction = { readonly code: number; readonly yes: number; readonly no: number; readonly value: number };
+type Instruction = {
+  readonly code: number;
+  readonly yes: number;
+  readonly no: number;
+  readonly value: number;
+};
 
 /** What a filter of system calls looks at. */
-export type SystemCall = {
+type SystemCall = {
   readonly arch: number;
   readonly number: number;
   readonly arguments?: readonly (number | bigint)[];

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -38,7 +38,6 @@ export function outerKeeperOf(pid: number, service: number): number {
 /** A process of the same user, outside all walls, that can be reached in every way there is. */
 export async function startVictim(): Promise<{ pid: number; datagram: string; abstract: string }> {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-victim-"));
-  mkdirSync(folder, { recursive: true });
   const abstract = path.basename(folder);
   const program = path.join(REPOSITORY, "test/support/walls/victim.py");
   const child = spawn("python3", [program, folder, abstract], { stdio: ["pipe", "pipe", "inherit"] });

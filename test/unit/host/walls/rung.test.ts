@@ -47,7 +47,9 @@ verifies(
 test("without a rung nothing is tried, and uid is refused", async () => {
   expect(await requireRung("none", "/nonexistent", "/nonexistent")).toBeNull();
   expect(await requireRung("auto", "/nonexistent", "/nonexistent")).toBeNull();
-  await expect(requireRung("uid", "/nonexistent", "/nonexistent")).rejects.toThrow(/uid is not in this release/);
+  await expect(requireRung("uid", "/nonexistent", "/nonexistent")).rejects.toThrow(
+    /uid is not in this release/,
+  );
   await expect(requireRung("process", "/nonexistent", "/nonexistent")).rejects.toThrow(/cannot give that/);
 });
 

@@ -22,15 +22,45 @@ const MACHINES = {
     socketpair: 53,
     clone: 56,
     ioctl: 16,
-    allowed: { read: 0, write: 1, mmap: 9, execve: 59, openat: 257, fork: 57, vfork: 58, futex: 202, kill: 62 },
+    allowed: {
+      read: 0,
+      write: 1,
+      mmap: 9,
+      execve: 59,
+      openat: 257,
+      fork: 57,
+      vfork: 58,
+      futex: 202,
+      kill: 62,
+    },
     refused: {
       ...{ ptrace: 101, process_vm_readv: 310, process_vm_writev: 311, kcmp: 312, add_key: 248, keyctl: 250 },
-      ...{ request_key: 249, mount: 165, umount2: 166, pivot_root: 155, chroot: 161, unshare: 272, setns: 308 },
+      ...{
+        request_key: 249,
+        mount: 165,
+        umount2: 166,
+        pivot_root: 155,
+        chroot: 161,
+        unshare: 272,
+        setns: 308,
+      },
       ...{ init_module: 175, delete_module: 176, finit_module: 313, kexec_load: 246, kexec_file_load: 320 },
-      ...{ bpf: 321, perf_event_open: 298, userfaultfd: 323, open_by_handle_at: 304, swapon: 167, reboot: 169 },
+      ...{
+        bpf: 321,
+        perf_event_open: 298,
+        userfaultfd: 323,
+        open_by_handle_at: 304,
+        swapon: 167,
+        reboot: 169,
+      },
       ...{ settimeofday: 164, clock_settime: 227, adjtimex: 159, sethostname: 170, syslog: 103, iopl: 172 },
     },
-    onAProcess: { prlimit64: [302, 0], sched_setscheduler: [144, 0], setpriority: [141, 1], ioprio_set: [251, 1] },
+    onAProcess: {
+      prlimit64: [302, 0],
+      sched_setscheduler: [144, 0],
+      setpriority: [141, 1],
+      ioprio_set: [251, 1],
+    },
   },
   aarch64: {
     arch: 0xc00000b7,
@@ -43,14 +73,33 @@ const MACHINES = {
       ...{ ptrace: 117, process_vm_readv: 270, process_vm_writev: 271, kcmp: 272, add_key: 217, keyctl: 219 },
       ...{ request_key: 218, mount: 40, umount2: 39, pivot_root: 41, chroot: 51, unshare: 97, setns: 268 },
       ...{ init_module: 105, delete_module: 106, finit_module: 273, kexec_load: 104, kexec_file_load: 294 },
-      ...{ bpf: 280, perf_event_open: 241, userfaultfd: 282, open_by_handle_at: 265, swapon: 224, reboot: 142 },
+      ...{
+        bpf: 280,
+        perf_event_open: 241,
+        userfaultfd: 282,
+        open_by_handle_at: 265,
+        swapon: 224,
+        reboot: 142,
+      },
       ...{ settimeofday: 170, clock_settime: 112, adjtimex: 171, sethostname: 161, syslog: 116 },
     },
-    onAProcess: { prlimit64: [261, 0], sched_setscheduler: [119, 0], setpriority: [140, 1], ioprio_set: [30, 1] },
+    onAProcess: {
+      prlimit64: [261, 0],
+      sched_setscheduler: [119, 0],
+      setpriority: [140, 1],
+      ioprio_set: [30, 1],
+    },
   },
 } as const;
 /** The same number on every machine. */
-const NEWER = { io_uring_setup: 425, open_tree: 428, fsopen: 430, fsmount: 432, pidfd_getfd: 438, mount_setattr: 442 };
+const NEWER = {
+  io_uring_setup: 425,
+  open_tree: 428,
+  fsopen: 430,
+  fsmount: 432,
+  pidfd_getfd: 438,
+  mount_setattr: 442,
+};
 const CLONE3 = 435;
 
 const PRINT = `
@@ -84,7 +133,9 @@ for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
     });
 
     test("a program for another processor ends, and the second set of numbers does not exist", () => {
-      for (const arch of [0, 0x40000003, 0x40000028, 0xc000003e, 0xc00000b7].filter((a) => a !== machine.arch))
+      for (const arch of [0, 0x40000003, 0x40000028, 0xc000003e, 0xc00000b7].filter(
+        (a) => a !== machine.arch,
+      ))
         expect(runFilter(programFor({}), { arch, number: 0 })).toBe("kill");
       for (const [, number] of Object.entries(machine.refused)) expect(ask(0x40000000 + number)).toBe(ENOSYS);
     });
