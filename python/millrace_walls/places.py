@@ -20,7 +20,7 @@ _KERNEL = ("block", "bus", "class", "dev", "devices", "fs/cgroup", "kernel/mm", 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _CARDS = "nvidia"
 #: Of the folder above an interpreter's `bin`: that may be a home directory, so never all of it.
-_OF_A_PREFIX = ("bin", "lib", "lib64", "libexec", "include", "share", "ssl", "etc")
+_OF_A_PREFIX = ("pyvenv.cfg", "bin", "lib", "lib64", "libexec", "include", "share", "ssl", "etc")
 
 _MAX_LINKS = 40
 
@@ -42,10 +42,12 @@ def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
     """Raises if that would show it what belongs to others."""
     data_dir = _follow(plan.data_dir, links)
     settings = ("/etc/" + name for name in _SETTINGS)
-    prefix = os.path.dirname(os.path.dirname(_follow(plan.program, links)))
+    # What it is started as may be a virtual environment of the host, and is a link to the real one.
+    programs = (plan.program, _follow(plan.program, links))
+    prefixes = (os.path.dirname(os.path.dirname(program)) for program in programs)
     # Packages of its own may name an interpreter that is no interpreter, to see what is around it.
-    parts = () if is_within(prefix, data_dir) else _OF_A_PREFIX
-    interpreter = (os.path.join(prefix, name) for name in parts)
+    outside = (prefix for prefix in prefixes if not is_within(_follow(prefix, links), data_dir))
+    interpreter = (os.path.join(prefix, name) for prefix in outside for name in _OF_A_PREFIX)
     own = (plan.harness, plan.bundle, *([plan.environment] if plan.environment else []))
     read = [_follow(path, links) for path in (*_SYSTEM, *settings, *interpreter, *own)]
     for path in read:

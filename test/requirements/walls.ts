@@ -12,7 +12,7 @@ export const WALLS = {
     "walls.filter":
       "The filter of system calls refuses what it lists on x86-64 and arm64, and programs for other processors end.",
     "walls.no-code-outside":
-      "No file, variable or package of an app runs outside its walls: not sitecustomize, a .pth file, PYTHONPATH or LD_PRELOAD.",
+      "No file, variable or package of an app runs outside its walls: not sitecustomize, PYTHONPATH or LD_PRELOAD.",
     "walls.old-kernel":
       "On kernels whose Landlock has no scopes, userns refuses unix sockets, which may be abstract.",
     "walls.places":
