@@ -6,6 +6,7 @@ begins with, and one descriptor to answer on. Nothing in it is trusted. The kern
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import time
@@ -49,7 +50,7 @@ class Door:
         self._left -= 1
         request, ancillary, flags, _ = self._end.recvmsg(_REQUEST_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
         pid = 0
-        given: list[socket.socket] = []
+        given: list[int] = []
         for level, kind, data in ancillary:
             if level != socket.SOL_SOCKET:
                 continue
@@ -57,25 +58,30 @@ class Door:
                 pid = _CREDENTIALS.unpack(data)[0]
             elif kind == socket.SCM_RIGHTS:
                 whole = data[: len(data) - len(data) % _DESCRIPTOR.size]
-                given += [_as_socket(each) for (each,) in _DESCRIPTOR.iter_unpack(whole)]
+                given += [each for (each,) in _DESCRIPTOR.iter_unpack(whole)]
         is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
         try:
             if is_whole and len(given) == 1 and _is_request(request):
                 self._connect(pid, request, given[0])
         except OSError:
-            pass  # Nobody is at home, or whoever asked is gone: it sees that its answer does not come.
+            pass  # Nobody is at home, or nobody can be answered there: who asked sees that nothing comes.
         finally:
             for each in given:
-                each.close()
+                os.close(each)
         return bool(request or ancillary)
 
-    def _connect(self, pid: int, request: bytes, answer: socket.socket) -> None:
+    def _connect(self, pid: int, request: bytes, given: int) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(self._home)
             # Inside its walls a process may have another id than the host knows it by.
             connection.sendall(b"%s %d\n" % (request, pid))
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(connection.fileno()))
-            answer.sendmsg([b"\n"], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            # Raises if it is no socket. It is closed where it came in.
+            answer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=given)
+            try:
+                answer.sendmsg([b"\n"], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            finally:
+                answer.detach()
 
 
 def _is_request(text: bytes) -> bool:
@@ -84,8 +90,3 @@ def _is_request(text: bytes) -> bool:
     if len(parts) != 4 or parts[:2] != [b"millrace", b"1"] or parts[2] not in _KINDS:
         return False
     return len(parts[3]) == _TICKET_BYTES and not parts[3].strip(_HEX_DIGITS)
-
-
-def _as_socket(descriptor: int) -> socket.socket:
-    # Whatever it is: if it is no socket, sending on it fails.
-    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=descriptor)
