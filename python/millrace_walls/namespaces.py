@@ -107,8 +107,9 @@ def _restrict(path: str, attributes: int, flags: int) -> None:
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    words = [each and os.fsencode(each) for each in (source, target, kind, data)]
-    kernel.syscall(_MOUNT[kernel.MACHINE], words[0], words[1], words[2], flags, words[3])
+    words = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    options = None if data is None else data.encode()
+    kernel.syscall(_MOUNT[kernel.MACHINE], *words, flags, options)
 
 
 def _write(path: str, text: str) -> None:

@@ -61,6 +61,7 @@ class _Machine:
 # The same on every machine: io_uring, the newer calls that mount, pidfd_getfd, process_madvise, quotactl_fd.
 _NEWER = (*range(425, 434), 438, 440, 442, 443, 457, 458, 467)
 
+
 class _X8664(_Machine):
     arch = 0xC000003E
     seccomp = 317

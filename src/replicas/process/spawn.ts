@@ -73,10 +73,8 @@ export const spawnPython: Spawn = (start, clock, { onLog, onError }) => {
     }),
     (error: Error): Exit => ({ detail: error.message, initFailure: missing() }),
   );
-  void exited.then(() => {
-    if (scratch !== null) void removeScratch(scratch);
-    clock.after(LAST_LINES_MS, () => kept.close());
-  });
+  void exited.then(() => clock.after(LAST_LINES_MS, () => kept.close()));
+  if (scratch !== null) void exited.then(() => removeScratch(scratch));
   return {
     exited,
     kill: () => kept.end(),

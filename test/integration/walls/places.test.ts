@@ -22,10 +22,18 @@ except (OSError, ValueError) as error:
 function readable(dataDir: string, more: Record<string, string> = {}): unknown {
   const own = (name: string): string => path.join(dataDir, name);
   const plan = {
-    ...{ rung: "landlock", network: "true", home: "", order: "" },
-    ...{ bundle: own("bundles/b"), storage: own("storage/p-1"), scratch: own("scratch/s-1") },
-    ...{ environment: own("environments/e"), program: own("environments/e/bin/python") },
-    ...{ harness: HARNESS, data_dir: dataDir, ...more },
+    rung: "landlock",
+    network: "true",
+    home: "",
+    order: "",
+    bundle: own("bundles/b"),
+    storage: own("storage/p-1"),
+    scratch: own("scratch/s-1"),
+    environment: own("environments/e"),
+    program: own("environments/e/bin/python"),
+    harness: HARNESS,
+    data_dir: dataDir,
+    ...more,
   };
   const said = execFileSync("python3", ["-I", "-c", PROGRAM, JSON.stringify(plan)], { encoding: "utf8" });
   return JSON.parse(said);
