@@ -179,8 +179,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "isolation",
     reader: oneOf(ISOLATION_LEVELS),
     default: "auto",
-    meaning:
-      "What separates apps from the machine and from each other; if the host cannot do that, the service does not start. `auto` is `none` in this release, and `uid` is not supported yet.",
+    meaning: "Isolation of apps; refuses to start if the host lacks support. For now, `auto` is `none`.",
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

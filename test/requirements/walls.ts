@@ -2,11 +2,11 @@ import { later, section } from "./row.ts";
 
 /** What an app cannot do where MILLRACE_ISOLATION names a level. */
 export const WALLS = {
-  ...section("issue 18: Walls", {
+  ...section("issue: Walls", {
     "walls.attacks":
       "A hostile app is stopped at the level that the table of attacks names for each of them, and at every higher one.",
     "walls.calls":
-      "On every level sync, async and streaming calls work, replicas are forks of a template, and the service knows them by the host's ids.",
+      "On every level all kinds of calls work, and replicas are forks that the service knows by the host's ids.",
     "walls.door":
       "Forged requests for connections get nothing, cost nobody else anything and leave nothing behind.",
     "walls.filter":
