@@ -75,7 +75,9 @@ export async function checkSandbox({ isolation, python, dataDir }: Settings): Pr
     if (!highest) return warn(check, message, care);
     return warn(check, message, `set MILLRACE_ISOLATION=${highest}, which this host gives; or ${care}`);
   }
-  const complaint = offer ? complaintAbout(isolation, offer) : "there is no Python to raise the walls";
+  const complaint = offer
+    ? complaintAbout(isolation, offer)
+    : `MILLRACE_ISOLATION=${isolation}, but there is no Python to do it`;
   if (complaint !== null) return fail(check, complaint, care);
   return ok(
     check,
