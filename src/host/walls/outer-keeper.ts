@@ -6,6 +6,9 @@ import type { Rung } from "./rung.ts";
 /** What the app's harness is told in place of an address: it asks the outer keeper for its connections. */
 export const DOOR_ADDRESS = "door";
 
+/** The kernel takes no longer argument or variable, with its end. */
+const MAX_STRING_BYTES = 128 * 1024;
+
 /** A host whose apps live behind walls. */
 export type WalledHost = {
   readonly rung: Rung;
@@ -59,6 +62,9 @@ export function behindWalls({ rung, python, dataDir }: WalledHost, walled: Walle
 /** A field as the outer keeper reads it. A zero byte would be the start of another one, of the app's choosing. */
 function packed([name, value]: readonly [string, string]): string {
   if (value.includes("\0")) throw new Error("a zero byte cannot be passed to a process");
+  // The child that becomes the program would meet it too late to say so.
+  if (Buffer.byteLength(value) >= MAX_STRING_BYTES)
+    throw Object.assign(new Error(`${name} is too long`), { code: "E2BIG" });
   return `${name}=${value}\0`;
 }
 

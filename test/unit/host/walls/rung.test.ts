@@ -72,5 +72,7 @@ verifies(
     // An app chooses its secrets: none of them may become a field of the plan.
     const forged = { ...WALLED, env: { SECRET: "x\0rung=process" } };
     expect(() => behindWalls(HOST, forged)).toThrow("zero byte");
+    const large = { ...WALLED, env: { SECRET: "x".repeat(128 * 1024) } };
+    expect(() => behindWalls(HOST, large)).toThrow(expect.objectContaining({ code: "E2BIG" }));
   },
 );
