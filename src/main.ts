@@ -32,6 +32,8 @@ import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/seat.ts";
 import { findInterpreter } from "./host/interpreter.ts";
+import { requireRung } from "./host/walls/require-rung.ts";
+import { clearScratch } from "./host/walls/scratch.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import { Inspection } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
@@ -114,6 +116,7 @@ async function start(
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
+  const rung = await requireRung(settings.isolation, python.path, settings.dataDir);
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -128,7 +131,13 @@ async function start(
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  const engine = (engineOf ?? processEngine)({ python: python.path, dataDir: settings.dataDir, clock });
+  await clearScratch(settings.dataDir);
+  const engine = (engineOf ?? processEngine)({
+    python: python.path,
+    dataDir: settings.dataDir,
+    rung,
+    clock,
+  });
   const basics = { ...settings, store, seal, reserve, clock, log };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, onAppLog, onRemoved }, life);
@@ -146,7 +155,7 @@ async function start(
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python }, life);
+  const deploys = await startDeploys({ ...basics, ...apps, python, hasWalls: rung !== null }, life);
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
@@ -254,7 +263,10 @@ async function start(
   );
   management.setReady(true);
   warnOfExposure(settings, baseUrl, log);
-  log.info({ apiUrl, baseUrl, python: python.version, store: store.kind }, "millrace is up");
+  log.info(
+    { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: rung ?? "none" },
+    "millrace is up",
+  );
   const setupLink = await identity.setupLink(baseUrl);
   if (setupLink !== null)
     log.info({ setupLink }, "nobody can sign in yet; open this link to create the first account");

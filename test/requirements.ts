@@ -13,6 +13,7 @@ import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
+import { WALLS } from "./requirements/walls.ts";
 import { WIRE } from "./requirements/wire.ts";
 
 /** The tables one by one, so that a test can see an id that stands in two of them. */
@@ -33,6 +34,7 @@ export const TABLES = [
   DASHBOARD,
   HARDENING,
   LIMITS,
+  WALLS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -53,6 +55,7 @@ export const REQUIREMENTS = {
   ...DASHBOARD,
   ...HARDENING,
   ...LIMITS,
+  ...WALLS,
 };
 
 /** The id of a promise that exists. */

@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any, Callable, NoReturn
 
-from . import linux
+from . import door, linux
 
-#: Above a replica: its keeper, the template, the template's keeper.
+# Not at run time: each start of an app waits for this file's imports.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, NoReturn
+
+#: Above a replica: its keeper, the template, the template's keeper; behind walls also the outer keeper.
 _LEVELS = 3
 #: What is killed takes a moment to be gone.
 _PAUSE_SECONDS = 0.002
@@ -23,8 +27,16 @@ class _Ended(BaseException):
     """SIGTERM: the owner died, or wants the ward gone."""
 
 
-def keep(ward: Callable[[], None], owner: int) -> NoReturn:
-    """Runs `ward` in a child of its own and stays until all of it is gone; exits as the ward did."""
+def keep(
+    ward: Callable[[], None],
+    owner: int,
+    birth: Callable[[], int] = os.fork,
+    wait_for: Callable[[int], int] | None = None,
+) -> NoReturn:
+    """Runs `ward` in a child of its own and stays until all of it is gone; exits as the ward did.
+
+    `birth` makes the child, as a fork does; `wait_for` stays until it has ended, and gives its wait status.
+    """
     linux.adopt_orphans()
     handler = signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -34,11 +46,11 @@ def keep(ward: Callable[[], None], owner: int) -> NoReturn:
         try:
             linux.die_with_parent(owner, signal.SIGTERM)
             keeper = os.getpid()
-            child = os.fork()
+            child = birth()
             if child == 0:
                 _be_ward(ward, keeper, handler)
             _leave_shared_descriptors()
-            status = _wait_for(child)
+            status = (wait_for or _wait_for)(child)
         except _Ended:
             pass
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -85,7 +97,7 @@ def tell(pid: int, number: int) -> None:
 def wake() -> None:
     """In a ward whose service is gone: those above were told by the kernel, but who is stopped hears nothing."""
     pid = os.getpid()
-    for _ in range(_LEVELS):
+    for _ in range(_LEVELS + door.is_there()):
         pid = linux.parent_of(pid)
         if pid <= 1:
             return

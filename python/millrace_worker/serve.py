@@ -49,6 +49,8 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
     replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
     run()
     finish()
+    if not replica.is_stopping:
+        keeper.wake()  # The service may be gone, and this thread may be faster than the one that hears of it.
     _leave()
 
 

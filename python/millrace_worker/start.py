@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from . import keeper, linux, serve, template, traces
+from . import door, keeper, linux, serve, template, traces
 from .order import Order
 
 
@@ -17,7 +17,9 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    linux.close_inherited(3)
+    if order.address == door.ADDRESS:
+        door.find()
+    linux.close_inherited(door.DESCRIPTOR + 1 if door.is_there() else 3)
     os.chdir(order.bundle_dir)
     sys.path[0] = order.bundle_dir
     traces.set_bundle(order.bundle_dir)

@@ -18,5 +18,6 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     maxResultBytes: limits.maxResultBytes,
     maxChunkBytes: limits.maxChunkBytes,
     mayFork: deployment.fork === "auto",
+    network: deployment.network,
   };
 }

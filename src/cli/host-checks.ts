@@ -2,6 +2,9 @@ import { findUv, probePip } from "../apps/builds/installer.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { hostPythons } from "../host/host-pythons.ts";
 import { findInterpreter } from "../host/interpreter.ts";
+import { probeRungs } from "../host/walls/probe.ts";
+import { complaintAbout } from "../host/walls/require-rung.ts";
+import { highestRung } from "../host/walls/rung.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
@@ -58,10 +61,26 @@ async function checkPackages(
   );
 }
 
-/** What separates an app from the machine: nothing yet, and the report says so. */
-export function checkSandbox({ isolation }: Settings): Finding {
-  const message = "none in this release: an app can do whatever the service's user can";
+/** What separates an app from the machine, and what this host could put between them. */
+export async function checkSandbox({ isolation, python, dataDir }: Settings): Promise<Finding> {
+  const check = "sandbox";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
-  if (isolation === "auto" || isolation === "none") return warn("sandbox", message, care);
-  return fail("sandbox", `${message}, and MILLRACE_ISOLATION asks for ${isolation}`, care);
+  if (isolation === "uid")
+    return fail(check, "MILLRACE_ISOLATION=uid is not in this release", "set it to userns");
+  const found = await findInterpreter(python).catch(() => null);
+  const offer = found && (await probeRungs(found.path, dataDir));
+  const highest = offer && highestRung(offer);
+  if (isolation === "auto" || isolation === "none") {
+    const message = "none: an app can do whatever the service's user can";
+    if (!highest) return warn(check, message, care);
+    return warn(check, message, `set MILLRACE_ISOLATION=${highest}, which this host gives; or ${care}`);
+  }
+  const complaint = offer
+    ? complaintAbout(isolation, offer)
+    : `MILLRACE_ISOLATION=${isolation}, but there is no Python to do it`;
+  if (complaint !== null) return fail(check, complaint, care);
+  return ok(
+    check,
+    `${isolation}${highest && highest !== isolation ? ` (this host also gives ${highest})` : ""}`,
+  );
 }

@@ -56,7 +56,7 @@ export type Settings = {
 /** `auto`, `none`, or the lowest level to accept. */
 const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
 /** One of the isolation settings. */
-type Isolation = (typeof ISOLATION_LEVELS)[number];
+export type Isolation = (typeof ISOLATION_LEVELS)[number];
 
 /** From the most talkative to none. */
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
@@ -179,7 +179,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "isolation",
     reader: oneOf(ISOLATION_LEVELS),
     default: "auto",
-    meaning: "Reserved for isolation between apps: checked, but without effect yet.",
+    meaning: "Isolation of apps; refuses to start if the host lacks support. For now, `auto` is `none`.",
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

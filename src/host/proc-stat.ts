@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 /** The kernel reports processor time in hundredths of a second, whatever it uses internally. */
 const TICK_MS = 10;
 const PAGE_BYTES = 4096;
-/** There are three from a replica up to what we started: its keeper, the template, the template's keeper. */
+/** There are four from a replica up to what we started: its keeper, the template, its keeper, the outer keeper. */
 const MAX_STEPS_UP = 6;
 
 /** What the kernel tells of a process, or of one of its threads. */

@@ -56,15 +56,15 @@ function hasEnded(pid: number): boolean {
   }
 }
 
-/** Of one process; each costs a look, and the app decides how many there are. */
-const MAX_CHILDREN = 64;
+/** Below one process; each costs a look, and the app decides how many there are. */
+const MAX_PROCESSES = 64;
 
-/** How much memory the children of a process hold, according to the kernel; 0 if it has none. */
-export function residentBelow(pid: number): number {
+/** How much memory the processes below one hold, according to the kernel; 0 if there are none. */
+export function residentBelow(root: number): number {
   let bytes = 0;
-  for (const child of childrenOf(pid).slice(0, MAX_CHILDREN)) {
+  for (const pid of below(root).living.slice(0, MAX_PROCESSES)) {
     try {
-      bytes += readStat(`${child}`, "/proc").residentBytes;
+      bytes += readStat(`${pid}`, "/proc").residentBytes;
     } catch {
       // It has just ended.
     }

@@ -22,6 +22,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "folder",
   "host",
   "isInterruption",
+  "isolation",
   "limit",
   "lineCount",
   "lost",

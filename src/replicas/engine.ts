@@ -20,6 +20,8 @@ export type Workload = {
   readonly maxChunkBytes: number;
   /** Its replicas may be forks of a template. */
   readonly mayFork: boolean;
+  /** It may use the internet. */
+  readonly network: boolean;
 };
 
 /** What of a start is one replica's own. */

@@ -31,7 +31,7 @@ export function functionReplicas(
           },
         },
       });
-      const ticket = home.expect((kind, socket) => replica.attach(kind, socket));
+      const ticket = home.expect((kind, socket, pid) => replica.attach(kind, socket, pid));
       replica.bindTo(seats.start({ id, ticket }), deployment.deploymentInitializationTimeoutSeconds);
       return replica;
     },

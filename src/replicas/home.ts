@@ -10,10 +10,13 @@ import { randomTicket } from "../kit/ids.ts";
 export const CONNECTION_KINDS = ["wire", "control", "stdout", "stderr", "template"] as const;
 export type ConnectionKind = (typeof CONNECTION_KINDS)[number];
 
-/** Takes a connection that showed its ticket; nothing of it has been read but the first line. */
-export type Receive = (kind: ConnectionKind, socket: Socket) => void;
+/**
+ * Takes a connection that showed its ticket; nothing of it has been read but that. `pid` is the process that opened
+ * it, if an outer keeper says so; where there are no walls an app could say it too.
+ */
+export type Receive = (kind: ConnectionKind, socket: Socket, pid: number | null) => void;
 
-const PREFACE = /^millrace 1 (wire|control|stdout|stderr|template) ([0-9a-f]{32})$/;
+const PREFACE = /^millrace 1 (wire|control|stdout|stderr|template) ([0-9a-f]{32})(?: ([1-9][0-9]{0,9}))?$/;
 const PREFACE_BYTES = 128;
 /** From the connection to the end of its first line, however that comes. */
 const PREFACE_TIMEOUT_MS = 10_000;
@@ -123,13 +126,13 @@ export class Home {
   }
 
   #admit(socket: Socket, preface: string): void {
-    const [, kind, ticket = ""] = PREFACE.exec(preface) ?? [];
+    const [, kind, ticket = "", pid] = PREFACE.exec(preface) ?? [];
     const known = this.#tickets.get(ticket);
     if (!known || known.used.has(kind as ConnectionKind)) {
       socket.destroy();
       return;
     }
     known.used.add(kind as ConnectionKind);
-    known.receive(kind as ConnectionKind, socket);
+    known.receive(kind as ConnectionKind, socket, pid === undefined ? null : Number(pid));
   }
 }

@@ -70,7 +70,7 @@ export class Replica implements CallHolder, FleetReplica<Call> {
     this.#owner = owner;
     this.#inbox = new WireInbox(this.calls, limits, {
       onHello: ({ pid, functions }) => {
-        this.pid = pid;
+        this.pid ||= pid;
         this.#hello = functions;
         this.#becomeReady();
       },
@@ -118,11 +118,12 @@ export class Replica implements CallHolder, FleetReplica<Call> {
   }
 
   /** Takes a connection that showed this replica's ticket. */
-  attach(kind: ConnectionKind, socket: Socket): void {
+  attach(kind: ConnectionKind, socket: Socket, pid: number | null = null): void {
     if (this.#fault !== null || this.state === "gone") {
       socket.destroy();
       return;
     }
+    if (kind === "wire") this.pid = pid ?? 0; // Inside its walls it may have another.
     try {
       this.#attach(kind, socket);
     } catch (error) {

@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** What an app finds around it, how replicas live and die, and how they start fast. */
 export const APPS = {
@@ -10,10 +10,7 @@ export const APPS = {
     "app.env.hf-home": "HF_HOME is under persistent storage.",
     "app.env.secrets": "Secrets are set as environment variables, app over project.",
     "app.storage.env": "$PERSISTENT_STORAGE is a directory of the project that outlives replicas.",
-    "app.storage.path": later(
-      "isolation",
-      "Persistent storage is at /persistent-storage where the sandbox allows.",
-    ),
+    "app.storage.path": "Persistent storage is at /persistent-storage where the sandbox allows.",
   }),
   ...section("contract 2: Lifecycle", {
     "lifecycle.scale-up": "A call starts replicas as needed, up to max_replicas.",

@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** The app's configuration file. */
 export const CONFIG = {
@@ -27,7 +27,8 @@ export const CONFIG = {
       "dependencies.pip, apt and conda take name = version spec, or a file by paths.",
     "config.runtime-custom.keys": "Every key of [runtime.custom] is read.",
     "config.runtime-custom.refused": "A deploy with [runtime.custom] ends build_failure and says so.",
-    "config.network": later("isolation", "network = false keeps an app off the network."),
+    "config.network":
+      "network = false keeps an app off the network if MILLRACE_ISOLATION names a level; else the build warns.",
   }),
   ...section("seed: App, Limits; contract 2: scaling", {
     "config.response-grace-period.default": "response_grace_period is 15 minutes by default.",

@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** Addresses, settings, the first start, and one process per data directory. */
 export const START = {
@@ -42,10 +42,8 @@ export const START = {
       "Webhooks reach private addresses inside MILLRACE_WEBHOOK_ALLOW and no others.",
     "settings.isolation":
       "MILLRACE_ISOLATION is auto by default and takes none, process, landlock, userns, uid.",
-    "settings.isolation.effect": later(
-      "isolation",
-      "The service refuses to start below the level that MILLRACE_ISOLATION names.",
-    ),
+    "settings.isolation.effect":
+      "The service refuses to start if the host cannot give the level that MILLRACE_ISOLATION names.",
     "settings.shutdown-grace": "MILLRACE_SHUTDOWN_GRACE is 30 s by default.",
     "settings.max-runs": "MILLRACE_MAX_RUNS is 10 million records by default.",
     "settings.max-storage": "MILLRACE_MAX_STORAGE is 10 GB by default.",

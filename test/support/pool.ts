@@ -140,11 +140,12 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     maxResultBytes: config.limits.maxResultBytes,
     maxChunkBytes: config.limits.maxChunkBytes,
     mayFork: config.deployment.fork === "auto",
+    network: config.deployment.network,
   };
   const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
-  const engine = processEngine({ python: python.path, dataDir: directory, clock });
+  const engine = processEngine({ python: python.path, dataDir: directory, rung: null, clock });
   const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),

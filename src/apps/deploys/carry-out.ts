@@ -31,9 +31,14 @@ export type CarryOutParts = Ceilings & {
   readonly dataDir: string;
   /** The service's own. */
   readonly python: Interpreter;
+  /** Apps live behind walls. */
+  readonly hasWalls: boolean;
   readonly clock: Clock;
   readonly log: Log;
 };
+
+const NETWORK_NOT_REFUSED =
+  "network = false is not enforced: this service runs apps without isolation (MILLRACE_ISOLATION)";
 
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
@@ -126,7 +131,8 @@ async function unpack({ buildId, source, log, signal }: Deploy, { folders }: Car
 
 function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
-  for (const warning of warnings) log.say("extract", `warning: ${warning}`, "stderr");
+  const unkept = config.deployment.network || parts.hasWalls ? [] : [NETWORK_NOT_REFUSED];
+  for (const warning of [...warnings, ...unkept]) log.say("extract", `warning: ${warning}`, "stderr");
   return config;
 }
 

@@ -113,7 +113,8 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     payload: null,
     reader: boolean(),
     default: true,
-    meaning: "Whether replicas may use the network. Stored and shown, but not enforced yet.",
+    meaning:
+      "Whether replicas may use the network. False is enforced if `MILLRACE_ISOLATION` names a level; otherwise the build log has a warning.",
   },
   recordPayloads: {
     path: "deployment.record_payloads",

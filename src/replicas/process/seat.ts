@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import path from "node:path";
 import { pythonOfVersion } from "../../host/host-pythons.ts";
+import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
@@ -18,6 +19,8 @@ export type ProcessHost = {
   readonly python: string;
   /** Where bundles, environments and storage are. */
   readonly dataDir: string;
+  /** What apps live behind; null for nothing. */
+  readonly rung: Rung | null;
   readonly clock: Clock;
 };
 
@@ -71,8 +74,8 @@ export class ProcessSeat implements Seat {
     const logs: Socket[] = [];
     const owner = this.#owner;
     const { projectId } = this.#workload;
-    const ticket = this.#home.expect((kind, socket) => {
-      if (kind === "template") line.template.attach(socket);
+    const ticket = this.#home.expect((kind, socket, pid) => {
+      if (kind === "template") line.template.attach(socket, pid);
       else if (kind === "stdout" || kind === "stderr") {
         logs.push(socket);
         readLogLines(socket, kind, (text) => owner.onLog(text), { owner: projectId }).catch(
@@ -91,13 +94,14 @@ export class ProcessSeat implements Seat {
   }
 
   #spawn(tickets: Tickets): StartedProcess {
-    const { python: own, dataDir, spawn, clock } = this.#parts;
+    const { python: own, dataDir, rung, spawn, clock } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
     const { pythonVersion } = workload;
     const folders = foldersOf(workload, dataDir);
+    const walls = rung && { rung, python: own, dataDir };
     const start = (python: string) =>
-      spawn({ python, workload, folders, address, tickets }, clock, this.#owner);
+      spawn({ python, workload, folders, walls, address, tickets }, clock, this.#owner);
     const process =
       folders.environment !== null
         ? start(path.join(folders.environment, "bin", "python"))

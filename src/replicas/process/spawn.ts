@@ -1,8 +1,11 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import { residentBelow } from "../../host/process-tree.ts";
+import { DOOR_ADDRESS, behindWalls } from "../../host/walls/outer-keeper.ts";
+import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { describeExit, startKept } from "../../host/start-kept.ts";
-import type { Kept } from "../../host/start-kept.ts";
+import type { Kept, KeptStart } from "../../host/start-kept.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
@@ -24,6 +27,8 @@ export type ProcessStart = {
   readonly python: string;
   readonly workload: Workload;
   readonly folders: WorkloadFolders;
+  /** Null where apps live behind no walls. */
+  readonly walls: WalledHost | null;
   /** Where it calls home. */
   readonly address: string;
   readonly tickets: Tickets;
@@ -42,42 +47,34 @@ export type Spawn = (
   events: Pick<SeatEvents, "onLog" | "onError">,
 ) => StartedProcess;
 
-/** Starts a keeper and, under it, a template or a replica. */
-export const spawnPython: Spawn = (
-  { python, workload, folders, address, tickets },
-  clock,
-  { onLog, onError },
-) => {
-  const order = {
-    address,
-    bundle_dir: folders.bundle,
-    concurrency: workload.concurrency,
-    ignore_extra: workload.ignoreExtra,
-    max_result_bytes: workload.maxResultBytes,
-    max_chunk_bytes: workload.maxChunkBytes,
-    template_ticket: tickets.template,
-    replica_ticket: tickets.replica,
-  };
-  const start = {
-    python,
-    args: ["-c", START],
-    cwd: folders.bundle,
-    env: appEnvironment(process.env, withFolders(workload.variables, folders)),
-    input: { descriptor: 0, text: `${JSON.stringify(order)}\n` },
-  } as const;
+/** Starts a keeper and, under it, a template or a replica; behind walls, if the host has some. */
+export const spawnPython: Spawn = (start, clock, { onLog, onError }) => {
+  const { python, workload, folders, walls } = start;
   let kept: Kept;
+  let scratch: string | null = null;
   try {
-    kept = startKept(start, clock);
+    scratch = walls && makeScratch(walls.dataDir);
+    kept = startKept(
+      walls && scratch !== null ? walledStart(start, walls, scratch) : plainStart(start),
+      clock,
+    );
   } catch (error) {
+    if (scratch !== null) void removeScratch(scratch);
     return stillborn(error as NodeJS.ErrnoException);
   }
   for (const name of ["stdout", "stderr"] as const)
     readLogLines(kept[name], name, onLog, { owner: workload.projectId }).catch(onError);
+  const missing = () => whatIsMissing(python, folders);
   const exited = kept.exited.then(
-    ({ code, signal }): Exit => ({ detail: describeExit(code, signal), initFailure: null }),
-    (error: Error): Exit => ({ detail: error.message, initFailure: whatIsMissing(python, folders) }),
+    // Behind walls it is the outer keeper that starts, and its child that finds nothing there.
+    ({ code, signal }): Exit => ({
+      detail: describeExit(code, signal),
+      initFailure: walls && code !== 0 ? missing() : null,
+    }),
+    (error: Error): Exit => ({ detail: error.message, initFailure: missing() }),
   );
   void exited.then(() => clock.after(LAST_LINES_MS, () => kept.close()));
+  if (scratch !== null) void exited.then(() => removeScratch(scratch));
   return {
     exited,
     kill: () => kept.end(),
@@ -86,6 +83,54 @@ export const spawnPython: Spawn = (
     residentBytes: () => residentBelow(kept.pid),
   };
 };
+
+function plainStart({ python, workload, folders, address, tickets }: ProcessStart): KeptStart {
+  return {
+    python,
+    args: ["-c", START],
+    cwd: folders.bundle,
+    env: appEnvironment(process.env, withFolders(workload.variables, folders)),
+    input: { descriptor: 0, text: `${orderOf(workload, folders, address, tickets)}\n` },
+  };
+}
+
+function walledStart(
+  { python, workload, folders, address, tickets }: ProcessStart,
+  walls: WalledHost,
+  scratch: string,
+): KeptStart {
+  // The service's own home is out of reach.
+  const variables = { HOME: scratch, TMPDIR: scratch, ...workload.variables };
+  return behindWalls(walls, {
+    program: python,
+    args: ["-c", START],
+    env: appEnvironment(process.env, withFolders(variables, folders)),
+    order: orderOf(workload, folders, DOOR_ADDRESS, tickets),
+    folders,
+    scratch,
+    network: workload.network,
+    home: address,
+  });
+}
+
+/** What the harness is told, as one line. */
+function orderOf(
+  workload: Workload,
+  { bundle }: WorkloadFolders,
+  address: string,
+  { template, replica }: Tickets,
+): string {
+  return JSON.stringify({
+    address,
+    bundle_dir: bundle,
+    concurrency: workload.concurrency,
+    ignore_extra: workload.ignoreExtra,
+    max_result_bytes: workload.maxResultBytes,
+    max_chunk_bytes: workload.maxChunkBytes,
+    template_ticket: template,
+    replica_ticket: replica,
+  });
+}
 
 /** A process that could not be started. */
 function stillborn({ code, message }: NodeJS.ErrnoException): StartedProcess {

@@ -50,6 +50,7 @@ export class Template {
   readonly #pulse: Pulse;
   readonly #rounds: Rounds;
   #pid = 0;
+  #hostPid: number | null = null;
   #isDead = false;
   #phase: TemplatePhase = "importing";
   #home: Socket | null = null;
@@ -76,9 +77,10 @@ export class Template {
     return this.#children.size > 0;
   }
 
-  /** Takes the connection the template talks on. */
-  attach(socket: Socket): void {
+  /** Takes the connection the template talks on, with the id that the host knows its process by, if that was told. */
+  attach(socket: Socket, pid: number | null = null): void {
     this.#home = socket;
+    this.#hostPid = pid;
     socket.once("close", () => {
       this.#homeClosed.resolve();
       this.#lose().catch((error: unknown) => this.#events.onError(error));
@@ -145,7 +147,7 @@ export class Template {
     if ("ready" in message) {
       this.#move("ready");
       const { forks, pid } = message.ready;
-      this.#pid = pid;
+      this.#pid = this.#hostPid ?? pid;
       if (!forks) this.#phase = "ordinary";
       this.#events.onReady(forks);
     } else if ("failed" in message) {

@@ -86,3 +86,18 @@ test("a body that is no object is refused as such", async () => {
   const { status, json } = await site.ask("POST", "apps", {});
   expect([status, json.details]).toEqual([422, [{ problem: "name is required: the app's name" }]]);
 });
+
+verifies(
+  "config.network",
+  "without isolation the log says that network = false is not enforced",
+  async () => {
+    const site = here();
+    const toml = "[deployment]\nnetwork = false\n";
+    const { buildId, status } = await site.deploy(
+      "offline",
+      bundle(answering("x"), { "millrace.toml": toml }),
+    );
+    expect(status).toBe("success");
+    expect(await site.log("offline", buildId)).toContain("warning: network = false is not enforced");
+  },
+);

@@ -9,6 +9,7 @@ import { MILLRACE, installed, run, scratchDirectory } from "../../support/comman
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
+import { requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -105,7 +106,7 @@ verifies("operations.doctor", "each planted fault is found, and says what to do"
   expect(of("python")?.status).toBe("fail");
   expect(of("sandbox")).toMatchObject({
     status: "fail",
-    message: expect.stringContaining("MILLRACE_ISOLATION asks for landlock"),
+    message: expect.stringContaining("MILLRACE_ISOLATION=landlock, but there is no Python"),
   });
   expect(of("ports")).toMatchObject({ status: "fail", message: expect.stringContaining(String(port)) });
 });
@@ -161,3 +162,26 @@ test("without --json there is a line for each check, and one below for what to d
   expect(stdout).toMatch(/^warn {2}data directory {3}.* does not exist\n {23}→ the first start creates it/);
   expect(stdout).toMatch(/\nok {4}python {11}3\./);
 });
+
+verifies(
+  "operations.doctor",
+  "the sandbox is well where the host gives what is asked for, and else it is said what could be",
+  async (context) => {
+    await requireOffered("process", context);
+    const dataDir = path.join(scratchDirectory(), "data");
+    await installed(dataDir, {});
+    const sandbox = async (level: string) =>
+      (await doctor(dataDir, { MILLRACE_ISOLATION: level })).of("sandbox");
+    expect(await sandbox("process")).toMatchObject({
+      status: "ok",
+      message: expect.stringMatching(/^process/),
+    });
+    expect(await sandbox("none")).toMatchObject({
+      status: "warn",
+      remedy: expect.stringMatching(
+        /^set MILLRACE_ISOLATION=(process|landlock|userns), which this host gives/,
+      ),
+    });
+    expect(await sandbox("uid")).toMatchObject({ status: "fail", remedy: "set it to userns" });
+  },
+);

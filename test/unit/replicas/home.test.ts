@@ -27,8 +27,8 @@ async function openHome() {
     callers.push(socket);
     return socket;
   };
-  const received: { kind: string; socket: Socket }[] = [];
-  const ticket = home.expect((kind, socket) => received.push({ kind, socket }));
+  const received: { kind: string; socket: Socket; pid: number | null }[] = [];
+  const ticket = home.expect((kind, socket, pid) => received.push({ kind, socket, pid }));
   return { home, clock, call, received, ticket };
 }
 
@@ -84,6 +84,10 @@ test.each([
   ["a long line", `${"x".repeat(200)}\n`],
   ["a long line without its end", "x".repeat(200)],
   ["a preface behind something", `x\nmillrace 1 wire TICKET\n`],
+  ["a process that cannot be", `millrace 1 wire TICKET 0\n`],
+  ["a process with a sign", `millrace 1 wire TICKET -1\n`],
+  ["two processes", `millrace 1 wire TICKET 1 2\n`],
+  ["a process of too many digits", `millrace 1 wire TICKET 12345678901\n`],
   ["bytes that are no text", Buffer.from([0xff, 0x00, 0x0a])],
 ])("%s is closed without a word", async (_, text) => {
   const { home, call, received, ticket } = await openHome();
@@ -93,6 +97,18 @@ test.each([
   await closeOf(caller);
   expect([answer, received]).toEqual(["", []]);
   await until("it is forgotten", () => home.strangerCount === 0);
+});
+
+test("an outer keeper says which process it asks for", async () => {
+  const { call, received, ticket } = await openHome();
+  call(`millrace 1 wire ${ticket} 4711\n`);
+  await until("it is received", () => received.length === 1);
+  call(`millrace 1 control ${ticket}\n`);
+  await until("the other is received", () => received.length === 2);
+  expect(received.map(({ kind, pid }) => [kind, pid])).toEqual([
+    ["wire", 4711],
+    ["control", null],
+  ]);
 });
 
 test("a ticket that is forgotten is none", async () => {

@@ -21,6 +21,7 @@ const WORKLOAD: Workload = {
   maxResultBytes: 1,
   maxChunkBytes: 1,
   mayFork: true,
+  network: true,
 };
 
 type Played = { readonly workload: Workload; readonly owner: SeatOwner; readonly told: string[] };

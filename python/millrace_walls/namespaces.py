@@ -1,0 +1,117 @@
+"""A view of the machine that holds nothing but what an app sees: its own files, processes and names.
+
+Built by hand, without a helper program: a process that is alone in its user namespace may mount in it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+
+from . import kernel
+from .places import Places, is_within
+
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_MOUNT = {"x86_64": 165, "aarch64": 40}
+_UMOUNT = {"x86_64": 166, "aarch64": 39}
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_MOUNT_SETATTR = 442
+
+#: CLONE_NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID.
+_NEW = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000
+
+_NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+_DETACH = 2
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_RDONLY = 1
+_WRITABLE = _NOSUID | _NODEV
+_READABLE = _WRITABLE | _RDONLY
+
+#: Where the host's files are while the view is built.
+_HOST = "/.host"
+#: Under these names apps of other services find their own.
+_STORAGE, _BUNDLE = "/persistent-storage", "/cortex"
+
+
+def fork_apart() -> int:
+    """As `os.fork`; the child is the first process of new namespaces and has every right in them."""
+    user, group = os.getuid(), os.getgid()
+    child = kernel.syscall(_CLONE[kernel.MACHINE], _NEW | signal.SIGCHLD, 0, 0, 0, 0)
+    if child == 0:
+        # Else it may not name a group of its own.
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", "%d %d 1" % (user, user))
+        _write("/proc/self/gid_map", "%d %d 1" % (group, group))
+    return child
+
+
+def build(places: Places) -> None:
+    """Leaves the host's files behind: what is not named is not there."""
+    _mount(None, "/", None, _RECURSIVE | _PRIVATE)
+    # Any folder will do: as soon as it is the root, what it covered can be seen again.
+    _mount("tmpfs", places.scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,size=4m")
+    os.mkdir(places.scratch + _HOST)
+    os.chdir(places.scratch)
+    kernel.syscall(_PIVOT_ROOT[kernel.MACHINE], b".", _HOST[1:].encode())
+    os.chdir("/")
+    # First: the data directory may itself be below.
+    _show(places.scratch, "/tmp", _WRITABLE)
+    shown: list[str] = []
+    for path in sorted(places.read):
+        if not any(is_within(path, other) for other in shown):
+            _show(path, path, _READABLE)
+            shown.append(path)
+    _show(places.bundle, _BUNDLE, _READABLE)
+    _show(places.storage, _STORAGE, _WRITABLE)
+    for path in (places.storage, places.scratch):
+        _show(path, path, _WRITABLE)
+    _show("/sys", "/sys", _READABLE)
+    os.mkdir("/proc")
+    _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    _make_devices(places.devices)
+    for link, target in places.links.items():
+        if not os.path.lexists(link):
+            os.makedirs(os.path.dirname(link), exist_ok=True)
+            os.symlink(target, link)
+    kernel.syscall(_UMOUNT[kernel.MACHINE], _HOST.encode(), _DETACH)
+    os.rmdir(_HOST)
+    _restrict("/", _RDONLY, 0)
+
+
+def _make_devices(devices: list[str]) -> None:
+    os.mkdir("/dev")
+    for path in devices:
+        _show(path, path, _NOSUID)
+    os.mkdir("/dev/shm")
+    _mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, "mode=1777")
+    for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
+        os.symlink("/proc/self/fd" + target, "/dev/" + name)
+
+
+def _show(path: str, at: str, attributes: int) -> None:
+    """What the host has at a path, files mounted below it too."""
+    source = _HOST + path
+    if os.path.isdir(source):
+        os.makedirs(at, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(at), exist_ok=True)
+        os.close(os.open(at, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    _mount(source, at, None, _BIND | _RECURSIVE)
+    _restrict(at, attributes, _AT_RECURSIVE)
+
+
+def _restrict(path: str, attributes: int, flags: int) -> None:
+    packed = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    kernel.syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), flags, packed, len(packed))
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    words = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    options = None if data is None else data.encode()
+    kernel.syscall(_MOUNT[kernel.MACHINE], *words, flags, options)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)

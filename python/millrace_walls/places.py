@@ -1,0 +1,94 @@
+"""Which places of the host an app sees: what every program needs, its interpreter, and what is its own."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from .plan import Plan
+
+#: Programs and libraries of the host.
+_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store")
+#: Of the host's settings: names, addresses, certificates, time, fonts. Nothing that holds a secret.
+_SETTINGS = (
+    *("alternatives", "ca-certificates", "crypto-policies", "fonts", "gai.conf", "group", "host.conf", "hosts"),
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "mime.types", "nsswitch.conf", "OpenCL"),
+    *("passwd", "pki", "protocols", "resolv.conf", "services", "ssl/certs", "ssl/openssl.cnf", "timezone", "vulkan"),
+)
+#: What the kernel tells of processors, cards and limits; not its tracing, nor its firmware.
+_KERNEL = ("block", "bus", "class", "dev", "devices", "fs/cgroup", "kernel/mm", "module")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_CARDS = "nvidia"
+#: Of the folder above an interpreter's `bin`: that may be a home directory, so never all of it.
+_OF_A_PREFIX = ("pyvenv.cfg", "bin", "lib", "lib64", "libexec", "include", "share", "ssl", "etc")
+
+_MAX_LINKS = 40
+
+
+class Places:
+    """What the app of a plan sees: real paths, and the links that lead to them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.links: dict[str, str] = {}
+        self.read = _readable(plan, self.links)
+        self.bundle = _follow(plan.bundle, self.links)
+        self.storage = _follow(plan.storage, self.links)
+        self.scratch = _follow(plan.scratch, self.links)
+        names = os.listdir("/dev")
+        self.devices = ["/dev/" + name for name in names if name in _DEVICES or name.startswith(_CARDS)]
+
+
+def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
+    """Raises if that would show it what belongs to others."""
+    data_dir = _follow(plan.data_dir, links)
+    settings = ("/etc/" + name for name in _SETTINGS)
+    # What it is started as may be a virtual environment of the host, and is a link to the real one.
+    programs = (plan.program, _follow(plan.program, links))
+    prefixes = (os.path.dirname(os.path.dirname(program)) for program in programs)
+    # Packages of its own may name an interpreter that is no interpreter, to see what is around it.
+    outside = (prefix for prefix in prefixes if not is_within(_follow(prefix, links), data_dir))
+    interpreter = (os.path.join(prefix, name) for prefix in outside for name in _OF_A_PREFIX)
+    own = (plan.harness, plan.bundle, *([plan.environment] if plan.environment else []))
+    read = [_follow(path, links) for path in (*_SYSTEM, *settings, *interpreter, *own)]
+    for path in read:
+        if is_within(data_dir, path):
+            raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
+    return [path for path in dict.fromkeys(read) if os.path.exists(path)]
+
+
+def kernel_tells() -> tuple[str, ...]:
+    """What may be read of the kernel's own file systems, wherever they are mounted."""
+    return ("/proc", *("/sys/" + name for name in _KERNEL))
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a path is a folder or below it; both are real."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _follow(path: str, links: dict[str, str]) -> str:
+    """The real path; every link on the way is noted, as it is needed wherever the path is used."""
+    here = ""
+    parts = path.split("/")
+    followed = 0
+    while parts:
+        part = parts.pop(0)
+        if part in ("", "."):
+            continue
+        if part == "..":
+            here = os.path.dirname(here).rstrip("/")
+            continue
+        name = here + "/" + part
+        try:
+            target = os.readlink(name)
+        except OSError:
+            here = name
+            continue
+        links[name] = target
+        followed += 1
+        if followed > _MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if target.startswith("/"):
+            here = ""
+        parts = target.split("/") + parts
+    return here or "/"

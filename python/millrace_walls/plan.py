@@ -1,0 +1,55 @@
+"""What the service tells the outer keeper: what to run, and behind which walls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+
+class Plan:
+    """One process to be: its program and its walls. All of it comes from the service, which is trusted."""
+
+    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
+        one: dict[str, str] = {}
+        self.arguments: list[str] = []
+        #: The program's whole environment.
+        self.variables: dict[str, str] = {}
+        for name, value in fields:
+            if name == "argument":
+                self.arguments.append(value)
+            elif name == "variable":
+                variable, _, text = value.partition("=")
+                self.variables[variable] = text
+            else:
+                one[name] = value
+        #: `process`, `landlock` or `userns`; each includes those before it.
+        self.rung = one["rung"]
+        #: Whether the app may use the internet.
+        self.network = one["network"] == "true"
+        #: Where the service listens for its replicas.
+        self.home = one["home"]
+        #: The app's interpreter.
+        self.program = one["program"]
+        #: One line for its stdin.
+        self.order = one["order"]
+        #: Folders that it reads: the app's code, its packages if it has some, the harness.
+        self.bundle = one["bundle"]
+        self.environment = one.get("environment")
+        self.harness = one["harness"]
+        #: Folders that it writes.
+        self.storage = one["storage"]
+        self.scratch = one["scratch"]
+        #: Where everybody else's is: nothing that holds this folder may be read.
+        self.data_dir = one["data_dir"]
+
+
+def parse(text: bytes) -> Plan:
+    """Fields as `name=value`, each with a zero byte after it, which no path and no variable can hold.
+
+    Not JSON: to import its reader takes as long as to raise the walls.
+    """
+    *fields, rest = text.split(b"\0")
+    if rest:
+        raise ValueError("the plan has no end")
+    pairs = (os.fsdecode(field).partition("=") for field in fields)
+    return Plan((name, value) for name, _, value in pairs)

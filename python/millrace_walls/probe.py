@@ -1,0 +1,85 @@
+"""Which rungs this host gives, found out by trying each: a process raises its walls and runs into them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from typing import Callable, NoReturn
+
+from . import kernel, landlock, namespaces, walls
+from .plan import Plan
+
+_RUNGS = ("process", "landlock", "userns")
+_PTRACE = {"x86_64": 101, "aarch64": 117}
+#: For less than all of a sentence on one line.
+_MAX_BYTES = 1000
+
+
+def main() -> None:
+    """Reads a folder of its own, the data directory and the harness from stdin; says why each rung fails, or null."""
+    asked = json.loads(sys.stdin.buffer.readline())
+    folder: str = asked["folder"]
+    with open(os.path.join(folder, "hidden"), "w", encoding="ascii"):
+        pass
+    os.mkdir(os.path.join(folder, "own"), 0o700)
+    print(json.dumps({rung: _why_not(rung, folder, asked) for rung in _RUNGS}))
+
+
+def _why_not(rung: str, folder: str, asked: dict[str, str]) -> str | None:
+    own = os.path.join(folder, "own")
+    fields = {"rung": rung, "network": "false", "home": "", "program": sys.executable, "order": ""}
+    places = {"bundle": own, "storage": own, "scratch": own, "harness": asked["harness"]}
+    plan = Plan({**fields, **places, "data_dir": asked["data_dir"]}.items())
+    known = landlock.version()
+    # Without scopes an app could signal the service; a view of its own keeps it from that as well.
+    if rung == "landlock" and 0 < known < landlock.SCOPES_SINCE:
+        return "Landlock has version %d here, and %d is needed" % (known, landlock.SCOPES_SINCE)
+    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
+    return _told_by_child(birth, lambda: _run_into(plan, os.path.join(folder, "hidden")))
+
+
+def _told_by_child(birth: Callable[[], int], attempt: Callable[[], str]) -> str | None:
+    told, tell = os.pipe()
+    try:
+        child = birth()
+    except OSError as error:
+        return "no new namespaces: %s" % error.strerror
+    if child == 0:
+        _tell(tell, attempt)
+    os.close(tell)
+    with open(told, "rb") as source:
+        answer = source.read(_MAX_BYTES).decode()
+    _, status = os.waitpid(child, 0)
+    return answer or (None if status == 0 else "the process that tried it ended with status %d" % status)
+
+
+def _tell(tell: int, attempt: Callable[[], str]) -> NoReturn:
+    code = 1
+    try:
+        why = attempt()
+        code = 0
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is why
+        why = str(error) or type(error).__name__
+    os.write(tell, why.encode()[:_MAX_BYTES])
+    os._exit(code)
+
+
+def _run_into(plan: Plan, hidden: str) -> str:
+    """Raises the walls, then tries what they are for; empty if they hold."""
+    walls.raise_around(plan)
+    try:
+        kernel.syscall(_PTRACE[kernel.MACHINE], 0, 0, 0, 0)
+    except OSError as error:
+        if error.errno != errno.EPERM:
+            raise
+    else:
+        return "the filter of system calls lets one through that it should refuse"
+    if plan.rung == "process":
+        return ""
+    try:
+        os.close(os.open(hidden, os.O_RDONLY))
+    except (PermissionError, FileNotFoundError):
+        return ""
+    return "a file that should be out of reach can be read"

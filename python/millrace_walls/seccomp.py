@@ -1,0 +1,250 @@
+"""Which system calls an app may make. Everything is allowed but what reaches beyond the app's own processes.
+
+A filter is a small program that the kernel runs at each system call. Calls that are allowed or refused by their number
+alone cost nothing: the kernel remembers the answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+from . import kernel
+
+# Where the kernel puts what a filter looks at: struct seccomp_data.
+_NUMBER = 0
+_ARCH = 4
+_ARGUMENT = 16  # Of eight bytes each, the lower half first on both machines.
+
+# Instructions of the classic Berkeley packet filter.
+_LOAD = 0x20
+_JUMP_EQUAL = 0x15
+_JUMP_AT_LEAST = 0x35
+_JUMP_ANY_BIT = 0x45
+_AND = 0x54
+_RETURN = 0x06
+
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_REFUSE = 0x00050000  # With the error's number in the lower half.
+
+_SET_MODE_FILTER = 1
+_ALL_THREADS = 1
+
+#: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
+_NAMESPACES = 0x7E020000
+#: On x86-64 a second set of the same calls begins here.
+_X32 = 0x40000000
+
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_SOCK_STREAM, _SOCK_RAW, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 3, 5, 0xF
+_NETLINK_ROUTE = 0
+#: Terminals: they would type for whoever started the service.
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+
+class _Machine:
+    """Numbers of system calls, by the kernel's tables."""
+
+    arch: int
+    seccomp: int
+    socket: int
+    socketpair: int
+    clone: int
+    clone3: int
+    ioctl: int
+    refused: tuple[int, ...]
+    #: Calls that change a process of the same user, with the place of the argument that says which; 0 is the caller.
+    on_a_process: tuple[tuple[int, int], ...]
+
+
+# The same on every machine: io_uring, the newer calls that mount, pidfd_getfd, process_madvise, quotactl_fd.
+_NEWER = (*range(425, 434), 438, 440, 442, 443, 457, 458, 467)
+
+
+class _X8664(_Machine):
+    arch = 0xC000003E
+    seccomp = 317
+    socket = 41
+    socketpair = 53
+    clone = 56
+    clone3 = 435
+    ioctl = 16
+    refused = (
+        *(101, 310, 311, 312),  # ptrace, process_vm_readv and _writev, kcmp
+        *(248, 249, 250),  # add_key, request_key, keyctl
+        *(165, 166, 155, 161),  # mount, umount2, pivot_root, chroot
+        *(272, 308),  # unshare, setns
+        *(174, 175, 176, 177, 178, 313, 246, 320),  # kernel modules, another kernel
+        *(321, 298, 323, 303, 304),  # bpf, perf_event_open, userfaultfd, name_to_ and open_by_handle_at
+        *(167, 168, 169, 163, 179, 103),  # swapon, swapoff, reboot, acct, quotactl, syslog
+        *(164, 227, 159, 305),  # settimeofday, clock_settime, adjtimex, clock_adjtime
+        *(170, 171, 153),  # sethostname, setdomainname, vhangup
+        *(172, 173, 154, 134, 212, 180),  # iopl, ioperm, modify_ldt, uselib, lookup_dcookie, nfsservctl
+        *_NEWER,
+    )
+    # prlimit64, sched_setscheduler, sched_setparam, sched_setattr, setpriority, ioprio_set
+    on_a_process = ((302, 0), (144, 0), (142, 0), (314, 0), (141, 1), (251, 1))
+
+
+class _Aarch64(_Machine):
+    arch = 0xC00000B7
+    seccomp = 277
+    socket = 198
+    socketpair = 199
+    clone = 220
+    clone3 = 435
+    ioctl = 29
+    refused = (
+        *(117, 270, 271, 272),
+        *(217, 218, 219),
+        *(40, 39, 41, 51),
+        *(97, 268),
+        *(105, 106, 273, 104, 294),
+        *(280, 241, 282, 264, 265),
+        *(224, 225, 142, 89, 60, 116),
+        *(170, 112, 171, 266),
+        *(161, 162, 58),
+        *(18, 42),
+        *_NEWER,
+    )
+    on_a_process = ((261, 0), (119, 0), (118, 0), (274, 0), (140, 1), (30, 1))
+
+
+_MACHINES = {"x86_64": _X8664, "aarch64": _Aarch64}
+
+
+class _Program:
+    """Instructions, each of 8 bytes."""
+
+    def __init__(self) -> None:
+        self._code: list[tuple[int, int, int, int]] = []
+
+    def load(self, offset: int) -> None:
+        self._code.append((_LOAD, 0, 0, offset))
+
+    def mask(self, bits: int) -> None:
+        self._code.append((_AND, 0, 0, bits))
+
+    def answer(self, answer: int) -> None:
+        self._code.append((_RETURN, 0, 0, answer))
+
+    def answer_if(self, test: int, value: int, answer: int) -> None:
+        self._code.append((test, 0, 1, value))
+        self.answer(answer)
+
+    def answer_unless(self, value: int, answer: int) -> None:
+        self._code.append((_JUMP_EQUAL, 1, 0, value))
+        self.answer(answer)
+
+    def only_if(self, value: int, block: _Program) -> None:
+        """The block, where what was loaded is that value. A jump reaches over 255 instructions."""
+        self._code.append((_JUMP_EQUAL, 0, len(block._code), value))
+        self._code += block._code
+
+    def packed(self) -> bytes:
+        return b"".join(struct.pack("=HBBI", *each) for each in self._code)
+
+
+def install(*, no_internet: bool, no_unix_sockets: bool) -> None:
+    """From now on this process and all it starts are refused these calls, for good. Raises where the host cannot."""
+    code = kernel.hold(program(kernel.MACHINE, no_internet, no_unix_sockets))
+    header = struct.pack("@HP", len(code) // 8, kernel.address_of(code))
+    kernel.gain_no_privileges()
+    if kernel.syscall(_machine(kernel.MACHINE).seccomp, _SET_MODE_FILTER, _ALL_THREADS, header) != 0:
+        raise OSError(errno.EBUSY, "a thread has a filter of its own")
+
+
+def program(name: str, no_internet: bool, no_unix_sockets: bool) -> bytes:
+    """The filter for a machine of that name. Of unix sockets, pairs stay."""
+    machine = _machine(name)
+    refuse = _REFUSE | errno.EPERM
+    filter_ = _Program()
+    filter_.load(_ARCH)
+    # A program for another kind of processor has other numbers: it would slip past every line below.
+    filter_.answer_unless(machine.arch, _KILL)
+    filter_.load(_NUMBER)
+    filter_.answer_if(_JUMP_AT_LEAST, _X32, _REFUSE | errno.ENOSYS)
+    # What it asks for is in memory, which no filter can read. Without it the C library uses the older call.
+    filter_.answer_if(_JUMP_EQUAL, machine.clone3, _REFUSE | errno.ENOSYS)
+    for number in machine.refused:
+        filter_.answer_if(_JUMP_EQUAL, number, refuse)
+    filter_.only_if(machine.clone, _clone(refuse))
+    filter_.only_if(machine.ioctl, _ioctl(refuse))
+    for number, place in machine.on_a_process:
+        filter_.only_if(number, _own_process(refuse, place))
+    if no_unix_sockets:
+        filter_.only_if(machine.socketpair, _socketpair(refuse))
+    filter_.only_if(machine.socket, _socket(refuse, no_internet, no_unix_sockets))
+    filter_.answer(_ALLOW)
+    return filter_.packed()
+
+
+def _clone(refuse: int) -> _Program:
+    block = _Program()
+    block.load(_ARGUMENT)
+    block.answer_if(_JUMP_ANY_BIT, _NAMESPACES, refuse)
+    block.answer(_ALLOW)
+    return block
+
+
+def _ioctl(refuse: int) -> _Program:
+    block = _Program()
+    block.load(_ARGUMENT + 8)
+    for request in (_TIOCSTI, _TIOCLINUX):
+        block.answer_if(_JUMP_EQUAL, request, refuse)
+    block.answer(_ALLOW)
+    return block
+
+
+def _own_process(refuse: int, place: int) -> _Program:
+    """Limits and priorities of the caller alone: the service is a process of the same user."""
+    block = _Program()
+    block.load(_ARGUMENT + 8 * place)
+    block.answer_unless(0, refuse)
+    block.answer(_ALLOW)
+    return block
+
+
+def _socketpair(refuse: int) -> _Program:
+    """Ends that stay tied to each other: a pair of datagram sockets can send to any path."""
+    block = _Program()
+    block.load(_ARGUMENT + 8)
+    block.mask(_SOCK_TYPE)
+    for kind in (_SOCK_STREAM, _SOCK_SEQPACKET):
+        block.answer_if(_JUMP_EQUAL, kind, _ALLOW)
+    block.answer(refuse)
+    return block
+
+
+def _socket(refuse: int, no_internet: bool, no_unix_sockets: bool) -> _Program:
+    """Of the families of sockets, those that an app has a use for; no raw ones."""
+    allow = _Program()
+    allow.answer(_ALLOW)
+    netlink = _Program()
+    netlink.load(_ARGUMENT + 16)
+    netlink.answer_if(_JUMP_EQUAL, _NETLINK_ROUTE, _ALLOW)
+    netlink.answer(refuse)
+    internet = _Program()
+    if not no_internet:
+        internet.load(_ARGUMENT + 8)
+        internet.mask(_SOCK_TYPE)
+        internet.answer_if(_JUMP_EQUAL, _SOCK_RAW, refuse)
+        internet.answer(_ALLOW)
+    block = _Program()
+    block.load(_ARGUMENT)
+    if not no_unix_sockets:
+        block.only_if(_AF_UNIX, allow)
+    if not no_internet:
+        block.only_if(_AF_INET, internet)
+        block.only_if(_AF_INET6, internet)
+    block.only_if(_AF_NETLINK, netlink)
+    block.answer(refuse)
+    return block
+
+
+def _machine(name: str) -> type[_Machine]:
+    try:
+        return _MACHINES[name]
+    except KeyError:
+        raise OSError(errno.ENOSYS, "no filter of system calls for " + name) from None

@@ -1,0 +1,114 @@
+"""The outer keeper: the only process of an app that is not behind its walls.
+
+It reads its plan, starts the app's interpreter inside, and stays outside: it answers at the door, and when the app or
+the service ends, it ends everything that is left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import socket
+import sys
+
+from millrace_worker import keeper, linux
+
+from . import namespaces, walls
+from .door import Door
+from .plan import Plan, parse
+
+# Not at run time: each start of an app waits for this file's imports.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+#: Where the app's first process finds the door.
+_DOOR_DESCRIPTOR = 3
+#: What a shell exits with when it could not run a program.
+_NOT_STARTED = 127
+
+
+def main() -> None:
+    """Reads a plan from stdin (nothing of it may show in `ps`), then keeps what it describes."""
+    owner = os.getppid()
+    linux.close_inherited(3)
+    plan = parse(sys.stdin.buffer.read())
+    outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    lifeline, held = os.pipe()
+    door = Door(outer, plan.home)
+
+    def ward() -> None:
+        outer.close()
+        os.close(held)
+        _require_keeper(lifeline)
+        _become(plan, inner)
+
+    def wait_for(child: int) -> int:
+        inner.close()
+        os.close(lifeline)
+        return _answer_until_end(child, door)
+
+    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
+    keeper.keep(ward, owner, birth, wait_for)
+
+
+def _require_keeper(lifeline: int) -> None:
+    """Ends this process if its keeper has: in a namespace of its own it cannot tell by its parent's id."""
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    if poll.poll(0):
+        os._exit(_NOT_STARTED)
+    os.close(lifeline)
+
+
+def _become(plan: Plan, door: socket.socket) -> NoReturn:
+    """The app's interpreter, behind its walls."""
+    order, order_end = os.pipe()
+    os.write(order_end, plan.order.encode() + b"\n")
+    walls.raise_around(plan)
+    try:
+        os.chdir(plan.bundle)
+        os.dup2(order, 0)
+        os.dup2(door.fileno(), _DOOR_DESCRIPTOR)
+        os.set_inheritable(_DOOR_DESCRIPTOR, True)
+        os.execve(plan.program, [plan.program, *plan.arguments], plan.variables)
+    except OSError as error:
+        is_large = error.errno == errno.E2BIG
+        why = "its secrets are too large to pass as environment variables" if is_large else str(error)
+        print("the app cannot start: " + why, file=sys.stderr, flush=True)
+        os._exit(_NOT_STARTED)
+
+
+def _answer_until_end(child: int, door: Door) -> int:
+    """Answers at the door until the child has ended; gives its wait status."""
+    ended, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    is_open = True
+    while True:
+        status = _bury(child)
+        if status is not None:
+            return status
+        pause = door.pause_seconds()
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        if is_open and pause == 0:
+            poll.register(door, select.POLLIN)
+        for descriptor, _ in poll.poll(pause * 1000 if is_open and pause else None):
+            if descriptor == ended.fileno():
+                ended.recv(4096)
+            else:
+                is_open = door.answer()
+
+
+def _bury(child: int) -> int | None:
+    """Buries whoever has ended, orphans too; the child's wait status if it is among them."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            return status
+        if pid == 0:
+            return None

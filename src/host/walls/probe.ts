@@ -1,0 +1,48 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { z } from "zod";
+import { PYTHON_DIR } from "../../config/package-files.ts";
+import { startOf } from "./outer-keeper.ts";
+import { RUNGS } from "./rung.ts";
+import type { Offer } from "./rung.ts";
+
+/** Generous: three processes that start and end. */
+const ANSWER_MS = 60_000;
+const why = z.string().nullable();
+const offer = z.object({ process: why, landlock: why, userns: why });
+
+/** Finds out which rungs this host gives, by raising the walls of each around a process that runs into them. */
+export async function probeRungs(python: string, dataDir: string): Promise<Offer> {
+  // Not in the data directory, which may not exist yet: that is only asked for whether apps could read it.
+  const folder = await mkdtemp(path.join(tmpdir(), "millrace-walls-"));
+  try {
+    return await ask(python, { folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function ask(python: string, question: object): Promise<Offer> {
+  const child = spawn(python, startOf("probe"), { env: {}, cwd: "/", timeout: ANSWER_MS });
+  child.stdin.on("error", () => {}); // It ended before it read: what it said on stderr tells why.
+  child.stdin.end(`${JSON.stringify(question)}\n`);
+  const failed = new Promise<never>((_, reject) => void child.once("error", reject));
+  try {
+    const [said, complaint] = await Promise.race([
+      Promise.all([text(child.stdout), text(child.stderr)]),
+      failed,
+    ]);
+    if (said === "") return none(complaint.trim().split("\n").at(-1) ?? "");
+    return offer.parse(JSON.parse(said));
+  } catch (error) {
+    return none((error as Error).message);
+  }
+}
+
+/** A Python that cannot even try, as without ctypes, gives no rung. */
+function none(reason: string): Offer {
+  return Object.fromEntries(RUNGS.map((rung) => [rung, reason || "Python gave no answer"])) as Offer;
+}

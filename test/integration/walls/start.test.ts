@@ -1,0 +1,120 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, onTestFinished } from "vitest";
+import { RUNGS } from "../../../src/host/walls/rung.ts";
+import type { Offer } from "../../../src/host/walls/rung.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
+import { outerKeeperOf, requireOffered } from "../../support/walls/walled.ts";
+import { verifies } from "../../verifies.ts";
+
+/** A Python whose host gives what it is told, and no more. */
+function pythonOffering(offer: Offer): string {
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-offer-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const program = path.join(folder, "python");
+  const lines = [
+    "#!/bin/sh",
+    `if [ "$1" = -c ]; then echo ${program}; echo 3.11.7; exit; fi`,
+    `cat > /dev/null; echo '${JSON.stringify(offer)}'`,
+  ];
+  writeFileSync(program, `${lines.join("\n")}\n`);
+  chmodSync(program, 0o755);
+  return program;
+}
+
+verifies(
+  "settings.isolation.effect",
+  "where the host cannot give a level the service does not start, and says what is missing",
+  async () => {
+    const none: Offer = {
+      process: "no filter here",
+      landlock: "no Landlock here",
+      userns: "no namespaces here",
+    };
+    for (const isolation of RUNGS)
+      await expect(testService({}, { isolation, python: pythonOffering(none) })).rejects.toThrow(
+        none[isolation] ?? "",
+      );
+    const some: Offer = { ...none, process: null };
+    await expect(testService({}, { isolation: "userns", python: pythonOffering(some) })).rejects.toThrow(
+      /no namespaces here.*user namespaces.*or set it to process/,
+    );
+    await expect(testService({}, { isolation: "uid" })).rejects.toThrow(/uid is not in this release/);
+  },
+);
+
+const NETWORK = `
+import socket
+
+def open_socket(family):
+    with socket.socket(getattr(socket, family)):
+        return True
+`;
+
+for (const rung of RUNGS) {
+  verifies("config.network", `on ${rung} network = false keeps an app off the network`, async (context) => {
+    await requireOffered(rung, context);
+    const off = "[deployment]\nnetwork = false\n";
+    const apps = { on: { main: NETWORK }, off: { main: NETWORK, toml: off } };
+    const service = await testService(apps, { isolation: rung });
+    for (const family of ["AF_INET", "AF_INET6"]) {
+      const open = { functionName: "open_socket" };
+      expect((await service.call("on", { family }, open)).json.result).toBe(true);
+      const refused = await service.call("off", { family }, open);
+      expect([refused.status, refused.json.message]).toEqual([
+        500,
+        expect.stringContaining("PermissionError"),
+      ]);
+    }
+  });
+}
+
+const SEEN = `
+with open("/proc/self/status") as lines:
+    seccomp = next(line.split()[1] for line in lines if line.startswith("Seccomp:"))
+`;
+const PRELOADED = `
+import sys
+
+def seen():
+    return getattr(sys, "customized", None)
+`;
+
+for (const rung of RUNGS) {
+  verifies(
+    "walls.no-code-outside",
+    `on ${rung} what an app has Python run at its start runs behind the walls`,
+    async (context) => {
+      await requireOffered(rung, context);
+      const files = { "sitecustomize.py": `${SEEN}\nimport sys\nsys.customized = seccomp\n` };
+      const service = await testService({ app: { main: PRELOADED, files } }, { isolation: rung });
+      expect((await service.call("app", {}, { functionName: "seen" })).json.result).toBeNull();
+      const { baseUrl, owner } = service.service;
+      const secrets = {
+        PYTHONPATH: service.bundleDir("app"),
+        LD_PRELOAD: path.join(service.bundleDir("app"), "nothing.so"),
+      };
+      const patched = await fetch(
+        `${baseUrl}/v2/projects/${owner.projectId}/apps/${owner.projectId}-app/secrets`,
+        {
+          method: "PATCH",
+          headers: { authorization: `Bearer ${owner.token}`, "content-type": "application/json" },
+          body: JSON.stringify(secrets),
+        },
+      );
+      expect(patched.status).toBe(200);
+      for (const replica of service.apps.get("app")!.pool.replicas) replica.kill();
+      // 2 is a filter: it ran after that was in force.
+      await until(
+        "it has started anew",
+        async () => String((await service.call("app", {}, { functionName: "seen" })).json.result) === "2",
+      );
+      const replica = [...service.apps.get("app")!.pool.replicas].find(({ state }) => state === "ready");
+      const outer = outerKeeperOf(replica?.pid ?? 0, process.pid);
+      expect(readFileSync(`/proc/${outer}/environ`, "utf8")).toBe("");
+      expect(readFileSync(`/proc/${outer}/cmdline`, "utf8").split("\0").slice(1, 3)).toEqual(["-I", "-S"]);
+    },
+  );
+}

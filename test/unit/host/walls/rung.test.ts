@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import { PYTHON_DIR } from "../../../../src/config/package-files.ts";
+import { behindWalls } from "../../../../src/host/walls/outer-keeper.ts";
+import { complaintAbout, requireRung } from "../../../../src/host/walls/require-rung.ts";
+import { RUNGS, highestRung } from "../../../../src/host/walls/rung.ts";
+import type { Offer } from "../../../../src/host/walls/rung.ts";
+import { verifies } from "../../../verifies.ts";
+
+const ALL: Offer = { process: null, landlock: null, userns: null };
+const NONE: Offer = { process: "no filter", landlock: "no Landlock", userns: "no namespaces" };
+
+const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data" } as const;
+const WALLED = {
+  program: "/data/environments/e/bin/python",
+  args: ["-c", "pass"],
+  env: { LD_PRELOAD: "/data/storage/p/evil.so", PYTHONPATH: "/data/storage/p" },
+  order: "{}",
+  folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
+  scratch: "/data/scratch/s-1",
+  network: false,
+  home: "/run/home.sock",
+};
+
+test("the highest rung is the last that the host gives", () => {
+  expect(highestRung(ALL)).toBe("userns");
+  expect(highestRung({ ...ALL, userns: "no" })).toBe("landlock");
+  // Landlock without scopes: a view of its own makes up for them.
+  expect(highestRung({ ...ALL, landlock: "too old" })).toBe("userns");
+  expect(highestRung(NONE)).toBeNull();
+});
+
+verifies(
+  "settings.isolation.effect",
+  "whatever a host lacks is told with what to do, and with what it gives instead",
+  () => {
+    for (const rung of RUNGS) {
+      expect(complaintAbout(rung, ALL)).toBeNull();
+      const complaint = complaintAbout(rung, { ...ALL, [rung]: "something is missing" });
+      expect(complaint).toContain(`MILLRACE_ISOLATION=${rung}`);
+      expect(complaint).toContain("something is missing");
+      expect(complaint).toMatch(/or set it to (landlock|userns), which this host gives$/);
+      expect(complaintAbout(rung, NONE)).not.toContain("or set it to");
+    }
+  },
+);
+
+test("without a rung nothing is tried, and uid is refused", async () => {
+  expect(await requireRung("none", "/nonexistent", "/nonexistent")).toBeNull();
+  expect(await requireRung("auto", "/nonexistent", "/nonexistent")).toBeNull();
+  await expect(requireRung("uid", "/nonexistent", "/nonexistent")).rejects.toThrow(
+    /uid is not in this release/,
+  );
+  await expect(requireRung("process", "/nonexistent", "/nonexistent")).rejects.toThrow(/cannot give that/);
+});
+
+verifies(
+  "walls.no-code-outside",
+  "the outer keeper gets nothing that the app brings: no variable, no folder, no program of its own",
+  () => {
+    const start = behindWalls(HOST, WALLED);
+    expect([start.python, start.args.slice(0, 3), start.env]).toEqual([
+      "/usr/bin/python3",
+      ["-I", "-S", "-c"],
+      {},
+    ]);
+    expect(start.args.join(" ")).not.toContain("/data");
+    expect(start.args.join(" ")).toContain(PYTHON_DIR);
+    const plan = start.input?.text.split("\0") ?? [];
+    for (const field of ["rung=userns", "network=false", "data_dir=/data", "order={}", "argument=pass"])
+      expect(plan).toContain(field);
+    expect(plan).toContain("variable=LD_PRELOAD=/data/storage/p/evil.so");
+    // An app chooses its secrets: none of them may become a field of the plan.
+    const forged = { ...WALLED, env: { SECRET: "x\0rung=process" } };
+    expect(() => behindWalls(HOST, forged)).toThrow("zero byte");
+    const large = { ...WALLED, env: { SECRET: "x".repeat(128 * 1024) } };
+    expect(() => behindWalls(HOST, large)).toThrow(expect.objectContaining({ code: "E2BIG" }));
+  },
+);

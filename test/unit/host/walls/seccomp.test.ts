@@ -1,0 +1,230 @@
+import { execFileSync } from "node:child_process";
+import path from "node:path";
+import { describe, expect, test } from "vitest";
+import { REPOSITORY } from "../../../support/source-files.ts";
+import { runFilter } from "../../../support/walls/bpf.ts";
+import type { Answer } from "../../../support/walls/bpf.ts";
+import { verifies } from "../../../verifies.ts";
+
+const EPERM = 1;
+const ENOSYS = 38;
+const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET] = [1, 2, 10, 16, 17];
+const [STREAM, DGRAM, RAW, SEQPACKET] = [1, 2, 3, 5];
+/** Flags that come with a socket's type: SOCK_CLOEXEC and SOCK_NONBLOCK. */
+const FLAGS = 0o2004000;
+const ABOVE_32_BITS = 1n << 32n;
+
+/** By the kernel's own tables, written down here a second time. */
+const MACHINES = {
+  x86_64: {
+    arch: 0xc000003e,
+    socket: 41,
+    socketpair: 53,
+    clone: 56,
+    ioctl: 16,
+    allowed: {
+      read: 0,
+      write: 1,
+      mmap: 9,
+      execve: 59,
+      openat: 257,
+      fork: 57,
+      vfork: 58,
+      futex: 202,
+      kill: 62,
+    },
+    refused: {
+      ptrace: 101,
+      process_vm_readv: 310,
+      process_vm_writev: 311,
+      kcmp: 312,
+      add_key: 248,
+      keyctl: 250,
+      request_key: 249,
+      mount: 165,
+      umount2: 166,
+      pivot_root: 155,
+      chroot: 161,
+      unshare: 272,
+      setns: 308,
+      init_module: 175,
+      delete_module: 176,
+      finit_module: 313,
+      kexec_load: 246,
+      kexec_file_load: 320,
+      bpf: 321,
+      perf_event_open: 298,
+      userfaultfd: 323,
+      open_by_handle_at: 304,
+      swapon: 167,
+      reboot: 169,
+      settimeofday: 164,
+      clock_settime: 227,
+      adjtimex: 159,
+      sethostname: 170,
+      syslog: 103,
+      iopl: 172,
+    },
+    onAProcess: {
+      prlimit64: [302, 0],
+      sched_setscheduler: [144, 0],
+      setpriority: [141, 1],
+      ioprio_set: [251, 1],
+    },
+  },
+  aarch64: {
+    arch: 0xc00000b7,
+    socket: 198,
+    socketpair: 199,
+    clone: 220,
+    ioctl: 29,
+    allowed: { read: 63, write: 64, mmap: 222, execve: 221, openat: 56, futex: 98, kill: 129, prctl: 167 },
+    refused: {
+      ptrace: 117,
+      process_vm_readv: 270,
+      process_vm_writev: 271,
+      kcmp: 272,
+      add_key: 217,
+      keyctl: 219,
+      request_key: 218,
+      mount: 40,
+      umount2: 39,
+      pivot_root: 41,
+      chroot: 51,
+      unshare: 97,
+      setns: 268,
+      init_module: 105,
+      delete_module: 106,
+      finit_module: 273,
+      kexec_load: 104,
+      kexec_file_load: 294,
+      bpf: 280,
+      perf_event_open: 241,
+      userfaultfd: 282,
+      open_by_handle_at: 265,
+      swapon: 224,
+      reboot: 142,
+      settimeofday: 170,
+      clock_settime: 112,
+      adjtimex: 171,
+      sethostname: 161,
+      syslog: 116,
+    },
+    onAProcess: {
+      prlimit64: [261, 0],
+      sched_setscheduler: [119, 0],
+      setpriority: [140, 1],
+      ioprio_set: [30, 1],
+    },
+  },
+} as const;
+/** The same number on every machine. */
+const NEWER = {
+  io_uring_setup: 425,
+  open_tree: 428,
+  fsopen: 430,
+  fsmount: 432,
+  pidfd_getfd: 438,
+  mount_setattr: 442,
+};
+const CLONE3 = 435;
+
+const PRINT = `
+import sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
+from millrace_walls import seccomp
+for machine in ("x86_64", "aarch64"):
+    for internet in (False, True):
+        for unix_sockets in (False, True):
+            print(seccomp.program(machine, internet, unix_sockets).hex())
+`;
+const PROGRAMS = execFileSync("python3", ["-I", "-S", "-c", PRINT], { encoding: "utf8" })
+  .trim()
+  .split("\n")
+  .map((line) => Buffer.from(line, "hex"));
+
+type Refusals = { readonly internet?: boolean; readonly unixSockets?: boolean };
+type Ask = (number: number, words?: readonly (number | bigint)[], refusals?: Refusals) => Answer;
+
+for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
+  const programFor = ({ internet = false, unixSockets = false }: Refusals): Buffer =>
+    PROGRAMS[index * 4 + Number(internet) * 2 + Number(unixSockets)] as Buffer;
+  const ask: Ask = (number, words = [], refusals = {}) =>
+    runFilter(programFor(refusals), { arch: machine.arch, number, arguments: words });
+
+  describe(name, () => {
+    verifies("walls.filter", "what reaches beyond the app's own processes is refused", () => {
+      for (const [call, number] of Object.entries({ ...machine.refused, ...NEWER }))
+        expect([call, ask(number)]).toEqual([call, EPERM]);
+      for (const [call, number] of Object.entries(machine.allowed))
+        expect([call, ask(number)]).toEqual([call, "allow"]);
+    });
+
+    test("a program for another processor ends, and the second set of numbers does not exist", () => {
+      for (const arch of [0, 0x40000003, 0x40000028, 0xc000003e, 0xc00000b7].filter(
+        (a) => a !== machine.arch,
+      ))
+        expect(runFilter(programFor({}), { arch, number: 0 })).toBe("kill");
+      for (const [, number] of Object.entries(machine.refused)) expect(ask(0x40000000 + number)).toBe(ENOSYS);
+    });
+
+    test("threads and forks are made, namespaces are not, by the older call alone", () => {
+      expect(ask(CLONE3)).toBe(ENOSYS);
+      expect(ask(machine.clone, [0x3d0f00])).toBe("allow");
+      expect(ask(machine.clone, [17])).toBe("allow");
+      const namespaces = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000];
+      for (const flag of namespaces) {
+        expect(ask(machine.clone, [flag | 17])).toBe(EPERM);
+        expect(ask(machine.clone, [ABOVE_32_BITS | BigInt(flag)])).toBe(EPERM);
+      }
+    });
+
+    test("limits and priorities are the caller's own", () => {
+      for (const [number, place] of Object.values(machine.onAProcess)) {
+        expect(ask(number, place === 0 ? [0, 7] : [1, 0, 10])).toBe("allow");
+        expect(ask(number, place === 0 ? [4711, 7] : [1, 4711, 10])).toBe(EPERM);
+      }
+    });
+
+    test("nobody types into a terminal", () => {
+      for (const request of [0x5412, 0x541c]) {
+        expect(ask(machine.ioctl, [0, request])).toBe(EPERM);
+        // The kernel looks at 32 bits of it, so the rest must not hide it.
+        expect(ask(machine.ioctl, [0, ABOVE_32_BITS | BigInt(request)])).toBe(EPERM);
+      }
+      expect(ask(machine.ioctl, [0, 0x5401])).toBe("allow");
+    });
+
+    test("sockets are ordinary ones", () => {
+      for (const family of [AF_INET, AF_INET6])
+        for (const type of [STREAM, DGRAM, STREAM | FLAGS, DGRAM | FLAGS])
+          expect(ask(machine.socket, [family, type, 0])).toBe("allow");
+      for (const family of [AF_INET, AF_INET6])
+        for (const type of [RAW, RAW | FLAGS]) expect(ask(machine.socket, [family, type, 1])).toBe(EPERM);
+      expect(ask(machine.socket, [AF_NETLINK, RAW, 0])).toBe("allow");
+      expect(ask(machine.socket, [AF_NETLINK, RAW, 15])).toBe(EPERM);
+      for (const family of [0, 3, 4, 9, AF_PACKET, 29, 31, 38, 40, 44])
+        expect(ask(machine.socket, [family, STREAM, 0])).toBe(EPERM);
+    });
+
+    test("without the internet both families are refused, and pairs stay", () => {
+      for (const family of [AF_INET, AF_INET6])
+        for (const type of [STREAM, DGRAM, RAW, SEQPACKET])
+          expect(ask(machine.socket, [family, type, 0], { internet: true })).toBe(EPERM);
+      expect(ask(machine.socket, [AF_UNIX, STREAM, 0], { internet: true })).toBe("allow");
+      expect(ask(machine.socketpair, [AF_UNIX, STREAM, 0], { internet: true })).toBe("allow");
+    });
+
+    test("where paths can be seen, unix sockets are pairs that stay tied to each other", () => {
+      const refusals = { unixSockets: true };
+      for (const type of [STREAM, DGRAM, SEQPACKET])
+        expect(ask(machine.socket, [AF_UNIX, type, 0], refusals)).toBe(EPERM);
+      for (const type of [STREAM, SEQPACKET, STREAM | FLAGS])
+        expect(ask(machine.socketpair, [AF_UNIX, type, 0], refusals)).toBe("allow");
+      // The kernel takes a raw one for a datagram one.
+      for (const type of [DGRAM, RAW, DGRAM | FLAGS])
+        expect(ask(machine.socketpair, [AF_UNIX, type, 0], refusals)).toBe(EPERM);
+      expect(ask(machine.socket, [AF_UNIX, STREAM, 0])).toBe("allow");
+      expect(ask(machine.socketpair, [AF_UNIX, DGRAM, 0])).toBe("allow");
+    });
+  });
+}
