@@ -32,6 +32,7 @@ import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/seat.ts";
 import { findInterpreter } from "./host/interpreter.ts";
+import { hostReads } from "./host/walls/host-reads.ts";
 import { requireRung } from "./host/walls/require-rung.ts";
 import { clearScratch } from "./host/walls/scratch.ts";
 import { startRuns } from "./runs/start-runs.ts";
@@ -116,7 +117,11 @@ async function start(
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
-  const rung = await requireRung(settings.isolation, python.path, settings.dataDir);
+  const { dataDir } = settings;
+  const seen = { python: python.path, dataDir, reads: hostReads(process.env, dataDir) };
+  const isolated = await requireRung(settings.isolation, seen);
+  const { rung } = isolated;
+  const walls = rung && { ...seen, rung };
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -135,18 +140,19 @@ async function start(
   const engine = (engineOf ?? processEngine)({
     python: python.path,
     dataDir: settings.dataDir,
-    rung,
+    walls,
     clock,
   });
   const basics = { ...settings, store, seal, reserve, clock, log };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
-  const apps = await startApps({ ...basics, engine, home, python, onAppLog, onRemoved }, life);
+  const apps = await startApps({ ...basics, engine, home, python, walls, onAppLog, onRemoved }, life);
   const { catalog } = apps;
   const webhookAllow = new AddressRanges(settings.webhookAllow);
   const runs = await startRuns(
     {
       ...basics,
       python,
+      walls,
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
@@ -155,7 +161,7 @@ async function start(
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, hasWalls: rung !== null }, life);
+  const deploys = await startDeploys({ ...basics, ...apps, python, walls }, life);
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
@@ -181,6 +187,7 @@ async function start(
         ...runs,
         reserve,
         interpreter: new Presence(python.path, clock),
+        isolated,
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         ...apps,
@@ -263,6 +270,8 @@ async function start(
   );
   management.setReady(true);
   warnOfExposure(settings, baseUrl, log);
+  if (isolated.lack !== null)
+    log.warn({ detail: isolated.lack }, "apps have no walls: each can do whatever the service's user can");
   log.info(
     { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: rung ?? "none" },
     "millrace is up",

@@ -18,11 +18,13 @@ _PATH_BENEATH = 1
 
 # Rights on files, as bits; each comes with a version of the interface.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REMOVE_FILE, _MAKE_FILE = 1 << 5, 1 << 8
 _TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
 _FILES_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
+_BY_NAME = _READ_FILE | _WRITE_FILE | _REMOVE_FILE | _MAKE_FILE | _TRUNCATE
 
 #: Since this version no abstract socket and no process outside can be reached.
 SCOPES_SINCE = 6
@@ -39,11 +41,11 @@ def version() -> int:
         raise
 
 
-def install(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str]) -> None:
+def install(*, read: Iterable[str], write: Iterable[str], by_name: Iterable[str], devices: Iterable[str]) -> None:
     """From now on this process and all it starts reach only that; what is not there is left out.
 
-    What is in `read` may be executed too, in folders of `write` anything may be done, and devices may be used as they
-    are. Raises where the host cannot.
+    What is in `read` may be executed too, in folders of `write` anything may be done, in those of `by_name` plain files
+    may be made and used by whoever knows their names, devices may be used as they are. Raises where the host cannot.
     """
     known = version()
     if known == 0:
@@ -54,6 +56,7 @@ def install(*, read: Iterable[str], write: Iterable[str], devices: Iterable[str]
     try:
         _open_up(ruleset, read, _READ & files)
         _open_up(ruleset, write, files & ~_IOCTL_DEVICE)
+        _open_up(ruleset, by_name, _BY_NAME & files)
         _open_up(ruleset, devices, (_READ_FILE | _WRITE_FILE | _IOCTL_DEVICE) & files)
         kernel.gain_no_privileges()
         kernel.syscall(_RESTRICT_SELF, ruleset, 0)

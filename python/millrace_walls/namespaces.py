@@ -32,6 +32,8 @@ _READABLE = _WRITABLE | _RDONLY
 _HOST = "/.host"
 #: Under these names apps of other services find their own.
 _STORAGE, _BUNDLE = "/persistent-storage", "/cortex"
+#: Where a bundle is, and what is written to it, while both are put together.
+_BELOW, _ABOVE = "/.below", "/.above"
 
 
 def fork_apart() -> int:
@@ -62,10 +64,13 @@ def build(places: Places) -> None:
         if not any(is_within(path, other) for other in shown):
             _show(path, path, _READABLE)
             shown.append(path)
-    _show(places.bundle, _BUNDLE, _READABLE)
-    _show(places.storage, _STORAGE, _WRITABLE)
-    for path in (places.storage, places.scratch):
+    for path in (*places.write, places.scratch):
         _show(path, path, _WRITABLE)
+    if places.bundle not in places.write:
+        _show_copy(places)
+    _show_again(places.bundle, _BUNDLE)
+    if places.storage:
+        _show_again(places.storage, _STORAGE)
     _show("/sys", "/sys", _READABLE)
     os.mkdir("/proc")
     _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
@@ -85,8 +90,39 @@ def _make_devices(devices: list[str]) -> None:
         _show(path, path, _NOSUID)
     os.mkdir("/dev/shm")
     _mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, "mode=1777")
+    os.mkdir("/dev/pts")
+    _mount("devpts", "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+    os.symlink("pts/ptmx", "/dev/ptmx")
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink("/proc/self/fd" + target, "/dev/" + name)
+
+
+def _show_copy(places: Places) -> None:
+    """The bundle, with what the app writes to it kept apart: a container's files can be written to as well.
+
+    Where the disk cannot keep that, memory does; where neither can, the bundle stays as it is, to be read.
+    """
+    # Under names of our own: the kernel takes a comma or a colon in a path for the end of it.
+    for path in (_BELOW, _ABOVE):
+        os.mkdir(path)
+    _mount(_HOST + places.bundle, _BELOW, None, _BIND)
+    kept = places.scratch + "/.bundle"
+    os.mkdir(_HOST + kept)
+    for source, kind, flags, data in ((_HOST + kept, None, _BIND, None), ("tmpfs", "tmpfs", _WRITABLE, "mode=700")):
+        _mount(source, _ABOVE, kind, flags, data)
+        for name in ("/files", "/work"):
+            os.mkdir(_ABOVE + name)
+        options = "userxattr,lowerdir=%s,upperdir=%s/files,workdir=%s/work" % (_BELOW, _ABOVE, _ABOVE)
+        try:
+            _mount("overlay", places.bundle, "overlay", _WRITABLE, options)
+            break
+        except OSError:
+            continue
+        finally:
+            kernel.syscall(_UMOUNT[kernel.MACHINE], _ABOVE.encode(), _DETACH)
+    kernel.syscall(_UMOUNT[kernel.MACHINE], _BELOW.encode(), _DETACH)
+    for path in (_BELOW, _ABOVE):
+        os.rmdir(path)
 
 
 def _show(path: str, at: str, attributes: int) -> None:
@@ -99,6 +135,12 @@ def _show(path: str, at: str, attributes: int) -> None:
         os.close(os.open(at, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     _mount(source, at, None, _BIND | _RECURSIVE)
     _restrict(at, attributes, _AT_RECURSIVE)
+
+
+def _show_again(path: str, at: str) -> None:
+    """What is shown at a path already, under a second name."""
+    os.mkdir(at)
+    _mount(path, at, None, _BIND)
 
 
 def _restrict(path: str, attributes: int, flags: int) -> None:

@@ -13,12 +13,14 @@ _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store")
 _SETTINGS = (
     *("alternatives", "ca-certificates", "crypto-policies", "fonts", "gai.conf", "group", "host.conf", "hosts"),
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "mime.types", "nsswitch.conf", "OpenCL"),
-    *("passwd", "pki", "protocols", "resolv.conf", "services", "ssl/certs", "ssl/openssl.cnf", "timezone", "vulkan"),
+    *("os-release", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl/cert.pem", "ssl/certs"),
+    *("ssl/openssl.cnf", "timezone", "vulkan"),
 )
 #: What the kernel tells of processors, cards and limits; not its tracing, nor its firmware.
 _KERNEL = ("block", "bus", "class", "dev", "devices", "fs/cgroup", "kernel/mm", "module")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_CARDS = "nvidia"
+#: Names of cards begin like this: NVIDIA's, AMD's, those that draw, other accelerators.
+_CARDS = ("nvidia", "kfd", "dri", "accel")
 #: Of the folder above an interpreter's `bin`: that may be a home directory, so never all of it.
 _OF_A_PREFIX = ("pyvenv.cfg", "bin", "lib", "lib64", "libexec", "include", "share", "ssl", "etc")
 
@@ -32,8 +34,10 @@ class Places:
         self.links: dict[str, str] = {}
         self.read = _readable(plan, self.links)
         self.bundle = _follow(plan.bundle, self.links)
-        self.storage = _follow(plan.storage, self.links)
+        self.storage = plan.storage and _follow(plan.storage, self.links)
         self.scratch = _follow(plan.scratch, self.links)
+        #: Folders whose files it may change for good.
+        self.write = [_follow(path, self.links) for path in (*plan.writes, *([plan.storage] if plan.storage else []))]
         names = os.listdir("/dev")
         self.devices = ["/dev/" + name for name in names if name in _DEVICES or name.startswith(_CARDS)]
 
@@ -44,16 +48,23 @@ def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
     settings = ("/etc/" + name for name in _SETTINGS)
     # What it is started as may be a virtual environment of the host, and is a link to the real one.
     programs = (plan.program, _follow(plan.program, links))
-    prefixes = (os.path.dirname(os.path.dirname(program)) for program in programs)
     # Packages of its own may name an interpreter that is no interpreter, to see what is around it.
-    outside = (prefix for prefix in prefixes if not is_within(_follow(prefix, links), data_dir))
-    interpreter = (os.path.join(prefix, name) for prefix in outside for name in _OF_A_PREFIX)
+    outside = [program for program in programs if not is_within(_follow(os.path.dirname(program), links), data_dir)]
+    prefixes = (os.path.dirname(os.path.dirname(program)) for program in outside if _is_interpreter(program))
+    interpreter = (os.path.join(prefix, name) for prefix in prefixes for name in _OF_A_PREFIX)
     own = (plan.harness, plan.bundle, *([plan.environment] if plan.environment else []))
-    read = [_follow(path, links) for path in (*_SYSTEM, *settings, *interpreter, *own)]
+    read = [_follow(path, links) for path in (*_SYSTEM, *settings, *interpreter, *outside, *own, *plan.reads)]
     for path in read:
         if is_within(data_dir, path):
             raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
     return [path for path in dict.fromkeys(read) if os.path.exists(path)]
+
+
+def _is_interpreter(program: str) -> bool:
+    """Whether it lies where a Python does, so that what is around it is Python's."""
+    folder, name = os.path.split(program)
+    prefix, last = os.path.split(folder)
+    return name.startswith("python") and last == "bin" and prefix != "/"
 
 
 def kernel_tells() -> tuple[str, ...]:

@@ -14,9 +14,14 @@ class Plan:
         self.arguments: list[str] = []
         #: The program's whole environment.
         self.variables: dict[str, str] = {}
+        #: Further files and folders that it reads; what is not there is left out.
+        self.reads: list[str] = []
+        #: Folders that it writes, beyond those named below.
+        self.writes: list[str] = []
+        lists = {"argument": self.arguments, "read": self.reads, "write": self.writes}
         for name, value in fields:
-            if name == "argument":
-                self.arguments.append(value)
+            if name in lists:
+                lists[name].append(value)
             elif name == "variable":
                 variable, _, text = value.partition("=")
                 self.variables[variable] = text
@@ -26,18 +31,22 @@ class Plan:
         self.rung = one["rung"]
         #: Whether the app may use the internet.
         self.network = one["network"] == "true"
-        #: Where the service listens for its replicas.
-        self.home = one["home"]
-        #: The app's interpreter.
+        #: Whether it may use unix sockets where the paths of others are in its view.
+        self.unix_sockets = one.get("unix_sockets") == "true"
+        #: Where the service listens for its replicas; none for a program that does not call home.
+        self.home = one.get("home")
+        #: The app's interpreter, or any other program.
         self.program = one["program"]
-        #: One line for its stdin.
-        self.order = one["order"]
-        #: Folders that it reads: the app's code, its packages if it has some, the harness.
+        #: One line for its stdin, if it is told something there.
+        self.order = one.get("order")
+        #: What it reads from a descriptor of its own, for what no command line may show.
+        self.input = one.get("input")
+        #: Where it starts and reads: the app's code, its packages if it has some, the harness.
         self.bundle = one["bundle"]
         self.environment = one.get("environment")
         self.harness = one["harness"]
-        #: Folders that it writes.
-        self.storage = one["storage"]
+        #: Folders that it writes: what it keeps, if anything, and what is gone when it ends.
+        self.storage = one.get("storage")
         self.scratch = one["scratch"]
         #: Where everybody else's is: nothing that holds this folder may be read.
         self.data_dir = one["data_dir"]

@@ -6,32 +6,40 @@ import errno
 import json
 import os
 import sys
-from typing import Callable, NoReturn
+from typing import Any, Callable, NoReturn
 
 from . import kernel, landlock, namespaces, walls
 from .plan import Plan
 
 _RUNGS = ("process", "landlock", "userns")
+_OWN = ("bundle", "storage", "scratch")
 _PTRACE = {"x86_64": 101, "aarch64": 117}
+#: What every app needs of its interpreter: the standard library, and libraries of the host that it is linked to.
+_NEEDED = "import ctypes, json, socket, subprocess, threading"
 #: For less than all of a sentence on one line.
 _MAX_BYTES = 1000
 
 
 def main() -> None:
-    """Reads a folder of its own, the data directory and the harness from stdin; says why each rung fails, or null."""
+    """Reads a folder of its own, the data directory, the harness and further places that apps may read from stdin.
+
+    Says why each rung fails, or null.
+    """
     asked = json.loads(sys.stdin.buffer.readline())
     folder: str = asked["folder"]
     with open(os.path.join(folder, "hidden"), "w", encoding="ascii"):
         pass
-    os.mkdir(os.path.join(folder, "own"), 0o700)
+    for rung in _RUNGS:
+        for name in _OWN:
+            os.makedirs(os.path.join(folder, rung, name), 0o700)
     print(json.dumps({rung: _why_not(rung, folder, asked) for rung in _RUNGS}))
 
 
-def _why_not(rung: str, folder: str, asked: dict[str, str]) -> str | None:
-    own = os.path.join(folder, "own")
-    fields = {"rung": rung, "network": "false", "home": "", "program": sys.executable, "order": ""}
-    places = {"bundle": own, "storage": own, "scratch": own, "harness": asked["harness"]}
-    plan = Plan({**fields, **places, "data_dir": asked["data_dir"]}.items())
+def _why_not(rung: str, folder: str, asked: dict[str, Any]) -> str | None:
+    fields = {"rung": rung, "network": "false", "program": sys.executable}
+    places = {name: os.path.join(folder, rung, name) for name in _OWN}
+    host = {"harness": asked["harness"], "data_dir": asked["data_dir"]}
+    plan = Plan([*{**fields, **places, **host}.items(), *(("read", each) for each in asked["reads"])])
     known = landlock.version()
     # Without scopes an app could signal the service; a view of its own keeps it from that as well.
     if rung == "landlock" and 0 < known < landlock.SCOPES_SINCE:
@@ -76,10 +84,28 @@ def _run_into(plan: Plan, hidden: str) -> str:
             raise
     else:
         return "the filter of system calls lets one through that it should refuse"
-    if plan.rung == "process":
-        return ""
-    try:
-        os.close(os.open(hidden, os.O_RDONLY))
-    except (PermissionError, FileNotFoundError):
-        return ""
-    return "a file that should be out of reach can be read"
+    if plan.rung != "process":
+        try:
+            os.close(os.open(hidden, os.O_RDONLY))
+        except (PermissionError, FileNotFoundError):
+            pass
+        else:
+            return "a file that should be out of reach can be read"
+    return _start_interpreter(plan.program)
+
+
+def _start_interpreter(program: str) -> str:
+    """Starts what apps run on, which may need files that they cannot see; empty if it runs."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(tell, 2)
+            os.execve(program, [program, "-c", _NEEDED], {})
+        finally:
+            os._exit(127)
+    os.close(tell)
+    with open(told, "rb") as source:
+        complaint = source.read(_MAX_BYTES).decode(errors="replace").strip().split("\n")[-1]
+    _, status = os.waitpid(child, 0)
+    return "" if status == 0 else "%s does not run behind it: %s" % (program, complaint or "status %d" % status)

@@ -22,10 +22,10 @@ from .plan import Plan, parse
 # Not at run time: each start of an app waits for this file's imports.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Callable, NoReturn
 
-#: Where the app's first process finds the door.
-_DOOR_DESCRIPTOR = 3
+#: Where the app's first process finds the door, or a program its input.
+_DESCRIPTOR = 3
 #: What a shell exits with when it could not run a program.
 _NOT_STARTED = 127
 
@@ -35,23 +35,55 @@ def main() -> None:
     owner = os.getppid()
     linux.close_inherited(3)
     plan = parse(sys.stdin.buffer.read())
-    outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     lifeline, held = os.pipe()
+    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
+    if plan.home is None:
+        _keep_program(plan, owner, birth, lifeline, held)
+    outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     door = Door(outer, plan.home)
 
     def ward() -> None:
         outer.close()
         os.close(held)
         _require_keeper(lifeline)
-        _become(plan, inner)
+        order, order_end = os.pipe()
+        os.write(order_end, (plan.order or "").encode() + b"\n")
+        walls.raise_around(plan)
+        _become(plan, order, inner.fileno())
 
     def wait_for(child: int) -> int:
         inner.close()
         os.close(lifeline)
         return _answer_until_end(child, door)
 
-    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
     keeper.keep(ward, owner, birth, wait_for)
+
+
+def _keep_program(plan: Plan, owner: int, birth: Callable[[], int], lifeline: int, held: int) -> NoReturn:
+    """A program that does not call home: a step of a build, a file that runs once."""
+
+    def ward() -> None:
+        os.close(held)
+        _require_keeper(lifeline)
+        given = None if plan.input is None else _held_in_file(plan.input, plan.scratch)
+        walls.raise_around(plan)
+        null = os.open(os.devnull, os.O_RDONLY)
+        if walls.needs_namespaces(plan):
+            # The first process of a namespace gets no signal that it does not handle, and inherits every orphan.
+            keeper.keep(lambda: _become(plan, null, given), os.getppid())
+        _become(plan, null, given)
+
+    keeper.keep(ward, owner, birth)
+
+
+def _held_in_file(text: str, scratch: str) -> int:
+    """A descriptor to read a text from that may be larger than a pipe takes; no other process finds its file."""
+    path = scratch + "/.input"
+    held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    os.write(held, os.fsencode(text))
+    os.lseek(held, 0, os.SEEK_SET)
+    return held
 
 
 def _require_keeper(lifeline: int) -> None:
@@ -63,16 +95,14 @@ def _require_keeper(lifeline: int) -> None:
     os.close(lifeline)
 
 
-def _become(plan: Plan, door: socket.socket) -> NoReturn:
-    """The app's interpreter, behind its walls."""
-    order, order_end = os.pipe()
-    os.write(order_end, plan.order.encode() + b"\n")
-    walls.raise_around(plan)
+def _become(plan: Plan, stdin: int, given: int | None) -> NoReturn:
+    """The program of the plan, behind the walls that stand; `given` is what it gets besides stdin and its output."""
     try:
         os.chdir(plan.bundle)
-        os.dup2(order, 0)
-        os.dup2(door.fileno(), _DOOR_DESCRIPTOR)
-        os.set_inheritable(_DOOR_DESCRIPTOR, True)
+        os.dup2(stdin, 0)
+        if given is not None:
+            os.dup2(given, _DESCRIPTOR)
+            os.set_inheritable(_DESCRIPTOR, True)
         os.execve(plan.program, [plan.program, *plan.arguments], plan.variables)
     except OSError as error:
         is_large = error.errno == errno.E2BIG

@@ -1,8 +1,10 @@
 import path from "node:path";
-import { cp, mkdir, rm } from "../kit/files.ts";
+import { cp, mkdir } from "../kit/files.ts";
+import { removeTree } from "../kit/remove-tree.ts";
 import { artifactFolder, artifactFolders, artifactId } from "../host/artifacts.ts";
 import type { Version } from "../model/app.ts";
 import type { Interpreter } from "../host/interpreter.ts";
+import type { WalledHost } from "../host/walls/outer-keeper.ts";
 import type { Store } from "../store/store.ts";
 import { prepareBuild } from "./builds/build.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
@@ -13,6 +15,8 @@ export type RepairParts = {
   readonly dataDir: string;
   /** The service's own. */
   readonly python: Interpreter;
+  /** What builds live behind; null for nothing. */
+  readonly walls: WalledHost | null;
   /** Takes the lines of installers. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
@@ -40,7 +44,7 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
     const { pythonVersion } = version.config.deployment;
     const built = { ...artifactFolders(version, dataDir), pythonVersion };
     if (!app || (await versionFault(built, python.path))?.what !== "environment") continue;
-    const problem = await rebuild(version, parts).catch((error: unknown) => {
+    const problem = await rebuild(app.projectId, version, parts).catch((error: unknown) => {
       signal.throwIfAborted();
       return error instanceof Error ? error.message : String(error);
     });
@@ -50,15 +54,15 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
 }
 
 /** Its build commands run in a copy: what they made of the bundle is there already. */
-async function rebuild(version: Version, parts: RepairParts): Promise<null> {
-  const { store, dataDir, python, say, signal, onRebuilt } = parts;
+async function rebuild(projectId: string, version: Version, parts: RepairParts): Promise<null> {
+  const { store, dataDir, python, walls, say, signal, onRebuilt } = parts;
   const work = path.join(dataDir, "work", `repair-${version.id}`);
   const bundleDir = path.join(work, "bundle");
   try {
     await mkdir(work, { recursive: true, mode: 0o700 });
     await cp(artifactFolder(version.bundle, dataDir), bundleDir, { recursive: true, verbatimSymlinks: true });
     const { id: buildId, config } = version;
-    const input = { buildId, bundleDir, config, dataDir, python, say, signal };
+    const input = { buildId, projectId, bundleDir, config, dataDir, python, walls, say, signal };
     return await prepareBuild(input, async (built) => {
       const environment = built.environment && artifactId(built.environment, dataDir);
       await store.versions.setEnvironment({ id: version.id, environment });
@@ -66,6 +70,6 @@ async function rebuild(version: Version, parts: RepairParts): Promise<null> {
       return null;
     });
   } finally {
-    await rm(work, { recursive: true, force: true });
+    await removeTree(work);
   }
 }

@@ -1,4 +1,5 @@
 import type { Interpreter } from "../host/interpreter.ts";
+import type { WalledHost } from "../host/walls/outer-keeper.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
@@ -15,6 +16,8 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> & {
   readonly seal: Seal;
   /** The service's own. */
   readonly python: Interpreter;
+  /** What builds live behind; null for nothing. */
+  readonly walls: WalledHost | null;
   readonly reserve: DiskReserve;
   /** Of all apps' logs together. */
   readonly maxLogBytes: number;

@@ -19,5 +19,6 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     maxChunkBytes: limits.maxChunkBytes,
     mayFork: deployment.fork === "auto",
     network: deployment.network,
+    unixSockets: deployment.unixSockets,
   };
 }

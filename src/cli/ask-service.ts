@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { findRuntimeDir, runtimeDir } from "../kit/runtime-dir.ts";
-import { SILENCE_MS, controlSocketPath } from "../management/control-socket.ts";
+import { KEY_HEADER, SILENCE_MS, controlKey, controlSocketPath } from "../management/control-socket.ts";
 import type { ControlRequests } from "../management/control-socket.ts";
 
 /** A service has the data directory and says nothing. */
@@ -24,8 +24,9 @@ export async function askService(
   const folder = runtimeDir(dataDir);
   if (!findRuntimeDir(folder)) return null;
   const socketPath = controlSocketPath(folder);
+  const headers = { [KEY_HEADER]: controlKey(folder) };
   return await new Promise((resolve, reject) => {
-    const asked = request({ socketPath, path: `/${name}`, method: "POST" }, (response) => {
+    const asked = request({ socketPath, path: `/${name}`, method: "POST", headers }, (response) => {
       let text = "";
       response.setEncoding("utf8");
       response.on("data", (part: string) => (text += part));

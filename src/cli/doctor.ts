@@ -58,7 +58,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     ...(await checkStorage(report, bounds)),
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),
-    await checkSandbox(settings),
+    await checkSandbox(settings, process.env),
     await checkPorts(settings, holder),
     checkClock(report, Date.now()),
   ];

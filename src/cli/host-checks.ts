@@ -3,7 +3,8 @@ import type { Settings } from "../config/setting-keys.ts";
 import { hostPythons } from "../host/host-pythons.ts";
 import { findInterpreter } from "../host/interpreter.ts";
 import { probeRungs } from "../host/walls/probe.ts";
-import { complaintAbout } from "../host/walls/require-rung.ts";
+import { hostReads } from "../host/walls/host-reads.ts";
+import { complaintAbout, lackOf } from "../host/walls/require-rung.ts";
 import { highestRung } from "../host/walls/rung.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
@@ -62,25 +63,33 @@ async function checkPackages(
 }
 
 /** What separates an app from the machine, and what this host could put between them. */
-export async function checkSandbox({ isolation, python, dataDir }: Settings): Promise<Finding> {
+export async function checkSandbox(
+  { isolation, python, dataDir }: Settings,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding> {
   const check = "sandbox";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
   if (isolation === "uid")
     return fail(check, "MILLRACE_ISOLATION=uid is not in this release", "set it to userns");
   const found = await findInterpreter(python).catch(() => null);
-  const offer = found && (await probeRungs(found.path, dataDir));
+  const seen = { dataDir, reads: hostReads(env, dataDir) };
+  const offer = found && (await probeRungs({ ...seen, python: found.path }));
   const highest = offer && highestRung(offer);
-  if (isolation === "auto" || isolation === "none") {
-    const message = "none: an app can do whatever the service's user can";
-    if (!highest) return warn(check, message, care);
-    return warn(check, message, `set MILLRACE_ISOLATION=${highest}, which this host gives; or ${care}`);
+  const message = "none: an app can do whatever the service's user can";
+  if (isolation === "none")
+    return warn(
+      check,
+      message,
+      highest ? `set MILLRACE_ISOLATION=auto, which gives ${highest} on this host; or ${care}` : care,
+    );
+  if (isolation === "auto") {
+    if (highest) return ok(check, highest);
+    const why = offer ? lackOf(offer) : "there is no Python to raise walls";
+    return warn(check, `${message}, because ${why}`, care);
   }
   const complaint = offer
     ? complaintAbout(isolation, offer)
     : `MILLRACE_ISOLATION=${isolation}, but there is no Python to do it`;
-  if (complaint !== null) return fail(check, complaint, care);
-  return ok(
-    check,
-    `${isolation}${highest && highest !== isolation ? ` (this host also gives ${highest})` : ""}`,
-  );
+  if (complaint !== null || !highest) return fail(check, complaint ?? message, care);
+  return ok(check, highest === isolation ? highest : `${highest} (at least ${isolation} is required)`);
 }

@@ -2,6 +2,8 @@ import { repairEnvironments } from "../apps/repair-environments.ts";
 import type { Repaired } from "../apps/repair-environments.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { findInterpreter } from "../host/interpreter.ts";
+import { hostReads } from "../host/walls/host-reads.ts";
+import { requireRung } from "../host/walls/require-rung.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import { openStore } from "../store/store.ts";
 import { askService } from "./ask-service.ts";
@@ -27,12 +29,15 @@ export async function repair(settings: Settings, say: (text: string) => void): P
 async function repairAlone(settings: Settings, say: (text: string) => void): Promise<Repaired[]> {
   const { dataDir } = settings;
   const python = await findInterpreter(settings.python);
+  const seen = { python: python.path, dataDir, reads: hostReads(process.env, dataDir) };
+  const { rung } = await requireRung(settings.isolation, seen);
+  const walls = rung && { ...seen, rung };
   const lock = lockDirectory(dataDir);
   try {
     const store = await openStore(settings);
     const { signal } = new AbortController();
     try {
-      return await repairEnvironments({ store, dataDir, python, say, signal });
+      return await repairEnvironments({ store, dataDir, python, walls, say, signal });
     } finally {
       await store.close();
     }

@@ -179,7 +179,8 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "isolation",
     reader: oneOf(ISOLATION_LEVELS),
     default: "auto",
-    meaning: "Isolation of apps; refuses to start if the host lacks support. For now, `auto` is `none`.",
+    meaning:
+      "Isolation of apps and builds. `auto` is the strongest level that the host gives; a named level is the weakest to accept, and without it the service does not start.",
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

@@ -4,7 +4,10 @@ import type { Clock } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
 import type { LogStream } from "../model/log-line.ts";
 import { readLines } from "./read-lines.ts";
+import { behindWalls } from "./walls/outer-keeper.ts";
+import type { Reach, WalledHost } from "./walls/outer-keeper.ts";
 import { describeExit, startKept } from "./start-kept.ts";
+import type { KeptStart } from "./start-kept.ts";
 
 /** A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. */
 const keepCode = (first: number): string => `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
@@ -30,6 +33,8 @@ export type KeptProgram = {
   /** What its descriptor 3 gives it, for what must not be seen on a command line; without it there is none. */
   readonly input?: string;
   readonly onLine: (text: string, stream: LogStream) => void;
+  /** What it may reach where it lives behind walls, which is also where it starts; null for all the service can. */
+  readonly walls: { readonly host: WalledHost; readonly reach: Reach } | null;
 };
 
 export type KeptEnd = {
@@ -43,7 +48,7 @@ export type KeptEnd = {
 /** Runs a program under a keeper, to its end. Throws the signal's reason when cancelled. */
 export async function runKept(
   keeperPython: string,
-  { program, args, cwd, env, input, onLine }: KeptProgram,
+  kept: KeptProgram,
   signal: AbortSignal,
   clock: Clock = systemClock,
 ): Promise<KeptEnd> {
@@ -51,7 +56,7 @@ export async function runKept(
   let lastWords: string[] = [];
   let hasError = false;
   const take = (stream: LogStream) => (text: string) => {
-    onLine(text, stream);
+    kept.onLine(text, stream);
     const line = text.replace(DECORATION, "").trim();
     if (line === "") return;
     const isError = ERROR.test(line);
@@ -59,24 +64,15 @@ export async function runKept(
     else if (lastWords.length < MAX_LAST_WORDS) lastWords.push(line);
     hasError ||= isError;
   };
-  const code = keepCode(input === undefined ? INPUT_DESCRIPTOR : INPUT_DESCRIPTOR + 1);
-  const kept = startKept(
-    {
-      python: keeperPython,
-      args: ["-I", "-S", "-c", code, program, ...args],
-      cwd,
-      env,
-      input: input === undefined ? null : { descriptor: INPUT_DESCRIPTOR, text: input },
-    },
-    clock,
-  );
-  const read = Promise.all([readLines(kept.stdout, take("stdout")), readLines(kept.stderr, take("stderr"))]);
-  const stop = (): void => kept.end();
+  const started = startKept(startOf(keeperPython, kept), clock);
+  const { stdout, stderr } = started;
+  const read = Promise.all([readLines(stdout, take("stdout")), readLines(stderr, take("stderr"))]);
+  const stop = (): void => started.end();
   signal.addEventListener("abort", stop, { once: true });
   // Whoever takes the lines has failed: nothing more is heard of it, so it ends too.
   read.catch(stop);
   try {
-    const end = await kept.exited;
+    const end = await started.exited;
     await within(LATE_OUTPUT_MS, read);
     signal.throwIfAborted();
     return {
@@ -86,6 +82,21 @@ export async function runKept(
     };
   } finally {
     signal.removeEventListener("abort", stop);
-    kept.close();
+    started.close();
   }
+}
+
+function startOf(keeperPython: string, { program, args, cwd, env, input, walls }: KeptProgram): KeptStart {
+  if (walls !== null) {
+    const order = { program, args, env, order: null, home: null, input: input ?? null };
+    return behindWalls(walls.host, { ...walls.reach, ...order });
+  }
+  const code = keepCode(input === undefined ? INPUT_DESCRIPTOR : INPUT_DESCRIPTOR + 1);
+  return {
+    python: keeperPython,
+    args: ["-I", "-S", "-c", code, program, ...args],
+    cwd,
+    env,
+    input: input === undefined ? null : { descriptor: INPUT_DESCRIPTOR, text: input },
+  };
 }

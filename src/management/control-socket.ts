@@ -1,4 +1,6 @@
-import { chmod, rm } from "node:fs/promises";
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { chmod, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import path from "node:path";
@@ -28,11 +30,36 @@ export function controlSocketPath(runtimeDir: string): string {
   return path.join(runtimeDir, "control.sock");
 }
 
+/** The header in which whoever asks shows the key. */
+export const KEY_HEADER = "x-control-key";
+
+/**
+ * What the service wants to see: an app that may use unix sockets can connect to any path, but behind its walls it
+ * cannot read the file. Empty where there is none.
+ */
+export function controlKey(runtimeDir: string): string {
+  try {
+    return readFileSync(keyPath(runtimeDir), "latin1");
+  } catch {
+    return "";
+  }
+}
+
+function keyPath(runtimeDir: string): string {
+  return path.join(runtimeDir, "control.key");
+}
+
 /** Answers `POST /<name>`, its input a JSON object, with JSON for each request named. */
 export async function openControlSocket(runtimeDir: string, requests: ControlRequests): Promise<Server> {
   const address = controlSocketPath(runtimeDir);
-  await rm(address, { force: true });
+  for (const left of [address, keyPath(runtimeDir)]) await rm(left, { force: true });
+  const key = randomBytes(32).toString("hex");
+  await writeFile(keyPath(runtimeDir), key, { mode: 0o600, flag: "wx" });
   const server = createServer((request, response) => {
+    if (!isKey(request.headers[KEY_HEADER], key)) {
+      request.resume();
+      return send(response, 403, { message: "it was asked without the key in its runtime directory" });
+    }
     response.writeProcessing();
     const beat = systemClock.every(BEAT_MS, () => response.writeProcessing());
     answer(requests, request)
@@ -51,6 +78,14 @@ export async function openControlSocket(runtimeDir: string, requests: ControlReq
   });
   await chmod(address, 0o600);
   return server;
+}
+
+function isKey(shown: string | string[] | undefined, key: string): boolean {
+  return (
+    typeof shown === "string" &&
+    shown.length === key.length &&
+    timingSafeEqual(Buffer.from(shown, "latin1"), Buffer.from(key))
+  );
 }
 
 async function answer(requests: ControlRequests, request: IncomingMessage): Promise<unknown> {

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Isolated } from "../host/walls/require-rung.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Presence } from "../kit/presence.ts";
 import { refuseOthers } from "./api/mount.ts";
@@ -10,6 +11,8 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
   /** The Python that apps start with. */
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
+  /** What apps live behind. */
+  readonly isolated: Isolated;
   /** Throws unless the request may see what only the operator may know. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
@@ -69,13 +72,15 @@ async function findLimits({ reserve, interpreter, catalog }: HealthParts): Promi
   return limits;
 }
 
-function details({ store, catalog, journal, build, reserve }: HealthParts): object {
+function details({ store, catalog, journal, build, reserve, isolated }: HealthParts): object {
   const apps = catalog.all();
   const replicas = apps.flatMap(({ pool }) => [...pool.replicas]);
   return {
     version: build.version,
     uptimeSeconds: Math.floor(process.uptime()),
     store: store.kind,
+    isolation: isolated.rung ?? "none",
+    ...(isolated.lack !== null && { withoutWalls: isolated.lack }),
     silentLanes: (["read", "write"] as const).filter((lane) => store.isSilent(lane)),
     // Without a reserve, as with Postgres, a full disk still takes no upload.
     isDiskLow: reserve.isLow || reserve.isFull,

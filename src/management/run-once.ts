@@ -133,7 +133,7 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       handle: async (call) => {
         const app = await findApp(store, call.params);
         const { filename: fileName, functionName = null, imageDigest } = call.query;
-        const environment = imageDigest === undefined ? null : await baseImages.find(imageDigest);
+        const environment = imageDigest === undefined ? null : await baseImages.find(app, imageDigest);
         const runId = await fileRuns.run(app, {
           fileName,
           functionName,

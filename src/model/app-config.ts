@@ -26,6 +26,7 @@ export type DeploymentConfig = {
   readonly sse: "auto" | "wrap";
   readonly fork: "auto" | "never";
   readonly network: boolean;
+  readonly unixSockets: boolean;
   readonly recordPayloads: "all" | "async" | "none";
 };
 

@@ -22,6 +22,8 @@ export type Workload = {
   readonly mayFork: boolean;
   /** It may use the internet. */
   readonly network: boolean;
+  /** It may use unix sockets where those of others are in its view. */
+  readonly unixSockets: boolean;
 };
 
 /** What of a start is one replica's own. */

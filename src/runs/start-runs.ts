@@ -1,4 +1,5 @@
 import type { Interpreter } from "../host/interpreter.ts";
+import type { WalledHost } from "../host/walls/outer-keeper.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
@@ -46,6 +47,8 @@ export type RunsParts = {
   readonly fileContext: FileContext;
   /** The service's own interpreter. */
   readonly python: Interpreter;
+  /** What file runs live behind; null for nothing. */
+  readonly walls: WalledHost | null;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;

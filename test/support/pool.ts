@@ -141,11 +141,12 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     maxChunkBytes: config.limits.maxChunkBytes,
     mayFork: config.deployment.fork === "auto",
     network: config.deployment.network,
+    unixSockets: config.deployment.unixSockets,
   };
   const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
-  const engine = processEngine({ python: python.path, dataDir: directory, rung: null, clock });
+  const engine = processEngine({ python: python.path, dataDir: directory, walls: null, clock });
   const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),

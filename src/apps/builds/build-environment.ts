@@ -1,9 +1,11 @@
 import path from "node:path";
 import { appEnvironment } from "../../host/app-environment.ts";
+import { cacheDir } from "./caches.ts";
+import type { BuildSite } from "./site.ts";
 
 /** Beyond what replicas see: the host's choice of index, proxy and certificates. */
-const PASSED_ON = /^(PIP|UV)_|^(HTTPS?|ALL|NO)_PROXY$/i;
-const PASSED_BY_NAME = ["REQUESTS_CA_BUNDLE", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"];
+export const PASSED_ON = /^(PIP|UV)_|^(HTTPS?|ALL|NO)_PROXY$/i;
+export const PASSED_BY_NAME: readonly string[] = ["REQUESTS_CA_BUNDLE", "XDG_CONFIG_HOME"];
 /** These would send packages elsewhere than into the app's environment. */
 const NEVER = /^PIP_(USER|TARGET|PREFIX|ROOT|PYTHON)$|^UV_(PYTHON|TARGET|PREFIX|SYSTEM_PYTHON)$/;
 
@@ -12,17 +14,24 @@ const NEVER = /^PIP_(USER|TARGET|PREFIX|ROOT|PYTHON)$|^UV_(PYTHON|TARGET|PREFIX|
  * `environment` is the folder of packages they may change, null where that is none: shared ones are not told.
  */
 export function buildEnvironment(
-  host: NodeJS.ProcessEnv,
+  { host, dataDir, projectId, scratch }: Pick<BuildSite, "host" | "dataDir" | "projectId" | "scratch">,
   bin: string,
   environment: string | null,
 ): Record<string, string> {
+  const cache = cacheDir(dataDir, projectId);
   const passed: Record<string, string> = {};
   for (const [name, value] of Object.entries(host)) {
     if (value === undefined || NEVER.test(name)) continue;
     if (PASSED_ON.test(name) || PASSED_BY_NAME.includes(name)) passed[name] = value;
   }
   return appEnvironment(host, {
+    ...(scratch !== null && walled(host, scratch)),
     ...passed,
+    // Another project's build could have put anything into the service user's own.
+    PIP_CACHE_DIR: path.join(cache, "pip"),
+    UV_CACHE_DIR: path.join(cache, "uv"),
+    // A link would let a later build change, in the cache, what this one has made.
+    UV_LINK_MODE: "copy",
     PATH: host["PATH"] ? `${bin}${path.delimiter}${host["PATH"]}` : bin,
     // A prompt would wait for somebody who is not there.
     GIT_TERMINAL_PROMPT: "0",
@@ -39,4 +48,14 @@ export function buildEnvironment(
     }),
     ...(host["PIP_CERT"] && { SSL_CERT_FILE: host["PIP_CERT"] }),
   });
+}
+
+/** The service's own home is out of reach; only its installers' settings are not. */
+function walled(host: NodeJS.ProcessEnv, scratch: string): Record<string, string> {
+  const home = host["HOME"];
+  return {
+    HOME: scratch,
+    TMPDIR: scratch,
+    ...(home !== undefined && { XDG_CONFIG_HOME: path.join(home, ".config") }),
+  };
 }

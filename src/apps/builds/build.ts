@@ -1,12 +1,22 @@
 import path from "node:path";
-import { mkdir, rm, symlink } from "../../kit/files.ts";
+import { mkdir, symlink } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
+import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { buildEnvironment } from "./build-environment.ts";
+import { touchCache } from "./caches.ts";
 import { choosePython } from "./choose-python.ts";
 import { readCommands, runCommands } from "./commands.ts";
 import { compileBundle } from "./compile-bundle.ts";
-import { ownEnvironment, releaseEnvironments, removeEnvironment, sharedEnvironment } from "./environments.ts";
+import {
+  ownEnvironment,
+  ownEnvironmentDone,
+  releaseEnvironments,
+  removeEnvironment,
+  sharedEnvironment,
+} from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
 import { installInto } from "./make-environment.ts";
 import { readRequirements } from "./requirements.ts";
@@ -14,12 +24,15 @@ import type { BuildSite } from "./site.ts";
 
 export type BuildInput = {
   readonly buildId: string;
+  readonly projectId: string;
   /** The extracted bundle; the build may change it. */
   readonly bundleDir: string;
   readonly config: AppConfig;
   readonly dataDir: string;
   /** The service's own. */
   readonly python: Interpreter;
+  /** What its steps live behind; null for nothing. */
+  readonly walls: WalledHost | null;
   /** Takes a line for those who follow the build. */
   readonly say: BuildSite["say"];
   readonly signal: AbortSignal;
@@ -44,21 +57,32 @@ export async function prepareBuild<Kept>(
   input: BuildInput,
   keep: (built: PreparedBuild) => Promise<Kept> | Kept,
 ): Promise<Kept> {
-  try {
-    return await keep(await prepare(input));
-  } finally {
-    releaseEnvironments(input.buildId);
-  }
-}
-
-async function prepare(input: BuildInput): Promise<PreparedBuild> {
-  const { config, bundleDir, signal } = input;
+  const { config, bundleDir, dataDir, projectId, walls } = input;
+  const scratch = walls && makeScratch(dataDir);
+  const asideDir = `${bundleDir}.aside`;
   const site: BuildSite = {
     ...input,
+    asideDir,
+    scratch,
     keeperPython: input.python.path,
     host: input.host ?? process.env,
     wantsUv: config.deployment.useUv,
+    unixSockets: config.deployment.unixSockets,
   };
+  try {
+    await removeTree(asideDir);
+    await mkdir(asideDir, { recursive: true });
+    await touchCache(dataDir, projectId);
+    return await keep(await prepare(input, site));
+  } finally {
+    releaseEnvironments(input.buildId);
+    await removeTree(asideDir);
+    if (scratch !== null) await removeScratch(scratch);
+  }
+}
+
+async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuild> {
+  const { config, bundleDir, signal } = input;
   signal.throwIfAborted();
   await checkHost(config, site);
   const python = await choosePython(config.deployment.pythonVersion, input.python, site);
@@ -68,25 +92,26 @@ async function prepare(input: BuildInput): Promise<PreparedBuild> {
   const own = [...before, ...after].some(({ installs }) => installs)
     ? await ownEnvironment(python, site)
     : null;
-  const named = `${bundleDir}.bin`;
   try {
+    const named = path.join(site.asideDir, "bin");
     if (before.length + after.length > 0) await namePython(python.path, named);
     const host = [named, path.dirname(python.path)].join(path.delimiter);
-    const env = (environment: string | null) =>
-      buildEnvironment(site.host, environment === null ? host : path.join(environment, "bin"), own);
-    await runCommands("pre_build_commands", before, env(own), site);
+    const place = (environment: string | null) => {
+      const bin = environment === null ? host : path.join(environment, "bin");
+      return { env: buildEnvironment(site, bin, own), environment, own };
+    };
+    await runCommands("pre_build_commands", before, place(own), site);
     const requirements = await readRequirements(config.dependencies, site);
     if (own !== null && requirements) await installInto(own, requirements, python, site);
     const environment = own ?? (requirements && (await sharedEnvironment(requirements, python, site)));
     const runsOn = environment === null ? python.path : pythonOf(environment);
-    await runCommands("shell_commands", after, env(environment), site);
+    await runCommands("shell_commands", after, place(environment), site);
+    if (own !== null) await ownEnvironmentDone(own);
     await compileBundle(python.path, before.length + after.length > 0, site);
     return { environment, python: runsOn === input.python.path ? null : runsOn };
   } catch (error) {
     if (own !== null) await removeEnvironment(own);
     throw error;
-  } finally {
-    await rm(named, { recursive: true, force: true });
   }
 }
 
@@ -99,7 +124,6 @@ function pythonOf(environment: string): string {
  * `python3.12` alone, or know `python` as another one.
  */
 async function namePython(python: string, folder: string): Promise<void> {
-  await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   for (const name of ["python", "python3"]) await symlink(python, path.join(folder, name));
 }

@@ -1,7 +1,7 @@
-import { runKept } from "../../host/run-kept.ts";
 import type { DeploymentConfig } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { readBundleText } from "./bundle-files.ts";
+import { runStep } from "./run-step.ts";
 import type { BuildSite } from "./site.ts";
 
 /** A command of a build. */
@@ -38,23 +38,26 @@ export async function readCommands(
   return [{ text: `/bin/sh -e ./${file}`, installs: INSTALLERS.test(script) }];
 }
 
+/** What commands find. */
+export type CommandPlace = {
+  readonly env: Readonly<Record<string, string>>;
+  /** The packages that they may use. */
+  readonly environment: string | null;
+  /** The packages that they may change. */
+  readonly own: string | null;
+};
+
 /** Runs commands one after the other in the bundle's folder; throws a `BuildError` at the first that fails. */
 export async function runCommands(
   kind: CommandKind,
   commands: readonly BuildCommand[],
-  env: Readonly<Record<string, string>>,
+  { env, environment, own }: CommandPlace,
   site: BuildSite,
 ): Promise<void> {
   for (const { text } of commands) {
     site.say(`$ ${text}`);
-    const order = {
-      program: "/bin/sh",
-      args: ["-c", text],
-      cwd: site.bundleDir,
-      env,
-      onLine: site.say,
-    };
-    const end = await runKept(site.keeperPython, order, site.signal);
+    const step = { program: "/bin/sh", args: ["-c", text], env, onLine: site.say };
+    const end = await runStep({ ...step, environment, makes: own }, site);
     if (end.code === 0) continue;
     const words = end.lastWords === "" ? "" : `: ${end.lastWords}`;
     throw new BuildError(`${kind}: "${firstLine(text)}" ended with ${end.detail}${words}`);

@@ -1,23 +1,22 @@
-import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { appEnvironment } from "../../host/app-environment.ts";
 import { BuildError } from "./build-error.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
+import { runStep } from "./run-step.ts";
 import type { BuildSite } from "./site.ts";
 
-/** One process for the whole bundle: each start of Python costs as much as compiling a hundred files. */
+/**
+ * One process for the whole bundle: each start of Python costs as much as compiling a hundred files. Tells of each
+ * mistake on a line, shorter than those that are cut, and last that it is through.
+ */
 const COMPILE = `${PYTHON_SYNC}
 import json, os, py_compile, sys
-problems = []
-owner = os.getppid()
 for folder, folders, files in os.walk("."):
     folders[:] = [name for name in folders if name != "__pycache__"]
     for name in files:
         if not name.endswith(".py"):
             continue
-        if os.getppid() != owner:
-            sys.exit("nobody waits for this")
         file = os.path.normpath(os.path.join(folder, name))
         try:
             py_compile.compile(file, doraise=True)
@@ -25,13 +24,15 @@ for folder, folders, files in os.walk("."):
             reason = error.exc_value
             line, text = getattr(reason, "lineno", None), getattr(reason, "text", None)
             message = "%s: %s" % (error.exc_type_name, getattr(reason, "msg", None) or reason)
-            problems.append({"file": file, "line": line, "text": text, "message": message})
+            told = {"file": file[:500], "line": line, "text": text and text[:200], "message": message[:500]}
+            print(json.dumps(told), flush=True)
         except OSError:
             pass
 if sys.argv[1:] == ["sync"]:
     sync(".")
-json.dump(problems, sys.stdout)`;
-const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
+print("done")`;
+/** More are not even counted. */
+const MAX_MISTAKES = 10_000;
 /** Files with mistakes that are named before the rest is counted. */
 const MAX_NAMED = 20;
 
@@ -59,28 +60,24 @@ export async function compileBundle(python: string, wasChanged: boolean, site: B
   if (own) throw new BuildError(describe(own));
 }
 
-async function compile(
-  python: string,
-  wasChanged: boolean,
-  { bundleDir, host, say, signal }: BuildSite,
-): Promise<readonly Mistake[]> {
-  const output = await new Promise<string>((resolve, reject) => {
-    const options = { cwd: bundleDir, signal, env: appEnvironment(host, {}), maxBuffer: MAX_OUTPUT_BYTES };
-    execFile(
-      python,
-      ["-I", "-S", "-W", "ignore", "-c", COMPILE, ...(wasChanged ? ["sync"] : [])],
-      options,
-      (error, stdout) => {
-        if (signal.aborted) reject(signal.reason as Error);
-        else if (error) resolve("");
-        else resolve(stdout);
+async function compile(python: string, wasChanged: boolean, site: BuildSite): Promise<readonly Mistake[]> {
+  const lines: string[] = [];
+  await runStep(
+    {
+      program: python,
+      args: ["-I", "-S", "-W", "ignore", "-c", COMPILE, ...(wasChanged ? ["sync"] : [])],
+      env: appEnvironment(site.host, {}),
+      onLine: (text, stream) => {
+        if (stream === "stdout" && lines.length <= MAX_MISTAKES) lines.push(text);
       },
-    );
-  });
+    },
+    site,
+  );
+  const isThrough = lines.at(-1) === "done" || lines.length > MAX_MISTAKES;
   // oxlint-disable-next-line no-unsafe-type-assertion
-  if (output !== "") return JSON.parse(output) as Mistake[];
+  if (isThrough) return lines.slice(0, -1).map((line) => JSON.parse(line) as Mistake);
   // The parser itself may break on some file: the first replica will tell whether that matters.
-  say("warning: could not precompile the bundle", "stderr");
+  site.say("warning: could not precompile the bundle", "stderr");
   return [];
 }
 

@@ -4,13 +4,18 @@ import { hashPath } from "./bundle-files.ts";
 import type { BundlePath, Requirements } from "./requirements.ts";
 
 /** Changes when environments are made in another way. */
-const MAKING = 1;
+const MAKING = 2;
 
 /**
- * The name of the environment that holds these packages: equal for the same Python, the same lines in any order
- * and the same contents of the files they name, whichever installer is at hand.
+ * The name of the environment that holds a project's packages: equal for the same Python, the same lines in any order
+ * and the same contents of the files they name, whichever installer is at hand. To install a package may run its code,
+ * so none is shared with another project.
  */
-export async function environmentKey(requirements: Requirements, python: Interpreter): Promise<string> {
+export async function environmentKey(
+  projectId: string,
+  requirements: Requirements,
+  python: Interpreter,
+): Promise<string> {
   const { packages, constraints, locals, links, flags } = requirements;
   const inputs = [
     MAKING,
@@ -22,7 +27,8 @@ export async function environmentKey(requirements: Requirements, python: Interpr
     flags,
   ];
   // Half of it is plenty, and keeps the first line of scripts short enough for every kernel.
-  return createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, 32);
+  const hash = createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, 32);
+  return `${projectId}-${hash}`;
 }
 
 async function named({ name, fullPath }: BundlePath): Promise<string[]> {

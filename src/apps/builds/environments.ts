@@ -1,6 +1,7 @@
 import { existsSync, statSync, utimesSync } from "node:fs";
 import path from "node:path";
 import { open, readdir, rm, writeFile } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { environmentKey } from "./environment-key.ts";
 import { createEnvironment, installInto } from "./make-environment.ts";
@@ -13,8 +14,8 @@ import type { BuildSite } from "./site.ts";
  * environment.
  */
 export const READY = "ready";
-/** Before the name of one that a single build has to itself. */
-const OWN = "own-";
+/** In the name of one that a single build has to itself, after its project's. */
+const OWN = "-own-";
 /** Longer than a first replica may take to become ready. */
 const KEEP_OWN_MS = 3 * 60 * 60 * 1000;
 
@@ -32,7 +33,10 @@ export async function sharedEnvironment(
   python: Interpreter,
   site: BuildSite,
 ): Promise<string> {
-  const folder = path.join(environmentsDir(site.dataDir), await environmentKey(requirements, python));
+  const folder = path.join(
+    environmentsDir(site.dataDir),
+    await environmentKey(site.projectId, requirements, python),
+  );
   for (;;) {
     if (isReady(folder)) {
       hold(folder, site.buildId);
@@ -55,13 +59,18 @@ export async function sharedEnvironment(
 
 /** A new environment, empty, that one build has to itself, so that its commands may change it. */
 export async function ownEnvironment(python: Interpreter, site: BuildSite): Promise<string> {
-  const folder = path.join(environmentsDir(site.dataDir), OWN + site.buildId);
+  const folder = path.join(environmentsDir(site.dataDir), site.projectId + OWN + site.buildId);
   hold(folder, site.buildId);
   await alone(folder, async () => {
     await createEnvironment(folder, true, python, site);
     await markReady(folder);
   });
   return folder;
+}
+
+/** The build's commands are through with it: whatever they made of its marker, it is the service's again. */
+export async function ownEnvironmentDone(folder: string): Promise<void> {
+  await markReady(folder);
 }
 
 /** A build has ended, and a version names what it used: it holds no environment any more. */
@@ -86,7 +95,7 @@ export async function sweepEnvironments(
   for (const name of await readdir(root).catch(() => [])) {
     const folder = path.join(root, name);
     const wantedAt = wantedTime(folder);
-    const isNew = wantedAt !== null && now - wantedAt < (name.startsWith(OWN) ? KEEP_OWN_MS : keepMs);
+    const isNew = wantedAt !== null && now - wantedAt < (name.includes(OWN) ? KEEP_OWN_MS : keepMs);
     if (!used.has(folder) && !isNew) await removeUnused(folder, inUse);
   }
 }
@@ -113,7 +122,7 @@ async function removeUnused(folder: string, inUse: InUse): Promise<void> {
 
 /** Removes one environment; one that is gone is fine. */
 export async function removeEnvironment(folder: string): Promise<void> {
-  await rm(folder, { recursive: true, force: true });
+  await removeTree(folder);
 }
 
 /** Where environments lie. */
@@ -136,7 +145,9 @@ function isReady(folder: string): boolean {
 
 async function markReady(folder: string): Promise<void> {
   const marker = path.join(folder, READY);
-  await writeFile(marker, folder);
+  // A build may have put a link there, to have the service write where the link leads.
+  await removeTree(marker);
+  await writeFile(marker, folder, { flag: "wx" });
   for (const target of [marker, folder, path.dirname(folder)]) {
     const handle = await open(target);
     await handle.sync();

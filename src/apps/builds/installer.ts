@@ -17,8 +17,6 @@ export type Installer = {
   readonly args: readonly string[];
   /** Beyond what every process of a build finds: addresses may hold passwords, which `ps` would show. */
   readonly env: Readonly<Record<string, string>>;
-  /** A file that was fetched for it and is of no use afterwards. */
-  readonly fetched: string | null;
 };
 
 /** The pip of an interpreter, and the wheels that come with it. */
@@ -62,7 +60,7 @@ const REACHING_PIP = [22, 3] as const;
 
 /**
  * Finds what can install packages: uv where it is on the path, else the interpreter's own pip, else the pip that
- * comes with Python's ensurepip, else one from the index, which is put into `environment`.
+ * comes with Python's ensurepip, else one from the index, which is put beside the bundle.
  */
 export async function findInstaller(
   python: Interpreter,
@@ -76,22 +74,22 @@ export async function findInstaller(
   if (uv !== null) {
     const args = ["pip", "install", "--python", inside, "--no-progress", "--color", "never"];
     const sources = uvSources(settings, site.host);
-    return { name: "uv", program: uv, args: [...args, ...sources.args], env: sources.env, fetched: null };
+    return { name: "uv", program: uv, args: [...args, ...sources.args], env: sources.env };
   }
   if (site.wantsUv) site.say("warning: use_uv is set, but this host has no uv: using pip", "stderr");
   const install = ["install", "--progress-bar", "off", "--no-compile"];
   const { pip, runner, bundled } = await probePip(python.path, env);
   // What `pip --python` does in the end, without a first pip that only starts the second.
   if (runner !== null) {
-    return { name: "pip", program: inside, args: [runner, ...install], env: {}, fetched: null };
+    return { name: "pip", program: inside, args: [runner, ...install], env: {} };
   }
   if (pip !== null) {
     const args = ["-m", "pip", "--python", inside, ...install];
-    return { name: "pip", program: python.path, args, env: {}, fetched: null };
+    return { name: "pip", program: python.path, args, env: {} };
   }
-  const fetched = bundled === null ? await fetchWheel(python, environment, settings, env, site) : null;
+  const fetched = bundled === null ? await fetchWheel(python, settings, env, site) : null;
   const args = [path.join(bundled ?? fetched ?? "", "pip"), ...install];
-  return { name: "pip", program: inside, args, env: {}, fetched };
+  return { name: "pip", program: inside, args, env: {} };
 }
 
 /** The first uv on the path that runs; null for none. */
@@ -145,7 +143,6 @@ function isReaching(version: string): boolean {
 
 async function fetchWheel(
   python: Interpreter,
-  environment: string,
   settings: PipSettings,
   env: Readonly<Record<string, string>>,
   site: BuildSite,
@@ -155,7 +152,7 @@ async function fetchWheel(
   try {
     if (indexUrl === null) throw new BuildError("no package index is set to fetch pip from (PIP_INDEX_URL)");
     site.say(`Python ${python.version} of this host has no pip: fetching one from the package index`);
-    return await fetchPipWheel(indexUrl, python.version, environment, download);
+    return await fetchPipWheel(indexUrl, python.version, site.asideDir, download);
   } catch (error) {
     if (!(error instanceof BuildError)) throw error;
     throw new BuildError(

@@ -2,15 +2,16 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { runKept } from "../../host/run-kept.ts";
 import type { KeptEnd } from "../../host/run-kept.ts";
-import { mkdir, rm, writeFile } from "../../kit/files.ts";
+import { mkdir, writeFile } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import { BuildError } from "./build-error.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { findInstaller, probePip } from "./installer.ts";
 import type { Installer } from "./installer.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
 import type { Requirements } from "./requirements.ts";
+import { runStep } from "./run-step.ts";
 import type { BuildSite } from "./site.ts";
 
 /**
@@ -33,13 +34,13 @@ export async function createEnvironment(
   python: Interpreter,
   site: BuildSite,
 ): Promise<void> {
-  const env = buildEnvironment(site.host, path.dirname(python.path), null);
+  const env = buildEnvironment(site, path.dirname(python.path), null);
   const run = async (program: string, args: readonly string[]): Promise<KeptEnd> => {
-    const order = { program, args, cwd: path.dirname(folder), env, onLine: () => {} };
-    return await runKept(site.keeperPython, order, site.signal);
+    return await runStep({ program, args, env, onLine: () => {}, makes: folder }, site);
   };
   const make = async (option: readonly string[]): Promise<KeptEnd> => {
-    await rm(folder, { recursive: true, force: true });
+    await removeTree(folder);
+    await mkdir(folder, { recursive: true, mode: 0o755 });
     return await run(python.path, ["-I", "-m", "venv", ...option, folder]);
   };
   await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
@@ -71,29 +72,30 @@ export async function installInto(
   const startedAt = performance.now();
   const inside = path.join(folder, "bin", "python");
   const hasTools = existsSync(path.join(folder, "bin", "pip"));
-  const env = buildEnvironment(site.host, path.dirname(inside), null);
+  const env = buildEnvironment(site, path.dirname(inside), null);
   const installer = await findInstaller(python, folder, env, site);
   const { source, packages, locals } = requirements;
   const count = packages.length + locals.length;
   site.say(
     `installing ${count} ${count === 1 ? "package" : "packages"} from ${source} with ${installer.name}…`,
   );
-  const what = await writeRequirements(folder, requirements, installer);
-  const order = { cwd: site.bundleDir, env, onLine: site.say };
+  const what = await writeRequirements(site.asideDir, requirements, installer);
+  const step = { env, onLine: site.say, makes: folder };
   const install = {
-    ...order,
+    ...step,
     env: { ...env, ...installer.env },
     program: installer.program,
     args: [...installer.args, ...what],
   };
-  const end = await runKept(site.keeperPython, install, site.signal);
+  const end = await runStep(install, site);
   if (end.code !== 0) {
     const why = end.lastWords || end.detail;
     throw new BuildError(`${installer.name} could not install the packages from ${source}: ${why}`);
   }
-  if (installer.fetched !== null) await rm(installer.fetched);
-  const finish = { ...order, program: inside, args: ["-I", "-c", FINISH, ...(hasTools ? ["tools"] : [])] };
-  await runKept(site.keeperPython, finish, site.signal);
+  await runStep(
+    { ...step, program: inside, args: ["-I", "-c", FINISH, ...(hasTools ? ["tools"] : [])] },
+    site,
+  );
   site.say(`environment ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }
 

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { lstat, readFile, readdir, realpath, rename, utimes, writeFile } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import { environmentsDir, READY } from "./environments.ts";
 
 /** A script that an installer wrote is far smaller. */
@@ -31,10 +32,8 @@ async function realPathOf(root: string): Promise<string> {
 
 async function settle(folder: string): Promise<boolean> {
   const marker = path.join(folder, READY);
-  const [found, recorded] = await Promise.all([
-    lstat(marker).catch(() => null),
-    readFile(marker, "utf8").catch(() => ""),
-  ]);
+  const found = await lstat(marker).catch(() => null);
+  const recorded = found?.isFile() ? await readFile(marker, "utf8").catch(() => "") : "";
   // One that was never finished is swept.
   if (!found || recorded === folder) return false;
   const from = recorded === "" ? await pathInScript(folder) : recorded;
@@ -53,6 +52,8 @@ async function pathInScript(folder: string): Promise<string | null> {
 
 async function rewrite(folder: string, from: string): Promise<void> {
   const bin = path.join(folder, "bin");
+  // A build may have put links here: what they lead to is not the environment's.
+  if (!(await lstat(bin).catch(() => null))?.isDirectory()) return;
   const scripts = (await readdir(bin).catch(() => [])).map((name) => path.join(bin, name));
   for (const file of [path.join(folder, "pyvenv.cfg"), ...scripts]) {
     const stats = await lstat(file).catch(() => null);
@@ -88,6 +89,7 @@ function startable(script: string, folder: string): string {
 
 /** By another file in its place: a copy of the directory may share this one. */
 async function replace(file: string, text: string, mode: number): Promise<void> {
-  await writeFile(`${file}.new`, text, { mode });
+  await removeTree(`${file}.new`);
+  await writeFile(`${file}.new`, text, { mode, flag: "wx" });
   await rename(`${file}.new`, file);
 }

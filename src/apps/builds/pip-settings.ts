@@ -8,12 +8,14 @@ export type PipSettings = {
   readonly extraIndexUrls: readonly string[];
   readonly findLinks: readonly string[];
   readonly noIndex: boolean;
+  /** A file of certificates; empty for none. */
+  readonly cert: string;
 };
 
 /** Reads what pip would read: its variables, then the files of the user and of the machine. */
 export async function readPipSettings(host: NodeJS.ProcessEnv): Promise<PipSettings> {
   const files: Map<string, string>[] = [];
-  for (const file of configFiles(host)) {
+  for (const file of pipSettingsFiles(host)) {
     const text = await readFile(file, "utf8").catch(() => null);
     if (text !== null) files.push(readIni(text));
   }
@@ -32,12 +34,13 @@ export async function readPipSettings(host: NodeJS.ProcessEnv): Promise<PipSetti
     indexUrl: indexUrl === "" ? null : indexUrl,
     extraIndexUrls: list("extra-index-url"),
     findLinks: list("find-links"),
+    cert: value("cert").trim(),
     noIndex: /^(1|true|yes|on)$/i.test(value("no-index").trim()),
   };
 }
 
-/** The strongest first. */
-function configFiles(host: NodeJS.ProcessEnv): string[] {
+/** Where pip looks for its settings, the strongest first. */
+export function pipSettingsFiles(host: NodeJS.ProcessEnv): string[] {
   const chosen = host["PIP_CONFIG_FILE"];
   if (chosen === "/dev/null") return [];
   const home = host["HOME"] ?? "/";

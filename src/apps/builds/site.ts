@@ -1,13 +1,24 @@
+import type { WalledHost } from "../../host/walls/outer-keeper.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
 /** What every step of one build needs. */
 export type BuildSite = {
   readonly buildId: string;
+  /** Whose packages they are: no other project gets what this build makes or fetches. */
+  readonly projectId: string;
   /** The extracted bundle; steps may change it. */
   readonly bundleDir: string;
+  /** A folder beside it for what steps read and may not change. */
+  readonly asideDir: string;
   readonly dataDir: string;
   /** The service's own Python, which watches over what a build starts. */
   readonly keeperPython: string;
+  /** What steps live behind; null for nothing. */
+  readonly walls: WalledHost | null;
+  /** The home of its steps where they live behind walls; null where they have the service's. */
+  readonly scratch: string | null;
+  /** The app may use unix sockets wherever it lives. */
+  readonly unixSockets: boolean;
   /** The service's own environment. */
   readonly host: NodeJS.ProcessEnv;
   /** The app asks for uv. */

@@ -2,8 +2,11 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { pythonOfVersion } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
-import { readFile } from "../../kit/files.ts";
+import { readFile, realpath } from "../../kit/files.ts";
 import { READY } from "./environments.ts";
+
+/** What an interpreter of a host is called. */
+const INTERPRETER = /^(?:python|pypy)[\d.]*$/;
 
 /** What a version was made into: whole paths, and the Python it asks for. */
 export type BuiltVersion = {
@@ -39,7 +42,11 @@ export async function versionFault(
 async function environmentFault(folder: string): Promise<string | null> {
   if (!existsSync(path.join(folder, READY))) return `its environment ${folder} is missing`;
   const inside = path.join(folder, "bin", "python");
-  const python = await findInterpreter(inside).catch(() => null);
+  // Not as the environment's: its packages may have code that runs at every start of Python.
+  const real = await realpath(inside).catch(() => "");
+  // One that a build has put in its place is the app's own, and not for us to run.
+  if (real.startsWith(path.dirname(folder) + path.sep)) return null;
+  const python = INTERPRETER.test(path.basename(real)) ? await findInterpreter(real).catch(() => null) : null;
   if (!python) return `the interpreter of its environment, ${inside}, is missing`;
   const settings = await readFile(path.join(folder, "pyvenv.cfg"), "utf8").catch(() => "");
   // Packages lie in a folder that is named after the version: another one does not find them.

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { mkdir, rename, rm } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Ceilings } from "../../config/keys/key.ts";
 import type { Clock } from "../../kit/clock.ts";
@@ -11,6 +12,7 @@ import type { LogStream } from "../../model/log-line.ts";
 import { isInDoubt } from "../../model/errors.ts";
 import { artifactId } from "../../host/artifacts.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
+import type { WalledHost } from "../../host/walls/outer-keeper.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
 import { copyFolder } from "../bundles/copy.ts";
@@ -31,8 +33,8 @@ export type CarryOutParts = Ceilings & {
   readonly dataDir: string;
   /** The service's own. */
   readonly python: Interpreter;
-  /** Apps live behind walls. */
-  readonly hasWalls: boolean;
+  /** What apps and builds live behind; null for nothing. */
+  readonly walls: WalledHost | null;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -108,7 +110,7 @@ export async function forgetVersion(
   await store.versions.remove([versionId]);
   // One that serves is not removed: the switch may have been stored although it was reported as failed.
   if (await store.versions.find(versionId)) return;
-  await rm(folders.bundleOf({ projectId, name }, versionId), { recursive: true, force: true });
+  await removeTree(folders.bundleOf({ projectId, name }, versionId));
 }
 
 async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: BuildStatus): Promise<void> {
@@ -131,20 +133,21 @@ async function unpack({ buildId, source, log, signal }: Deploy, { folders }: Car
 
 function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
-  const unkept = config.deployment.network || parts.hasWalls ? [] : [NETWORK_NOT_REFUSED];
+  const unkept = config.deployment.network || parts.walls !== null ? [] : [NETWORK_NOT_REFUSED];
   for (const warning of [...warnings, ...unkept]) log.say("extract", `warning: ${warning}`, "stderr");
   return config;
 }
 
 async function build(
-  { buildId, source, log, signal }: Deploy,
-  { dataDir, python }: CarryOutParts,
+  { buildId, app, source, log, signal }: Deploy,
+  { dataDir, python, walls }: CarryOutParts,
   { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
   keepVersion: (environment: string | null) => Promise<Version>,
 ): Promise<Version> {
   if (source.kind === "folder" && !hasToBeBuilt(config)) return await keepVersion(null);
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
-  const input = { buildId, bundleDir, config, dataDir, python, say, signal };
+  const { projectId } = app;
+  const input = { buildId, projectId, bundleDir, config, dataDir, python, walls, say, signal };
   return await prepareBuild(input, async ({ environment }) => await keepVersion(environment));
 }
 
@@ -188,7 +191,7 @@ async function keep(
   } catch (error) {
     // Its row may stand although nobody heard so: then that goes first, or the folder stays beside it.
     if (isInDoubt(error)) await forgetVersion({ store, folders }, { ...app, versionId: buildId });
-    else await rm(bundleDir, { recursive: true, force: true });
+    else await removeTree(bundleDir);
     throw error;
   }
 }

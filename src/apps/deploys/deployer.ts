@@ -2,6 +2,7 @@ import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Readable } from "node:stream";
 import { rm } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
@@ -78,7 +79,7 @@ export class Deployer {
   async start(): Promise<void> {
     // Whoever sent one was told that it is here, and waits for its end.
     const arrived = await this.#uploads.arrived();
-    await rm(this.#folders.work, { recursive: true, force: true });
+    await removeTree(this.#folders.work);
     await this.#sweep(arrived);
     // Last: should this service end here too, the next one still knows.
     await rm(this.#folders.uploads, { recursive: true, force: true });

@@ -1,4 +1,5 @@
 import { rm } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import type { App } from "../../model/app.ts";
 import { BUILD_STATUSES, isFinalBuild } from "../../model/build.ts";
 import type { BuildStatus } from "../../model/build.ts";
@@ -173,7 +174,7 @@ export class BuildsUnderWay {
   ): Promise<void> {
     const { store, folders, clock, logs, log } = this.#parts;
     try {
-      await rm(folders.workOf(open.id), { recursive: true, force: true });
+      await removeTree(folders.workOf(open.id));
       if (source?.kind === "zip") await rm(source.file, { force: true });
       await open.log.flush();
       await store.builds.move({ id: open.id, to: status, message, now: clock.now() });

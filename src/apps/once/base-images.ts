@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import path from "node:path";
-import { access, mkdir, rm, writeFile } from "../../kit/files.ts";
+import { access, mkdir, writeFile } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { within } from "../../kit/within.ts";
 import type { App } from "../../model/app.ts";
@@ -8,6 +9,7 @@ import type { AppConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
+import type { WalledHost } from "../../host/walls/outer-keeper.ts";
 import { BuildError } from "../builds/build-error.ts";
 import { prepareBuild } from "../builds/build.ts";
 import type { AppLogLine } from "../catalog.ts";
@@ -17,6 +19,8 @@ import { defaultConfig } from "./default-config.ts";
 export type BaseImageParts = {
   readonly dataDir: string;
   readonly python: Interpreter;
+  /** What builds live behind; null for nothing. */
+  readonly walls: WalledHost | null;
   readonly clock: Clock;
   readonly onLog: (line: AppLogLine) => void;
 };
@@ -46,7 +50,8 @@ const SHARES = { total: 4, perProject: 2 };
 const MAX_MAKE_MS = 60 * 60 * 1000;
 /** The digest where nothing is to be installed. */
 const NOTHING = "none";
-const DIGEST = /^(?:own-)?[0-9a-f][0-9a-f-]{7,127}$/;
+/** After the project's id. */
+const DIGEST = /^-(?:own-)?[0-9a-f][0-9a-f-]{7,127}$/;
 const NO_PATHS = { pip: null, apt: null, conda: null };
 
 /** Installed packages for file runs: the same environments as of apps, named by their hash. */
@@ -81,11 +86,12 @@ export class BaseImages {
     return { status: "ready", digest };
   }
 
-  /** The folder of that digest's packages, null for none. Throws `bad_request` when it is not there. */
-  async find(digest: string): Promise<string | null> {
+  /** The folder of that digest's packages, null for none. Throws `bad_request` when the project has none such. */
+  async find({ projectId }: App, digest: string): Promise<string | null> {
     if (digest === NOTHING) return null;
     const environment = path.join(this.#environments, digest);
-    const isThere = DIGEST.test(digest) && (await exists(path.join(environment, "bin", "python")));
+    const isOwn = digest.startsWith(projectId) && DIGEST.test(digest.slice(projectId.length));
+    const isThere = isOwn && (await exists(path.join(environment, "bin", "python")));
     if (!isThere)
       throw new AppError("bad_request", { message: "Unknown imageDigest; create the base image again." });
     return environment;
@@ -139,7 +145,7 @@ export class BaseImages {
   }
 
   async #make(app: App, wish: BaseImageWish, signal: AbortSignal): Promise<string> {
-    const { dataDir, python, onLog } = this.#parts;
+    const { dataDir, python, walls, onLog } = this.#parts;
     const buildId = randomUUID();
     const bundleDir = path.join(dataDir, "work", buildId);
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
@@ -148,10 +154,12 @@ export class BaseImages {
       await writeFile(path.join(bundleDir, "main.py"), "");
       const input = {
         buildId,
+        projectId: app.projectId,
         bundleDir,
         config: configOf(wish),
         dataDir,
         python,
+        walls,
         say: (text: string, stream: LogStream = "stdout") =>
           onLog({ ...where, replicaId: "base-image", runId: null, stream, text }),
         signal,
@@ -160,7 +168,7 @@ export class BaseImages {
         environment === null ? NOTHING : path.basename(environment),
       );
     } finally {
-      await rm(bundleDir, { recursive: true, force: true });
+      await removeTree(bundleDir);
     }
   }
 }

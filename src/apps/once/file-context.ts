@@ -23,6 +23,11 @@ export function fileContext({ catalog, secrets, onLog }: FileContextParts) {
       const { scaling } = catalog.byNumber(number)?.version.config ?? defaultConfig();
       return scaling.responseGracePeriodSeconds * 1000;
     },
+    sockets: ({ number }: App) => {
+      const { network, unixSockets } = (catalog.byNumber(number)?.version.config ?? defaultConfig())
+        .deployment;
+      return { network, unixSockets };
+    },
     variables: async (app: App, runId: string): Promise<Record<string, string>> => {
       const { projectId, number } = app;
       const [ofProject, ofApp] = await Promise.all(

@@ -5,6 +5,7 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
+import { sweepCaches } from "../builds/caches.ts";
 import { dropEnvironment, sweepEnvironments } from "../builds/environments.ts";
 import type { OpenVersion } from "./open-version.ts";
 import type { Registry } from "./registry.ts";
@@ -151,6 +152,7 @@ export class Housekeeper {
   async #sweepEnvironments(): Promise<void> {
     const { dataDir, environmentRetentionMs = DAY_MS } = this.#parts;
     await sweepEnvironments(dataDir, () => this.#environmentsInUse(), environmentRetentionMs);
+    await sweepCaches(dataDir, environmentRetentionMs);
   }
 
   /** Their folders. */

@@ -1,6 +1,7 @@
 import path from "node:path";
 import { artifactFolder } from "../../host/artifacts.ts";
-import { readdir, rm } from "../../kit/files.ts";
+import { readdir } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import type { Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -23,7 +24,7 @@ export async function removeVersions(
     // One that serves after all is not removed. A folder may be that of several versions.
     const others = await store.versions.list(versions[0]!.appNumber);
     if (others.some((other) => other.id === id || other.bundle === bundle)) continue;
-    await rm(artifactFolder(bundle, dataDir), { recursive: true, force: true });
+    await removeTree(artifactFolder(bundle, dataDir));
   }
 }
 
@@ -35,7 +36,7 @@ export async function removeUnnamedBundles(bundlesDir: string, named: ReadonlySe
       const unnamed = bundles.filter((bundle) => !named.has(bundle));
       // An app without any is one that was deleted, or never came to serve.
       const gone = unnamed.length === bundles.length ? [app] : unnamed;
-      for (const folder of gone) await rm(folder, { recursive: true, force: true });
+      for (const folder of gone) await removeTree(folder);
     }
   }
 }

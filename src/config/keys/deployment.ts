@@ -114,7 +114,15 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     reader: boolean(),
     default: true,
     meaning:
-      "Whether replicas may use the network. False is enforced if `MILLRACE_ISOLATION` names a level; otherwise the build log has a warning.",
+      "Whether replicas may use the network. False is enforced if apps run behind walls (`MILLRACE_ISOLATION`); otherwise the build log has a warning.",
+  },
+  unixSockets: {
+    path: "deployment.unix_sockets",
+    payload: null,
+    reader: boolean(),
+    default: false,
+    meaning:
+      "Whether the app may use unix sockets on the levels `process` and `landlock`, which cannot hide those of other programs. On `userns` it always may.",
   },
   recordPayloads: {
     path: "deployment.record_payloads",

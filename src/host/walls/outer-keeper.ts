@@ -1,5 +1,4 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import type { AppFolders } from "../app-environment.ts";
 import type { KeptStart } from "../start-kept.ts";
 import type { Rung } from "./rung.ts";
 
@@ -15,37 +14,59 @@ export type WalledHost = {
   /** The interpreter that raises them: the host's, and none that an app brings. */
   readonly python: string;
   readonly dataDir: string;
+  /** Further files and folders of the host that every app may read. */
+  readonly reads: readonly string[];
+};
+
+/** What of the host a program behind walls may reach. */
+export type Reach = {
+  readonly folders: {
+    /** Where it starts. It may change what is there only if that is among `writes`, or for itself alone. */
+    readonly bundle: string;
+    /** Packages that it reads. */
+    readonly environment: string | null;
+    /** What it writes and others of its project see. */
+    readonly storage: string | null;
+  };
+  /** A folder of its own, which it may write to until it ends. */
+  readonly scratch: string;
+  /** Beyond what the host shows to all. */
+  readonly reads: readonly string[];
+  readonly writes: readonly string[];
+  /** It may use the internet. */
+  readonly network: boolean;
+  /** It may use unix sockets although those of others are in its view. */
+  readonly unixSockets: boolean;
 };
 
 /** What is to run behind walls, and what of the host it may reach. */
-type Walled = {
-  /** The app's interpreter and what comes after it. */
+type Walled = Reach & {
+  /** The app's interpreter, or another program, and what comes after it. */
   readonly program: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** One line for its stdin. */
-  readonly order: string;
-  readonly folders: AppFolders & { readonly bundle: string };
-  /** A folder of its own, which it may write to until it ends. */
-  readonly scratch: string;
-  /** It may use the internet. */
-  readonly network: boolean;
-  /** Where the service listens for it. */
-  readonly home: string;
+  /** One line for its stdin; null for a program that is told nothing there. */
+  readonly order: string | null;
+  /** Where the service listens for it; null for a program that does not call home. */
+  readonly home: string | null;
+  /** What descriptor 3 gives it; null for nothing. */
+  readonly input: string | null;
 };
 
 /**
  * How to start the outer keeper: a process outside the walls that raises them around its child and stays. Throws if
  * something of it cannot be handed to a process at all.
  */
-export function behindWalls({ rung, python, dataDir }: WalledHost, walled: Walled): KeptStart {
-  const { program, args, env, order, folders, scratch, network, home } = walled;
+export function behindWalls({ rung, python, dataDir, reads }: WalledHost, walled: Walled): KeptStart {
+  const { program, args, env, order, folders, scratch, network, unixSockets, home, input } = walled;
   const { bundle, environment, storage } = folders;
+  const named = { environment, storage, home, order, input };
   const fields: readonly (readonly [string, string])[] = [
-    ...Object.entries({ rung, network: String(network), home, program, order, bundle, storage, scratch }),
-    ...(environment === null ? [] : [["environment", environment] as const]),
-    ["harness", PYTHON_DIR],
-    ["data_dir", dataDir],
+    ...Object.entries({ rung, network: String(network), unix_sockets: String(unixSockets) }),
+    ...Object.entries({ program, bundle, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
+    ...Object.entries(named).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const])),
+    ...[...reads, ...walled.reads].map((each) => ["read", each] as const),
+    ...walled.writes.map((each) => ["write", each] as const),
     ...args.map((each) => ["argument", each] as const),
     ...Object.entries(env).map(([name, value]) => ["variable", `${name}=${value}`] as const),
   ];

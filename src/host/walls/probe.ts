@@ -1,11 +1,13 @@
 import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import { PYTHON_DIR } from "../../config/package-files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import { startOf } from "./outer-keeper.ts";
+import type { WalledHost } from "./outer-keeper.ts";
 import { RUNGS } from "./rung.ts";
 import type { Offer } from "./rung.ts";
 
@@ -14,14 +16,17 @@ const ANSWER_MS = 60_000;
 const why = z.string().nullable();
 const offer = z.object({ process: why, landlock: why, userns: why });
 
+/** What of a host has to be known to try its walls: what apps see of it, and what they may not. */
+export type ProbedHost = Omit<WalledHost, "rung">;
+
 /** Finds out which rungs this host gives, by raising the walls of each around a process that runs into them. */
-export async function probeRungs(python: string, dataDir: string): Promise<Offer> {
+export async function probeRungs({ python, dataDir, reads }: ProbedHost): Promise<Offer> {
   // Not in the data directory, which may not exist yet: that is only asked for whether apps could read it.
   const folder = await mkdtemp(path.join(tmpdir(), "millrace-walls-"));
   try {
-    return await ask(python, { folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR });
+    return await ask(python, { folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR, reads });
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await removeTree(folder);
   }
 }
 

@@ -1,34 +1,43 @@
 import type { Isolation } from "../../config/setting-keys.ts";
 import { probeRungs } from "./probe.ts";
-import { RUNG_REMEDIES, highestRung } from "./rung.ts";
+import type { ProbedHost } from "./probe.ts";
+import { RUNGS, RUNG_REMEDIES, highestRung } from "./rung.ts";
 import type { Offer, Rung } from "./rung.ts";
 
+/** What apps live behind. */
+export type Isolated = {
+  /** Null for nothing. */
+  readonly rung: Rung | null;
+  /** Why apps live behind nothing, and what to do about it; null where they do not. */
+  readonly lack: string | null;
+};
+
 /**
- * The rung that apps live behind; null for none. Throws, with what the host lacks and how to get it, when the
- * setting names a rung that the host does not give.
+ * Finds the strongest rung that the host gives. Throws, with what the host lacks and how to get it, when that is weaker
+ * than the setting names.
  */
-export async function requireRung(
-  isolation: Isolation,
-  python: string,
-  dataDir: string,
-): Promise<Rung | null> {
-  // In this release a rung has to be named.
-  if (isolation === "auto" || isolation === "none") return null;
+export async function requireRung(isolation: Isolation, host: ProbedHost): Promise<Isolated> {
+  if (isolation === "none") return { rung: null, lack: "MILLRACE_ISOLATION=none" };
   if (isolation === "uid")
     throw new Error(
       "MILLRACE_ISOLATION=uid is not in this release: set it to userns, which needs no user per project",
     );
-  const offer = await probeRungs(python, dataDir);
-  const complaint = complaintAbout(isolation, offer);
+  const offer = await probeRungs(host);
+  const complaint = isolation === "auto" ? null : complaintAbout(isolation, offer);
   if (complaint !== null) throw new Error(complaint);
-  return isolation;
+  const rung = highestRung(offer);
+  return { rung, lack: rung === null ? lackOf(offer) : null };
 }
 
-/** Why the host cannot give a rung, and what to do; null where it can. */
+/** Why the host gives apps no walls at all, and what to do. */
+export function lackOf({ process: reason }: Offer): string {
+  return `this host gives none: ${reason}. ${RUNG_REMEDIES.process}`;
+}
+
+/** Why the host can give neither a rung nor one above it, and what to do; null where it can. */
 export function complaintAbout(rung: Rung, offer: Offer): string | null {
-  const reason = offer[rung];
-  if (reason === null) return null;
   const highest = highestRung(offer);
+  if (highest !== null && RUNGS.indexOf(highest) >= RUNGS.indexOf(rung)) return null;
   const instead = highest === null ? "" : `; or set it to ${highest}, which this host gives`;
-  return `MILLRACE_ISOLATION=${rung}, but this host cannot give that: ${reason}. ${RUNG_REMEDIES[rung]}${instead}`;
+  return `MILLRACE_ISOLATION=${rung}, but this host cannot give that: ${offer[rung]}. ${RUNG_REMEDIES[rung]}${instead}`;
 }

@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import path from "node:path";
+import { removeTree } from "../../kit/remove-tree.ts";
 
-/** Makes a folder for one seat's processes alone: their home, and where they keep temporary files. */
+/** Makes a folder for one seat's or one build's processes: their home, and where they keep temporary files. */
 export function makeScratch(dataDir: string): string {
   const all = path.join(dataDir, "scratch");
   mkdirSync(all, { recursive: true, mode: 0o700 });
@@ -11,10 +11,10 @@ export function makeScratch(dataDir: string): string {
 
 /** Removes it, once the seat's processes have ended. What cannot be removed stays until the next start. */
 export async function removeScratch(scratch: string): Promise<void> {
-  await rm(scratch, { recursive: true, force: true }).catch(() => {});
+  await removeTree(scratch).catch(() => {});
 }
 
 /** Removes what a service that was killed has left. */
 export async function clearScratch(dataDir: string): Promise<void> {
-  await rm(path.join(dataDir, "scratch"), { recursive: true, force: true });
+  await removeTree(path.join(dataDir, "scratch"));
 }

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import path from "node:path";
 import { pythonOfVersion } from "../../host/host-pythons.ts";
-import type { Rung } from "../../host/walls/rung.ts";
+import type { WalledHost } from "../../host/walls/outer-keeper.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
@@ -20,7 +20,7 @@ export type ProcessHost = {
   /** Where bundles, environments and storage are. */
   readonly dataDir: string;
   /** What apps live behind; null for nothing. */
-  readonly rung: Rung | null;
+  readonly walls: WalledHost | null;
   readonly clock: Clock;
 };
 
@@ -94,12 +94,11 @@ export class ProcessSeat implements Seat {
   }
 
   #spawn(tickets: Tickets): StartedProcess {
-    const { python: own, dataDir, rung, spawn, clock } = this.#parts;
+    const { python: own, dataDir, walls, spawn, clock } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
     const { pythonVersion } = workload;
     const folders = foldersOf(workload, dataDir);
-    const walls = rung && { rung, python: own, dataDir };
     const start = (python: string) =>
       spawn({ python, workload, folders, walls, address, tickets }, clock, this.#owner);
     const process =

@@ -106,9 +106,13 @@ function walledStart(
     args: ["-c", START],
     env: appEnvironment(process.env, withFolders(variables, folders)),
     order: orderOf(workload, folders, DOOR_ADDRESS, tickets),
+    input: null,
     folders,
     scratch,
+    reads: [],
+    writes: [],
     network: workload.network,
+    unixSockets: workload.unixSockets,
     home: address,
   });
 }

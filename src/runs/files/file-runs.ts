@@ -3,7 +3,10 @@ import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import { storageFolder } from "../../host/artifacts.ts";
 import { runKept } from "../../host/run-kept.ts";
-import { mkdir, rm, stat } from "../../kit/files.ts";
+import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
+import { mkdir, stat } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import { insist } from "../../kit/insist.ts";
@@ -25,6 +28,8 @@ export type FileRunsParts = {
   readonly dataDir: string;
   /** The service's own interpreter. */
   readonly python: string;
+  /** What files live behind; null for nothing. */
+  readonly walls: WalledHost | null;
   /** This process, among those that share the database. */
   readonly ownerId: string;
   /** Stores a run, or rejects; `end` is told if one of which nobody knew whether it is stored turns out to be. */
@@ -40,6 +45,8 @@ export type FileContext = {
   unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
   /** How long a file of the app may run. */
   timeLimitMs(app: App): number;
+  /** Which sockets it may use. */
+  sockets(app: App): { readonly network: boolean; readonly unixSockets: boolean };
   /** What the file finds in its environment, but for what names folders of this machine. */
   variables(app: App, runId: string): Promise<Record<string, string>>;
   /** The file printed a line. */
@@ -99,7 +106,7 @@ export class FileRuns {
 
   /** Clears up what a service that is gone has left. */
   async start(): Promise<void> {
-    await rm(this.#dir, { recursive: true, force: true });
+    await removeTree(this.#dir);
     await this.#endAbandoned();
     this.#looking = this.#parts.clock.every(LOOK_MS, () => {
       this.#endAbandoned().catch((error: unknown) =>
@@ -207,10 +214,16 @@ export class FileRuns {
   }
 
   async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
-    const { python, context, clock } = this.#parts;
+    const { python, walls, context, clock, dataDir } = this.#parts;
     const timeLimitMs = context.timeLimitMs(app);
     const { environment } = file;
-    const variables = await this.#variables(app, run.id, environment);
+    const storage = storageFolder(app.projectId, dataDir);
+    await mkdir(storage, { recursive: true, mode: 0o700 });
+    const variables = withFolders(await context.variables(app, run.id), { storage, environment });
+    const scratch = walls && makeScratch(dataDir);
+    const folders = { bundle: folder, environment, storage };
+    const reach =
+      scratch === null ? null : { ...context.sockets(app), folders, scratch, reads: [], writes: [folder] };
     const late = new AbortController();
     const timer = clock.after(timeLimitMs, () => late.abort());
     const kept = {
@@ -219,7 +232,12 @@ export class FileRuns {
       // Not as an argument: every user of the machine may read those.
       input: data ?? "",
       cwd: folder,
-      env: appEnvironment(process.env, variables),
+      // The service's own home is out of reach.
+      env: appEnvironment(process.env, {
+        ...(scratch !== null && { HOME: scratch, TMPDIR: scratch }),
+        ...variables,
+      }),
+      walls: walls && reach && { host: walls, reach },
       onLine: (text: string, stream: LogStream) => context.onLine(app, run.id, { text, stream }),
     };
     try {
@@ -236,15 +254,8 @@ export class FileRuns {
       throw error;
     } finally {
       timer.cancel();
+      if (scratch !== null) await removeScratch(scratch);
     }
-  }
-
-  async #variables(app: App, runId: string, environment: string | null): Promise<Record<string, string>> {
-    const { context, dataDir } = this.#parts;
-    const storage = storageFolder(app.projectId, dataDir);
-    await mkdir(storage, { recursive: true, mode: 0o700 });
-    const variables = await context.variables(app, runId);
-    return withFolders(variables, { storage, environment });
   }
 
   /** What has happened must not be lost because the storage is away for a while. */
@@ -276,7 +287,7 @@ export class FileRuns {
   }
 
   async #remove(folder: string): Promise<void> {
-    await rm(folder, { recursive: true, force: true }).catch((error: unknown) =>
+    await removeTree(folder).catch((error: unknown) =>
       this.#parts.log.warn({ err: error, folder }, "could not remove the folder of a file run"),
     );
   }

@@ -6,10 +6,12 @@ import { findInterpreter } from "../../../src/host/interpreter.ts";
 const [, , bundleDir = "", dataDir = "", python = ""] = process.argv;
 const input = {
   buildId: "killed",
+  projectId: "p-killed",
   bundleDir,
   dataDir,
   config: readAppConfig({ host: { cpuCount: 2 } }).config,
   python: await findInterpreter(python),
+  walls: null,
   say: (text: string) => void process.stdout.write(`${text}\n`),
   signal: new AbortController().signal,
 };

@@ -12,6 +12,10 @@ import type { PreparedBuild } from "../../../src/apps/builds/build.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { Interpreter } from "../../../src/host/interpreter.ts";
+import type { WalledHost } from "../../../src/host/walls/outer-keeper.ts";
+import { hostReads } from "../../../src/host/walls/host-reads.ts";
+import { requireRung } from "../../../src/host/walls/require-rung.ts";
+import type { Isolated } from "../../../src/host/walls/require-rung.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { writeWheels } from "./wheels.ts";
 import type { TestWheel } from "./wheels.ts";
@@ -19,12 +23,16 @@ import type { TestWheel } from "./wheels.ts";
 /** The folders of the path. */
 export const SEARCH_PATH = (process.env["PATH"] ?? "").split(":");
 
+/** Whose builds they are, unless a test says otherwise. */
+const PROJECT = "p-builds00";
+
 export type BundleFiles = Readonly<Record<string, string>>;
 
 export type BuildOptions = {
   readonly toml?: string;
   /** Wheels to put into the bundle, by folder. */
   readonly wheels?: Readonly<Record<string, readonly TestWheel[]>>;
+  readonly projectId?: string;
   readonly python?: Interpreter;
   readonly host?: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
@@ -83,10 +91,12 @@ export class BuildPlace {
     const lines: string[] = [];
     const input = {
       buildId,
+      projectId: options.projectId ?? PROJECT,
       bundleDir,
       config,
       dataDir: this.dataDir,
       python: options.python ?? (await servicePython()),
+      walls: await wallsOf(this.dataDir),
       say: (text: string) => {
         lines.push(text);
         options.onLine?.(text);
@@ -133,6 +143,17 @@ export async function buildPlace(): Promise<BuildPlace> {
   await mkdir(path.join(directory, "home"));
   await mkdir(place.dataDir);
   return place;
+}
+
+let offered: Promise<Isolated> | null = null;
+
+/** What a service with this data directory would have its builds live behind. */
+async function wallsOf(dataDir: string): Promise<WalledHost | null> {
+  const { path: python } = await servicePython();
+  const seen = { python, dataDir, reads: hostReads(process.env, dataDir) };
+  offered ??= requireRung("auto", seen);
+  const { rung } = await offered;
+  return rung && { ...seen, rung };
 }
 
 let asked: Promise<Interpreter> | null = null;

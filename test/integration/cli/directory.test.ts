@@ -62,7 +62,11 @@ verifies(
     const test = await testService({ hello: { main: "def run():\n    return 1\n" } }, { dataDir: deep });
     expect((await test.call("hello")).json.result).toBe(1);
     const sockets = readdirSync(runtimeDir(deep)).map((name) => path.join(runtimeDir(deep), name));
-    expect(sockets.map((socket) => path.basename(socket)).toSorted()).toEqual(["control.sock", "home.sock"]);
+    expect(sockets.map((socket) => path.basename(socket)).toSorted()).toEqual([
+      "control.key",
+      "control.sock",
+      "home.sock",
+    ]);
     for (const socket of sockets) expect(Buffer.byteLength(socket)).toBeLessThan(107);
   },
 );

@@ -6,7 +6,12 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { SilentServiceError, askService } from "../../../src/cli/ask-service.ts";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
-import { controlSocketPath, openControlSocket } from "../../../src/management/control-socket.ts";
+import {
+  KEY_HEADER,
+  controlKey,
+  controlSocketPath,
+  openControlSocket,
+} from "../../../src/management/control-socket.ts";
 import type { ControlRequests } from "../../../src/management/control-socket.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { verifies } from "../../verifies.ts";
@@ -40,7 +45,8 @@ verifies("doctor.hang", "a service at work says so until it has the answer", asy
   const socketPath = controlSocketPath(sockets);
   let signs = 0;
   const status = await new Promise((answer, reject) => {
-    const asked = request({ socketPath, path: "/inspectDatabase", method: "POST" }, (response) => {
+    const headers = { [KEY_HEADER]: controlKey(sockets) };
+    const asked = request({ socketPath, path: "/inspectDatabase", method: "POST", headers }, (response) => {
       response.resume();
       answer(response.statusCode);
     });

@@ -69,7 +69,7 @@ class Ground {
     this.#home = await Home.open(path.join(this.directory, "run"));
     this.catalog = await Catalog.open({
       store,
-      engine: processEngine({ python: this.#python, dataDir, rung: null, clock }),
+      engine: processEngine({ python: this.#python, dataDir, walls: null, clock }),
       home: this.#home,
       secrets,
       dataDir,

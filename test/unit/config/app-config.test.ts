@@ -35,6 +35,7 @@ verifies(
           sse: "auto",
           fork: "auto",
           network: true,
+          unixSockets: false,
           recordPayloads: "all",
         },
         hardware: { cpu: 2, memoryGb: 4, compute: ["CPU"], gpuCount: 0, provider: null, region: null },
@@ -91,6 +92,7 @@ extra_params = "ignore"
 sse = "wrap"
 fork = "never"
 network = false
+unix_sockets = true
 record_payloads = "none"
 [hardware]
 cpu = 0.5
@@ -170,6 +172,7 @@ verifies(
         sse: "wrap",
         fork: "never",
         network: false,
+        unixSockets: true,
         recordPayloads: "none",
       },
       hardware: {

@@ -22,6 +22,7 @@ const WORKLOAD: Workload = {
   maxChunkBytes: 1,
   mayFork: true,
   network: true,
+  unixSockets: false,
 };
 
 type Played = { readonly workload: Workload; readonly owner: SeatOwner; readonly told: string[] };

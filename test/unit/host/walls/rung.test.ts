@@ -9,7 +9,7 @@ import { verifies } from "../../../verifies.ts";
 const ALL: Offer = { process: null, landlock: null, userns: null };
 const NONE: Offer = { process: "no filter", landlock: "no Landlock", userns: "no namespaces" };
 
-const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data" } as const;
+const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data", reads: ["/opt/cuda"] } as const;
 const WALLED = {
   program: "/data/environments/e/bin/python",
   args: ["-c", "pass"],
@@ -17,7 +17,11 @@ const WALLED = {
   order: "{}",
   folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
   scratch: "/data/scratch/s-1",
+  input: null,
+  reads: ["/srv/wheels"],
+  writes: ["/data/work/w"],
   network: false,
+  unixSockets: false,
   home: "/run/home.sock",
 };
 
@@ -35,23 +39,41 @@ verifies(
   () => {
     for (const rung of RUNGS) {
       expect(complaintAbout(rung, ALL)).toBeNull();
-      const complaint = complaintAbout(rung, { ...ALL, [rung]: "something is missing" });
+      const complaint = complaintAbout(rung, NONE);
       expect(complaint).toContain(`MILLRACE_ISOLATION=${rung}`);
-      expect(complaint).toContain("something is missing");
-      expect(complaint).toMatch(/or set it to (landlock|userns), which this host gives$/);
-      expect(complaintAbout(rung, NONE)).not.toContain("or set it to");
+      expect(complaint).toContain(NONE[rung]);
+      expect(complaint).not.toContain("or set it to");
     }
   },
 );
 
-test("without a rung nothing is tried, and uid is refused", async () => {
-  expect(await requireRung("none", "/nonexistent", "/nonexistent")).toBeNull();
-  expect(await requireRung("auto", "/nonexistent", "/nonexistent")).toBeNull();
-  await expect(requireRung("uid", "/nonexistent", "/nonexistent")).rejects.toThrow(
-    /uid is not in this release/,
-  );
-  await expect(requireRung("process", "/nonexistent", "/nonexistent")).rejects.toThrow(/cannot give that/);
-});
+verifies(
+  "walls.auto",
+  "where nothing can be tried auto says why there are no walls, and a level is refused",
+  async () => {
+    const nowhere = { python: "/nonexistent", dataDir: "/nonexistent", reads: [] };
+    expect(await requireRung("none", nowhere)).toEqual({ rung: null, lack: "MILLRACE_ISOLATION=none" });
+    expect(await requireRung("auto", nowhere)).toEqual({
+      rung: null,
+      lack: expect.stringMatching(/^this host gives none: .*ENOENT.*seccomp/),
+    });
+    await expect(requireRung("uid", nowhere)).rejects.toThrow(/uid is not in this release/);
+    await expect(requireRung("process", nowhere)).rejects.toThrow(/cannot give that/);
+  },
+);
+
+verifies(
+  "settings.isolation.effect",
+  "a level is the weakest to accept, and the complaint names what there is",
+  () => {
+    const some: Offer = { ...NONE, process: null };
+    expect(complaintAbout("process", some)).toBeNull();
+    expect(complaintAbout("landlock", some)).toMatch(
+      /no Landlock.*or set it to process, which this host gives$/,
+    );
+    expect(complaintAbout("landlock", { ...ALL, landlock: "too old" })).toBeNull();
+  },
+);
 
 verifies(
   "walls.no-code-outside",
@@ -66,7 +88,16 @@ verifies(
     expect(start.args.join(" ")).not.toContain("/data");
     expect(start.args.join(" ")).toContain(PYTHON_DIR);
     const plan = start.input?.text.split("\0") ?? [];
-    for (const field of ["rung=userns", "network=false", "data_dir=/data", "order={}", "argument=pass"])
+    for (const field of [
+      "rung=userns",
+      "network=false",
+      "data_dir=/data",
+      "order={}",
+      "argument=pass",
+      "read=/opt/cuda",
+      "read=/srv/wheels",
+      "write=/data/work/w",
+    ])
       expect(plan).toContain(field);
     expect(plan).toContain("variable=LD_PRELOAD=/data/storage/p/evil.so");
     // An app chooses its secrets: none of them may become a field of the plan.

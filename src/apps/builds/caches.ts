@@ -1,0 +1,25 @@
+import { statSync } from "node:fs";
+import path from "node:path";
+import { readdir, utimes } from "../../kit/files.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
+
+/** Where installers keep what they have fetched or built for a project. What it holds is as good as the project's code. */
+export function cacheDir(dataDir: string, projectId: string): string {
+  return path.join(dataDir, "caches", projectId);
+}
+
+/** A build has wanted it: it stays for a while. */
+export async function touchCache(dataDir: string, projectId: string): Promise<void> {
+  const now = new Date();
+  await utimes(cacheDir(dataDir, projectId), now, now).catch(() => undefined);
+}
+
+/** Removes those that no build has wanted for so long. */
+export async function sweepCaches(dataDir: string, keepMs: number, now = Date.now()): Promise<void> {
+  const root = path.join(dataDir, "caches");
+  for (const name of await readdir(root).catch(() => [])) {
+    const folder = path.join(root, name);
+    const wantedAt = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? now;
+    if (now - wantedAt >= keepMs) await removeTree(folder);
+  }
+}
