@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 from .plan import Plan
 
@@ -46,8 +47,8 @@ def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
     """Raises if that would show it what belongs to others."""
     data_dir = _follow(plan.data_dir, links)
     settings = ("/etc/" + name for name in _SETTINGS)
-    # What it is started as may be a virtual environment of the host, and is a link to the real one.
-    programs = (plan.program, _follow(plan.program, links))
+    # Either may be a virtual environment of the host, and is a link to the real one; the host's own has the installers.
+    programs = tuple(each for path in (plan.program, sys.executable) for each in (path, _follow(path, links)))
     # Packages of its own may name an interpreter that is no interpreter, to see what is around it.
     outside = [program for program in programs if not is_within(_follow(os.path.dirname(program), links), data_dir)]
     prefixes = (os.path.dirname(os.path.dirname(program)) for program in outside if _is_interpreter(program))
@@ -57,7 +58,12 @@ def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
     for path in read:
         if is_within(data_dir, path):
             raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
-    return [path for path in dict.fromkeys(read) if os.path.exists(path)]
+    return [path for path in dict.fromkeys(read) if os.path.exists(path) and not _is_kernels(path)]
+
+
+def _is_kernels(path: str) -> bool:
+    """Whether it is a device, or what the kernel tells: an app has its own."""
+    return any(is_within(path, folder) for folder in ("/dev", "/proc", "/sys"))
 
 
 def _is_interpreter(program: str) -> bool:

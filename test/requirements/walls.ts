@@ -20,23 +20,22 @@ export const WALLS = {
     "walls.scratch": "Each template has a scratch folder of its own, which is removed with it.",
     "walls.service-death": "After kill -9 of the service nothing is left of an app, on every level.",
     "walls.auto":
-      "auto is the strongest level that the host gives. Where it gives none the service starts, and says aloud that apps have no walls and why: in its log, in doctor and on /readyz?verbose.",
+      "auto is the strongest level that the host gives; where it gives none the service says so, and why.",
     "walls.interpreter": "A level counts only if the Python of apps runs behind it.",
     "walls.builds":
-      "Build commands, installers and the compiler of bundles live behind the same walls: they use the network, and write nothing but their own build and their project's cache.",
+      "Build steps live behind the same walls, and write nothing but their own build and their project's cache.",
     "walls.files":
-      "Files that run once live behind the same walls, with their folder, their project's storage and a scratch folder.",
+      "Files that run once live behind the same walls, with their folder, their storage and a scratch folder.",
     "walls.working-folder":
-      "On userns an app may write to its working folder: it alone sees that, and its bundle stays as it was deployed.",
+      "On userns what an app writes to its working folder is its own: the bundle stays as deployed.",
     "walls.processes":
-      "Locks, queues and shared memory of multiprocessing work on every level, terminals of its own on userns.",
+      "Locks, queues and shared memory of multiprocessing work on every level, terminals on userns.",
     "walls.unix-sockets":
-      "unix_sockets = true allows unix sockets on process and landlock; the control socket wants a key that an app behind landlock cannot read.",
-    "builds.own-environment":
-      "An environment belongs to one project: no build, cache or package of another changes what a project gets.",
+      "unix_sockets = true allows unix sockets on every level, and the control socket still wants a key.",
+    "builds.own-environment": "No build, cache or package of one project changes what another project gets.",
     "builds.own-cache": "What installers fetch and build is kept in a cache of the project's own.",
     "builds.no-service-writes":
-      "The service neither writes through links that a build leaves behind nor runs an environment's Python outside the walls.",
+      "The service writes through no link that a build leaves, and runs no environment's Python outside.",
     "walls.limits": later("isolation", "memory, cpu and the size of storage are limits that hold."),
     "walls.egress": later(
       "isolation",

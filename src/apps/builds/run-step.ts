@@ -1,7 +1,7 @@
 import path from "node:path";
 import { runKept } from "../../host/run-kept.ts";
 import type { KeptEnd, KeptProgram } from "../../host/run-kept.ts";
-import { namedPaths } from "../../host/walls/host-reads.ts";
+import { hostReads, namedPaths } from "../../host/walls/host-reads.ts";
 import { mkdir } from "../../kit/files.ts";
 import { PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";
 import { cacheDir } from "./caches.ts";
@@ -35,7 +35,13 @@ export async function runStep(
   const reach = {
     folders: { bundle: bundleDir, environment, storage: null },
     scratch,
-    reads: [step.program, asideDir, ...(await settingsOf(site))],
+    // Programs that the app's Python brings come first on the path of its commands.
+    reads: [
+      step.program,
+      asideDir,
+      ...hostReads({ ...site.host, PATH: step.env["PATH"] }, dataDir),
+      ...(await settingsOf(site)),
+    ],
     writes: [bundleDir, cache, ...(makes === null ? [] : [makes])],
     network: true,
     unixSockets,

@@ -63,7 +63,7 @@ pip = "deps.txt"
       const { bundleDir, result } = await place.build({}, { toml, host });
       expect(await readFile(path.join(bundleDir, "told"), "utf8")).toBe("3\n3\n");
       expect(result).toEqual({ environment: null, python: null });
-      expect(existsSync(`${bundleDir}.bin`)).toBe(false);
+      expect(existsSync(`${bundleDir}.aside`)).toBe(false);
     },
   );
 
@@ -120,19 +120,19 @@ pip = "deps.txt"
     const cancelling = new AbortController();
     const build = await place.begin({ "pre_build_commands.sh": LINGER }, { signal: cancelling.signal });
     await until("it lingers", () => build.lines.includes("lingering"));
-    const pids = await writtenPids(path.join(build.bundleDir, "pids"));
-    expect(pids.map(isAlive)).toEqual([true, true]);
+    // By the host's ids: behind walls they have others.
+    const pids = processesIn(build.bundleDir).map(({ pid }) => pid);
+    expect(pids.length).toBeGreaterThanOrEqual(2);
     cancelling.abort();
     await expect(build.done).rejects.toBe(cancelling.signal.reason);
     expect(processesIn(build.bundleDir)).toEqual([]);
-    expect(pids.map(isAlive)).toEqual([false, false]);
+    expect(pids.filter(isAlive)).toEqual([]);
   });
 
   verifies("deploy.commands", "what a command leaves running ends with it", async () => {
     const place = await buildPlace();
     const build = await place.build({ "shell_commands.sh": "sleep 300 &\necho $! >> pids\n" });
-    const [pid = 0] = await writtenPids(path.join(build.bundleDir, "pids"));
-    expect(isAlive(pid)).toBe(false);
+    expect(processesIn(build.bundleDir)).toEqual([]);
   });
 
   verifies("deploy.commands", "all of it ends with the service, by kill -9 too", async () => {
@@ -164,7 +164,7 @@ pip = "deps.txt"
         toml: '[deployment]\nshell_commands = ["pip install two"]\n[dependencies.pip]\none = "latest"\n',
       },
     );
-    expect(path.basename(result.environment!)).toMatch(/^own-/);
+    expect(path.basename(result.environment!)).toMatch(/^p-builds00-own-/);
     expect(await evaluate(result.python!, "import one, two; print(one.x, two.x)")).toBe("1 2");
   });
 

@@ -120,10 +120,10 @@ describe("environments", () => {
     await make("bbbb", 100);
     await make("cccc", 23);
     await make("dddd", null);
-    await make("own-eeee", 4);
-    await make("own-ffff", 2);
+    await make("p-1-own-eeee", 4);
+    await make("p-1-own-ffff", 2);
     await sweepEnvironments(place.dataDir, async () => new Set([used]), DAY_MS, now);
-    expect((await place.environments()).toSorted()).toEqual(["aaaa", "cccc", "own-ffff"]);
+    expect((await place.environments()).toSorted()).toEqual(["aaaa", "cccc", "p-1-own-ffff"]);
     await sweepEnvironments(path.join(place.directory, "nowhere"), nobody, DAY_MS);
   });
 

@@ -96,7 +96,7 @@ export class BuildPlace {
       config,
       dataDir: this.dataDir,
       python: options.python ?? (await servicePython()),
-      walls: await wallsOf(this.dataDir),
+      walls: await wallsOf(this.dataDir, options.host ?? this.host),
       say: (text: string) => {
         lines.push(text);
         options.onLine?.(text);
@@ -148,9 +148,9 @@ export async function buildPlace(): Promise<BuildPlace> {
 let offered: Promise<Isolated> | null = null;
 
 /** What a service with this data directory would have its builds live behind. */
-async function wallsOf(dataDir: string): Promise<WalledHost | null> {
+async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv): Promise<WalledHost | null> {
   const { path: python } = await servicePython();
-  const seen = { python, dataDir, reads: hostReads(process.env, dataDir) };
+  const seen = { python, dataDir, reads: hostReads(host, dataDir) };
   offered ??= requireRung("auto", seen);
   const { rung } = await offered;
   return rung && { ...seen, rung };

@@ -10,7 +10,13 @@ import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { ATTACKS } from "../../support/walls/attacks.ts";
 import type { Attack } from "../../support/walls/attacks.ts";
-import { HOSTILE_MAIN, outerKeeperOf, requireOffered, startVictim } from "../../support/walls/walled.ts";
+import {
+  HOSTILE_MAIN,
+  outerKeeperOf,
+  onlyUpTo,
+  requireOffered,
+  startVictim,
+} from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 /** What a hostile app could know or guess of the machine. */
@@ -55,7 +61,7 @@ for (const rung of RUNGS) {
     async (context) => {
       await requireOffered(rung, context);
       const apps = { hostile: { main: HOSTILE_MAIN }, neighbour: { main: HOSTILE_MAIN } };
-      const service = await testService(apps, { isolation: rung });
+      const service = await testService(apps, await onlyUpTo(rung));
       for (const app of Object.keys(apps)) {
         const { status, json } = await service.call(app, {}, { functionName: "who" });
         expect([status, json.result.seccomp]).toEqual([200, "2"]);

@@ -6,7 +6,7 @@ import { parentOf } from "../../support/process-tree.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { outerKeeperOf, requireOffered } from "../../support/walls/walled.ts";
+import { outerKeeperOf, onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -46,7 +46,7 @@ for (const rung of RUNGS) {
     `on ${rung} every kind of call works, and replicas are forks that the host's ids name`,
     async (context) => {
       await requireOffered(rung, context);
-      const service = await testService({ app: { main: MAIN } }, { isolation: rung });
+      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
       const result = async (functionName: string, body: object = {}) => {
         const { status, json } = await service.call("app", body, { functionName });
         expect([functionName, status]).toEqual([functionName, 200]);
@@ -88,7 +88,7 @@ for (const rung of RUNGS) {
     `on ${rung} a template's scratch folder is its home, and goes with it`,
     async (context) => {
       await requireOffered(rung, context);
-      const service = await testService({ app: { main: MAIN } }, { isolation: rung });
+      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
       expect((await service.call("app", { text: "mine" }, { functionName: "keep" })).status).toBe(200);
       const { home, tmp } = (await service.call("app", {}, { functionName: "who" })).json.result;
       const all = path.join(service.settings.dataDir, "scratch");

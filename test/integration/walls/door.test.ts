@@ -6,7 +6,7 @@ import { descriptorsOf } from "../../support/process-tree.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";
-import { outerKeeperOf, requireOffered } from "../../support/walls/walled.ts";
+import { outerKeeperOf, onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -72,7 +72,7 @@ for (const rung of RUNGS) {
     `on ${rung} forged requests get nothing, and the app still forks`,
     async (context) => {
       await requireOffered(rung, context);
-      const service = await testService({ app: { main: MAIN } }, { isolation: rung });
+      const service = await testService({ app: { main: MAIN } }, await onlyUpTo(rung));
       const call = async (functionName: string) => await service.call("app", {}, { functionName });
       expect((await call("unknown")).json.result).toEqual([1, ""]);
       const [replica] = service.apps.get("app")!.pool.replicas;

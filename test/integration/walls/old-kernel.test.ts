@@ -20,7 +20,7 @@ verifies(
       const args = [PROGRAM, path.join(REPOSITORY, "python"), folder, version];
       return execFileSync("python3", args, { encoding: "utf8" }).trim();
     });
-    const refusing = "EPERM done done ENOENT EROFS";
-    expect(said).toEqual([refusing, refusing, refusing, refusing, refusing, "done done done ENOENT EROFS"]);
+    const refusing = "EPERM done done ENOENT done";
+    expect(said).toEqual([refusing, refusing, refusing, refusing, refusing, "done done done ENOENT done"]);
   },
 );

@@ -6,7 +6,7 @@ import { processesIn } from "../../support/leak-check.ts";
 import { childrenOf, isAlive } from "../../support/process-tree.ts";
 import { serveApps } from "../../support/serve-apps.ts";
 import { until } from "../../support/until.ts";
-import { requireOffered } from "../../support/walls/walled.ts";
+import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -57,7 +57,10 @@ for (const rung of RUNGS) {
         plain: { main: MAIN, toml: '[deployment]\nfork = "never"\n' },
         stopping: { main: MAIN },
       };
-      const service = await serveApps(apps, { MILLRACE_ISOLATION: rung });
+      const service = await serveApps(apps, {
+        MILLRACE_ISOLATION: rung,
+        MILLRACE_PYTHON: (await onlyUpTo(rung)).python,
+      });
       for (const app of Object.keys(apps))
         expect(await service.call(app, "start_all")).toMatchObject({ status: 200 });
       expect(await service.call("stopping", "stop_all")).toMatchObject({ status: 200 });

@@ -6,7 +6,7 @@ import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Offer } from "../../../src/host/walls/rung.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { outerKeeperOf, requireOffered } from "../../support/walls/walled.ts";
+import { outerKeeperOf, onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 /** A Python whose host gives what it is told, and no more. */
@@ -58,7 +58,7 @@ for (const rung of RUNGS) {
     await requireOffered(rung, context);
     const off = "[deployment]\nnetwork = false\n";
     const apps = { on: { main: NETWORK }, off: { main: NETWORK, toml: off } };
-    const service = await testService(apps, { isolation: rung });
+    const service = await testService(apps, await onlyUpTo(rung));
     for (const family of ["AF_INET", "AF_INET6"]) {
       const open = { functionName: "open_socket" };
       expect((await service.call("on", { family }, open)).json.result).toBe(true);
@@ -89,7 +89,7 @@ for (const rung of RUNGS) {
     async (context) => {
       await requireOffered(rung, context);
       const files = { "sitecustomize.py": `${SEEN}\nimport sys\nsys.customized = seccomp\n` };
-      const service = await testService({ app: { main: PRELOADED, files } }, { isolation: rung });
+      const service = await testService({ app: { main: PRELOADED, files } }, await onlyUpTo(rung));
       expect((await service.call("app", {}, { functionName: "seen" })).json.result).toBeNull();
       const { baseUrl, owner } = service.service;
       const secrets = {

@@ -29,7 +29,8 @@ const FILES: readonly Attack[] = [
   proven("landlock", "write another project's file", `open(other_storage + "/secret", "r+b").close()`),
   proven("landlock", "make a file in another project", `open(other_storage + "/planted", "w").close()`),
   proven("landlock", "read another app's code", `read(other_bundle + "/main.py")`),
-  proven("landlock", "change its own code", `open("main.py", "r+b").close()`),
+  // On userns that is a copy of its own: walls/working-folder says so.
+  proven("landlock", "change its own code", `open("main.py", "r+b").close(); require(rung != "userns")`),
   proven("landlock", "change another app's code", `open(other_bundle + "/main.py", "r+b").close()`),
   attack("landlock", "change the harness", `open(harness + "/millrace_worker/start.py", "r+b").close()`),
   attack("landlock", "change the outer keeper", `open(harness + "/millrace_walls/start.py", "r+b").close()`),
@@ -64,6 +65,11 @@ const FILES: readonly Attack[] = [
   ),
   proven(
     "landlock",
+    "see what others share by name",
+    `open(shared, "w").close(); require(os.path.basename(shared) in os.listdir("/dev/shm") and rung != "userns")`,
+  ),
+  proven(
+    "userns",
     "make a file in /dev/shm for others",
     `open(shared, "w").close(); require(rung != "userns")`,
   ),

@@ -1,12 +1,22 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import type { TestContext } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { probeRungs } from "../../../src/host/walls/probe.ts";
+import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Offer, Rung } from "../../../src/host/walls/rung.ts";
 import { parentOf } from "../process-tree.ts";
 import { REPOSITORY } from "../source-files.ts";
@@ -28,6 +38,39 @@ export async function requireOffered(rung: Rung, context: TestContext): Promise<
   if (reason === null) return;
   process.stderr.write(`\nNOT TESTED: this host gives no rung ${rung}: ${reason}\n`);
   context.skip(`this host gives no rung ${rung}: ${reason}`);
+}
+
+/**
+ * Settings of a service whose host gives that rung and none above it: a service uses the highest there is. Its Python
+ * is a script that answers for the host when it is asked for rungs, and otherwise becomes the real one.
+ */
+export async function onlyUpTo(rung: Rung): Promise<{ isolation: Rung; python: string }> {
+  const found = await findInterpreter("python3");
+  if (rung === RUNGS.at(-1)) return { isolation: rung, python: found.path };
+  // It may be a virtual environment, which has no library of its own.
+  const real = realpathSync(found.path);
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-weaker-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const python = path.join(folder, "bin", "python3");
+  const isGiven = (each: Rung): boolean => RUNGS.indexOf(each) <= RUNGS.indexOf(rung);
+  const offer = Object.fromEntries(RUNGS.map((each) => [each, isGiven(each) ? null : "not in this test"]));
+  const lines = [
+    "#!/bin/sh",
+    'case "$*" in',
+    `*print\\(sys.executable\\)*) echo ${python}; echo ${found.version}; exit;;`,
+    `*millrace_walls.probe*) cat > /dev/null; echo '${JSON.stringify(offer)}'; exit;;`,
+    "esac",
+    "unset PWD",
+    `exec ${real} "$@"`,
+  ];
+  mkdirSync(path.dirname(python));
+  writeFileSync(python, `${lines.join("\n")}\n`);
+  chmodSync(python, 0o755);
+  // What is around an interpreter is shown to apps, wherever links lead.
+  const prefix = path.dirname(path.dirname(real));
+  for (const [name, target] of Object.entries({ lib: "lib", libexec: "bin" }))
+    symlinkSync(path.join(prefix, target), path.join(folder, name));
+  return { isolation: rung, python };
 }
 
 /** The process that the service itself has started for a replica: its outer keeper. */
