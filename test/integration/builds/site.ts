@@ -14,6 +14,7 @@ import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { Interpreter } from "../../../src/host/interpreter.ts";
 import type { WalledHost } from "../../../src/host/walls/outer-keeper.ts";
 import { hostReads } from "../../../src/host/walls/host-reads.ts";
+import type { Rung } from "../../../src/host/walls/rung.ts";
 import { requireRung } from "../../../src/host/walls/require-rung.ts";
 import type { Isolated } from "../../../src/host/walls/require-rung.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
@@ -33,6 +34,8 @@ export type BuildOptions = {
   /** Wheels to put into the bundle, by folder. */
   readonly wheels?: Readonly<Record<string, readonly TestWheel[]>>;
   readonly projectId?: string;
+  /** What it lives behind, if not the highest that the host gives. */
+  readonly rung?: Rung;
   readonly python?: Interpreter;
   readonly host?: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
@@ -96,7 +99,7 @@ export class BuildPlace {
       config,
       dataDir: this.dataDir,
       python: options.python ?? (await servicePython()),
-      walls: await wallsOf(this.dataDir, options.host ?? this.host),
+      walls: await wallsOf(this.dataDir, options.host ?? this.host, options.rung),
       say: (text: string) => {
         lines.push(text);
         options.onLine?.(text);
@@ -148,11 +151,11 @@ export async function buildPlace(): Promise<BuildPlace> {
 let offered: Promise<Isolated> | null = null;
 
 /** What a service with this data directory would have its builds live behind. */
-async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv): Promise<WalledHost | null> {
+async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv, wanted?: Rung): Promise<WalledHost | null> {
   const { path: python } = await servicePython();
   const seen = { python, dataDir, reads: hostReads(host, dataDir) };
   offered ??= requireRung("auto", seen);
-  const { rung } = await offered;
+  const rung = wanted ?? (await offered).rung;
   return rung && { ...seen, rung };
 }
 

@@ -174,12 +174,16 @@ verifies(
       (await doctor(dataDir, { MILLRACE_ISOLATION: level })).of("sandbox");
     expect(await sandbox("process")).toMatchObject({
       status: "ok",
-      message: expect.stringMatching(/^process/),
+      message: expect.stringMatching(/^(process$|.* \(at least process is required\)$)/),
+    });
+    expect(await sandbox("auto")).toMatchObject({
+      status: "ok",
+      message: expect.stringMatching(/^(process|landlock|userns)$/),
     });
     expect(await sandbox("none")).toMatchObject({
       status: "warn",
       remedy: expect.stringMatching(
-        /^set MILLRACE_ISOLATION=(process|landlock|userns), which this host gives/,
+        /^set MILLRACE_ISOLATION=auto, which gives (process|landlock|userns) on this host/,
       ),
     });
     expect(await sandbox("uid")).toMatchObject({ status: "fail", remedy: "set it to userns" });

@@ -58,7 +58,10 @@ verifies(
       baseImageURI: "debian:bookworm-slim",
     };
     const made = await baseImage(client, wish, "?region=us-east-1");
-    expect(made.json).toEqual({ status: "ready", digest: expect.stringMatching(/^[0-9a-f]{16,}$/) });
+    expect(made.json).toEqual({
+      status: "ready",
+      digest: expect.stringMatching(/^p-[0-9a-z]{8}-[0-9a-f]{32}$/),
+    });
     expect((await client.post("base-image", wish)).json).toEqual(made.json);
     const environments = path.join(service.settings.dataDir, "environments");
     expect(await readdir(environments)).toEqual([made.json.digest]);

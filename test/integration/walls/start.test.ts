@@ -1,28 +1,12 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import path from "node:path";
-import { expect, onTestFinished } from "vitest";
+import { expect } from "vitest";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Offer } from "../../../src/host/walls/rung.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { outerKeeperOf, onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
+import { outerKeeperOf, onlyUpTo, pythonOffering, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
-
-/** A Python whose host gives what it is told, and no more. */
-function pythonOffering(offer: Offer): string {
-  const folder = mkdtempSync(path.join(tmpdir(), "millrace-offer-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const program = path.join(folder, "python");
-  const lines = [
-    "#!/bin/sh",
-    `if [ "$1" = -c ]; then echo ${program}; echo 3.11.7; exit; fi`,
-    `cat > /dev/null; echo '${JSON.stringify(offer)}'`,
-  ];
-  writeFileSync(program, `${lines.join("\n")}\n`);
-  chmodSync(program, 0o755);
-  return program;
-}
 
 verifies(
   "settings.isolation.effect",

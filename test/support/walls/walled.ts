@@ -73,6 +73,21 @@ export async function onlyUpTo(rung: Rung): Promise<{ isolation: Rung; python: s
   return { isolation: rung, python };
 }
 
+/** A Python whose host gives what it is told, and no more. */
+export function pythonOffering(offer: Offer): string {
+  const folder = mkdtempSync(path.join(tmpdir(), "millrace-offer-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const program = path.join(folder, "python");
+  const lines = [
+    "#!/bin/sh",
+    `if [ "$1" = -c ]; then echo ${program}; echo 3.11.7; exit; fi`,
+    `cat > /dev/null; echo '${JSON.stringify(offer)}'`,
+  ];
+  writeFileSync(program, `${lines.join("\n")}\n`);
+  chmodSync(program, 0o755);
+  return program;
+}
+
 /** The process that the service itself has started for a replica: its outer keeper. */
 export function outerKeeperOf(pid: number, service: number): number {
   const parent = parentOf(pid);

@@ -1,0 +1,42 @@
+import { readFileSync, readdirSync } from "node:fs";
+import path from "node:path";
+import { expect } from "vitest";
+import { storageFolder } from "../../../src/host/artifacts.ts";
+import { RUNGS } from "../../../src/host/walls/rung.ts";
+import { testService } from "../../support/service.ts";
+import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
+import { verifies } from "../../verifies.ts";
+import { OnceClient } from "../once/site.ts";
+
+const FILE = `
+import os, sys
+with open("beside", "w") as beside, open(os.environ["PERSISTENT_STORAGE"] + "/kept", "w") as kept:
+    kept.write("kept")
+with open("/proc/self/status") as lines:
+    print(next(line.split()[1] for line in lines if line.startswith("Seccomp:")))
+data_dir = sys.argv[-1].strip('"')
+for attempt in (lambda: open(data_dir + "/owner-token"), lambda: os.listdir(data_dir + "/storage"),
+                lambda: open(data_dir + "/planted", "w")):
+    try:
+        attempt()
+        print("escaped")
+    except OSError as error:
+        print("stopped")
+`;
+
+for (const rung of RUNGS) {
+  verifies("walls.files", `on ${rung} a file runs behind the walls of an app`, async (context) => {
+    await requireOffered(rung, context);
+    const service = await testService({}, await onlyUpTo(rung));
+    const { dataDir } = service.settings;
+    const client = new OnceClient(service, "files");
+    const runId = await client.run("filename=main.py", { "main.py": FILE }, JSON.stringify(dataDir));
+    expect((await client.ended(runId)).status).toBe("success");
+    const reached = rung === "process" ? "escaped" : "stopped";
+    const lines = ["2", reached, reached, reached];
+    expect(await client.lines(runId)).toEqual(lines.map((line) => `stdout: ${line}`));
+    const storage = storageFolder(service.service.owner.projectId, dataDir);
+    expect(readFileSync(path.join(storage, "kept"), "utf8")).toBe("kept");
+    expect(readdirSync(path.join(dataDir, "scratch"))).toEqual([]);
+  });
+}
