@@ -16,6 +16,8 @@ _SETTINGS = (
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "mime.types", "nsswitch.conf", "OpenCL"),
     *("os-release", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl/cert.pem", "ssl/certs"),
     *("ssl/openssl.cnf", "timezone", "vulkan"),
+    # Which system it is: pip asks, and takes a file that is there and cannot be read for an error.
+    *("alpine-release", "debian_version", "lsb-release", "redhat-release", "system-release"),
 )
 #: What the kernel tells of processors, cards and limits; not its tracing, nor its firmware.
 _KERNEL = ("block", "bus", "class", "dev", "devices", "fs/cgroup", "kernel/mm", "module")

@@ -14,8 +14,10 @@ from .plan import Plan
 _RUNGS = ("process", "landlock", "userns")
 _OWN = ("bundle", "storage", "scratch")
 _PTRACE = {"x86_64": 101, "aarch64": 117}
-#: What every app needs of its interpreter: the standard library, and libraries of the host that it is linked to.
-_NEEDED = "import ctypes, json, socket, subprocess, threading"
+#: What every app needs of its interpreter: its own standard library, and libraries of the host that it is linked to.
+_NEEDED = """import ctypes, json, os, socket, subprocess, sys, threading
+if os.__file__ != sys.argv[1]:
+    sys.exit("it finds its library at %s instead of %s" % (os.__file__, sys.argv[1]))"""
 #: For less than all of a sentence on one line.
 _MAX_BYTES = 1000
 
@@ -101,7 +103,7 @@ def _start_interpreter(program: str) -> str:
     if child == 0:
         try:
             os.dup2(tell, 2)
-            os.execve(program, [program, "-c", _NEEDED], {})
+            os.execve(program, [program, "-c", _NEEDED, os.__file__], {})
         finally:
             os._exit(127)
     os.close(tell)

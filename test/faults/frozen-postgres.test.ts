@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { startPostgres } from "../support/postgres-server.ts";
-import { testService } from "../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../support/service.ts";
 import type { TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
@@ -33,7 +33,10 @@ verifies(
   async () => {
     const postgres = await startPostgres();
     onTestFinished(() => postgres.stop());
-    const test = await testService({ app: { main: NOTING } }, { databaseUrl: postgres.url });
+    const test = await testService(
+      { app: { main: NOTING } },
+      { ...WITHOUT_WALLS, databaseUrl: postgres.url },
+    );
     const { store } = test.service;
     const file = path.join(test.directory, "executed");
     appendFileSync(file, "");

@@ -5,7 +5,7 @@ import { HandClock } from "../support/clocks.ts";
 import { HeldClock } from "../support/held-clock.ts";
 import { testPool } from "../support/pool.ts";
 import type { TestPool } from "../support/pool.ts";
-import { testService } from "../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
@@ -42,7 +42,7 @@ verifies(
   async () => {
     const clock = new HeldClock();
     const app = { main: MAIN, toml: "[scaling]\nmax_replicas = 2" };
-    const service = await testService({ app }, {}, { clock });
+    const service = await testService({ app }, WITHOUT_WALLS, { clock });
     const hold = { functionName: "hold" };
     const calls = [service.call("app", {}, hold), service.call("app", {}, hold)];
     const pool = service.apps.get("app")?.pool;

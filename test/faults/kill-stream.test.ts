@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { testService } from "../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { serveApps } from "../support/serve-apps.ts";
 import { StreamReader, openStream } from "../support/stream-reader.ts";
@@ -23,7 +23,7 @@ verifies(
   "kill -9 of a replica under its streams ends each with an error message, and their records say 502",
   async () => {
     const toml = "[scaling]\nmax_replicas = 1\nreplica_concurrency = 8\n";
-    const service = await testService({ app: { main: MAIN, toml } });
+    const service = await testService({ app: { main: MAIN, toml } }, WITHOUT_WALLS);
     const readers = [{}, { "accept-encoding": "gzip" }, {}, {}].map((headers) =>
       openStream(service, "app", {}, { headers }),
     );
@@ -54,7 +54,7 @@ verifies(
   "stream.late-exception",
   "kill -9 of the service breaks its streams off: nobody takes them for whole answers",
   async () => {
-    const served = await serveApps({ app: { main: MAIN } });
+    const served = await serveApps({ app: { main: MAIN } }, { MILLRACE_ISOLATION: "none" });
     const reader = new StreamReader({ url: `${served.url}/app/run`, token: served.token, body: "{}" });
     await reader.hasMessages(2);
     process.kill(served.command.pid, "SIGKILL");

@@ -89,7 +89,7 @@ verifies(
   ["runs.events.resume", "stream.leave.continue"],
   "a killed client comes back while its run goes on, after it ended, after a restart and after a kill -9 of the service",
   async () => {
-    const served = await serveApps(APPS);
+    const served = await serveApps(APPS, { MILLRACE_ISOLATION: "none" });
     const runIds = new Map<string, string>();
     for (const app of ["def", "looped"]) runIds.set(app, await expectResumed(served, app));
     await expectResumedAgainAndAgain(served);
@@ -176,7 +176,9 @@ async function onDisk(served: ServedApps, runId: string): Promise<void> {
 
 /** The same data directory, served again. */
 async function restarted(served: ServedApps): Promise<ServedApps> {
-  const { command, apiUrl } = await serve(path.join(served.directory, "data"));
+  const { command, apiUrl } = await serve(path.join(served.directory, "data"), {
+    MILLRACE_ISOLATION: "none",
+  });
   const { pathname } = new URL(served.url);
   return new ServedApps(command, served.directory, `${apiUrl}${pathname}`, served.token);
 }

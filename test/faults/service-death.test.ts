@@ -52,11 +52,14 @@ verifies(
   "after kill -9 of the service its replicas, templates and all they started are gone",
   async () => {
     const ordinary = '[deployment]\nfork = "never"\n';
-    const service = await serveApps({
-      forked: { main: MAIN },
-      plain: { main: MAIN, toml: ordinary },
-      importing: { main: IMPORTING },
-    });
+    const service = await serveApps(
+      {
+        forked: { main: MAIN },
+        plain: { main: MAIN, toml: ordinary },
+        importing: { main: IMPORTING },
+      },
+      { MILLRACE_ISOLATION: "none" },
+    );
     const pids: number[] = [];
     for (const app of ["forked", "plain"]) {
       const { status, json } = await service.call(app, "start_all");

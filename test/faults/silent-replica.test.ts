@@ -7,7 +7,7 @@ import { HOLDING_APP } from "../support/holding-app.ts";
 import { testPool } from "../support/pool.ts";
 import type { TestCall, TestPool } from "../support/pool.ts";
 import { isAlive, parentOf } from "../support/process-tree.ts";
-import { testService } from "../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
@@ -192,7 +192,7 @@ verifies(
   async () => {
     const clock = new SkippingClock();
     const app = { main: MAIN, toml: ONE };
-    const service = await testService({ sync: app, async: app }, {}, { clock });
+    const service = await testService({ sync: app, async: app }, WITHOUT_WALLS, { clock });
     const pidOf = async (name: string): Promise<number> => (await service.call(name)).json.result;
     const pids = { sync: await pidOf("sync"), async: await pidOf("async") };
     const call = service.call("sync", {}, { functionName: "hold" });

@@ -5,7 +5,7 @@ import { testPool } from "../support/pool.ts";
 import type { TestPool } from "../support/pool.ts";
 import { isAlive, parentOf } from "../support/process-tree.ts";
 import { serveApps } from "../support/serve-apps.ts";
-import { testService } from "../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../support/service.ts";
 import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
@@ -103,11 +103,14 @@ verifies(
   ["hardening.certain-end", "replica.service-death"],
   "stopped keepers and templates end with a service that is killed",
   async () => {
-    const service = await serveApps({
-      forked: { main: MAIN },
-      deep: { main: MAIN },
-      plain: { main: MAIN, toml: ORDINARY },
-    });
+    const service = await serveApps(
+      {
+        forked: { main: MAIN },
+        deep: { main: MAIN },
+        plain: { main: MAIN, toml: ORDINARY },
+      },
+      { MILLRACE_ISOLATION: "none" },
+    );
     const pids: number[] = [];
     for (const [app, levels] of [
       ["forked", 1],
@@ -130,7 +133,7 @@ verifies(
   "a file that stops its keeper over and over is cancelled with all it started",
   async () => {
     const clock = new SkippingClock();
-    const service = await testService({}, {}, { clock });
+    const service = await testService({}, WITHOUT_WALLS, { clock });
     const client = new OnceClient(service, "stopping");
     const main = `${MAIN}\nprint("pids", *stop(1, True))\ntime.sleep(1000)`;
     const runId = await client.run("filename=main.py", { "main.py": main });

@@ -146,11 +146,14 @@ verifies(
   async () => {
     const looped = `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${APPS.looped.slots}\n`;
     const threads = `[scaling]\nmax_replicas = 1\nreplica_concurrency = ${APPS.threads.slots}\n`;
-    const served = await serveApps({
-      looped: { main: ASYNC, toml: looped },
-      threads: { main: DEF, toml: threads },
-      single: { main: DEF, toml: "[scaling]\nmax_replicas = 2\n" },
-    });
+    const served = await serveApps(
+      {
+        looped: { main: ASYNC, toml: looped },
+        threads: { main: DEF, toml: threads },
+        single: { main: DEF, toml: "[scaling]\nmax_replicas = 2\n" },
+      },
+      { MILLRACE_ISOLATION: "none" },
+    );
     // Every replica is up, with its connections.
     await meet(served, 1);
     await until("the callers have gone", () => connectionsOf(served) === 0);

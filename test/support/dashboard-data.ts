@@ -31,7 +31,8 @@ import time
 
 def run(gate):
     print("waiting at", gate)
-    while not os.path.exists(gate):
+    opened = os.path.join(os.environ["PERSISTENT_STORAGE"], os.environ["APP_NAME"] + "." + gate)
+    while not os.path.exists(opened):
         time.sleep(0.01)
     return gate
 `;

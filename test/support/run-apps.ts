@@ -1,14 +1,16 @@
 import { existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { storageFolder } from "../../src/host/artifacts.ts";
 import { until } from "./until.ts";
 import type { TestService } from "./service.ts";
 
-/** Python: waits at a gate, which is a file in the app's working directory. `letGo` opens it. */
+/** Python: waits at a gate, which is a file in the storage of the app's project. `letGo` opens it. */
 export const WAIT_FOR = `
 import os
 import time
 
 def wait_for(gate):
+    gate = os.path.join(os.environ["PERSISTENT_STORAGE"], os.environ["APP_NAME"] + "." + gate)
     while not os.path.exists(gate):
         time.sleep(0.005)
 `;
@@ -19,6 +21,7 @@ import asyncio
 import os
 
 async def wait_for(gate):
+    gate = os.path.join(os.environ["PERSISTENT_STORAGE"], os.environ["APP_NAME"] + "." + gate)
     while not os.path.exists(gate):
         await asyncio.sleep(0.005)
 `;
@@ -84,7 +87,8 @@ export function range(first: number, last: number): number[] {
 
 /** Opens a gate that a function of the app waits at. */
 export function letGo(service: TestService, app: string, gate: string): void {
-  const file = path.join(service.bundleDir(app), gate);
+  const { projectId } = service.service.owner;
+  const file = path.join(storageFolder(projectId, service.settings.dataDir), `${app}.${gate}`);
   if (existsSync(file)) throw new Error(`the gate ${gate} is open already`);
   writeFileSync(file, "");
 }

@@ -48,6 +48,12 @@ export type TestServiceOptions = Pick<
   "webDir" | "guideDir" | "clock" | "aroundStore" | "engine"
 >;
 
+/**
+ * For tests that follow processes by the ids that these tell themselves, or that talk to an app by files outside its
+ * storage: behind walls the ids are others, and the files are not there. What holds behind walls is in `walls/`.
+ */
+export const WITHOUT_WALLS = { isolation: "none" } as const;
+
 /** A real service of a test's own: any free ports, a new data directory, silent. */
 export class TestService {
   readonly service: Service;

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { describe, expect } from "vitest";
 import type { Answer, TestService } from "../../support/service.ts";
-import { testService } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -32,7 +32,7 @@ const service = sharedService(
     takes: { main: TAKES, toml: ONE },
     lenient: { main: TAKES, toml: `${ONE}[deployment]\nextra_params = "ignore"\n` },
   },
-  {},
+  WITHOUT_WALLS,
   { aroundStore: gate.aroundStore },
 );
 
@@ -61,7 +61,7 @@ describe("the 202", () => {
   verifies("async.location", "names the public address where one is set", async () => {
     const publicApiUrl = "https://apps.example/millrace";
     const { service: started, apiPort } = await onFreePort((port) =>
-      testService({ app: { main: MAIN } }, { apiPort: port, publicApiUrl }),
+      testService({ app: { main: MAIN } }, { ...WITHOUT_WALLS, apiPort: port, publicApiUrl }),
     );
     const { owner } = started.service;
     const path = `v4/${owner.projectId}/app`;

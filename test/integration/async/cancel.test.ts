@@ -1,4 +1,5 @@
 import { describe, expect } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
@@ -13,7 +14,7 @@ for (const kind of DATABASE_KINDS) {
   describe(`on ${kind}`, () => {
     const service = sharedService({ app: { main: MAIN, toml: ONE } }, async () => {
       const { databaseUrl } = await databases.fresh(kind);
-      return databaseUrl === null ? {} : { databaseUrl };
+      return { ...WITHOUT_WALLS, ...(databaseUrl !== null && { databaseUrl }) };
     });
 
     verifies("runs.cancel", "a queued run that is cancelled is never executed", async () => {

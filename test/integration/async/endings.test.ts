@@ -1,5 +1,6 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -42,7 +43,7 @@ const service = sharedService(
     twice: { main: MAIN, toml: ONE },
     thrice: { main: MAIN, toml: attempts(3) },
   },
-  {},
+  WITHOUT_WALLS,
   { clock },
 );
 

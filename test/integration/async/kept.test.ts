@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -32,7 +33,7 @@ const APPS = {
 describe.for(DATABASE_KINDS)("on %s", (kind) => {
   const service = sharedService(APPS, async () => {
     const { databaseUrl } = await databases.fresh(kind);
-    return databaseUrl === null ? {} : { databaseUrl };
+    return { ...WITHOUT_WALLS, ...(databaseUrl !== null && { databaseUrl }) };
   });
 
   verifies(

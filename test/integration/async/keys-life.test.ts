@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { testDatabases } from "../../support/databases.ts";
 import type { Answer, CallOptions, TestService } from "../../support/service.ts";
@@ -27,7 +28,7 @@ const aroundStore = (store: Store): Store => ({
     },
   },
 });
-const service = sharedService({}, {}, { clock, aroundStore });
+const service = sharedService({}, WITHOUT_WALLS, { clock, aroundStore });
 
 async function keyed(
   on: TestService,

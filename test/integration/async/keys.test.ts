@@ -1,4 +1,5 @@
 import { describe, expect } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import type { Answer, CallOptions } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -6,11 +7,14 @@ import { verifies } from "../../verifies.ts";
 import { ASYNC, MAIN, ONE, ended, ledger, letGo } from "./site.ts";
 
 const app = { main: MAIN, toml: ONE };
-const service = sharedService({
-  app,
-  other: app,
-  open: { main: MAIN, toml: `${ONE}[deployment]\ndisable_auth = true\n` },
-});
+const service = sharedService(
+  {
+    app,
+    other: app,
+    open: { main: MAIN, toml: `${ONE}[deployment]\ndisable_auth = true\n` },
+  },
+  WITHOUT_WALLS,
+);
 
 /** A call with a key. */
 async function keyed(

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { uuidv7 } from "../../support/ids.ts";
 import type { AcceptedRun } from "../../../src/store/runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
@@ -13,7 +14,7 @@ import { MAIN, ONE, Site, bundleFile, ended, ledger, letGo, submit } from "./sit
 
 const HOLD = { functionName: "hold" };
 const APP = { main: MAIN, toml: ONE };
-const service = sharedService();
+const service = sharedService({}, WITHOUT_WALLS);
 const numbers = (count: number): string[] => Array.from({ length: count }, (_, n) => String(n));
 
 /** Puts runs of an app into the store as if they had been accepted there. */

@@ -2,6 +2,7 @@ import { rmSync } from "node:fs";
 import { connect } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import type { Answer } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
@@ -27,7 +28,7 @@ def late():
 const APP = { main: MAIN, toml: ONE };
 const gate = new AcceptGate();
 const clock = new SkippingClock();
-const service = sharedService({ app: APP }, {}, { clock, aroundStore: gate.aroundStore });
+const service = sharedService({ app: APP }, WITHOUT_WALLS, { clock, aroundStore: gate.aroundStore });
 
 verifies("run.prefer.wait", "a run that ends in time is answered as without it", async () => {
   const answer = await service().call("app", { n: 3 }, wait(30));

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import { Bell } from "../../../src/kit/bell.ts";
-import { testService } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { openStream } from "../../support/stream-reader.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -18,7 +18,7 @@ verifies(
   "what somebody comes back for is stored before it begins, and of a plain call nothing is",
   async () => {
     const gate = new AcceptGate();
-    const service = await testService(APP, FLAGS, gate);
+    const service = await testService(APP, { ...FLAGS, ...WITHOUT_WALLS }, gate);
     let accepts = 0;
     let letGo: () => void = () => {};
     const news = new Bell();
@@ -55,7 +55,7 @@ verifies(
 
 verifies("run.remembered", "what cannot be stored is refused, and does not begin", async () => {
   const gate = new AcceptGate();
-  const service = await testService(APP, FLAGS, gate);
+  const service = await testService(APP, { ...FLAGS, ...WITHOUT_WALLS }, gate);
   gate.accept = () => Promise.reject(new AppError("storage_unavailable"));
   for (const options of [CONTINUE, WEBHOOK]) {
     const { status, json } = await service.call("app", { n: "never" }, options);

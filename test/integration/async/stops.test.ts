@@ -105,7 +105,7 @@ verifies(
     const first = await site.start();
     const { owner } = first.service;
     await first.service.stop();
-    const served = await serve(site.dataDir);
+    const served = await serve(site.dataDir, { MILLRACE_ISOLATION: "none" });
     const call = (body: object, suffix: string, headers = {}, app = "app"): Promise<Response> =>
       fetch(`${served.apiUrl}/v4/${owner.projectId}/${app}/hold${suffix}`, {
         method: "POST",

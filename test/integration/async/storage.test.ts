@@ -3,7 +3,7 @@ import { expect, onTestFinished } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { serve } from "../../support/command-line.ts";
-import { testService } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import type { Answer } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { openEvents } from "../../support/stream-reader.ts";
@@ -42,7 +42,7 @@ const aroundStore = (store: Store): Store => ({
     },
   },
 });
-const service = sharedService({}, {}, { aroundStore });
+const service = sharedService({}, WITHOUT_WALLS, { aroundStore });
 
 verifies(
   "async.storage",
@@ -98,7 +98,7 @@ verifies(
     const first = await site.start();
     const { owner } = first.service;
     await first.service.stop();
-    const served = await serve(site.dataDir);
+    const served = await serve(site.dataDir, { MILLRACE_ISOLATION: "none" });
     const call = async (body: object, query = "?async=true"): Promise<number> => {
       const { status } = await fetch(`${served.apiUrl}/v4/${owner.projectId}/app/run${query}`, {
         method: "POST",
@@ -142,7 +142,10 @@ verifies(
     letGo(test, app);
     await until("all have run", () => ledger(test, app).length === 31);
     expect((await ended(test, app, held)).status).toBe("success");
-    const full = await testService({ app: { main: MAIN, toml: ONE } }, { diskReserve: "1000TB" });
+    const full = await testService(
+      { app: { main: MAIN, toml: ONE } },
+      { ...WITHOUT_WALLS, diskReserve: "1000TB" },
+    );
     expect(told(await full.call("app", { n: "refused" }, ASYNC))).toEqual(REFUSED);
     expect((await full.call("app", { n: "sync" })).status).toBe(200);
     expect(ledger(full, "app")).toEqual(["sync"]);

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -21,10 +22,13 @@ def large(to):
 `;
 const STREAM_TYPE = "text/event-stream; charset=utf-8";
 
-const service = sharedService({
-  app: { main: STREAMS, toml: ONE },
-  small: { main: STREAMS, toml: `${ONE}[limits]\nmax_transcript = 200000\n` },
-});
+const service = sharedService(
+  {
+    app: { main: STREAMS, toml: ONE },
+    small: { main: STREAMS, toml: `${ONE}[limits]\nmax_transcript = 200000\n` },
+  },
+  WITHOUT_WALLS,
+);
 
 verifies(
   "stream.async-body",

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { AppError } from "../../../src/model/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
-import { testService } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
@@ -33,7 +33,7 @@ verifies("async.claim-in-doubt", "runs of a claim whose answer was lost are exec
     },
   });
   const clock = new SkippingClock();
-  const test = await testService({ app: { main: MAIN, toml: ONE } }, {}, { aroundStore, clock });
+  const test = await testService({ app: { main: MAIN, toml: ONE } }, WITHOUT_WALLS, { aroundStore, clock });
   // One with a key is stored as queued, whatever room there is.
   const keyed = (n: number) => submit(test, "app", { n }, { headers: { "idempotency-key": `${n}` } });
   const ids = [await keyed(1), await keyed(2), await keyed(3)];
@@ -57,7 +57,11 @@ verifies("async.claim-in-doubt", "webhooks of a claim whose answer was lost are 
   const clock = new SkippingClock();
   const target = await WebhookTarget.open();
   const flags = { webhookAllow: "127.0.0.0/8" };
-  const test = await testService({ app: { main: MAIN, toml: ONE } }, flags, { aroundStore, clock });
+  const test = await testService(
+    { app: { main: MAIN, toml: ONE } },
+    { ...flags, ...WITHOUT_WALLS },
+    { aroundStore, clock },
+  );
   const suffix = `${ASYNC.suffix}&webhookEndpoint=${encodeURIComponent(target.url)}`;
   const { json } = await test.call("app", { n: 1 }, { suffix });
   await until("it was sent", () => {
@@ -95,7 +99,11 @@ verifies(
     const clock = new SkippingClock();
     const target = await WebhookTarget.open();
     const flags = { webhookAllow: "127.0.0.0/8" };
-    const test = await testService({ app: { main: MAIN, toml: ONE } }, flags, { aroundStore, clock });
+    const test = await testService(
+      { app: { main: MAIN, toml: ONE } },
+      { ...flags, ...WITHOUT_WALLS },
+      { aroundStore, clock },
+    );
     const suffix = `${ASYNC.suffix}&webhookEndpoint=${encodeURIComponent(target.url)}`;
     const { json } = await test.call("app", { n: 1 }, { suffix });
     await until("it was sent", () => {

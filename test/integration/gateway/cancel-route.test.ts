@@ -3,7 +3,7 @@ import path from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import type { Answer } from "../../support/service.ts";
-import { testService } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -60,12 +60,15 @@ async def plain():
 `;
 
 const one = "[scaling]\nmax_replicas = 1\n";
-const service = sharedService({
-  app: { main: MAIN, toml: one },
-  looped: { main: ASYNC, toml: `${one}replica_concurrency = 4\n` },
-  threads: { main: MAIN, toml: `${one}replica_concurrency = 4\n` },
-  open: { main: MAIN, toml: `${one}[deployment]\ndisable_auth = true\n` },
-});
+const service = sharedService(
+  {
+    app: { main: MAIN, toml: one },
+    looped: { main: ASYNC, toml: `${one}replica_concurrency = 4\n` },
+    threads: { main: MAIN, toml: `${one}replica_concurrency = 4\n` },
+    open: { main: MAIN, toml: `${one}[deployment]\ndisable_auth = true\n` },
+  },
+  WITHOUT_WALLS,
+);
 
 type CancelOptions = { token?: string | null; method?: string; on?: TestService };
 
@@ -212,7 +215,7 @@ describe("POST …/runs/{id}/cancel", () => {
   });
 
   test("works while the service is stopping, when it takes no calls any more", async () => {
-    const stopping = await testService({ app: { main: MAIN, toml: one } });
+    const stopping = await testService({ app: { main: MAIN, toml: one } }, WITHOUT_WALLS);
     const reader = openStream(stopping, "app", {}, { functionName: "ticking" });
     await reader.hasMessages(1);
     const stopped = stopping.service.stop();

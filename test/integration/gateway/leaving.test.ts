@@ -2,6 +2,7 @@ import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -27,7 +28,7 @@ def run(dir, name):
     return name
 `;
 
-const service = sharedService({ app: { main: GATED, toml: "[scaling]\nmax_replicas = 1\n" } });
+const service = sharedService({ app: { main: GATED, toml: "[scaling]\nmax_replicas = 1\n" } }, WITHOUT_WALLS);
 
 /** A place for one test: a gate that is shut, and notes of what the code did. */
 async function gate() {

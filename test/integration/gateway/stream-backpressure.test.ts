@@ -2,6 +2,7 @@ import { Bell } from "../../../src/kit/bell.ts";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { WAIT_FOR, letGo } from "../../support/run-apps.ts";
@@ -82,7 +83,7 @@ const limits = `[limits]\nstream_stall_timeout = ${STALL_MS / 1000}\nmax_chunk =
 const clock = new SkippingClock();
 const service = sharedService(
   { app: { main: DEF, toml: scaling + limits }, looped: { main: ASYNC, toml: scaling + limits } },
-  {},
+  WITHOUT_WALLS,
   { clock },
 );
 

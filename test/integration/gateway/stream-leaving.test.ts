@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { WAIT_FOR, WAIT_FOR_ASYNC, letGo } from "../../support/run-apps.ts";
 import { until } from "../../support/until.ts";
@@ -129,7 +130,7 @@ const service = sharedService(
     looped: { main: ASYNC, toml: scaling(8) },
     loopone: { main: ASYNC, toml: scaling(1) },
   },
-  {},
+  WITHOUT_WALLS,
   { clock },
 );
 

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { descriptorsOf, isAlive } from "../../support/process-tree.ts";
 import { retainedBytes } from "../../support/retained-bytes.ts";
 import { until } from "../../support/until.ts";
@@ -118,6 +119,7 @@ const service = sharedService(
   Object.fromEntries(
     Object.entries(MODES).map(([name, toml]) => [name, { main: name === "looped" ? LOOPED : MAIN, toml }]),
   ),
+  WITHOUT_WALLS,
 );
 
 // oxlint-disable-next-line no-explicit-any

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { HeldClock } from "../../support/held-clock.ts";
 import { descriptorsOf, isAlive } from "../../support/process-tree.ts";
 import { until } from "../../support/until.ts";
@@ -130,7 +131,7 @@ const apps = {
   neighbour: { main: MAIN, toml: ONE },
 };
 const clock = new HeldClock();
-const service = sharedService(apps, {}, { clock });
+const service = sharedService(apps, WITHOUT_WALLS, { clock });
 
 const call = (app: string, functionName: string, body: unknown = {}) =>
   service().call(app, body, { functionName });

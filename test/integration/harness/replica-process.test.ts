@@ -13,7 +13,7 @@ import { processesIn } from "../../support/leak-check.ts";
 import { groupOf, isAlive, parentOf } from "../../support/process-tree.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { testPool } from "../../support/pool.ts";
-import { testService } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { serve } from "../../support/command-line.ts";
@@ -51,11 +51,14 @@ def daemon(after="return"):
     return [daemon, child]
 `;
 
-const service = sharedService({
-  forked: { main: MAIN, toml: "[scaling]\nmin_replicas = 2\nmax_replicas = 2\n" },
-  ordinary: { main: MAIN, toml: '[deployment]\nfork = "never"\n[scaling]\nmax_replicas = 1\n' },
-  brief: { main: MAIN, toml: "[scaling]\ncooldown = 0\n" },
-});
+const service = sharedService(
+  {
+    forked: { main: MAIN, toml: "[scaling]\nmin_replicas = 2\nmax_replicas = 2\n" },
+    ordinary: { main: MAIN, toml: '[deployment]\nfork = "never"\n[scaling]\nmax_replicas = 1\n' },
+    brief: { main: MAIN, toml: "[scaling]\ncooldown = 0\n" },
+  },
+  WITHOUT_WALLS,
+);
 
 function daemons(dataDir: string, projectId: string): number[] {
   const file = path.join(dataDir, "storage", projectId, "daemons");
@@ -97,12 +100,12 @@ verifies(
     onTestFinished(() => rm(directory, { recursive: true, force: true }));
     const first = await testService(
       { forked: { main: MAIN }, ordinary: { main: MAIN, toml: '[deployment]\nfork = "never"\n' } },
-      { dataDir: path.join(directory, "data") },
+      { ...WITHOUT_WALLS, dataDir: path.join(directory, "data") },
     );
     const { projectId, token } = first.service.owner;
     await first.service.stop();
     for (const app of ["forked", "ordinary"]) {
-      const { command, apiUrl } = await serve(path.join(directory, "data"));
+      const { command, apiUrl } = await serve(path.join(directory, "data"), { MILLRACE_ISOLATION: "none" });
       const url = `${apiUrl}/v4/${projectId}/${app}/daemon`;
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
       // One has answered and left a daemon, another is in the middle of its call.

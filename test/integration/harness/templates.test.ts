@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { processesIn } from "../../support/leak-check.ts";
 import { parentOf } from "../../support/process-tree.ts";
 import { until } from "../../support/until.ts";
@@ -19,7 +20,7 @@ def run():
     return os.getpid()
 `;
 
-const service = sharedService();
+const service = sharedService({}, WITHOUT_WALLS);
 
 const replicas = (count: number) =>
   `[scaling]\nmin_replicas = ${count}\nmax_replicas = ${count}\nload_balancing_algorithm = "round-robin"\n`;

@@ -5,7 +5,7 @@ import { SkippingClock } from "../../support/clocks.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
 import { processesIn } from "../../support/leak-check.ts";
 import { isAlive, parentOf } from "../../support/process-tree.ts";
-import { testService } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -29,7 +29,7 @@ verifies(
   "show.cold.first",
   "the first call ever starts one interpreter, which imports main.py once",
   async () => {
-    const test = await testService({ app: { main: MAIN, toml } });
+    const test = await testService({ app: { main: MAIN, toml } }, WITHOUT_WALLS);
     const pid = Number((await test.call("app")).json.result);
     const bundleDir = test.bundleDir("app");
     expect(imports(bundleDir)).toHaveLength(1);
@@ -45,7 +45,7 @@ verifies(
   "with a kept template neither a start from zero nor 1 to 8 replicas import anything again",
   async () => {
     const clock = new SkippingClock();
-    const test = await testService({ app: { main: MAIN, toml } }, {}, { clock });
+    const test = await testService({ app: { main: MAIN, toml } }, WITHOUT_WALLS, { clock });
     const first = Number((await test.call("app")).json.result);
     const { pool } = test.apps.get("app")!;
     const bundleDir = test.bundleDir("app");

@@ -65,7 +65,7 @@ for (const [kind, signal] of [
     ["net.logged", "net.restarted"],
     `${kind} that nothing caught is logged whole, ends the service with 70, and it serves again`,
     async () => {
-      const served = await serveApps(APPS, env);
+      const served = await serveApps(APPS, { ...env, MILLRACE_ISOLATION: "none" });
       const { pid } = served.command;
       const replica = (await served.call("app", "run")).json.result;
       const { json } = await served.call("app", "quick?async=true");
@@ -94,7 +94,7 @@ for (const [kind, signal] of [
 }
 
 test("what runs when such an error comes may finish, and new calls are told to come again", async () => {
-  const served = await serveApps(APPS, env);
+  const served = await serveApps(APPS, { ...env, MILLRACE_ISOLATION: "none" });
   const call = served.call("app", "slow");
   await until("it runs", async () => (await served.call("app", "has_begun")).json.result === true);
   process.kill(served.command.pid, THROW);
@@ -112,7 +112,7 @@ test("what runs when such an error comes may finish, and new calls are told to c
 describe("the parent", () => {
   verifies("net.signals", "a signal to it alone stops the service in order", async () => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
-      const { command } = await serve(path.join(scratchDirectory(), "data"));
+      const { command } = await serve(path.join(scratchDirectory(), "data"), { MILLRACE_ISOLATION: "none" });
       const { pid, group } = command;
       expect(pid).not.toBe(group);
       process.kill(group, signal);
@@ -121,14 +121,14 @@ describe("the parent", () => {
   });
 
   verifies("net.signals", "a service that is killed is not started again, and its end is told", async () => {
-    const { command } = await serve(path.join(scratchDirectory(), "data"));
+    const { command } = await serve(path.join(scratchDirectory(), "data"), { MILLRACE_ISOLATION: "none" });
     process.kill(command.pid, "SIGKILL");
     expect(await command.exited).toBe(137);
     expect(starts(command)).toHaveLength(1);
   });
 
   verifies("net.orphan", "kill -9 of it ends the service too, and the next one starts at once", async () => {
-    const served = await serveApps(APPS);
+    const served = await serveApps(APPS, { MILLRACE_ISOLATION: "none" });
     const { pid, group } = served.command;
     const replica = (await served.call("app", "run")).json.result as number;
     process.kill(group, "SIGKILL");

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
 import { until } from "../../support/until.ts";
@@ -26,7 +27,7 @@ const service = sharedService(
     slow: { main: HOLDING_APP, toml: `${ONE}\nmax_queue = 10` },
     fast: { main: HOLDING_APP, toml: `${ONE}\nmax_queue = 10` },
   },
-  {},
+  WITHOUT_WALLS,
   { clock },
 );
 

@@ -3,7 +3,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
 import { HOLDING_APP } from "../../support/holding-app.ts";
-import { testService } from "../../support/service.ts";
+import { WITHOUT_WALLS, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import type { TestService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
@@ -32,7 +32,7 @@ verifies(
   ["lifecycle.stop.readiness", "errors.draining", "lifecycle.stop.grace"],
   "a stopping service is not ready and answers 503 with Retry-After, while what runs is finished",
   async () => {
-    const service = await testService({ held: { main: HOLDING_APP } });
+    const service = await testService({ held: { main: HOLDING_APP } }, WITHOUT_WALLS);
     expect(await readiness(service)).toBe(200);
     const first = service.call("held", {}, hold);
     await until("the call runs", () => running(service, "held") === 1);
@@ -53,7 +53,7 @@ verifies(
   async () => {
     for (const concurrency of [1, 3]) {
       const toml = `[scaling]\nmax_replicas = 2\nreplica_concurrency = ${concurrency}`;
-      const service = await testService({ loaded: { main: HOLDING_APP, toml } });
+      const service = await testService({ loaded: { main: HOLDING_APP, toml } }, WITHOUT_WALLS);
       const calls = Array.from({ length: 30 }, () => service.call("loaded", {}, hold));
       const slots = 2 * concurrency;
       const pool = service.apps.get("loaded")?.pool;
@@ -72,7 +72,11 @@ verifies(
 
 verifies("lifecycle.stop.sync", "at the end of the grace a caller whose run goes on gets 503", async () => {
   const clock = new SkippingClock();
-  const service = await testService({ endless: { main: HOLDING_APP } }, GRACE, { clock });
+  const service = await testService(
+    { endless: { main: HOLDING_APP } },
+    { ...GRACE, ...WITHOUT_WALLS },
+    { clock },
+  );
   const state = { isAnswered: false };
   const held = service.call("endless", {}, hold).finally(() => (state.isAnswered = true));
   await until("the call runs", () => running(service, "endless") === 1);
@@ -91,7 +95,11 @@ verifies("lifecycle.stop.sync", "at the end of the grace a caller whose run goes
 
 test("a run of an earlier version that goes on does not hold a stop longer than the grace", async () => {
   const clock = new SkippingClock();
-  const service = await testService({ again: { main: HOLDING_APP } }, GRACE, { clock });
+  const service = await testService(
+    { again: { main: HOLDING_APP } },
+    { ...GRACE, ...WITHOUT_WALLS },
+    { clock },
+  );
   const held = service.call("again", {}, hold);
   await until("the call runs", () => running(service, "again") === 1);
   await service.deploy("again", { main: `${HOLDING_APP}\n# second\n` });

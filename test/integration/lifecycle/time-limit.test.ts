@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -33,7 +34,7 @@ const LIMIT_MS = 600_000;
 const toml = `[scaling]\nmax_replicas = 1\nresponse_grace_period = ${LIMIT_MS / 1000}\nmax_queue_seconds = 43200`;
 
 const clock = new SkippingClock();
-const service = sharedService({ limited: { main: MAIN, toml } }, {}, { clock });
+const service = sharedService({ limited: { main: MAIN, toml } }, WITHOUT_WALLS, { clock });
 
 /** A file in the app's working directory. */
 const file = (name: string): string => path.join(service().bundleDir("limited"), name);

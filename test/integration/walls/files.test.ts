@@ -15,7 +15,7 @@ with open("beside", "w") as beside, open(os.environ["PERSISTENT_STORAGE"] + "/ke
 with open("/proc/self/status") as lines:
     print(next(line.split()[1] for line in lines if line.startswith("Seccomp:")))
 data_dir = sys.argv[-1].strip('"')
-for attempt in (lambda: open(data_dir + "/owner-token"), lambda: os.listdir(data_dir + "/storage"),
+for attempt in (lambda: open(data_dir + "/owner-token"), lambda: open(data_dir + "/master.key"),
                 lambda: open(data_dir + "/planted", "w")):
     try:
         attempt()
