@@ -173,7 +173,7 @@ async function start(
         ...installation,
         ...identity,
         host,
-        limits,
+        limits: limits.management,
         port: settings.basePort,
         publicApiUrl: settings.publicApiUrl,
         publicBaseUrl: settings.publicBaseUrl,
@@ -200,7 +200,7 @@ async function start(
     () =>
       Gateway.listen({
         ...settings,
-        ...limits,
+        ...limits.api,
         ...runs,
         port: settings.apiPort,
         catalog,

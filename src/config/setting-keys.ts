@@ -296,7 +296,8 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "max_connections",
     reader: integer(1, 1_000_000),
     default: "10000",
-    meaning: "Open connections per listener; fewer if the limit on open files is too low.",
+    meaning:
+      "Open connections for calls; fewer if the limit on open files is too low. The management API may hold as many, and at most an eighth of what that limit allows.",
   },
   maxConnectionsPerAddress: {
     name: "max_connections_per_address",
