@@ -182,6 +182,10 @@ export const SHOW = {
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, what a third trial found", {
+    "webhook.every-end":
+      "Whatever a receiver answers, an attempt at a webhook ends: also where it turns to another protocol.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",
