@@ -61,7 +61,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   // Among services that share a database, this one until it ends.
   const ownership = new Ownership(parts.dataDir);
   const { owner, predecessors } = ownership;
-  // Deliveries are due by a clock that cannot be set: a wrong date neither delays nor repeats one.
+  // Deliveries are due, and keys count, by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
   const secrets = new SigningSecrets({ store, seal, clock });
   const deliverer = await life.start(
@@ -160,6 +160,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         lightRecorder,
         partWriter,
         clock,
+        steadyClock,
         log,
         owner,
       }),

@@ -185,6 +185,7 @@ export const SHOW = {
   ...section("issue: Nothing lost, nothing stuck, what a third trial found", {
     "webhook.every-end":
       "Whatever a receiver answers, an attempt at a webhook ends: also where it turns to another protocol.",
+    "idempotency.clock": "A key counts for 24 h whatever the date is set to meanwhile.",
   }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",

@@ -104,7 +104,8 @@ export class ByHand {
       endOrphans: async (number) => void this.orphaned.push(number),
     });
     const { reserve } = this;
-    this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightRecorder, reserve });
+    const { dispatcher } = this;
+    this.submitter = new Submitter({ ...parts, steadyClock: clock, dispatcher, lightRecorder, reserve });
   }
 
   /** What another service would have on the same store. */
