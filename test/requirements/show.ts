@@ -185,6 +185,10 @@ export const SHOW = {
   ...section("issue: Nothing lost, nothing stuck, what a third trial found", {
     "webhook.every-end":
       "Whatever a receiver answers, an attempt at a webhook ends: also where it turns to another protocol.",
+    "shared.bundles":
+      "A service that starts removes no bundle that another one on its Postgres is about to deploy.",
+    "shared.environments":
+      "A service removes no environment that another one on its Postgres may be making at that moment.",
     "idempotency.clock": "A key counts for 24 h whatever the date is set to meanwhile.",
   }),
   ...section("design: Rooms and the direction of imports", {

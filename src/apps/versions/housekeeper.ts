@@ -30,6 +30,8 @@ const LOOK_MS = 60_000;
 const LOOKS_PER_HOUR = 60;
 /** Longer than a request may take to arrive: until then somebody may come with the version he was given. */
 const LINGER_MS = 90_000;
+/** As long as a build may take: what is not finished, or named by no version, may be another service's until then. */
+const UNFINISHED_MS = 3 * 60 * 60 * 1000;
 
 /** Clears away what no app needs any more: replicas, bundles and environments of old versions. */
 export class Housekeeper {
@@ -53,7 +55,8 @@ export class Housekeeper {
   async start(versions: readonly Version[]): Promise<void> {
     const { dataDir } = this.#parts;
     const named = new Set(versions.map(({ bundle }) => artifactFolder(bundle, dataDir)));
-    await removeUnnamedBundles(path.join(dataDir, "bundles"), named);
+    const before = this.#isAlone ? undefined : Date.now() - UNFINISHED_MS;
+    await removeUnnamedBundles(path.join(dataDir, "bundles"), named, before);
     const byApp = Map.groupBy(versions, ({ appNumber }) => appNumber);
     for (const [appNumber, { length }] of byApp) if (length > KEPT_VERSIONS) this.#untidy.add(appNumber);
     this.#timer = this.#parts.clock.every(LOOK_MS, () => this.#do(() => this.#look()));
@@ -69,6 +72,11 @@ export class Housekeeper {
   /** Ends an app that nobody finds any more: it finishes what it holds, then nothing of it is left. */
   bury(app: App, traffic: Traffic | undefined): void {
     this.#do(() => this.#bury(app, traffic));
+  }
+
+  /** Whether nobody else can be at work on its folders: services that share a Postgres share these too. */
+  get #isAlone(): boolean {
+    return this.#parts.store.kind === "sqlite";
   }
 
   /** The open versions of apps that are being buried. */
@@ -150,7 +158,10 @@ export class Housekeeper {
 
   async #sweepEnvironments(): Promise<void> {
     const { dataDir, environmentRetentionMs = DAY_MS } = this.#parts;
-    await sweepEnvironments(dataDir, () => this.#environmentsInUse(), environmentRetentionMs);
+    await sweepEnvironments(dataDir, () => this.#environmentsInUse(), {
+      keepMs: environmentRetentionMs,
+      unfinishedMs: this.#isAlone ? 0 : UNFINISHED_MS,
+    });
   }
 
   /** Their folders. */
