@@ -150,6 +150,7 @@ async function start(
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
+      learn: (appNumber) => catalog.learn(appNumber),
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
     },

@@ -143,6 +143,22 @@ export class Catalog {
     return open.live.target;
   }
 
+  /**
+   * Serves an app here that another service on the database has deployed since; false for one that has no version, or
+   * was deleted.
+   */
+  async learn(appNumber: number): Promise<boolean> {
+    const { store } = this.#parts;
+    return await this.#turns.take(appNumber, async () => {
+      if (this.#registry.byNumber(appNumber)) return true;
+      const app = (await store.apps.listAll()).find(({ number }) => number === appNumber);
+      const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
+      if (!app || !version || this.#isClosing) return false;
+      await this.#switcher.restore(app, version);
+      return true;
+    });
+  }
+
   /** A stored version with its own replicas, beside those that take calls; nobody finds it yet. */
   prepare(app: App, version: Version): Candidate {
     if (this.#isClosing) throw new AppError("draining");

@@ -37,6 +37,8 @@ export type RunsParts = {
   readonly webhookAllow: AddressRanges;
   /** Where runs of an app go now; null for an app that takes none. */
   readonly target: (appNumber: number) => RunTarget | null;
+  /** Has an app served here that another service has deployed; false if there is nothing to serve. */
+  readonly learn: (appNumber: number) => Promise<boolean>;
   /** Where a run goes that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** What each app wants kept. */
@@ -137,7 +139,10 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     predecessors,
     target,
     versionTarget,
-    endOrphans: (appNumber) => canceller.endOrphans(appNumber),
+    holdsFiles: () => fileRuns.isBusy,
+    lookAfter: async (appNumber) => {
+      if (!(await parts.learn(appNumber))) await canceller.endOrphans(appNumber);
+    },
   });
   await dispatcher.start();
   ownership.settle();

@@ -185,6 +185,11 @@ export const SHOW = {
   ...section("issue: Nothing lost, nothing stuck, what a third trial found", {
     "webhook.every-end":
       "Whatever a receiver answers, an attempt at a webhook ends: also where it turns to another protocol.",
+    "lease.late-start":
+      "A service that starts takes over at once only from services it knows to be dead; others get time to renew.",
+    "lease.file-runs": "A service that stops keeps its lease while it waits for a file run.",
+    "shared.late-apps":
+      "A service takes over the runs of an app too that another one on its Postgres deployed after it had started.",
     "shared.bundles":
       "A service that starts removes no bundle that another one on its Postgres is about to deploy.",
     "shared.environments":

@@ -97,6 +97,11 @@ export class FileRuns {
     this.#dir = path.join(parts.dataDir, "once");
   }
 
+  /** Whether the store has runs as ours that have not ended. */
+  get isBusy(): boolean {
+    return this.#running.size > 0;
+  }
+
   /** Clears up what a service that is gone has left. */
   async start(): Promise<void> {
     await rm(this.#dir, { recursive: true, force: true });

@@ -101,7 +101,8 @@ export class ByHand {
         this.looks += 1;
         return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
       },
-      endOrphans: async (number) => void this.orphaned.push(number),
+      holdsFiles: () => false,
+      lookAfter: async (number) => void this.orphaned.push(number),
     });
     const { reserve } = this;
     const { dispatcher } = this;
