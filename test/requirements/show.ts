@@ -191,9 +191,9 @@ export const SHOW = {
     "shared.late-apps":
       "A service takes over the runs of an app too that another one on its Postgres deployed after it had started.",
     "shared.bundles":
-      "A service that starts removes no bundle that another one on its Postgres is about to deploy.",
+      "A service that starts removes no bundle from a shared folder that another one is about to deploy.",
     "shared.environments":
-      "A service removes no environment that another one on its Postgres may be making at that moment.",
+      "A service removes no environment from a shared folder that another one may be making at that moment.",
     "idempotency.clock": "A key counts for 24 h whatever the date is set to meanwhile.",
   }),
   ...section("design: Rooms and the direction of imports", {

@@ -9,6 +9,7 @@ import { dropEnvironment, sweepEnvironments } from "../builds/environments.ts";
 import type { OpenVersion } from "./open-version.ts";
 import type { Registry } from "./registry.ts";
 import { KEPT_VERSIONS, outdated, removeUnnamedBundles, removeVersions } from "./retention.ts";
+import { isSharedFolder } from "./shared-folder.ts";
 import type { Traffic } from "./traffic.ts";
 import type { Turns } from "./turns.ts";
 
@@ -55,7 +56,7 @@ export class Housekeeper {
   async start(versions: readonly Version[]): Promise<void> {
     const { dataDir } = this.#parts;
     const named = new Set(versions.map(({ bundle }) => artifactFolder(bundle, dataDir)));
-    const before = this.#isAlone ? undefined : Date.now() - UNFINISHED_MS;
+    const before = isSharedFolder(dataDir, "bundles") ? Date.now() - UNFINISHED_MS : undefined;
     await removeUnnamedBundles(path.join(dataDir, "bundles"), named, before);
     const byApp = Map.groupBy(versions, ({ appNumber }) => appNumber);
     for (const [appNumber, { length }] of byApp) if (length > KEPT_VERSIONS) this.#untidy.add(appNumber);
@@ -72,11 +73,6 @@ export class Housekeeper {
   /** Ends an app that nobody finds any more: it finishes what it holds, then nothing of it is left. */
   bury(app: App, traffic: Traffic | undefined): void {
     this.#do(() => this.#bury(app, traffic));
-  }
-
-  /** Whether nobody else can be at work on its folders: services that share a Postgres share these too. */
-  get #isAlone(): boolean {
-    return this.#parts.store.kind === "sqlite";
   }
 
   /** The open versions of apps that are being buried. */
@@ -160,7 +156,7 @@ export class Housekeeper {
     const { dataDir, environmentRetentionMs = DAY_MS } = this.#parts;
     await sweepEnvironments(dataDir, () => this.#environmentsInUse(), {
       keepMs: environmentRetentionMs,
-      unfinishedMs: this.#isAlone ? 0 : UNFINISHED_MS,
+      unfinishedMs: isSharedFolder(dataDir, "environments") ? UNFINISHED_MS : 0,
     });
   }
 

@@ -1,9 +1,10 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { KEPT_VERSIONS, outdated, removeUnnamedBundles } from "../../../../src/apps/versions/retention.ts";
 import type { Version } from "../../../../src/model/app.ts";
+import { isSharedFolder } from "../../../../src/apps/versions/shared-folder.ts";
 import { verifies } from "../../../verifies.ts";
 
 const versions = (count: number): Version[] =>
@@ -38,3 +39,13 @@ verifies(
     await removeUnnamedBundles(path.join(root, "nowhere"), named);
   },
 );
+
+verifies("shared.bundles", "a folder that is a link may be other services' too", () => {
+  const root = mkdtempSync(path.join(tmpdir(), "millrace-shared-"));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  for (const name of ["data/bundles", "elsewhere"]) mkdirSync(path.join(root, name), { recursive: true });
+  const dataDir = path.join(root, "data");
+  symlinkSync(path.join(root, "elsewhere"), path.join(dataDir, "environments"));
+  const names = ["bundles", "environments", "none"];
+  expect(names.map((name) => isSharedFolder(dataDir, name))).toEqual([false, true, false]);
+});
