@@ -194,6 +194,8 @@ export const SHOW = {
       "A service that starts removes no bundle from a shared folder that another one is about to deploy.",
     "shared.environments":
       "A service removes no environment from a shared folder that another one may be making at that moment.",
+    "start.key-whole":
+      "A first start that is cut off, or finds the disk full, leaves no half of a master key behind.",
     "kept.clock":
       "A date that was wrong when the service started, or is set wrong later, removes nothing that is new.",
     "idempotency.clock": "A key counts for 24 h whatever the date is set to meanwhile.",
