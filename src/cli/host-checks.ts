@@ -2,6 +2,9 @@ import { findUv, probePip } from "../apps/builds/installer.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { hostPythons } from "../host/host-pythons.ts";
 import { findInterpreter } from "../host/interpreter.ts";
+import { lookAtLimits } from "../host/limits/find-limits.ts";
+import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
+import type { Enforcement } from "../host/limits/limits.ts";
 import { probeRungs } from "../host/walls/probe.ts";
 import { complaintAbout } from "../host/walls/require-rung.ts";
 import { highestRung } from "../host/walls/rung.ts";
@@ -83,4 +86,17 @@ export async function checkSandbox({ isolation, python, dataDir }: Settings): Pr
     check,
     `${isolation}${highest && highest !== isolation ? ` (this host also gives ${highest})` : ""}`,
   );
+}
+
+/** Which limits apps are held to: those that the service found, where one runs; else those that are found from here. */
+export async function checkLimits(settings: Settings, found: Enforcement | undefined): Promise<Finding[]> {
+  const { isolation } = settings;
+  const rung = isolation === "auto" || isolation === "none" || isolation === "uid" ? null : isolation;
+  const enforcement = found ?? (await lookAtLimits(settings, rung));
+  return LIMITS.map((name) => {
+    const check = `limit ${name.replace("_", " ")}`;
+    const enforced = enforcement[name];
+    if ("by" in enforced) return ok(check, describeEnforced(enforced));
+    return warn(check, `not enforced: ${enforced.lacking}`, enforced.remedy);
+  });
 }
