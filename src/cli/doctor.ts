@@ -60,7 +60,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),
     await checkSandbox(settings),
-    ...(await checkLimits(settings, enforcement)),
+    await checkLimits(settings, enforcement),
     await checkPorts(settings, holder),
     checkClock(report, Date.now()),
   ];

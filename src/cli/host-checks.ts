@@ -89,14 +89,18 @@ export async function checkSandbox({ isolation, python, dataDir }: Settings): Pr
 }
 
 /** Which limits apps are held to: those that the service found, where one runs; else those that are found from here. */
-export async function checkLimits(settings: Settings, found: Enforcement | undefined): Promise<Finding[]> {
+export async function checkLimits(settings: Settings, found: Enforcement | undefined): Promise<Finding> {
+  const check = "limits";
   const { isolation } = settings;
   const rung = isolation === "auto" || isolation === "none" || isolation === "uid" ? null : isolation;
   const enforcement = found ?? (await lookAtLimits(settings, rung));
-  return LIMITS.map((name) => {
-    const check = `limit ${name.replace("_", " ")}`;
+  const remedies = new Set<string>();
+  const told = LIMITS.map((name) => {
     const enforced = enforcement[name];
-    if ("by" in enforced) return ok(check, describeEnforced(enforced));
-    return warn(check, `not enforced: ${enforced.lacking}`, enforced.remedy);
-  });
+    const called = name.replace("_", " ");
+    if (!("lacking" in enforced)) return `${called}: ${describeEnforced(enforced)}`;
+    remedies.add(enforced.remedy);
+    return `${called}: not enforced (${enforced.lacking})`;
+  }).join("; ");
+  return remedies.size === 0 ? ok(check, told) : warn(check, told, [...remedies].join(". "));
 }

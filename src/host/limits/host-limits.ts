@@ -121,9 +121,6 @@ export function enforcementOf(
           : processes,
     open_files: rung === null ? walls : { by: "a limit of 65536 for each process" },
     scratch: rung === null ? walls : { by: WATCHER },
-    storage:
-      settings.maxProjectStorageBytes === null
-        ? { lacking: "there is no quota", remedy: `Set ${STORAGE_SETTING}` }
-        : { by: WATCHER },
+    storage: settings.maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER },
   };
 }

@@ -42,8 +42,11 @@ export type AppLimits = {
 export const LIMITS = ["memory", "cpu", "processes", "open_files", "scratch", "storage"] as const;
 export type LimitName = (typeof LIMITS)[number];
 
-/** How a limit is enforced; or why it is not, and what to do about it. */
-export type Enforced = { readonly by: string } | { readonly lacking: string; readonly remedy: string };
+/** How a limit is enforced; or why it is not, and what to do about it; or which setting would set it. */
+export type Enforced =
+  | { readonly by: string }
+  | { readonly lacking: string; readonly remedy: string }
+  | { readonly unset: string };
 
 export type Enforcement = Readonly<Record<LimitName, Enforced>>;
 
@@ -59,5 +62,6 @@ export function describeRunOut({ memoryBytes }: Limits): string {
 /** For people, how a limit is enforced, or that it is not. */
 export function describeEnforced(enforced: Enforced): string {
   if ("by" in enforced) return `enforced by ${enforced.by}`;
+  if ("unset" in enforced) return `no limit is set: ${enforced.unset} sets one`;
   return `not enforced: ${enforced.lacking}. ${enforced.remedy}`;
 }
