@@ -68,7 +68,7 @@ export function startKept(
     child.once("error", reject);
     isIn?.then(give, (error: unknown) => {
       child.kill("SIGKILL");
-      reject(error as Error);
+      reject(error);
     });
   });
   return {

@@ -1,5 +1,5 @@
 import { statfs } from "node:fs/promises";
-import type { Clock, Timer } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
 import { folderBytes } from "./folder-size.ts";
 
 const LOOK_MS = 1_000;
@@ -25,7 +25,8 @@ type Watched = Bound & {
 export class DiskWatcher {
   readonly #clock: Clock;
   readonly #watched = new Map<string, Watched>();
-  #timer: Timer | null = null;
+  /** A look is on its way, or under way. */
+  #isLooking = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -36,7 +37,7 @@ export class DiskWatcher {
     const watched = this.#watched.get(folder) ?? unmeasured(folder, maxBytes);
     this.#watched.set(folder, watched);
     watched.listeners.add(onOver);
-    this.#timer ??= this.#clock.after(LOOK_MS, () => void this.#look());
+    this.#lookLater();
     return () => {
       watched.listeners.delete(onOver);
       if (watched.listeners.size === 0 && !watched.isOver) this.#watched.delete(folder);
@@ -55,7 +56,14 @@ export class DiskWatcher {
     for (const watched of this.#watched.values())
       if (watched.listeners.size > 0 && (await this.#mayBeOver(watched))) await this.#measure(watched);
     const isIdle = [...this.#watched.values()].every(({ listeners }) => listeners.size === 0);
-    this.#timer = isIdle ? null : this.#clock.after(LOOK_MS, () => void this.#look());
+    this.#isLooking = false;
+    if (!isIdle) this.#lookLater();
+  }
+
+  #lookLater(): void {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    this.#clock.after(LOOK_MS, () => void this.#look());
   }
 
   async #mayBeOver({ folder, maxBytes, bytes, takenBytes, measuredAt }: Watched): Promise<boolean> {

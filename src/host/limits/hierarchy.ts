@@ -7,7 +7,7 @@ import type { LimitGroup, Limits } from "./limits.ts";
 import type { Controller } from "./own-cgroups.ts";
 
 /** One value to set, in the folder of that controller. */
-export type GroupValue = readonly [controller: Controller, file: string, value: string | number];
+type GroupValue = readonly [controller: Controller, file: string, value: string | number];
 
 /** A version of control groups, as far as it differs from the other. */
 export type Flavour = {
@@ -122,7 +122,11 @@ export class CgroupGroup implements LimitGroup {
 
   /** Removes it; resolves when it is gone, or will not go. */
   removed(): Promise<void> {
-    this.#removed ??= Promise.all(Array.from(this.#folders, removeGroup)).then(() => {});
+    this.#removed ??= this.#leave();
     return this.#removed;
+  }
+
+  async #leave(): Promise<void> {
+    await Promise.all(Array.from(this.#folders, removeGroup));
   }
 }

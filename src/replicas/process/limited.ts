@@ -24,7 +24,7 @@ export function hold(host: AppLimits, limits: Limits, verdict: Verdict): Held {
   try {
     return { group: host.group(limits), limits, verdict };
   } catch (error) {
-    const group = { add: () => Promise.reject(error as Error), ranOut: () => false, remove: () => {} };
+    const group = { add: () => Promise.reject(error), ranOut: () => false, remove: () => {} };
     return { group, limits, verdict };
   }
 }

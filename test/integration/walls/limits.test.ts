@@ -46,10 +46,9 @@ for (const means of MEANS) {
         const apps = { bomb: { main: HUNGRY, toml }, sibling: { main: GOOD } };
         const options = means === "watcher" ? { engine: withoutCgroups } : {};
         const service = await testService(apps, {}, options);
-        let isOver = false;
-        const bomb = service.call("bomb", {}, { functionName: "eat" }).finally(() => (isOver = true));
-        let calls = 0;
-        for (; !isOver || calls < 20; calls++) {
+        const state = { isOver: false };
+        const bomb = service.call("bomb", {}, { functionName: "eat" }).finally(() => (state.isOver = true));
+        for (let calls = 0; !state.isOver || calls < 20; calls++) {
           const answer = await service.call("sibling", { n: calls });
           expect([answer.status, answer.json.result]).toEqual([200, calls + 1]);
         }

@@ -3,6 +3,7 @@ import path from "node:path";
 import type { TestContext } from "vitest";
 import { lookAtLimits } from "../../../src/host/limits/find-limits.ts";
 import { HostLimits } from "../../../src/host/limits/host-limits.ts";
+import { describeEnforced } from "../../../src/host/limits/limits.ts";
 import type { LimitName } from "../../../src/host/limits/limits.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Rung } from "../../../src/host/walls/rung.ts";
@@ -13,7 +14,6 @@ import type { ProcessHost } from "../../../src/replicas/process/seat.ts";
 
 /** What a replica's memory can be limited by. */
 export const MEANS = ["control groups", "watcher"] as const;
-export type Means = (typeof MEANS)[number];
 
 const SETTINGS = { dataDir: "/nonexistent", maxScratchBytes: 1e10, maxProjectStorageBytes: null };
 
@@ -21,7 +21,7 @@ const SETTINGS = { dataDir: "/nonexistent", maxScratchBytes: 1e10, maxProjectSto
 export async function requireCgroups(name: LimitName, context: TestContext): Promise<void> {
   const enforced = (await lookAtLimits(SETTINGS, null))[name];
   if ("by" in enforced && enforced.by.startsWith("cgroup")) return;
-  const why = "by" in enforced ? `it has ${enforced.by} alone` : enforced.lacking;
+  const why = describeEnforced(enforced);
   process.stderr.write(`\nNOT TESTED: this host gives no control groups for ${name}: ${why}\n`);
   context.skip(`this host gives no control groups for ${name}: ${why}`);
 }
