@@ -32,6 +32,7 @@ import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/seat.ts";
 import { findInterpreter } from "./host/interpreter.ts";
+import { findLimits } from "./host/limits/find-limits.ts";
 import { requireRung } from "./host/walls/require-rung.ts";
 import { clearScratch } from "./host/walls/scratch.ts";
 import { startRuns } from "./runs/start-runs.ts";
@@ -132,10 +133,16 @@ async function start(
   );
   const reserve = await startReserve(settings, store, clock, life);
   await clearScratch(settings.dataDir);
+  const limits = await life.start(
+    "limits of apps",
+    () => findLimits(settings, rung, clock),
+    (found) => found.close(),
+  );
   const engine = (engineOf ?? processEngine)({
     python: python.path,
     dataDir: settings.dataDir,
     rung,
+    limits,
     clock,
   });
   const basics = { ...settings, store, seal, reserve, clock, log };
@@ -166,7 +173,7 @@ async function start(
     async (started) => await started?.stop(),
   );
   const identity = identityParts({ ...installation, post: mailer && { mailer, baseUrl: ownUrl } }, clock);
-  const limits = listenerLimits(settings, log);
+  const listening = listenerLimits(settings, log);
   const management: Management = await life.start(
     "management API",
     () =>
@@ -174,7 +181,7 @@ async function start(
         ...installation,
         ...identity,
         host,
-        limits: limits.management,
+        limits: listening.management,
         port: settings.basePort,
         publicApiUrl: settings.publicApiUrl,
         publicBaseUrl: settings.publicBaseUrl,
@@ -182,6 +189,7 @@ async function start(
         ...runs,
         reserve,
         interpreter: new Presence(python.path, clock),
+        enforcement: limits.enforcement,
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         ...apps,
@@ -201,7 +209,7 @@ async function start(
     () =>
       Gateway.listen({
         ...settings,
-        ...limits.api,
+        ...listening.api,
         ...runs,
         port: settings.apiPort,
         catalog,
@@ -251,6 +259,7 @@ async function start(
         inspectDatabase: async () => ({
           report: await inspection.report(),
           limits: storageLimits(settings),
+          enforcement: limits.enforcement,
         }),
         repairEnvironments: () => apps.repairs.repair(),
         storage: () => storageReport(store, settings),

@@ -6,7 +6,9 @@ import type { SecretMap } from "../model/app.ts";
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
   const { bundle, environment, config } = version;
-  const { deployment, scaling, limits } = config;
+  const { deployment, hardware, scaling, limits } = config;
+  // Versions of earlier releases have named nothing.
+  const { cpu = null, memoryGb = null } = config.named ?? {};
   return {
     projectId: app.projectId,
     bundle,
@@ -19,5 +21,10 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     maxChunkBytes: limits.maxChunkBytes,
     mayFork: deployment.fork === "auto",
     network: deployment.network,
+    limits: {
+      memoryBytes: memoryGb === null ? null : Math.round(memoryGb * 1e9),
+      cpus: cpu,
+      cpuShare: hardware.cpu,
+    },
   };
 }

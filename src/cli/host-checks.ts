@@ -2,6 +2,9 @@ import { findUv, probePip } from "../apps/builds/installer.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { hostPythons } from "../host/host-pythons.ts";
 import { findInterpreter } from "../host/interpreter.ts";
+import { lookAtLimits } from "../host/limits/find-limits.ts";
+import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
+import type { Enforcement } from "../host/limits/limits.ts";
 import { probeRungs } from "../host/walls/probe.ts";
 import { complaintAbout } from "../host/walls/require-rung.ts";
 import { highestRung } from "../host/walls/rung.ts";
@@ -83,4 +86,21 @@ export async function checkSandbox({ isolation, python, dataDir }: Settings): Pr
     check,
     `${isolation}${highest && highest !== isolation ? ` (this host also gives ${highest})` : ""}`,
   );
+}
+
+/** Which limits apps are held to: those that the service found, where one runs; else those that are found from here. */
+export async function checkLimits(settings: Settings, found: Enforcement | undefined): Promise<Finding> {
+  const check = "limits";
+  const { isolation } = settings;
+  const rung = isolation === "auto" || isolation === "none" || isolation === "uid" ? null : isolation;
+  const enforcement = found ?? (await lookAtLimits(settings, rung));
+  const remedies = new Set<string>();
+  const told = LIMITS.map((name) => {
+    const enforced = enforcement[name];
+    const called = name.replace("_", " ");
+    if (!("lacking" in enforced)) return `${called}: ${describeEnforced(enforced)}`;
+    remedies.add(enforced.remedy);
+    return `${called}: not enforced (${enforced.lacking})`;
+  }).join("; ");
+  return remedies.size === 0 ? ok(check, told) : warn(check, told, [...remedies].join(". "));
 }

@@ -1,11 +1,9 @@
-import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { hostUrls } from "../kit/host-urls.ts";
-import { readMailServer } from "../kit/smtp/mail-server.ts";
 import { readSender } from "../kit/smtp/message.ts";
-import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
+import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
 import type { Reader } from "./readers.ts";
+import { age, databaseUrl, hostName, milliseconds, origin, port, smtpUrl } from "./setting-readers.ts";
 
 /** How the service runs, every default filled in. */
 export type Settings = {
@@ -26,6 +24,9 @@ export type Settings = {
   /** CIDRs, every one with its prefix length. */
   readonly webhookAllow: readonly string[];
   readonly isolation: Isolation;
+  readonly maxScratchBytes: number;
+  /** Null means that there is no quota. */
+  readonly maxProjectStorageBytes: number | null;
   readonly shutdownGraceMs: number;
   readonly authGraceMs: number;
   readonly maxRuns: number;
@@ -72,40 +73,6 @@ export type SettingKey<T> = {
   readonly default: string | null;
   readonly meaning: string;
 };
-
-const milliseconds = (min: string, max: string): Reader<number> =>
-  mapped(duration(min, max), (seconds) => Math.round(seconds * 1000));
-
-const age = (least: string): Reader<number> => milliseconds(least, "3650d");
-
-const port = (): Reader<number> => integer(0, 65_535);
-
-const hostName = matching("an IP address or a host name", (text) => {
-  if (isIP(text) !== 0) return true;
-  // Digits and dots alone are an address with a mistake in it.
-  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(text) && !/^[\d.]+$/.test(text);
-});
-
-const databaseUrl: Reader<string> = {
-  ...matching(
-    "an address that begins with postgres:// or postgresql://",
-    (text) => /^postgres(ql)?:\/\//.test(text) && hostUrls(text).every((url) => URL.canParse(url)),
-  ),
-  secret: true,
-};
-
-const smtpUrl: Reader<string> = {
-  ...matching(
-    "an address such as smtps://user:password@mail.example.com",
-    (text) => readMailServer(text) !== null,
-  ),
-  secret: true,
-};
-
-const origin = matching(
-  '"*" or an origin such as https://example.com',
-  (text) => text === "*" || (/^https?:\/\//.test(text) && URL.parse(text)?.origin === text),
-);
 
 /** Every setting, once. Flags, environment, file and documentation all follow from these rows. */
 export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings[K]> } = {
@@ -180,6 +147,20 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: oneOf(ISOLATION_LEVELS),
     default: "auto",
     meaning: "Isolation of apps; refuses to start if the host lacks support. For now, `auto` is `none`.",
+  },
+  maxScratchBytes: {
+    name: "max_scratch",
+    reader: size("1MB", "1000TB"),
+    default: "10GB",
+    meaning:
+      "How much space the temporary files of a template and its replicas may take, where apps are isolated; beyond that, they are ended.",
+  },
+  maxProjectStorageBytes: {
+    name: "max_project_storage",
+    reader: optional(size("1MB", "1000TB")),
+    default: null,
+    meaning:
+      "How much space the persistent storage of a project may take; beyond that, its replicas are ended, and none starts until files are removed. If unset, there is no quota.",
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

@@ -1,4 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
+import type { Enforcement } from "../host/limits/limits.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Presence } from "../kit/presence.ts";
 import { refuseOthers } from "./api/mount.ts";
@@ -10,6 +12,8 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
   /** The Python that apps start with. */
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
+  /** What apps are held to, and by what. */
+  readonly enforcement: Enforcement;
   /** Throws unless the request may see what only the operator may know. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
@@ -69,7 +73,7 @@ async function findLimits({ reserve, interpreter, catalog }: HealthParts): Promi
   return limits;
 }
 
-function details({ store, catalog, journal, build, reserve }: HealthParts): object {
+function details({ store, catalog, journal, build, reserve, enforcement }: HealthParts): object {
   const apps = catalog.all();
   const replicas = apps.flatMap(({ pool }) => [...pool.replicas]);
   return {
@@ -83,5 +87,6 @@ function details({ store, catalog, journal, build, reserve }: HealthParts): obje
     runsLost: journal.lost,
     apps: apps.length,
     replicas: replicas.length,
+    appLimits: Object.fromEntries(LIMITS.map((name) => [name, describeEnforced(enforcement[name])])),
   };
 }

@@ -2,6 +2,8 @@
 export type AppConfig = {
   readonly deployment: DeploymentConfig;
   readonly hardware: HardwareConfig;
+  /** What of the hardware the app has named itself: a limit for each replica. Absent in versions of earlier releases. */
+  readonly named?: NamedHardware;
   readonly scaling: ScalingConfig;
   readonly limits: LimitsConfig;
   readonly dependencies: DependenciesConfig;
@@ -37,6 +39,9 @@ export type HardwareConfig = {
   readonly provider: string | null;
   readonly region: string | null;
 };
+
+/** Null for what the app leaves to its default, which is a share and no limit. */
+type NamedHardware = { readonly cpu: number | null; readonly memoryGb: number | null };
 
 /** How a replica is picked for a call. */
 export const LOAD_BALANCING = [

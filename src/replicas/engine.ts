@@ -1,3 +1,4 @@
+import type { Limits } from "../host/limits/limits.ts";
 import type { Home } from "./home.ts";
 import type { PrintedLine } from "./log-lines.ts";
 
@@ -22,6 +23,8 @@ export type Workload = {
   readonly mayFork: boolean;
   /** It may use the internet. */
   readonly network: boolean;
+  /** What each of its replicas may use, and its template. */
+  readonly limits: Limits;
 };
 
 /** What of a start is one replica's own. */
@@ -39,6 +42,8 @@ export type Exit = {
   readonly initFailure: InitFailure | null;
   /** How it broke the protocol, if that is why it was ended; for people, in our own words. */
   readonly fault?: string;
+  /** It was ended because it used up its memory, or the host's. */
+  readonly isOutOfMemory?: true;
   /** Why it was taken for dead, if that is why it was ended; for people, in our own words. */
   readonly silence?: string;
 };
@@ -87,6 +92,10 @@ export type Started = {
   vitals(pid: number): Vitals | null;
   /** What that process uses, with all it started; null where nobody can tell. */
   usage(pid: number): Promise<Usage | null>;
+  /** Puts the process with this id under its limits, before it is given a call; null where it is under them already. */
+  confine?(pid: number): Promise<void> | null;
+  /** How it ended, with what only its limits tell. */
+  judge?(exit: Exit): Exit;
   /** What keeps it from starting that is not its `main.py`, for people; null where nothing does. */
   obstacle?(): string | null;
 };

@@ -21,7 +21,21 @@ export const WALLS = {
     "walls.service-death": "After kill -9 of the service nothing is left of an app, on every level.",
     "walls.auto": later("isolation", "auto is the highest level that the host gives."),
     "walls.builds": later("isolation", "Builds and file runs live behind the same walls."),
-    "walls.limits": later("isolation", "memory, cpu and the size of storage are limits that hold."),
+    "walls.limits.memory":
+      "A replica that uses more memory than its app names ends, its run is 502 out_of_memory, and no neighbour notices.",
+    "walls.limits.memory.start":
+      "An app whose import uses more memory than it names says so at its first call.",
+    "walls.limits.cpu": "A replica gets as much processor time as its app names, and no more.",
+    "walls.limits.processes": "A replica can have 4,096 processes and threads at most.",
+    "walls.limits.disk":
+      "An app whose temporary files or whose project's storage take too much is ended, and says why.",
+    "walls.limits.inside": "No app behind landlock or userns can leave its group or change its limits.",
+    "walls.limits.groups":
+      "Groups go with the processes in them, and those that a killed service left go at the next start.",
+    "walls.limits.v2":
+      "With control groups of version 2 the service moves into a leaf and writes the kernel's files.",
+    "walls.limits.told":
+      "doctor and /readyz?verbose say of each limit by what it is enforced, or that it is not.",
     "walls.egress": later(
       "isolation",
       "The management listener and private addresses are out of an app's reach.",

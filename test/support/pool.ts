@@ -140,6 +140,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     maxResultBytes: config.limits.maxResultBytes,
     maxChunkBytes: config.limits.maxChunkBytes,
     mayFork: config.deployment.fork === "auto",
+    limits: { memoryBytes: null, cpus: null, cpuShare: config.hardware.cpu },
     network: config.deployment.network,
   };
   const keepMs = config.scaling.templateKeepSeconds * 1000;

@@ -9,14 +9,16 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     payload: "cpu",
     reader: decimal(0.1, 512),
     default: 2,
-    meaning: "CPU cores per replica. Scaling by cpu_utilization uses it; it is not enforced yet.",
+    meaning:
+      "CPU cores per replica: a limit if you set it, and else its share where processors are short. Scaling by cpu_utilization uses it too.",
   },
   memoryGb: {
     path: "hardware.memory",
     payload: "memory",
     reader: decimal(0.1, 16_384),
     default: 4,
-    meaning: "Memory per replica, in GB. Scaling by memory_utilization uses it; it is not enforced yet.",
+    meaning:
+      "Memory per replica, in GB: a limit if you set it. A replica that needs more is ended, and its runs fail with out_of_memory. Scaling by memory_utilization uses it too.",
   },
   compute: {
     path: "hardware.compute",

@@ -55,6 +55,7 @@ for (const kind of DATABASE_KINDS) {
         "python versions ok",
         "packages ok",
         "sandbox warn",
+        "limits warn",
         "ports ok",
         "clock ok",
       ]);

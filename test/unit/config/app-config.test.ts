@@ -38,6 +38,7 @@ verifies(
           recordPayloads: "all",
         },
         hardware: { cpu: 2, memoryGb: 4, compute: ["CPU"], gpuCount: 0, provider: null, region: null },
+        named: { cpu: null, memoryGb: null },
         scaling: {
           minReplicas: 0,
           maxReplicas: 4,
@@ -180,6 +181,7 @@ verifies(
         provider: "aws",
         region: "us-east-1",
       },
+      named: { cpu: 0.5, memoryGb: 16 },
       scaling: {
         minReplicas: 1,
         maxReplicas: 2000,

@@ -21,6 +21,7 @@ const WORKLOAD: Workload = {
   maxResultBytes: 1,
   maxChunkBytes: 1,
   mayFork: true,
+  limits: { memoryBytes: null, cpus: null, cpuShare: 2 },
   network: true,
 };
 
