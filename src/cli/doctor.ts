@@ -22,7 +22,7 @@ import {
 } from "./checks.ts";
 import type { Holder } from "./checks.ts";
 import type { Finding } from "./finding.ts";
-import { checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
+import { checkNetwork, checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
 import { printable } from "./output/paint.ts";
 import { repair } from "./repair.ts";
 import type { ServeFlags } from "./serve.ts";
@@ -59,6 +59,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),
     await checkSandbox(settings),
+    await checkNetwork(settings),
     await checkPorts(settings, holder),
     checkClock(report, Date.now()),
   ];

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { hostUrls } from "../kit/host-urls.ts";
 import { readMailServer } from "../kit/smtp/mail-server.ts";
 import { readSender } from "../kit/smtp/message.ts";
-import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
+import { boolean, cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
 import type { Reader } from "./readers.ts";
 
@@ -26,6 +26,11 @@ export type Settings = {
   /** CIDRs, every one with its prefix length. */
   readonly webhookAllow: readonly string[];
   readonly isolation: Isolation;
+  readonly egressOnly: boolean;
+  /** CIDRs, every one with its prefix length, here and below. */
+  readonly egressAllow: readonly string[];
+  readonly networkDeny: readonly string[];
+  readonly networkUnenforced: "refuse" | "warn";
   readonly shutdownGraceMs: number;
   readonly authGraceMs: number;
   readonly maxRuns: number;
@@ -180,6 +185,31 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: oneOf(ISOLATION_LEVELS),
     default: "auto",
     meaning: "Isolation of apps; refuses to start if the host lacks support. For now, `auto` is `none`.",
+  },
+  egressOnly: {
+    name: "egress_only",
+    reader: boolean(),
+    default: "false",
+    meaning: 'Treats `network = true` of every app as "egress".',
+  },
+  egressAllow: {
+    name: "egress_allow",
+    reader: listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000),
+    default: "",
+    meaning: 'Private address ranges that apps with `network = "egress"` may connect to.',
+  },
+  networkDeny: {
+    name: "network_deny",
+    reader: listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000),
+    default: "",
+    meaning: "Address ranges that no app may connect to, besides the metadata services of clouds.",
+  },
+  networkUnenforced: {
+    name: "network_unenforced",
+    reader: oneOf(["refuse", "warn"]),
+    default: "refuse",
+    meaning:
+      'What to do with apps that have `network = "egress"` where the host cannot enforce it: refuse them, or run them with a warning in the build log.',
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

@@ -10,6 +10,8 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
   /** The Python that apps start with. */
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
+  /** What of an app's `network` is in force. */
+  readonly network: Readonly<Record<string, string>>;
   /** Throws unless the request may see what only the operator may know. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
@@ -69,7 +71,7 @@ async function findLimits({ reserve, interpreter, catalog }: HealthParts): Promi
   return limits;
 }
 
-function details({ store, catalog, journal, build, reserve }: HealthParts): object {
+function details({ store, catalog, journal, build, reserve, network }: HealthParts): object {
   const apps = catalog.all();
   const replicas = apps.flatMap(({ pool }) => [...pool.replicas]);
   return {
@@ -81,6 +83,7 @@ function details({ store, catalog, journal, build, reserve }: HealthParts): obje
     isDiskLow: reserve.isLow || reserve.isFull,
     recordsWaiting: journal.waiting,
     runsLost: journal.lost,
+    network,
     apps: apps.length,
     replicas: replicas.length,
   };

@@ -1,3 +1,4 @@
+import type { Network } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { PrintedLine } from "./log-lines.ts";
 
@@ -20,8 +21,7 @@ export type Workload = {
   readonly maxChunkBytes: number;
   /** Its replicas may be forks of a template. */
   readonly mayFork: boolean;
-  /** It may use the internet. */
-  readonly network: boolean;
+  readonly network: Network;
 };
 
 /** What of a start is one replica's own. */

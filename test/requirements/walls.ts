@@ -22,9 +22,13 @@ export const WALLS = {
     "walls.auto": later("isolation", "auto is the highest level that the host gives."),
     "walls.builds": later("isolation", "Builds and file runs live behind the same walls."),
     "walls.limits": later("isolation", "memory, cpu and the size of storage are limits that hold."),
-    "walls.egress": later(
-      "isolation",
-      "The management listener and private addresses are out of an app's reach.",
-    ),
+    "walls.connects":
+      "No app gets a TCP connection to the management listener, to a metadata service or to another app's port, whatever call it uses and whatever its threads change meanwhile.",
+    "walls.connects.ordinary":
+      "Connections that are permitted work as ever: blocking, with timeouts, by an event loop, many at once, and to the app's own ports; one that nobody answers holds up no other.",
+    "walls.egress":
+      'With network = "egress" an app reaches neither private addresses nor this machine, over TCP or UDP, except what a setting allows and the host\'s name servers.',
+    "walls.network.unenforced":
+      'Where connections cannot be judged, an app with network = "egress" is refused or warned of, as the settings say, and doctor and /readyz?verbose tell.',
   }),
 };
