@@ -32,6 +32,7 @@ class Listeners:
         self._keeper = os.getpid()
         #: A socket keeps its number and, as good as always, its owner.
         self._known: dict[int, str] = {}
+        self._question = 0
         self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _DIAGNOSIS)
 
     def at(self, address: Address) -> set[str]:
@@ -63,21 +64,24 @@ class Listeners:
 
     def _dump(self, family: int) -> list[tuple[int, bytes, int]]:
         """Port, address and number of each socket that listens. Not from /proc, which goes over all others as well."""
+        self._question += 1
         question = _QUESTION.pack(family, socket.IPPROTO_TCP, 0, 0, _LISTENS)
-        self._kernel.send(_HEADER.pack(_HEADER.size + len(question), _BY_FAMILY, _ALL, 0, 0) + question)
+        self._kernel.send(_HEADER.pack(_HEADER.size + len(question), _BY_FAMILY, _ALL, self._question, 0) + question)
         found: list[tuple[int, bytes, int]] = []
         while True:
             answer = self._kernel.recv(_ANSWER_BYTES)
             place = 0
             while place < len(answer):
-                size, kind, _, _, _ = _HEADER.unpack_from(answer, place)
+                size, kind, _, number, _ = _HEADER.unpack_from(answer, place)
+                start, place = place + _HEADER.size, place + ((size + 3) & ~3)
+                if number != self._question:
+                    continue  # Left from a question that could not be read to its end.
                 if kind == _DONE:
                     return found
                 if kind == _ERROR:
                     raise OSError(errno.EOPNOTSUPP, "the kernel does not tell who listens")
-                _, port, at, inode = _SOCKET.unpack_from(answer, place + _HEADER.size)
+                _, port, at, inode = _SOCKET.unpack_from(answer, start)
                 found.append((int.from_bytes(port, "big"), at, inode))
-                place += (size + 3) & ~3
 
     def _find(self, inodes: list[int]) -> None:
         """Asks every process below the service what it holds. One that cannot be asked may hold it."""

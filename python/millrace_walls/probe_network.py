@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import select
+import signal
 import socket
 import sys
 
@@ -43,6 +44,8 @@ def _outcome(asked: dict[str, str]) -> str:
         try:
             return _keep(plan, heard)
         finally:
+            # If nobody answers it, it waits for ever.
+            os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
 

@@ -39,12 +39,14 @@ const ORDINARY = ["plain", "timeout", "nonblocking", "mapped", "child", "thread"
 const DATAGRAMS = ["datagram", "datagram by message", "ping"];
 /** Enough to see that an address is judged at all. */
 const PLAIN = ["plain", "mapped", "child"];
-const EGRESS = '[deployment]\nnetwork = "egress"\n';
+/** Its servers live as long as the replica that runs them. */
+const STAYS = "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n";
+const EGRESS = `${STAYS}[deployment]\nnetwork = "egress"\n`;
 
 async function started(rung: Rung, changed: Partial<Settings> = {}): Promise<TestService> {
   const apps = {
-    hostile: { main: NETWORK_MAIN },
-    neighbour: { main: NETWORK_MAIN },
+    hostile: { main: NETWORK_MAIN, toml: STAYS },
+    neighbour: { main: NETWORK_MAIN, toml: STAYS },
     outward: { main: NETWORK_MAIN, toml: EGRESS },
   };
   const settings = { isolation: rung, networkDeny: [`${METADATA}/32`], egressAllow: [`${ALLOWED}/32`] };

@@ -91,7 +91,7 @@ def _in_thread(host: str, port: int) -> str:
 
 def _by_program(host: str, port: int) -> str:
     code = "import socket; print(socket.create_connection((%r, %d), 20).recv(100).decode())" % (host, port)
-    ended = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     return ended.stdout.strip() or ended.stderr.strip().splitlines()[-1]
 
 

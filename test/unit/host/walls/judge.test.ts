@@ -71,7 +71,16 @@ function permitted({ network, addresses, port = 80, owner, resolv = "", wall = W
 const PUBLIC = ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"];
 const PRIVATE = [
   ...["10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.1.1", "224.0.0.1", "255.255.255.255"],
-  ...["fc00::1", "fe80::1", "ff02::1", "2001:db8::1", "2002:a00:1::1", "64:ff9b::a00:1", "::ffff:10.0.0.1", "::a00:1"],
+  ...[
+    "fc00::1",
+    "fe80::1",
+    "ff02::1",
+    "2001:db8::1",
+    "2002:a00:1::1",
+    "64:ff9b::a00:1",
+    "::ffff:10.0.0.1",
+    "::a00:1",
+  ],
 ];
 const METADATA = [
   ...["169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "fd00:ec2::254", "100.100.100.200"],
@@ -79,12 +88,16 @@ const METADATA = [
 ];
 const HERE = ["127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"];
 
-verifies("walls.connects", "true excludes metadata in every spelling, and the management port of this machine", () => {
-  expect(permitted({ network: true, addresses: METADATA })).toEqual([]);
-  expect(permitted({ network: true, addresses: [...PUBLIC, ...PRIVATE] })).toEqual([...PUBLIC, ...PRIVATE]);
-  expect(permitted({ network: true, addresses: HERE, port: 4100 })).toEqual([]);
-  expect(permitted({ network: true, addresses: PUBLIC, port: 4100 })).toEqual(PUBLIC);
-});
+verifies(
+  "walls.connects",
+  "true excludes metadata in every spelling, and the management port of this machine",
+  () => {
+    expect(permitted({ network: true, addresses: METADATA })).toEqual([]);
+    expect(permitted({ network: true, addresses: [...PUBLIC, ...PRIVATE] })).toEqual([...PUBLIC, ...PRIVATE]);
+    expect(permitted({ network: true, addresses: HERE, port: 4100 })).toEqual([]);
+    expect(permitted({ network: true, addresses: PUBLIC, port: 4100 })).toEqual(PUBLIC);
+  },
+);
 
 verifies("walls.connects", "a port of this machine is judged by who listens there", () => {
   for (const owner of ["own", "service", "other", undefined] as const)
@@ -105,7 +118,8 @@ verifies("walls.egress", "egress leads outside, to what is allowed, and to the a
 });
 
 verifies("walls.egress", "the host's name servers answer on port 53, and on no other", () => {
-  const resolv = "# of this test\nsearch example.com\nnameserver 10.9.9.9\nnameserver fd00::53%eth0\nnameserver nonsense\n";
+  const resolv =
+    "# of this test\nsearch example.com\nnameserver 10.9.9.9\nnameserver fd00::53%eth0\nnameserver nonsense\n";
   const addresses = ["10.9.9.9", "fd00::53", "10.9.9.8", "127.0.0.1"];
   expect(permitted({ network: "egress", addresses, resolv, port: 53 })).toEqual(["10.9.9.9", "fd00::53"]);
   expect(permitted({ network: "egress", addresses, resolv, port: 80 })).toEqual([]);
