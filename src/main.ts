@@ -33,6 +33,7 @@ import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/seat.ts";
 import { findInterpreter } from "./host/interpreter.ts";
 import { findLimits } from "./host/limits/find-limits.ts";
+import { networkReport, requireNetwork } from "./host/walls/network.ts";
 import { requireRung } from "./host/walls/require-rung.ts";
 import { clearScratch } from "./host/walls/scratch.ts";
 import { startRuns } from "./runs/start-runs.ts";
@@ -118,6 +119,8 @@ async function start(
   let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
   const rung = await requireRung(settings.isolation, python.path, settings.dataDir);
+  let managementPort = settings.basePort;
+  const network = await requireNetwork(settings, rung, python.path, () => managementPort);
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -143,6 +146,7 @@ async function start(
     dataDir: settings.dataDir,
     rung,
     limits,
+    network,
     clock,
   });
   const basics = { ...settings, store, seal, reserve, clock, log };
@@ -163,7 +167,7 @@ async function start(
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, hasWalls: rung !== null }, life);
+  const deploys = await startDeploys({ ...basics, ...apps, python, network }, life);
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
@@ -192,6 +196,7 @@ async function start(
         enforcement: limits.enforcement,
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
+        network: networkReport(network),
         ...apps,
         ...deploys,
         apiPort: () => gateway.port,
@@ -204,6 +209,7 @@ async function start(
       }),
     (server) => server.close(),
   );
+  managementPort = management.port;
   const gateway: Gateway = await life.start(
     "gateway",
     () =>

@@ -14,18 +14,28 @@ class Plan:
         self.arguments: list[str] = []
         #: The program's whole environment.
         self.variables: dict[str, str] = {}
+        #: Ranges of addresses: out of reach, out of reach with `egress` unless they are in the third.
+        self.denied: list[str] = []
+        self.private: list[str] = []
+        self.allowed: list[str] = []
+        ranges = {"denied": self.denied, "private": self.private, "allowed": self.allowed}
         for name, value in fields:
             if name == "argument":
                 self.arguments.append(value)
             elif name == "variable":
                 variable, _, text = value.partition("=")
                 self.variables[variable] = text
+            elif name in ranges:
+                ranges[name].append(value)
             else:
                 one[name] = value
         #: `process`, `landlock` or `userns`; each includes those before it.
         self.rung = one["rung"]
-        #: Whether the app may use the internet.
-        self.network = one["network"] == "true"
+        #: Whether the app may use the internet: `true`, `false`, or `egress`.
+        self.network = one["network"]
+        #: The port of the service's management listener, where connections are judged; 0 if that is not known yet.
+        self.is_judged = "management_port" in one
+        self.management_port = int(one.get("management_port", "0"))
         #: Where the service listens for its replicas.
         self.home = one["home"]
         #: The app's interpreter.

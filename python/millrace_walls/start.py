@@ -16,7 +16,10 @@ import sys
 from millrace_worker import keeper, linux
 
 from . import namespaces, walls
+from .connects import Connects
 from .door import Door
+from .judge import Judge
+from .listeners import Listeners
 from .plan import Plan, parse
 
 # Not at run time: each start of an app waits for this file's imports.
@@ -37,18 +40,22 @@ def main() -> None:
     plan = parse(sys.stdin.buffer.read())
     outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     lifeline, held = os.pipe()
+    # By which the ward hands over what only it can make: the descriptor on which the kernel asks.
+    heard, told = socket.socketpair()
     door = Door(outer, plan.home)
 
     def ward() -> None:
         outer.close()
+        heard.close()
         os.close(held)
         _require_keeper(lifeline)
-        _become(plan, inner)
+        _become(plan, inner, told)
 
     def wait_for(child: int) -> int:
         inner.close()
+        told.close()
         os.close(lifeline)
-        return _answer_until_end(child, door)
+        return _answer_until_end(child, door, _connects(plan, heard, owner))
 
     birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
     keeper.keep(ward, owner, birth, wait_for)
@@ -63,11 +70,22 @@ def _require_keeper(lifeline: int) -> None:
     os.close(lifeline)
 
 
-def _become(plan: Plan, door: socket.socket) -> NoReturn:
+def _connects(plan: Plan, heard: socket.socket, service: int) -> Connects | None:
+    """Waits for the walls to stand; None where connections are not judged, or the ward has failed."""
+    with heard:
+        _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    if not descriptors:
+        return None
+    return Connects(descriptors[0], Judge(plan, Listeners(service)), walls.has_unix_sockets(plan))
+
+
+def _become(plan: Plan, door: socket.socket, told: socket.socket) -> NoReturn:
     """The app's interpreter, behind its walls."""
     order, order_end = os.pipe()
     os.write(order_end, plan.order.encode() + b"\n")
-    walls.raise_around(plan)
+    listener = walls.raise_around(plan)
+    if listener is not None:
+        socket.send_fds(told, [b"\n"], [listener])
     try:
         os.chdir(plan.bundle)
         os.dup2(order, 0)
@@ -81,8 +99,8 @@ def _become(plan: Plan, door: socket.socket) -> NoReturn:
         os._exit(_NOT_STARTED)
 
 
-def _answer_until_end(child: int, door: Door) -> int:
-    """Answers at the door until the child has ended; gives its wait status."""
+def _answer_until_end(child: int, door: Door, connects: Connects | None) -> int:
+    """Answers at the door, and whoever wants to connect, until the child has ended; gives its wait status."""
     ended, wake = socket.socketpair()
     wake.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -92,16 +110,22 @@ def _answer_until_end(child: int, door: Door) -> int:
         status = _bury(child)
         if status is not None:
             return status
-        pause = door.pause_seconds()
+        pause = door.pause_seconds() if is_open else 0
         poll = select.poll()
         poll.register(ended, select.POLLIN)
         if is_open and pause == 0:
             poll.register(door, select.POLLIN)
-        for descriptor, _ in poll.poll(pause * 1000 if is_open and pause else None):
+        if connects is not None:
+            poll.register(connects, select.POLLIN)
+        due = connects.pause_seconds() if connects else None
+        waits = [each for each in (pause or None, due) if each is not None]
+        for descriptor, _ in poll.poll(min(waits) * 1000 if waits else None):
             if descriptor == ended.fileno():
                 ended.recv(4096)
-            else:
+            elif descriptor == door.fileno():
                 is_open = door.answer()
+        if connects is not None and not connects.work():
+            connects = None
 
 
 def _bury(child: int) -> int | None:

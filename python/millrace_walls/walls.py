@@ -14,8 +14,16 @@ def needs_namespaces(plan: Plan) -> bool:
     return plan.rung == "userns"
 
 
-def raise_around(plan: Plan) -> None:
-    """From now on this process and all it starts are behind the walls. Raises where the host cannot."""
+def has_unix_sockets(plan: Plan) -> bool:
+    """A view of its own holds no socket of others by path; those without a path need the kernel's help."""
+    return needs_namespaces(plan) and landlock.version() >= landlock.SCOPES_SINCE
+
+
+def raise_around(plan: Plan) -> int | None:
+    """From now on this process and all it starts are behind the walls. Raises where the host cannot.
+
+    Where connections are judged, gives the descriptor on which the kernel asks: it is for the outer keeper.
+    """
     is_apart = needs_namespaces(plan)
     privileges.limit()
     if plan.rung != "process":
@@ -27,8 +35,8 @@ def raise_around(plan: Plan) -> None:
             read=(*seen.read, *places.kernel_tells()),
             write=(*own, _SHARED_MEMORY) if is_apart else own,
             devices=seen.devices,
+            no_connects=plan.is_judged,
         )
     privileges.drop()
-    # A view of its own holds no socket of others by path; those without a path need the kernel's help.
-    is_free = is_apart and landlock.version() >= landlock.SCOPES_SINCE
-    seccomp.install(no_internet=not plan.network, no_unix_sockets=not is_free)
+    rules = seccomp.Rules(network=plan.network, is_judged=plan.is_judged, no_unix_sockets=not has_unix_sockets(plan))
+    return seccomp.install(rules)

@@ -23,7 +23,7 @@ import {
 } from "./checks.ts";
 import type { Holder } from "./checks.ts";
 import type { Finding } from "./finding.ts";
-import { checkLimits, checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
+import { checkLimits, checkNetwork, checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
 import { printable } from "./output/paint.ts";
 import { repair } from "./repair.ts";
 import type { ServeFlags } from "./serve.ts";
@@ -61,6 +61,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     ...(await checkPythons(settings, process.env)),
     await checkSandbox(settings),
     await checkLimits(settings, enforcement),
+    await checkNetwork(settings),
     await checkPorts(settings, holder),
     checkClock(report, Date.now()),
   ];

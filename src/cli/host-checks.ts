@@ -5,9 +5,10 @@ import { findInterpreter } from "../host/interpreter.ts";
 import { lookAtLimits } from "../host/limits/find-limits.ts";
 import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
+import { findGap, networkReport } from "../host/walls/network.ts";
 import { probeRungs } from "../host/walls/probe.ts";
 import { complaintAbout } from "../host/walls/require-rung.ts";
-import { highestRung } from "../host/walls/rung.ts";
+import { RUNGS, highestRung } from "../host/walls/rung.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
@@ -103,4 +104,23 @@ export async function checkLimits(settings: Settings, found: Enforcement | undef
     return `${called}: not enforced (${enforced.lacking})`;
   }).join("; ");
   return remedies.size === 0 ? ok(check, told) : warn(check, told, [...remedies].join(". "));
+}
+
+/** What of an app's `network` this host enforces, behind the level that is set. */
+export async function checkNetwork({ isolation, python, dataDir }: Settings): Promise<Finding> {
+  const check = "network";
+  const found = await findInterpreter(python).catch(() => null);
+  const rung = RUNGS.find((each) => each === isolation) ?? null;
+  const gap = await findGap(rung, found?.path ?? python, dataDir);
+  const { true: judged } = networkReport({ hasWalls: rung !== null, gap });
+  if (gap === null)
+    return ok(
+      check,
+      `${judged}: no app reaches the management API, metadata services or other apps' servers`,
+    );
+  return warn(
+    check,
+    judged,
+    'apps can connect to whatever this machine can; `network = "egress"` is refused unless MILLRACE_NETWORK_UNENFORCED=warn',
+  );
 }

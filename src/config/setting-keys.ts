@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { readSender } from "../kit/smtp/message.ts";
-import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
+import { boolean, cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
 import type { Reader } from "./readers.ts";
 import { age, databaseUrl, hostName, milliseconds, origin, port, smtpUrl } from "./setting-readers.ts";
@@ -27,6 +27,11 @@ export type Settings = {
   readonly maxScratchBytes: number;
   /** Null means that there is no quota. */
   readonly maxProjectStorageBytes: number | null;
+  readonly egressOnly: boolean;
+  /** CIDRs, every one with its prefix length, here and below. */
+  readonly egressAllow: readonly string[];
+  readonly networkDeny: readonly string[];
+  readonly networkUnenforced: "refuse" | "warn";
   readonly shutdownGraceMs: number;
   readonly authGraceMs: number;
   readonly maxRuns: number;
@@ -161,6 +166,31 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     default: null,
     meaning:
       "How much space the persistent storage of a project may take; beyond that, its replicas are ended, and none starts until files are removed. If unset, there is no quota.",
+  },
+  egressOnly: {
+    name: "egress_only",
+    reader: boolean(),
+    default: "false",
+    meaning: 'Treats `network = true` of every app as "egress".',
+  },
+  egressAllow: {
+    name: "egress_allow",
+    reader: listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000),
+    default: "",
+    meaning: 'Private address ranges that apps with `network = "egress"` may connect to.',
+  },
+  networkDeny: {
+    name: "network_deny",
+    reader: listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000),
+    default: "",
+    meaning: "Address ranges that no app may connect to, besides the metadata services of clouds.",
+  },
+  networkUnenforced: {
+    name: "network_unenforced",
+    reader: oneOf(["refuse", "warn"]),
+    default: "refuse",
+    meaning:
+      'What to do with apps that have `network = "egress"` where the host cannot enforce it: refuse them, or run them with a warning in the build log.',
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

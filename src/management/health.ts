@@ -14,6 +14,8 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
   /** What apps are held to, and by what. */
   readonly enforcement: Enforcement;
+  /** What of an app's `network` is in force. */
+  readonly network: Readonly<Record<string, string>>;
   /** Throws unless the request may see what only the operator may know. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
@@ -73,7 +75,7 @@ async function findLimits({ reserve, interpreter, catalog }: HealthParts): Promi
   return limits;
 }
 
-function details({ store, catalog, journal, build, reserve, enforcement }: HealthParts): object {
+function details({ store, catalog, journal, build, reserve, enforcement, network }: HealthParts): object {
   const apps = catalog.all();
   const replicas = apps.flatMap(({ pool }) => [...pool.replicas]);
   return {
@@ -85,6 +87,7 @@ function details({ store, catalog, journal, build, reserve, enforcement }: Healt
     isDiskLow: reserve.isLow || reserve.isFull,
     recordsWaiting: journal.waiting,
     runsLost: journal.lost,
+    network,
     apps: apps.length,
     replicas: replicas.length,
     appLimits: Object.fromEntries(LIMITS.map((name) => [name, describeEnforced(enforcement[name])])),

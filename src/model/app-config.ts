@@ -11,6 +11,9 @@ export type AppConfig = {
   readonly customRuntime: CustomRuntimeConfig | null;
 };
 
+/** Whether an app may use the network; with `egress`, only what lies outside of this one. */
+export type Network = boolean | "egress";
+
 export type DeploymentConfig = {
   /** Null when the file names no app: then the folder's name is used. */
   readonly name: string | null;
@@ -27,7 +30,7 @@ export type DeploymentConfig = {
   readonly extraParams: "reject" | "ignore";
   readonly sse: "auto" | "wrap";
   readonly fork: "auto" | "never";
-  readonly network: boolean;
+  readonly network: Network;
   readonly recordPayloads: "all" | "async" | "none";
 };
 

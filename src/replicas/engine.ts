@@ -1,4 +1,5 @@
 import type { Limits } from "../host/limits/limits.ts";
+import type { Network } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { PrintedLine } from "./log-lines.ts";
 
@@ -21,10 +22,9 @@ export type Workload = {
   readonly maxChunkBytes: number;
   /** Its replicas may be forks of a template. */
   readonly mayFork: boolean;
-  /** It may use the internet. */
-  readonly network: boolean;
   /** What each of its replicas may use, and its template. */
   readonly limits: Limits;
+  readonly network: Network;
 };
 
 /** What of a start is one replica's own. */

@@ -36,9 +36,13 @@ export const WALLS = {
       "With control groups of version 2 the service moves into a leaf and writes the kernel's files.",
     "walls.limits.told":
       "doctor and /readyz?verbose say of each limit by what it is enforced, or that it is not.",
-    "walls.egress": later(
-      "isolation",
-      "The management listener and private addresses are out of an app's reach.",
-    ),
+    "walls.connects":
+      "No app gets a TCP connection to the management listener, to a metadata service or to another app's port, whatever call it uses and whatever its threads change meanwhile.",
+    "walls.connects.ordinary":
+      "Connections that are permitted work as ever: blocking, with timeouts, by an event loop, many at once, and to the app's own ports; one that nobody answers holds up no other.",
+    "walls.egress":
+      'With network = "egress" an app reaches neither private addresses nor this machine, over TCP or UDP, except what a setting allows and the host\'s name servers.',
+    "walls.network.unenforced":
+      'Where connections cannot be judged, an app with network = "egress" is refused or warned of, as the settings say, and doctor and /readyz?verbose tell.',
   }),
 };

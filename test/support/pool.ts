@@ -22,6 +22,7 @@ import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
+import { OPEN_NETWORK } from "./walls/open-network.ts";
 
 /** A call that a test made, and how it ended. */
 export type TestCall = { readonly call: Call; readonly ended: Promise<Outcome> };
@@ -146,7 +147,13 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
-  const engine = processEngine({ python: python.path, dataDir: directory, rung: null, clock });
+  const engine = processEngine({
+    python: python.path,
+    dataDir: directory,
+    rung: null,
+    network: OPEN_NETWORK,
+    clock,
+  });
   const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),

@@ -11,6 +11,8 @@ import type { LogStream } from "../../model/log-line.ts";
 import { isInDoubt } from "../../model/errors.ts";
 import { artifactId } from "../../host/artifacts.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
+import { unkept } from "../../host/walls/network.ts";
+import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
 import { copyFolder } from "../bundles/copy.ts";
@@ -31,14 +33,11 @@ export type CarryOutParts = Ceilings & {
   readonly dataDir: string;
   /** The service's own. */
   readonly python: Interpreter;
-  /** Apps live behind walls. */
-  readonly hasWalls: boolean;
+  /** What keeps apps from the network. */
+  readonly network: NetworkWall;
   readonly clock: Clock;
   readonly log: Log;
 };
-
-const NETWORK_NOT_REFUSED =
-  "network = false is not enforced: this service runs apps without isolation (MILLRACE_ISOLATION)";
 
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
@@ -131,8 +130,14 @@ async function unpack({ buildId, source, log, signal }: Deploy, { folders }: Car
 
 function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
-  const unkept = config.deployment.network || parts.hasWalls ? [] : [NETWORK_NOT_REFUSED];
-  for (const warning of [...warnings, ...unkept]) log.say("extract", `warning: ${warning}`, "stderr");
+  const gap = unkept(config.deployment.network, parts.network);
+  for (const warning of gap ? [...warnings, gap.message] : warnings)
+    log.say("extract", `warning: ${warning}`, "stderr");
+  if (gap?.isRefused)
+    throw new DeployFailure(
+      "build_failure",
+      `${gap.message}; the operator can set MILLRACE_NETWORK_UNENFORCED=warn to accept such apps`,
+    );
   return config;
 }
 

@@ -1,6 +1,6 @@
 import { APP_NAME } from "../../model/names.ts";
 import type { DeploymentConfig } from "../../model/app-config.ts";
-import { block, boolean, duration, line, listOf, matching, oneOf, optional } from "../readers.ts";
+import { block, boolean, booleanOr, duration, line, listOf, matching, oneOf, optional } from "../readers.ts";
 import type { AppKeys } from "./key.ts";
 
 const appName = matching(
@@ -111,10 +111,10 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
   network: {
     path: "deployment.network",
     payload: null,
-    reader: boolean(),
+    reader: booleanOr("egress"),
     default: true,
     meaning:
-      "Whether replicas may use the network. False is enforced if `MILLRACE_ISOLATION` names a level; otherwise the build log has a warning.",
+      'Whether replicas may use the network. "egress" allows only TCP connections to public addresses, to those in `MILLRACE_EGRESS_ALLOW` and to servers of the app itself. Both limits need `MILLRACE_ISOLATION`; see SECURITY.md.',
   },
   recordPayloads: {
     path: "deployment.record_payloads",

@@ -1,6 +1,9 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { AppFolders } from "../app-environment.ts";
 import type { KeptStart } from "../start-kept.ts";
+import type { Network } from "../../model/app-config.ts";
+import { networkFields } from "./network.ts";
+import type { NetworkWall } from "./network.ts";
 import type { Rung } from "./rung.ts";
 
 /** What the app's harness is told in place of an address: it asks the outer keeper for its connections. */
@@ -15,6 +18,7 @@ export type WalledHost = {
   /** The interpreter that raises them: the host's, and none that an app brings. */
   readonly python: string;
   readonly dataDir: string;
+  readonly network: NetworkWall;
 };
 
 /** What is to run behind walls, and what of the host it may reach. */
@@ -28,8 +32,8 @@ type Walled = {
   readonly folders: AppFolders & { readonly bundle: string };
   /** A folder of its own, which it may write to until it ends. */
   readonly scratch: string;
-  /** It may use the internet. */
-  readonly network: boolean;
+  /** What it asks for. */
+  readonly network: Network;
   /** Where the service listens for it. */
   readonly home: string;
 };
@@ -38,12 +42,14 @@ type Walled = {
  * How to start the outer keeper: a process outside the walls that raises them around its child and stays. Throws if
  * something of it cannot be handed to a process at all.
  */
-export function behindWalls({ rung, python, dataDir }: WalledHost, walled: Walled): KeptStart {
+export function behindWalls(host: WalledHost, walled: Walled): KeptStart {
+  const { rung, python, dataDir } = host;
   const { program, args, env, order, folders, scratch, network, home } = walled;
   const { bundle, environment, storage } = folders;
   const fields: readonly (readonly [string, string])[] = [
-    ...Object.entries({ rung, network: String(network), home, program, order, bundle, storage, scratch }),
+    ...Object.entries({ rung, home, program, order, bundle, storage, scratch }),
     ...(environment === null ? [] : [["environment", environment] as const]),
+    ...networkFields(network, host.network),
     ["harness", PYTHON_DIR],
     ["data_dir", dataDir],
     ...args.map((each) => ["argument", each] as const),
@@ -69,7 +75,7 @@ function packed([name, value]: readonly [string, string]): string {
 }
 
 /** Isolated, and without `site`: no variable, no file beside it and no package decides what runs. */
-export function startOf(module: "start" | "probe"): string[] {
+export function startOf(module: "start" | "probe" | "probe_network"): string[] {
   const code = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); from millrace_walls.${module} import main; main()`;
   return ["-I", "-S", "-c", code];
 }

@@ -2,6 +2,8 @@ import type { Socket } from "node:net";
 import path from "node:path";
 import { pythonOfVersion } from "../../host/host-pythons.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
+import { unkept } from "../../host/walls/network.ts";
+import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
@@ -12,7 +14,7 @@ import type { IdleTemplates } from "./idle-templates.ts";
 import type { Spawn, StartedProcess, Tickets } from "./spawn.ts";
 import { startLater } from "./start-later.ts";
 import { TemplateLine } from "./template-line.ts";
-import { missingVersion } from "./what-is-missing.ts";
+import { missingVersion, notEnforced } from "./what-is-missing.ts";
 
 /** What of a machine its seats have to know. */
 export type ProcessHost = {
@@ -24,6 +26,7 @@ export type ProcessHost = {
   readonly rung: Rung | null;
   /** What it can hold them to; absent for nothing. */
   readonly limits?: AppLimits;
+  readonly network: NetworkWall;
   readonly clock: Clock;
 };
 
@@ -97,16 +100,18 @@ export class ProcessSeat implements Seat {
   }
 
   #spawn(tickets: Tickets): StartedProcess {
-    const { python: own, dataDir, rung, limits = null, spawn, clock } = this.#parts;
+    const { python: own, dataDir, rung, network, limits = null, spawn, clock } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
     const { pythonVersion } = workload;
     const folders = foldersOf(workload, dataDir);
-    const walls = rung && { rung, python: own, dataDir };
+    const walls = rung && { rung, python: own, dataDir, network };
+    const gap = unkept(workload.network, network);
     const start = (python: string) =>
       spawn({ python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
-    const process =
-      folders.environment !== null
+    const process = gap?.isRefused
+      ? startLater(Promise.resolve(notEnforced(gap.message)), start)
+      : folders.environment !== null
         ? start(path.join(folders.environment, "bin", "python"))
         : pythonVersion === null
           ? start(own)

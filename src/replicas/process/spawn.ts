@@ -4,6 +4,7 @@ import type { AppLimits } from "../../host/limits/limits.ts";
 import { residentBelow } from "../../host/process-tree.ts";
 import { DOOR_ADDRESS, behindWalls } from "../../host/walls/outer-keeper.ts";
 import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import { networkVariables } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { describeExit, startKept } from "../../host/start-kept.ts";
 import type { Kept, KeptStart } from "../../host/start-kept.ts";
@@ -120,7 +121,12 @@ function walledStart(
   scratch: string,
 ): KeptStart {
   // The service's own home is out of reach.
-  const variables = { HOME: scratch, TMPDIR: scratch, ...workload.variables };
+  const variables = {
+    HOME: scratch,
+    TMPDIR: scratch,
+    ...networkVariables(workload.network, walls.network),
+    ...workload.variables,
+  };
   return behindWalls(walls, {
     program: python,
     args: ["-c", START],

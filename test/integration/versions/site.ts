@@ -44,6 +44,7 @@ def env(name):
     return os.environ.get(name)
 `,
 });
+import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
 
 /** What all tests of a file have in common: a store, a directory, a catalogue that can be opened again. */
 class Ground {
@@ -69,7 +70,7 @@ class Ground {
     this.#home = await Home.open(path.join(this.directory, "run"));
     this.catalog = await Catalog.open({
       store,
-      engine: processEngine({ python: this.#python, dataDir, rung: null, clock }),
+      engine: processEngine({ python: this.#python, dataDir, rung: null, network: OPEN_NETWORK, clock }),
       home: this.#home,
       secrets,
       dataDir,

@@ -7,6 +7,7 @@ import { onTestFinished } from "vitest";
 import type { TestContext } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { probeRungs } from "../../../src/host/walls/probe.ts";
+import { probeNetwork } from "../../../src/host/walls/probe-network.ts";
 import type { Offer, Rung } from "../../../src/host/walls/rung.ts";
 import { parentOf } from "../process-tree.ts";
 import { REPOSITORY } from "../source-files.ts";
@@ -49,4 +50,14 @@ export async function startVictim(): Promise<{ pid: number; datagram: string; ab
   });
   await once(child.stdout, "data");
   return { pid: child.pid ?? 0, datagram: path.join(folder, "datagram.sock"), abstract };
+}
+
+/** Skips the test, and says why, where connections behind a rung cannot be judged. */
+export async function requireJudged(rung: Rung, context: TestContext): Promise<void> {
+  await requireOffered(rung, context);
+  const { path: python } = await findInterpreter("python3");
+  const reason = await probeNetwork(python, rung, "/nonexistent");
+  if (reason === null) return;
+  process.stderr.write(`\nNOT TESTED: on ${rung} connections cannot be judged: ${reason}\n`);
+  context.skip(`on ${rung} connections cannot be judged: ${reason}`);
 }

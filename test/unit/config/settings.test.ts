@@ -39,6 +39,10 @@ verifies(
         isolation: "auto",
         maxScratchBytes: 10_000_000_000,
         maxProjectStorageBytes: null,
+        egressOnly: false,
+        egressAllow: [],
+        networkDeny: [],
+        networkUnenforced: "refuse",
         shutdownGraceMs: 30_000,
         authGraceMs: 300_000,
         maxRuns: 10_000_000,
@@ -112,6 +116,10 @@ test("each setting is read from its flag, its variable and its key", () => {
     isolation: "userns",
     max_scratch: "4MB",
     max_project_storage: "5GB",
+    egress_only: "true",
+    egress_allow: "10.0.0.0/8,::1",
+    network_deny: "192.0.2.7,::1",
+    network_unenforced: "warn",
     shutdown_grace: "1m30s",
     auth_grace: "10m",
     max_runs: "5",
@@ -153,6 +161,10 @@ test("each setting is read from its flag, its variable and its key", () => {
     isolation: "userns",
     maxScratchBytes: 4_000_000,
     maxProjectStorageBytes: 5_000_000_000,
+    egressOnly: true,
+    egressAllow: ["10.0.0.0/8", "::1/128"],
+    networkDeny: ["192.0.2.7/32", "::1/128"],
+    networkUnenforced: "warn",
     shutdownGraceMs: 90_000,
     authGraceMs: 600_000,
     maxRuns: 5,
@@ -181,8 +193,8 @@ test("each setting is read from its flag, its variable and its key", () => {
   const flags = Object.fromEntries(names.map((name) => [flagMemberOf(name), values[name]]));
   const env = Object.fromEntries(names.map((name) => [`MILLRACE_${name.toUpperCase()}`, values[name]]));
   const lines = names.map((name) => {
-    const list = ["webhook_allow", "cors_origins", "trusted_proxies"].includes(name);
-    const raw = /^\d+$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
+    const list = /_(allow|deny|origins|proxies)$/.test(name);
+    const raw = /^(\d+|true)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
     return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
   });
   const config = file("all.toml", lines.join("\n"));

@@ -4,12 +4,13 @@ import { behindWalls } from "../../../../src/host/walls/outer-keeper.ts";
 import { complaintAbout, requireRung } from "../../../../src/host/walls/require-rung.ts";
 import { RUNGS, highestRung } from "../../../../src/host/walls/rung.ts";
 import type { Offer } from "../../../../src/host/walls/rung.ts";
+import { OPEN_NETWORK } from "../../../support/walls/open-network.ts";
 import { verifies } from "../../../verifies.ts";
 
 const ALL: Offer = { process: null, landlock: null, userns: null };
 const NONE: Offer = { process: "no filter", landlock: "no Landlock", userns: "no namespaces" };
 
-const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data" } as const;
+const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data", network: OPEN_NETWORK } as const;
 const WALLED = {
   program: "/data/environments/e/bin/python",
   args: ["-c", "pass"],

@@ -1,0 +1,117 @@
+import type { Settings } from "../../config/setting-keys.ts";
+import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import type { Network } from "../../model/app-config.ts";
+import { probeNetwork } from "./probe-network.ts";
+import type { Rung } from "./rung.ts";
+
+/** Where clouds tell a machine its own secrets. */
+const METADATA = [
+  "169.254.169.254/32", // nearly all of them
+  "fd00:ec2::254/128", // AWS
+  "169.254.170.2/32", // AWS, for containers
+  "169.254.170.23/32", // AWS, for pods
+  "fd00:ec2::23/128",
+  "fd20:ce::254/128", // Google
+  "168.63.129.16/32", // Azure
+  "100.100.100.200/32", // Alibaba
+] as const;
+
+/** Names are asked for over TCP: no datagram goes out. The C library reads the first, gRPC the second. */
+const WITHOUT_DATAGRAMS = { RES_OPTIONS: "use-vc", GRPC_DNS_RESOLVER: "native" } as const;
+
+/** What stands between apps and the network. */
+export type NetworkWall = Pick<
+  Settings,
+  "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced"
+> & {
+  /** Whether apps live behind walls at all: any of them keeps an app off the network as a whole. */
+  readonly hasWalls: boolean;
+  /** Why connections of apps are not judged; null where they are. */
+  readonly gap: string | null;
+  /** The port that the management API listens on; 0 until that is known. */
+  readonly managementPort: () => number;
+};
+
+/** Finds out what this host can enforce. Throws if that is less than the settings ask for. */
+export async function requireNetwork(
+  settings: Settings,
+  rung: Rung | null,
+  python: string,
+  managementPort: () => number,
+): Promise<NetworkWall> {
+  const { egressOnly, egressAllow, networkDeny, networkUnenforced, dataDir } = settings;
+  const gap = await findGap(rung, python, dataDir);
+  if (gap !== null && egressOnly && networkUnenforced === "refuse")
+    throw new Error(
+      `MILLRACE_EGRESS_ONLY is set, but this service cannot enforce it: ${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn`,
+    );
+  return {
+    egressOnly,
+    egressAllow,
+    networkDeny,
+    networkUnenforced,
+    hasWalls: rung !== null,
+    gap,
+    managementPort,
+  };
+}
+
+/** Why connections are not judged here, and what to do about it; null where they are. */
+export async function findGap(rung: Rung | null, python: string, dataDir: string): Promise<string | null> {
+  if (rung === null) return "apps live behind no walls: set MILLRACE_ISOLATION to a level";
+  const reason = await probeNetwork(python, rung, dataDir);
+  if (reason === null) return null;
+  return `${reason} (Linux 5.7 or newer is needed, kernel.yama.ptrace_scope below 2, and in a container the capability SYS_PTRACE)`;
+}
+
+/** What an app's `network` means here. */
+function inForce(asked: Network, { egressOnly }: NetworkWall): Network {
+  return asked === true && egressOnly ? "egress" : asked;
+}
+
+/** What of an app's `network` does not hold here, and whether it may run all the same; null if all of it holds. */
+export function unkept(
+  asked: Network,
+  wall: NetworkWall,
+): { readonly message: string; readonly isRefused: boolean } | null {
+  const network = inForce(asked, wall);
+  if (network === false && !wall.hasWalls)
+    return {
+      message:
+        "network = false is not enforced: this service runs apps without isolation (MILLRACE_ISOLATION)",
+      isRefused: false,
+    };
+  if (network !== "egress" || wall.gap === null) return null;
+  return {
+    message: `network = "egress" is not enforced: ${wall.gap}`,
+    isRefused: wall.networkUnenforced === "refuse",
+  };
+}
+
+/** What the outer keeper is told of an app's network. */
+export function networkFields(asked: Network, wall: NetworkWall): (readonly [string, string])[] {
+  const network = inForce(asked, wall);
+  const fields: (readonly [string, string])[] = [["network", String(network)]];
+  if (network === false || wall.gap !== null) return fields;
+  fields.push(["management_port", String(wall.managementPort())]);
+  for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);
+  if (network !== "egress") return fields;
+  for (const range of [...SPECIAL_4, ...SPECIAL_6]) fields.push(["private", range]);
+  for (const range of wall.egressAllow) fields.push(["allowed", range]);
+  return fields;
+}
+
+/** Variables that an app's programs need for its network to work. */
+export function networkVariables(asked: Network, wall: NetworkWall): Readonly<Record<string, string>> {
+  return wall.gap === null && inForce(asked, wall) === "egress" ? WITHOUT_DATAGRAMS : {};
+}
+
+/** For each value of `network`, whether it is in force; for people. */
+export function networkReport({ hasWalls, gap }: Pick<NetworkWall, "hasWalls" | "gap">) {
+  const judged = gap === null ? "enforced" : `not enforced: ${gap}`;
+  return {
+    true: judged,
+    egress: judged,
+    false: hasWalls ? "enforced" : "not enforced: apps live behind no walls",
+  };
+}
