@@ -34,20 +34,55 @@ _HOST = "/.host"
 _STORAGE, _BUNDLE = "/persistent-storage", "/cortex"
 
 
-def fork_apart() -> int:
-    """As `os.fork`; the child is the first process of new namespaces and has every right in them."""
-    user, group = os.getuid(), os.getgid()
-    child = kernel.syscall(_CLONE[kernel.MACHINE], _NEW | signal.SIGCHLD, 0, 0, 0, 0)
+def fork_apart(user: int | None = None) -> int:
+    """As `os.fork`; the child is the first process of new namespaces and has every right in them.
+
+    It may become `user` later, whose group has the same number. Only root can give it that choice.
+    """
+    if user is not None:
+        return _fork_for(user)
+    own, group = os.getuid(), os.getgid()
+    child = _clone()
     if child == 0:
         # Else it may not name a group of its own.
         _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", "%d %d 1" % (user, user))
+        _write("/proc/self/uid_map", "%d %d 1" % (own, own))
         _write("/proc/self/gid_map", "%d %d 1" % (group, group))
     return child
 
 
+def _fork_for(user: int) -> int:
+    """The child is root still, which owns all that it has to show, and waits until it knows both users."""
+    told, tell = os.pipe()
+    child = _clone()
+    if child == 0:
+        os.close(tell)
+        if not os.read(told, 1):
+            os._exit(1)
+        os.close(told)
+        return 0
+    os.close(told)
+    try:
+        for name in ("uid_map", "gid_map"):
+            _write("/proc/%d/%s" % (child, name), "0 0 1\n%d %d 1\n" % (user, user))
+        os.write(tell, b"x")
+    except OSError:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    finally:
+        os.close(tell)
+    return child
+
+
+def _clone() -> int:
+    return kernel.syscall(_CLONE[kernel.MACHINE], _NEW | signal.SIGCHLD, 0, 0, 0, 0)
+
+
 def build(places: Places) -> None:
     """Leaves the host's files behind: what is not named is not there."""
+    # The folders that lead to what is shown are made here, and another user may have to pass them.
+    os.umask(0o022)
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     # Any folder will do: as soon as it is the root, what it covered can be seen again.
     _mount("tmpfs", places.scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,size=4m")

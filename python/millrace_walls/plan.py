@@ -22,8 +22,10 @@ class Plan:
                 self.variables[variable] = text
             else:
                 one[name] = value
-        #: `process`, `landlock` or `userns`; each includes those before it.
+        #: `process`, `landlock`, `userns` or `uid`; each includes those before it.
         self.rung = one["rung"]
+        #: Who it runs as; none but on `uid`.
+        self.user = int(one["user"]) if self.rung == "uid" else None
         #: Whether the app may use the internet.
         self.network = one["network"] == "true"
         #: Where the service listens for its replicas.

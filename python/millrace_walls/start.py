@@ -15,7 +15,7 @@ import sys
 
 from millrace_worker import keeper, linux
 
-from . import namespaces, walls
+from . import walls
 from .door import Door
 from .plan import Plan, parse
 
@@ -42,20 +42,20 @@ def main() -> None:
     def ward() -> None:
         outer.close()
         os.close(held)
-        _require_keeper(lifeline)
-        _become(plan, inner)
+        _become(plan, inner, lifeline)
 
     def wait_for(child: int) -> int:
         inner.close()
         os.close(lifeline)
         return _answer_until_end(child, door)
 
-    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
-    keeper.keep(ward, owner, birth, wait_for)
+    keeper.keep(ward, owner, lambda: walls.fork(plan), wait_for)
 
 
 def _require_keeper(lifeline: int) -> None:
-    """Ends this process if its keeper has: in a namespace of its own it cannot tell by its parent's id."""
+    """Ends this process with its keeper: in a namespace of its own it cannot tell by its parent's id."""
+    # Once more: the kernel forgets it when a process becomes another user's.
+    linux.die_with_parent(os.getppid())
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
     if poll.poll(0):
@@ -63,11 +63,12 @@ def _require_keeper(lifeline: int) -> None:
     os.close(lifeline)
 
 
-def _become(plan: Plan, door: socket.socket) -> NoReturn:
+def _become(plan: Plan, door: socket.socket, lifeline: int) -> NoReturn:
     """The app's interpreter, behind its walls."""
     order, order_end = os.pipe()
     os.write(order_end, plan.order.encode() + b"\n")
     walls.raise_around(plan)
+    _require_keeper(lifeline)
     try:
         os.chdir(plan.bundle)
         os.dup2(order, 0)

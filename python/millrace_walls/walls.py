@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from . import landlock, namespaces, places, privileges, seccomp
 from .plan import Plan
 
@@ -11,7 +13,12 @@ _SHARED_MEMORY = "/dev/shm"
 
 def needs_namespaces(plan: Plan) -> bool:
     """Whether the process must be the first of new namespaces."""
-    return plan.rung == "userns"
+    return plan.rung in ("userns", "uid")
+
+
+def fork(plan: Plan) -> int:
+    """As `os.fork`; the child is what the walls can be raised around."""
+    return namespaces.fork_apart(plan.user) if needs_namespaces(plan) else os.fork()
 
 
 def raise_around(plan: Plan) -> None:
@@ -28,7 +35,7 @@ def raise_around(plan: Plan) -> None:
             write=(*own, _SHARED_MEMORY) if is_apart else own,
             devices=seen.devices,
         )
-    privileges.drop()
+    privileges.drop(plan.user)
     # A view of its own holds no socket of others by path; those without a path need the kernel's help.
     is_free = is_apart and landlock.version() >= landlock.SCOPES_SINCE
     seccomp.install(no_internet=not plan.network, no_unix_sockets=not is_free)

@@ -62,13 +62,11 @@ async function checkPackages(
 }
 
 /** What separates an app from the machine, and what this host could put between them. */
-export async function checkSandbox({ isolation, python, dataDir }: Settings): Promise<Finding> {
+export async function checkSandbox({ isolation, python, dataDir, uidRange }: Settings): Promise<Finding> {
   const check = "sandbox";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
-  if (isolation === "uid")
-    return fail(check, "MILLRACE_ISOLATION=uid is not in this release", "set it to userns");
   const found = await findInterpreter(python).catch(() => null);
-  const offer = found && (await probeRungs(found.path, dataDir));
+  const offer = found && (await probeRungs(found.path, dataDir, uidRange.first));
   const highest = offer && highestRung(offer);
   if (isolation === "auto" || isolation === "none") {
     const message = "none: an app can do whatever the service's user can";

@@ -6,6 +6,8 @@ import { readSender } from "../kit/smtp/message.ts";
 import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
 import type { Reader } from "./readers.ts";
+import { uidRange } from "./uid-range.ts";
+import type { UidRange } from "./uid-range.ts";
 
 /** How the service runs, every default filled in. */
 export type Settings = {
@@ -26,6 +28,7 @@ export type Settings = {
   /** CIDRs, every one with its prefix length. */
   readonly webhookAllow: readonly string[];
   readonly isolation: Isolation;
+  readonly uidRange: UidRange;
   readonly shutdownGraceMs: number;
   readonly authGraceMs: number;
   readonly maxRuns: number;
@@ -56,7 +59,7 @@ export type Settings = {
 /** `auto`, `none`, or the lowest level to accept. */
 const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
 /** One of the isolation settings. */
-export type Isolation = (typeof ISOLATION_LEVELS)[number];
+type Isolation = (typeof ISOLATION_LEVELS)[number];
 
 /** From the most talkative to none. */
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
@@ -180,6 +183,12 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: oneOf(ISOLATION_LEVELS),
     default: "auto",
     meaning: "Isolation of apps; refuses to start if the host lacks support. For now, `auto` is `none`.",
+  },
+  uidRange: {
+    name: "uid_range",
+    reader: uidRange,
+    default: "1900000000-1900065535",
+    meaning: "User and group ids that nobody else on the machine has: on `uid`, each project gets one of them.",
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

@@ -15,6 +15,8 @@ export type WalledHost = {
   /** The interpreter that raises them: the host's, and none that an app brings. */
   readonly python: string;
   readonly dataDir: string;
+  /** Who the app runs as; null where that is the service's own user. */
+  readonly user: number | null;
 };
 
 /** What is to run behind walls, and what of the host it may reach. */
@@ -38,12 +40,13 @@ type Walled = {
  * How to start the outer keeper: a process outside the walls that raises them around its child and stays. Throws if
  * something of it cannot be handed to a process at all.
  */
-export function behindWalls({ rung, python, dataDir }: WalledHost, walled: Walled): KeptStart {
+export function behindWalls({ rung, python, dataDir, user }: WalledHost, walled: Walled): KeptStart {
   const { program, args, env, order, folders, scratch, network, home } = walled;
   const { bundle, environment, storage } = folders;
   const fields: readonly (readonly [string, string])[] = [
     ...Object.entries({ rung, network: String(network), home, program, order, bundle, storage, scratch }),
     ...(environment === null ? [] : [["environment", environment] as const]),
+    ...(user === null ? [] : [["user", String(user)] as const]),
     ["harness", PYTHON_DIR],
     ["data_dir", dataDir],
     ...args.map((each) => ["argument", each] as const),
@@ -51,7 +54,7 @@ export function behindWalls({ rung, python, dataDir }: WalledHost, walled: Walle
   ];
   return {
     python,
-    args: startOf("start"),
+    args: startOf("millrace_walls.start"),
     // Where whoever looks for the processes of a data directory finds it. Nothing there is imported.
     cwd: scratch,
     env: {},
@@ -69,7 +72,7 @@ function packed([name, value]: readonly [string, string]): string {
 }
 
 /** Isolated, and without `site`: no variable, no file beside it and no package decides what runs. */
-export function startOf(module: "start" | "probe"): string[] {
-  const code = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); from millrace_walls.${module} import main; main()`;
+export function startOf(module: `${"millrace_walls" | "millrace_storage"}.${string}`): string[] {
+  const code = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); from ${module} import main; main()`;
   return ["-I", "-S", "-c", code];
 }

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import path from "node:path";
 import { pythonOfVersion } from "../../host/host-pythons.ts";
+import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
@@ -21,6 +22,8 @@ export type ProcessHost = {
   readonly dataDir: string;
   /** What apps live behind; null for nothing. */
   readonly rung: Rung | null;
+  /** The projects' folders, and who their processes run as. */
+  readonly storage: Pick<StorageFolders, "userOf">;
   readonly clock: Clock;
 };
 
@@ -94,12 +97,12 @@ export class ProcessSeat implements Seat {
   }
 
   #spawn(tickets: Tickets): StartedProcess {
-    const { python: own, dataDir, rung, spawn, clock } = this.#parts;
+    const { python: own, dataDir, rung, storage, spawn, clock } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
     const { pythonVersion } = workload;
     const folders = foldersOf(workload, dataDir);
-    const walls = rung && { rung, python: own, dataDir };
+    const walls = rung && { rung, python: own, dataDir, user: storage.userOf(workload.projectId) };
     const start = (python: string) =>
       spawn({ python, workload, folders, walls, address, tickets }, clock, this.#owner);
     const process =

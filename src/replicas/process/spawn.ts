@@ -53,7 +53,7 @@ export const spawnPython: Spawn = (start, clock, { onLog, onError }) => {
   let kept: Kept;
   let scratch: string | null = null;
   try {
-    scratch = walls && makeScratch(walls.dataDir);
+    scratch = walls && makeScratch(walls.dataDir, walls.user);
     kept = startKept(
       walls && scratch !== null ? walledStart(start, walls, scratch) : plainStart(start),
       clock,
