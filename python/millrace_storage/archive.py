@@ -26,8 +26,10 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
             if not folder and name.startswith(looks.STAGED):
                 continue
             path = os.path.join(folder, name)
+            place = os.path.join(root, path)
             try:
-                found = os.lstat(os.path.join(root, path))
+                found = os.lstat(place)
+                target = os.readlink(place) if stat.S_ISLNK(found.st_mode) else ""
             except OSError:
                 continue  # Apps come and go with their files while we look.
             head = {"name": _text(path), "mode": stat.S_IMODE(found.st_mode), "modified": found.st_mtime}
@@ -37,9 +39,9 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
                 yield {**head, "kind": "directory"}
                 folders.append(path)
             elif stat.S_ISREG(found.st_mode):
-                yield from _file(os.path.join(root, path), head)
+                yield from _file(place, head)
             elif stat.S_ISLNK(found.st_mode):
-                yield {**head, "kind": "link", "target": _text(os.readlink(os.path.join(root, path)))}
+                yield {**head, "kind": "link", "target": _text(target)}
             else:
                 yield {"kind": "odd", "name": head["name"]}
     yield {"kind": "over"}

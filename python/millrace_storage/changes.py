@@ -138,7 +138,7 @@ def _copy_some(source: int, target: int) -> int:
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-    return os.sendfile(target, source, None, _COPY_BYTES)  # type: ignore[arg-type]
+    return os.sendfile(target, source, None, _COPY_BYTES)
 
 
 def _forget(name: str, folder: int) -> None:

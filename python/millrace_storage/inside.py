@@ -12,6 +12,10 @@ _LITERAL = "/persistent-storage"
 _FOLDER_MODE = 0o755
 
 
+#: Errors that mean that there is no such thing in the volume, or none that its user may see.
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
+
+
 class Refused(Exception):
     """What the caller has to be told about a path, in words that the service knows."""
 
@@ -31,6 +35,15 @@ def open_inside(root: str, names: Sequence[str], flags: int = os.O_RDONLY) -> in
         return open_inside(root, [name for name in real[len(_LITERAL) :].split("/") if name], flags)
     # The same as if nothing were there: what is outside is nobody's business.
     raise FileNotFoundError(errno.ENOENT, "outside the volume")
+
+
+def open_if_there(root: str, names: Sequence[str], flags: int = os.O_RDONLY) -> int | None:
+    try:
+        return open_inside(root, names, flags)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return None
+        raise
 
 
 def open_folder(root: str, names: Sequence[str]) -> int:

@@ -17,9 +17,8 @@ _READ_BYTES = 256 * 1024
 
 def entries(root: str, names: Sequence[str], most: int) -> list[tuple[str, bool, int, int]]:
     """What a folder holds, by name: whether it is a folder, its size, when it changed, in milliseconds."""
-    try:
-        folder = inside.open_folder(root, names)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    folder = inside.open_if_there(root, names, os.O_RDONLY | os.O_DIRECTORY)
+    if folder is None:
         return []
     try:
         found = os.listdir(folder)
@@ -47,9 +46,8 @@ def read(root: str, names: Sequence[str], first: int, last: int, known: dict[str
 
 def size_of(root: str, names: Sequence[str]) -> int | None:
     """How large a file is; nothing where there is none."""
-    try:
-        file = inside.open_inside(root, names)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    file = inside.open_if_there(root, names)
+    if file is None:
         return None
     try:
         found = os.fstat(file)

@@ -37,41 +37,33 @@ _STORAGE, _BUNDLE = "/persistent-storage", "/cortex"
 def fork_apart(user: int | None = None) -> int:
     """As `os.fork`; the child is the first process of new namespaces and has every right in them.
 
-    It may become `user` later, whose group has the same number. Only root can give it that choice.
+    It may become `user` later, whose group has the same number. Only root can give it that choice. Raises where the
+    host cannot, and then there is no child: one that raised would go on as a second parent.
     """
-    if user is not None:
-        return _fork_for(user)
+    told, tell = os.pipe()
     own, group = os.getuid(), os.getgid()
     child = _clone()
     if child == 0:
-        # Else it may not name a group of its own.
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", "%d %d 1" % (own, own))
-        _write("/proc/self/gid_map", "%d %d 1" % (group, group))
-    return child
-
-
-def _fork_for(user: int) -> int:
-    """The child is root still, which owns all that it has to show, and waits until it knows both users."""
-    told, tell = os.pipe()
-    child = _clone()
-    if child == 0:
         os.close(tell)
+        # It is nobody until its parent has said who it is.
         if not os.read(told, 1):
             os._exit(1)
         os.close(told)
         return 0
     os.close(told)
     try:
-        for name in ("uid_map", "gid_map"):
-            _write("/proc/%d/%s" % (child, name), "0 0 1\n%d %d 1\n" % (user, user))
+        if user is None:
+            # Else an ordinary user may not name a group.
+            _write("/proc/%d/setgroups" % child, "deny")
+        for name, known in (("uid_map", own), ("gid_map", group)):
+            more = "" if user is None else "%d %d 1\n" % (user, user)
+            _write("/proc/%d/%s" % (child, name), "%d %d 1\n%s" % (known, known, more))
         os.write(tell, b"x")
     except OSError:
-        os.kill(child, signal.SIGKILL)
+        os.close(tell)
         os.waitpid(child, 0)
         raise
-    finally:
-        os.close(tell)
+    os.close(tell)
     return child
 
 
@@ -102,8 +94,7 @@ def build(places: Places) -> None:
     for path in (places.storage, places.scratch):
         _show(path, path, _WRITABLE)
     _show("/sys", "/sys", _READABLE)
-    os.mkdir("/proc")
-    _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    _mount_processes()
     _make_devices(places.devices)
     for link, target in places.links.items():
         if not os.path.lexists(link):
@@ -112,6 +103,15 @@ def build(places: Places) -> None:
     kernel.syscall(_UMOUNT[kernel.MACHINE], _HOST.encode(), _DETACH)
     os.rmdir(_HOST)
     _restrict("/", _RDONLY, 0)
+
+
+def _mount_processes() -> None:
+    os.mkdir("/proc")
+    try:
+        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    except PermissionError as error:
+        why = "a /proc of its own, as parts of the host's are hidden: by a container, or by ProtectKernelTunables"
+        raise PermissionError(error.errno, "the kernel does not allow " + why) from None
 
 
 def _make_devices(devices: list[str]) -> None:

@@ -35,7 +35,7 @@ const INTERPRETER = /^environments\/[\w-]+\/bin\/python[\d.]*$/;
 /** Where a project's storage is. */
 const STORAGE = /^storage\/(p-[a-z0-9]+)$/;
 /** Something is not there any more, or something else is. */
-const GONE = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO"]);
+const GONE = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL"]);
 
 /** What could not be put into the archive as it is. */
 export type Oddities = {

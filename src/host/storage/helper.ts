@@ -86,6 +86,8 @@ export class StorageHelper {
     if (leave === null) throw new AppError("overloaded");
     const kept = this.#start(projectId, order, leave, readable);
     const complaint = text(kept.stderr).catch(() => "");
+    // As long as somebody listens, Node does not throw away what is unread when the process ends.
+    kept.stdout.on("readable", () => {});
     const line = await readLine(kept.stdout, MAX_ANSWER_BYTES);
     if (line === null) {
       kept.end();

@@ -17,7 +17,8 @@ export const HOSTILE_MAIN: string = readFileSync(
   "utf8",
 );
 
-const FIRST_USER = 1_900_000_000;
+/** One that projects may have. */
+export const FIRST_USER = 1_900_000_000;
 let asked: Promise<Offer> | undefined;
 
 /** Skips the test, and says why, where the host does not give a rung. */
