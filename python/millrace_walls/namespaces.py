@@ -109,9 +109,9 @@ def _mount_processes() -> None:
     os.mkdir("/proc")
     try:
         _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
-    except PermissionError as error:
-        why = "a /proc of its own, as parts of the host's are hidden: by a container, or by ProtectKernelTunables"
-        raise PermissionError(error.errno, "the kernel does not allow " + why) from None
+    except PermissionError:
+        why = "parts of the host's are hidden, by a container or by a setting of systemd such as ProtectKernelTunables"
+        raise OSError("the kernel does not allow a /proc of its own, as " + why) from None
 
 
 def _make_devices(devices: list[str]) -> None:

@@ -34,6 +34,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/guarantees.md",
     "docs/benchmarks.md",
     "SECURITY.md",
+    "docs/security.md",
     "CHANGELOG.md",
   ],
   "Work on it": ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/wire.md"],

@@ -188,7 +188,8 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "uid_range",
     reader: uidRange,
     default: "1900000000-1900065535",
-    meaning: "User and group ids that nobody else on the machine has: on `uid`, each project gets one of them.",
+    meaning:
+      "User and group ids that nobody else on the machine has: on `uid`, each project gets one of them.",
   },
   shutdownGraceMs: {
     name: "shutdown_grace",

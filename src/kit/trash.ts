@@ -41,10 +41,7 @@ export class Trash {
     try {
       await this.#removeAll();
     } catch (error) {
-      this.#log.error(
-        { err: error },
-        "could not delete files that were removed; they still use disk space",
-      );
+      this.#log.error({ err: error }, "could not delete files that were removed; they still use disk space");
     }
   }
 

@@ -28,7 +28,12 @@ export class KeptVolume implements VolumeFiles {
 
   async list(names: VolumePath): Promise<VolumeEntry[]> {
     const found = ENTRIES.parse(await this.#ask({ operation: "list", path: names, most: MAX_ENTRIES }));
-    return found.map(([name, isFolder, sizeBytes, modifiedAt]) => ({ name, isFolder, sizeBytes, modifiedAt }));
+    return found.map(([name, isFolder, sizeBytes, modifiedAt]) => ({
+      name,
+      isFolder,
+      sizeBytes,
+      modifiedAt,
+    }));
   }
 
   async openFile(names: VolumePath): Promise<OpenFile> {

@@ -13,7 +13,11 @@ export class StorageFolders {
   readonly #users: Map<string, number>;
 
   /** `users` are those of the folders that are there. */
-  constructor(dataDir: string, range: UidRange | null = null, users: ReadonlyMap<string, number> = new Map()) {
+  constructor(
+    dataDir: string,
+    range: UidRange | null = null,
+    users: ReadonlyMap<string, number> = new Map(),
+  ) {
     this.#dataDir = dataDir;
     this.#range = range;
     this.#users = new Map(users);

@@ -56,7 +56,11 @@ for (const whose of WHOSE) {
       expect(await upload(volumes, "a/b/file", "second")).toEqual({ beforeBytes: 3, afterBytes: 6 });
       await volumes.begin(PROJECT, "empty", 0);
       const listed = async (dir: string) =>
-        (await volumes.list(PROJECT, dir)).map(({ name, isFolder, sizeBytes }) => [name, isFolder, sizeBytes]);
+        (await volumes.list(PROJECT, dir)).map(({ name, isFolder, sizeBytes }) => [
+          name,
+          isFolder,
+          sizeBytes,
+        ]);
       expect(await listed("/")).toEqual([
         ["a", true, 0],
         ["empty", false, 0],

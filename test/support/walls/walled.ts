@@ -23,7 +23,9 @@ let asked: Promise<Offer> | undefined;
 
 /** Skips the test, and says why, where the host does not give a rung. */
 export async function requireOffered(rung: Rung, context: TestContext): Promise<void> {
-  asked ??= findInterpreter("python3").then(({ path: python }) => probeRungs(python, "/nonexistent", FIRST_USER));
+  asked ??= findInterpreter("python3").then(({ path: python }) =>
+    probeRungs(python, "/nonexistent", FIRST_USER),
+  );
   const reason = (await asked)[rung];
   if (reason === null) return;
   process.stderr.write(`\nNOT TESTED: this host gives no rung ${rung}: ${reason}\n`);

@@ -7,7 +7,12 @@ import type { Offer } from "../../../../src/host/walls/rung.ts";
 import { verifies } from "../../../verifies.ts";
 
 const ALL: Offer = { process: null, landlock: null, userns: null, uid: null };
-const NONE: Offer = { process: "no filter", landlock: "no Landlock", userns: "no namespaces", uid: "no root" };
+const NONE: Offer = {
+  process: "no filter",
+  landlock: "no Landlock",
+  userns: "no namespaces",
+  uid: "no root",
+};
 
 const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data", user: null } as const;
 const WALLED = {
