@@ -26,28 +26,18 @@ _HOLD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 #: The mode of the folder itself while this is under way, and after it.
 UNFINISHED, FINISHED = 0o1700, 0o700
-#: How many names are told of what was not given away.
-_MOST_TOLD = 20
-
 
 class _Left:
-    """What was not given to the user."""
+    """How much was not given to the user."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.names: list[str] = []
-
-    def add(self, name: str) -> None:
-        self.count += 1
-        if len(self.names) < _MOST_TOLD:
-            self.names.append(os.fsencode(name).decode("utf-8", "replace"))
+    count = 0
 
 
 def main() -> None:
     """Reads from stdin a folder, a user, and where to put what cannot be given away; says how much of that there is."""
     order = json.loads(sys.stdin.buffer.readline())
     left = adopt(order["folder"], order["user"], order["aside"])
-    print(json.dumps({"count": left.count, "names": left.names}))
+    print(json.dumps({"count": left.count}))
 
 
 def adopt(folder: str, user: int, aside: str) -> _Left:
@@ -61,7 +51,7 @@ def adopt(folder: str, user: int, aside: str) -> _Left:
         for each in _below(top, left):
             if each.key is not None and links[each.key] != each.facts.st_nlink:
                 _put_aside(each, aside)
-                left.add(each.path)
+                left.count += 1
             elif (each.facts.st_uid, each.facts.st_gid) != (user, user):
                 kernel.syscall(_FCHOWNAT[kernel.MACHINE], each.held, b"", user, user, _AT_EMPTY_PATH)
         os.fchmod(top, FINISHED)
@@ -95,7 +85,7 @@ def _below(top: int, left: _Left) -> Iterator[_Found]:
         try:
             opened = _open(top, folder)
         except OSError:
-            left.add(folder)
+            left.count += 1
             continue
         try:
             for name in os.listdir(opened):
@@ -108,7 +98,7 @@ def _below(top: int, left: _Left) -> Iterator[_Found]:
                     facts = os.fstat(held)
                     is_folder = stat.S_ISDIR(facts.st_mode)
                     if facts.st_dev != device:
-                        left.add(path)
+                        left.count += 1
                         continue
                     if is_folder:
                         folders.append(path)

@@ -61,6 +61,8 @@ export function readAsset(file: string): Buffer {
 
 function nameOf(file: string): string {
   if (file === "README.md") return "index.html";
+  // Beside docs/security.md.
+  if (file === "SECURITY.md") return "security-policy.html";
   return `${path.basename(file, ".md").toLowerCase()}.html`;
 }
 

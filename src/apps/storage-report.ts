@@ -1,8 +1,9 @@
+import { constants } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import type { Settings } from "../config/setting-keys.ts";
 import type { StorageHelper } from "../host/storage/helper.ts";
-import { lstat, readdir } from "../kit/files.ts";
+import { lstat, open, readdir } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
 import type { CountStep, CountedRows } from "../store/app-storage.ts";
 import type { Store } from "../store/store.ts";
@@ -152,7 +153,15 @@ export async function bytesBelow(target: string): Promise<number> {
   if (!stats) return 0;
   let bytes = stats.blocks * 512;
   if (!stats.isDirectory()) return bytes;
-  for (const name of await namesIn(target)) bytes += await bytesBelow(path.join(target, name));
+  // Held open: an app may put a link in its place. One that lies too deep is not counted.
+  const folder = await open(target, constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(() => null);
+  if (!folder) return bytes;
+  try {
+    const here = `/proc/self/fd/${folder.fd}`;
+    for (const name of await namesIn(here)) bytes += await bytesBelow(`${here}/${name}`);
+  } finally {
+    await folder.close();
+  }
   return bytes;
 }
 

@@ -1,11 +1,9 @@
-import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { hostUrls } from "../kit/host-urls.ts";
-import { readMailServer } from "../kit/smtp/mail-server.ts";
 import { readSender } from "../kit/smtp/message.ts";
 import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
 import type { Reader } from "./readers.ts";
+import { databaseUrl, hostName, origin, smtpUrl } from "./setting-addresses.ts";
 import { uidRange } from "./uid-range.ts";
 import type { UidRange } from "./uid-range.ts";
 
@@ -82,33 +80,6 @@ const milliseconds = (min: string, max: string): Reader<number> =>
 const age = (least: string): Reader<number> => milliseconds(least, "3650d");
 
 const port = (): Reader<number> => integer(0, 65_535);
-
-const hostName = matching("an IP address or a host name", (text) => {
-  if (isIP(text) !== 0) return true;
-  // Digits and dots alone are an address with a mistake in it.
-  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(text) && !/^[\d.]+$/.test(text);
-});
-
-const databaseUrl: Reader<string> = {
-  ...matching(
-    "an address that begins with postgres:// or postgresql://",
-    (text) => /^postgres(ql)?:\/\//.test(text) && hostUrls(text).every((url) => URL.canParse(url)),
-  ),
-  secret: true,
-};
-
-const smtpUrl: Reader<string> = {
-  ...matching(
-    "an address such as smtps://user:password@mail.example.com",
-    (text) => readMailServer(text) !== null,
-  ),
-  secret: true,
-};
-
-const origin = matching(
-  '"*" or an origin such as https://example.com',
-  (text) => text === "*" || (/^https?:\/\//.test(text) && URL.parse(text)?.origin === text),
-);
 
 /** Every setting, once. Flags, environment, file and documentation all follow from these rows. */
 export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings[K]> } = {

@@ -72,7 +72,7 @@ export class StorageHelper {
   /** The same for an operation that gives bytes. */
   async stream(projectId: string, order: StorageOrder): Promise<HelperStream> {
     const { kept } = await this.#begin(projectId, order);
-    return { rest: kept.stdout, end: kept.end };
+    return { rest: kept.stdout, end: () => kept.end() };
   }
 
   /** Breaks off what is under way: what is left to remove is removed by a later operation. */

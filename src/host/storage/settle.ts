@@ -19,7 +19,7 @@ export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
   readonly log: Log;
 };
 
-const LEFT = z.object({ count: z.number(), names: z.array(z.string()) });
+const LEFT = z.object({ count: z.number() });
 
 /**
  * Gives every project's folder to its user on `uid`, and to the service's own below that; no app may run yet. Only
@@ -77,7 +77,7 @@ async function give(
   { python, dataDir, log }: SettleParts,
 ): Promise<void> {
   const aside = path.join(dataDir, "storage", ".aside", projectId);
-  log.info({ projectId, user }, "the files of a project are given to another user");
+  log.info({ projectId }, "the files of a project are given to another user");
   const child = spawn(python, startOf("millrace_storage.adopt"), { env: {}, cwd: "/" });
   child.stdin.on("error", () => {}); // It ended before it read: what it said on stderr tells why.
   child.stdin.end(`${JSON.stringify({ folder, user, aside })}\n`);
@@ -90,10 +90,10 @@ async function give(
     throw new Error(
       `the storage of ${projectId} cannot be given to user ${user}: ${complaint.trim().split("\n").at(-1)}`,
     );
-  const { count, names } = LEFT.parse(JSON.parse(said));
+  const { count } = LEFT.parse(JSON.parse(said));
   if (count > 0)
     log.warn(
-      { projectId, count, names, aside },
-      "files in a project's storage that have names elsewhere too, or are mounted there, are not given to its user; those with other names were put aside",
+      { projectId, count, folder: aside },
+      "files in a project's storage were not given to its user: those that have names elsewhere too were put aside, what is mounted there or lies too deep stays as it is",
     );
 }

@@ -64,7 +64,10 @@ verifies(
       const offer = await probeRungs(pythonStartedBy(command), "/nonexistent", FIRST_USER);
       return RUNGS.filter((rung) => offer[rung] === null);
     };
-    expect(await offered(`exec setpriv --bounding-set=-setfcap python3 "$@"`)).toEqual(["process", "landlock"]);
+    expect(await offered(`exec setpriv --bounding-set=-setfcap python3 "$@"`)).toEqual([
+      "process",
+      "landlock",
+    ]);
     expect(await offered(`exec setpriv --bounding-set=-chown python3 "$@"`)).toEqual([
       "process",
       "landlock",
