@@ -7,8 +7,9 @@ import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { settleStorage } from "../../../src/host/storage/settle.ts";
 import type { Rung } from "../../../src/host/walls/rung.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { scratchDirectory } from "../../support/command-line.ts";
+import { MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
 import { FIRST_USER, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -61,6 +62,34 @@ verifies(
       ["none", 5, 0, 0o700],
       ["uid", 6, FIRST_USER, 0o700],
     ]);
+  },
+);
+
+verifies(
+  ["walls.uid", "walls.storage"],
+  "a backup beside running apps has the files of a project's user, and a restored service gives them to one again",
+  async (context) => {
+    await requireOffered("uid", context);
+    const service = await testService({ app: { main: MAIN } }, { isolation: "uid" });
+    const count = async (from: TestService) =>
+      (await from.call("app", {}, { functionName: "count" })).json.result as number;
+    expect(await count(service)).toBe(1);
+    const { dataDir } = service.settings;
+    const file = path.join(scratchDirectory(), "backup.tar");
+    const restored = path.join(scratchDirectory(), "restored");
+    for (const [args, env] of [
+      [["backup", file, "--json"], { MILLRACE_DATA_DIR: dataDir }],
+      [["restore", file, "--json"], { MILLRACE_DATA_DIR: restored }],
+    ] as const) {
+      const { code, stderr } = await run(MILLRACE, args, { env });
+      expect([args[0], code, stderr]).toEqual([args[0], 0, ""]);
+    }
+    const copy = storageFolder(service.service.owner.projectId, restored);
+    expect([statSync(copy).uid, readFileSync(path.join(copy, "count"), "utf8")]).toEqual([0, "1"]);
+    const again = await testService({}, { dataDir: restored, isolation: "uid" });
+    expect(await count(again)).toBe(2);
+    expect(statSync(path.join(copy, "count")).uid).toBe(FIRST_USER);
+    expect(await count(service)).toBe(2);
   },
 );
 

@@ -67,6 +67,7 @@ const FILES: readonly Attack[] = [
     "make a file in /dev/shm for others",
     `open(shared, "w").close(); require(rung not in ("userns", "uid"))`,
   ),
+  attack("landlock", "change the kernel's settings", `open("/proc/sys/kernel/core_pattern", "r+b").close()`),
   proven("uid", "own the service's files", `require(os.stat("main.py").st_uid == os.getuid())`),
   proven("userns", "see that the master key exists", `os.stat(data_dir + "/master.key")`),
   proven("userns", "change the master key's mode", `os.chmod(data_dir + "/master.key", 0o600)`),
