@@ -34,6 +34,8 @@ import type { ProcessHost } from "./replicas/process/seat.ts";
 import { findInterpreter } from "./host/interpreter.ts";
 import { findLimits } from "./host/limits/find-limits.ts";
 import { networkReport, requireNetwork } from "./host/walls/network.ts";
+import { StorageHelper } from "./host/storage/helper.ts";
+import { settleStorage } from "./host/storage/settle.ts";
 import { requireRung } from "./host/walls/require-rung.ts";
 import { clearScratch } from "./host/walls/scratch.ts";
 import { startRuns } from "./runs/start-runs.ts";
@@ -118,7 +120,7 @@ async function start(
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
-  const rung = await requireRung(settings.isolation, python.path, settings.dataDir);
+  const rung = await requireRung(settings, python.path);
   let managementPort = settings.basePort;
   const network = await requireNetwork(settings, rung, python.path, () => managementPort);
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
@@ -135,21 +137,27 @@ async function start(
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  await clearScratch(settings.dataDir);
+  await clearScratch(settings.dataDir, log);
   const limits = await life.start(
     "limits of apps",
     () => findLimits(settings, rung, clock),
     (found) => found.close(),
   );
+  // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
+  if (rung === "uid") process.umask(0o022);
+  const storage = await settleStorage({ ...settings, rung, python: python.path, log });
+  const helper =
+    rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
   const engine = (engineOf ?? processEngine)({
     python: python.path,
     dataDir: settings.dataDir,
     rung,
     limits,
     network,
+    storage,
     clock,
   });
-  const basics = { ...settings, store, seal, reserve, clock, log };
+  const basics = { ...settings, store, storage, seal, reserve, clock, log };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, onAppLog, onRemoved }, life);
   const { catalog } = apps;
@@ -167,7 +175,7 @@ async function start(
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, network }, life);
+  const deploys = await startDeploys({ ...basics, ...apps, python, helper, network }, life);
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
@@ -268,7 +276,7 @@ async function start(
           enforcement: limits.enforcement,
         }),
         repairEnvironments: () => apps.repairs.repair(),
-        storage: () => storageReport(store, settings),
+        storage: () => storageReport(store, settings, helper),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );

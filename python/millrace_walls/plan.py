@@ -29,8 +29,10 @@ class Plan:
                 ranges[name].append(value)
             else:
                 one[name] = value
-        #: `process`, `landlock` or `userns`; each includes those before it.
+        #: `process`, `landlock`, `userns` or `uid`; each includes those before it.
         self.rung = one["rung"]
+        #: Who it runs as; none but on `uid`.
+        self.user = int(one["user"]) if self.rung == "uid" else None
         #: Whether the app may use the internet: `true`, `false`, or `egress`.
         self.network = one["network"]
         #: The port of the service's management listener, where connections are judged; 0 if that is not known yet.

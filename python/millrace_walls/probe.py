@@ -8,17 +8,20 @@ import os
 import sys
 from typing import Callable, NoReturn
 
-from . import kernel, landlock, namespaces, walls
+from . import kernel, landlock, walls
 from .plan import Plan
 
-_RUNGS = ("process", "landlock", "userns")
+_RUNGS = ("process", "landlock", "userns", "uid")
 _PTRACE = {"x86_64": 101, "aarch64": 117}
 #: For less than all of a sentence on one line.
 _MAX_BYTES = 1000
 
 
 def main() -> None:
-    """Reads a folder of its own, the data directory and the harness from stdin; says why each rung fails, or null."""
+    """Reads from stdin: a folder of its own, the data directory, the harness, a user of the range that projects have.
+
+    Says why each rung fails, or null.
+    """
     asked = json.loads(sys.stdin.buffer.readline())
     folder: str = asked["folder"]
     with open(os.path.join(folder, "hidden"), "w", encoding="ascii"):
@@ -31,13 +34,39 @@ def _why_not(rung: str, folder: str, asked: dict[str, str]) -> str | None:
     own = os.path.join(folder, "own")
     fields = {"rung": rung, "network": "false", "home": "", "program": sys.executable, "order": ""}
     places = {"bundle": own, "storage": own, "scratch": own, "harness": asked["harness"]}
-    plan = Plan({**fields, **places, "data_dir": asked["data_dir"]}.items())
+    plan = Plan({**fields, **places, "data_dir": asked["data_dir"], "user": asked["user"]}.items())
     known = landlock.version()
     # Without scopes an app could signal the service; a view of its own keeps it from that as well.
     if rung == "landlock" and 0 < known < landlock.SCOPES_SINCE:
         return "Landlock has version %d here, and %d is needed" % (known, landlock.SCOPES_SINCE)
-    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
-    return _told_by_child(birth, lambda: _run_into(plan, os.path.join(folder, "hidden")))
+    if plan.user is not None:
+        why = _why_no_users(plan.user, own)
+        if why is not None:
+            return why
+    return _told_by_child(lambda: walls.fork(plan), lambda: _run_into(plan, os.path.join(folder, "hidden")))
+
+
+def _why_no_users(user: int, folder: str) -> str | None:
+    """Why this process cannot give a folder to another user; null if it has just done so."""
+    if os.geteuid() != 0:
+        return "the service does not run as root"
+    try:
+        os.chown(folder, user, user)
+    except OSError as error:
+        # Neither can be told from the other: in a container's namespace most numbers name nobody.
+        return "root cannot give a folder to user %d here: %s" % (user, error.strerror)
+    return None
+
+
+def _is_only(user: int, folder: str) -> bool:
+    """Whether this process is that user's, stays it, and writes what is the user's."""
+    ids = {*os.getresuid(), *os.getresgid(), *os.getgroups()}
+    try:
+        os.setuid(0)
+    except OSError:
+        os.mkdir(os.path.join(folder, "made"))
+        return ids == {user}
+    return False
 
 
 def _told_by_child(birth: Callable[[], int], attempt: Callable[[], str]) -> str | None:
@@ -78,6 +107,8 @@ def _run_into(plan: Plan, hidden: str) -> str:
         return "the filter of system calls lets one through that it should refuse"
     if plan.rung == "process":
         return ""
+    if plan.user is not None and not _is_only(plan.user, plan.storage):
+        return "a process that became another user is not that user alone"
     try:
         os.close(os.open(hidden, os.O_RDONLY))
     except (PermissionError, FileNotFoundError):

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 
-from . import namespaces, walls
+from . import walls
 from .connects import Connects
 from .judge import Judge
 from .listeners import Listeners
@@ -20,7 +20,10 @@ _PERMITTED, _DENIED = "127.0.0.1", "127.0.0.2"
 
 
 def main() -> None:
-    """Reads a rung, a folder of its own, the data directory and the harness from stdin; says "judged", or why not."""
+    """Reads from stdin: a rung, a folder of its own, the data directory, the harness, a user of the range for projects.
+
+    Says "judged", or why not.
+    """
     try:
         print(_outcome(json.loads(sys.stdin.buffer.readline())))
     except OSError as error:
@@ -32,11 +35,12 @@ def _outcome(asked: dict[str, str]) -> str:
     fields = {"rung": asked["rung"], "network": "true", "home": "", "program": sys.executable, "order": ""}
     places = {"bundle": folder, "storage": folder, "scratch": folder, "harness": asked["harness"]}
     rules = {"management_port": "0", "denied": _DENIED + "/32"}
-    plan = Plan({**fields, **places, **rules, "data_dir": asked["data_dir"]}.items())
+    plan = Plan({**fields, **places, **rules, "data_dir": asked["data_dir"], "user": asked["user"]}.items())
+    if plan.user is not None:
+        os.chown(folder, plan.user, plan.user)
     with socket.create_server(("0.0.0.0", 0)) as server:
         heard, told = socket.socketpair()
-        birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
-        child = birth()
+        child = walls.fork(plan)
         if child == 0:
             heard.close()
             _try(plan, told, server.getsockname()[1])

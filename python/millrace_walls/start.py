@@ -15,7 +15,7 @@ import sys
 
 from millrace_worker import keeper, linux
 
-from . import namespaces, walls
+from . import walls
 from .connects import Connects
 from .door import Door
 from .judge import Judge
@@ -48,8 +48,7 @@ def main() -> None:
         outer.close()
         heard.close()
         os.close(held)
-        _require_keeper(lifeline)
-        _become(plan, inner, told)
+        _become(plan, inner, told, lifeline)
 
     def wait_for(child: int) -> int:
         inner.close()
@@ -57,12 +56,13 @@ def main() -> None:
         os.close(lifeline)
         return _answer_until_end(child, door, _connects(plan, heard, owner))
 
-    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
-    keeper.keep(ward, owner, birth, wait_for)
+    keeper.keep(ward, owner, lambda: walls.fork(plan), wait_for)
 
 
 def _require_keeper(lifeline: int) -> None:
-    """Ends this process if its keeper has: in a namespace of its own it cannot tell by its parent's id."""
+    """Ends this process with its keeper: in a namespace of its own it cannot tell by its parent's id."""
+    # Once more: the kernel forgets it when a process becomes another user's.
+    linux.die_with_parent(os.getppid())
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
     if poll.poll(0):
@@ -79,11 +79,12 @@ def _connects(plan: Plan, heard: socket.socket, service: int) -> Connects | None
     return Connects(descriptors[0], Judge(plan, Listeners(service)), walls.has_unix_sockets(plan))
 
 
-def _become(plan: Plan, door: socket.socket, told: socket.socket) -> NoReturn:
+def _become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) -> NoReturn:
     """The app's interpreter, behind its walls."""
     order, order_end = os.pipe()
     os.write(order_end, plan.order.encode() + b"\n")
     listener = walls.raise_around(plan)
+    _require_keeper(lifeline)
     if listener is not None:
         socket.send_fds(told, [b"\n"], [listener])
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from . import landlock, namespaces, places, privileges, seccomp
 from .plan import Plan
 
@@ -11,7 +13,12 @@ _SHARED_MEMORY = "/dev/shm"
 
 def needs_namespaces(plan: Plan) -> bool:
     """Whether the process must be the first of new namespaces."""
-    return plan.rung == "userns"
+    return plan.rung in ("userns", "uid")
+
+
+def fork(plan: Plan) -> int:
+    """As `os.fork`; the child is what the walls can be raised around."""
+    return namespaces.fork_apart(plan.user) if needs_namespaces(plan) else os.fork()
 
 
 def has_unix_sockets(plan: Plan) -> bool:
@@ -37,6 +44,6 @@ def raise_around(plan: Plan) -> int | None:
             devices=seen.devices,
             no_connects=plan.is_judged,
         )
-    privileges.drop()
+    privileges.drop(plan.user)
     rules = seccomp.Rules(network=plan.network, is_judged=plan.is_judged, no_unix_sockets=not has_unix_sockets(plan))
     return seccomp.install(rules)

@@ -34,6 +34,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/guarantees.md",
     "docs/benchmarks.md",
     "SECURITY.md",
+    "docs/security.md",
     "CHANGELOG.md",
   ],
   "Work on it": ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/wire.md"],
@@ -60,6 +61,8 @@ export function readAsset(file: string): Buffer {
 
 function nameOf(file: string): string {
   if (file === "README.md") return "index.html";
+  // Beside docs/security.md.
+  if (file === "SECURITY.md") return "security-policy.html";
   return `${path.basename(file, ".md").toLowerCase()}.html`;
 }
 

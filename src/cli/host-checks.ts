@@ -66,13 +66,11 @@ async function checkPackages(
 }
 
 /** What separates an app from the machine, and what this host could put between them. */
-export async function checkSandbox({ isolation, python, dataDir }: Settings): Promise<Finding> {
+export async function checkSandbox({ isolation, python, dataDir, uidRange }: Settings): Promise<Finding> {
   const check = "sandbox";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
-  if (isolation === "uid")
-    return fail(check, "MILLRACE_ISOLATION=uid is not in this release", "set it to userns");
   const found = await findInterpreter(python).catch(() => null);
-  const offer = found && (await probeRungs(found.path, dataDir));
+  const offer = found && (await probeRungs(found.path, dataDir, uidRange.first));
   const highest = offer && highestRung(offer);
   if (isolation === "auto" || isolation === "none") {
     const message = "none: an app can do whatever the service's user can";
@@ -107,11 +105,12 @@ export async function checkLimits(settings: Settings, found: Enforcement | undef
 }
 
 /** What of an app's `network` this host enforces, behind the level that is set. */
-export async function checkNetwork({ isolation, python, dataDir }: Settings): Promise<Finding> {
+export async function checkNetwork(settings: Settings): Promise<Finding> {
+  const { isolation, python } = settings;
   const check = "network";
   const found = await findInterpreter(python).catch(() => null);
   const rung = RUNGS.find((each) => each === isolation) ?? null;
-  const gap = await findGap(rung, found?.path ?? python, dataDir);
+  const gap = await findGap(rung, found?.path ?? python, settings);
   const { true: judged } = networkReport({ hasWalls: rung !== null, gap });
   if (gap === null)
     return ok(

@@ -1,12 +1,14 @@
 import { resolve } from "node:path";
 import { readSender } from "../kit/smtp/message.ts";
-import { boolean, cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
+import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
-import type { Reader } from "./readers.ts";
+import type { SettingKey } from "./setting-key.ts";
 import { age, databaseUrl, hostName, milliseconds, origin, port, smtpUrl } from "./setting-readers.ts";
+import { WALL_KEYS } from "./wall-keys.ts";
+import type { WallSettings } from "./wall-keys.ts";
 
 /** How the service runs, every default filled in. */
-export type Settings = {
+export type Settings = WallSettings & {
   /** Absolute. */
   readonly dataDir: string;
   readonly host: string;
@@ -23,15 +25,6 @@ export type Settings = {
   readonly smtpFrom: string | null;
   /** CIDRs, every one with its prefix length. */
   readonly webhookAllow: readonly string[];
-  readonly isolation: Isolation;
-  readonly maxScratchBytes: number;
-  /** Null means that there is no quota. */
-  readonly maxProjectStorageBytes: number | null;
-  readonly egressOnly: boolean;
-  /** CIDRs, every one with its prefix length, here and below. */
-  readonly egressAllow: readonly string[];
-  readonly networkDeny: readonly string[];
-  readonly networkUnenforced: "refuse" | "warn";
   readonly shutdownGraceMs: number;
   readonly authGraceMs: number;
   readonly maxRuns: number;
@@ -59,25 +52,10 @@ export type Settings = {
   readonly idleTimeoutMs: number;
 };
 
-/** `auto`, `none`, or the lowest level to accept. */
-const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
-/** One of the isolation settings. */
-export type Isolation = (typeof ISOLATION_LEVELS)[number];
-
 /** From the most talkative to none. */
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 /** One of the log levels. */
 type LogLevel = (typeof LOG_LEVELS)[number];
-
-/** One setting: its name gives the flag, the environment variable and the key in the config file. */
-export type SettingKey<T> = {
-  /** snake_case. */
-  readonly name: string;
-  readonly reader: Reader<T>;
-  /** Written as a flag would write it; null means that nothing is set. */
-  readonly default: string | null;
-  readonly meaning: string;
-};
 
 /** Every setting, once. Flags, environment, file and documentation all follow from these rows. */
 export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings[K]> } = {
@@ -147,51 +125,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     default: "",
     meaning: "Private address ranges that webhooks may reach.",
   },
-  isolation: {
-    name: "isolation",
-    reader: oneOf(ISOLATION_LEVELS),
-    default: "auto",
-    meaning: "Isolation of apps; refuses to start if the host lacks support. For now, `auto` is `none`.",
-  },
-  maxScratchBytes: {
-    name: "max_scratch",
-    reader: size("1MB", "1000TB"),
-    default: "10GB",
-    meaning:
-      "How much space the temporary files of a template and its replicas may take, where apps are isolated; beyond that, they are ended.",
-  },
-  maxProjectStorageBytes: {
-    name: "max_project_storage",
-    reader: optional(size("1MB", "1000TB")),
-    default: null,
-    meaning:
-      "How much space the persistent storage of a project may take; beyond that, its replicas are ended, and none starts until files are removed. If unset, there is no quota.",
-  },
-  egressOnly: {
-    name: "egress_only",
-    reader: boolean(),
-    default: "false",
-    meaning: 'Treats `network = true` of every app as "egress".',
-  },
-  egressAllow: {
-    name: "egress_allow",
-    reader: listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000),
-    default: "",
-    meaning: 'Private address ranges that apps with `network = "egress"` may connect to.',
-  },
-  networkDeny: {
-    name: "network_deny",
-    reader: listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000),
-    default: "",
-    meaning: "Address ranges that no app may connect to, besides the metadata services of clouds.",
-  },
-  networkUnenforced: {
-    name: "network_unenforced",
-    reader: oneOf(["refuse", "warn"]),
-    default: "refuse",
-    meaning:
-      'What to do with apps that have `network = "egress"` where the host cannot enforce it: refuse them, or run them with a warning in the build log.',
-  },
+  ...WALL_KEYS,
   shutdownGraceMs: {
     name: "shutdown_grace",
     reader: milliseconds("0s", "1h"),

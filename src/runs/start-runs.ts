@@ -14,7 +14,7 @@ import { ClaimRecorder } from "./claim-recorder.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { FileRuns } from "./files/file-runs.ts";
-import type { FileContext } from "./files/file-runs.ts";
+import type { FileContext, FileRunsParts } from "./files/file-runs.ts";
 import { LEASE_MS } from "./heartbeat.ts";
 import { Journal } from "./journal.ts";
 import { LightRecorder } from "./light-recorder.ts";
@@ -55,6 +55,7 @@ export type RunsParts = {
   readonly logRetentionMs: number;
   readonly auditRetentionMs: number;
   readonly dataDir: string;
+  readonly storage: FileRunsParts["storage"];
 };
 
 /** Builds and starts what runs need from their acceptance to their webhook. */

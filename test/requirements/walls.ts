@@ -19,6 +19,14 @@ export const WALLS = {
       "Nothing that holds the data directory may be read, and no link in an app's packages opens what belongs to others.",
     "walls.scratch": "Each template has a scratch folder of its own, which is removed with it.",
     "walls.service-death": "After kill -9 of the service nothing is left of an app, on every level.",
+    "walls.storage":
+      "A project's files are served alike whoever they belong to; no link, pipe, device or second name in there leads out.",
+    "walls.storage-races":
+      "An app that swaps folders for links while its storage is read, written, cleared or backed up gains nothing.",
+    "walls.uid":
+      "On uid each project has a user of its own, which it keeps over restarts and no other project gets.",
+    "walls.uid-adoption":
+      "Files that are there are given to their project's user, by a start that may be cut short, and nothing else is.",
     "walls.auto": later("isolation", "auto is the highest level that the host gives."),
     "walls.builds": later("isolation", "Builds and file runs live behind the same walls."),
     "walls.limits.memory":

@@ -1,3 +1,4 @@
+import { StorageFolders } from "../../src/host/storage/folders.ts";
 import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -147,11 +148,13 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
+  const storage = new StorageFolders(directory);
   const engine = processEngine({
     python: python.path,
     dataDir: directory,
     rung: null,
     network: OPEN_NETWORK,
+    storage,
     clock,
   });
   const seats = new Seats(engine, home, workload, keepMs, {

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { readAppConfig } from "../../src/config/app-config.ts";
 import { APP_KEYS } from "../../src/config/app-shape.ts";
 import { SETTING_KEYS, envOf, flagOf } from "../../src/config/setting-keys.ts";
-import type { SettingKey } from "../../src/config/setting-keys.ts";
+import type { SettingKey } from "../../src/config/setting-key.ts";
 import { Problems } from "../../src/config/problems.ts";
 import { parseToml } from "../../src/config/toml.ts";
 

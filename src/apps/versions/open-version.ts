@@ -1,5 +1,4 @@
-import { mkdirSync } from "node:fs";
-import { storageFolder } from "../../host/artifacts.ts";
+import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, FunctionSignature, Version } from "../../model/app.ts";
@@ -22,6 +21,7 @@ export type OpenParts = {
   readonly home: Home;
   readonly clock: Clock;
   readonly dataDir: string;
+  readonly storage: Pick<StorageFolders, "make">;
   readonly log: Log;
   readonly appSecrets: AppSecrets;
   readonly onLog: (line: AppLogLine) => void;
@@ -45,11 +45,11 @@ export class OpenVersion {
   usedAt: number;
 
   constructor(app: App, version: Version, counts: FleetCounts, parts: OpenParts) {
-    const { engine, home, dataDir, clock, onLog } = parts;
+    const { engine, home, storage, clock, onLog } = parts;
     this.usedAt = clock.monotonic();
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
     this.#parts = parts;
-    mkdirSync(storageFolder(app.projectId, dataDir), { recursive: true, mode: 0o700 });
+    storage.make(app.projectId);
     // What a template prints at its import belongs to no replica.
     const ofTemplate = { ...where, replicaId: "template" };
     this.#seats = new Seats(engine, home, this.#workload(app, version), this.#keepMs(version), {

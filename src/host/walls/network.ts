@@ -1,6 +1,8 @@
 import type { Settings } from "../../config/setting-keys.ts";
 import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
 import type { Network } from "../../model/app-config.ts";
+import { NO_NETWORK } from "./network-fields.ts";
+import type { NetworkFields } from "./network-fields.ts";
 import { probeNetwork } from "./probe-network.ts";
 import type { Rung } from "./rung.ts";
 
@@ -39,8 +41,8 @@ export async function requireNetwork(
   python: string,
   managementPort: () => number,
 ): Promise<NetworkWall> {
-  const { egressOnly, egressAllow, networkDeny, networkUnenforced, dataDir } = settings;
-  const gap = await findGap(rung, python, dataDir);
+  const { egressOnly, egressAllow, networkDeny, networkUnenforced } = settings;
+  const gap = await findGap(rung, python, settings);
   if (gap !== null && egressOnly && networkUnenforced === "refuse")
     throw new Error(
       `MILLRACE_EGRESS_ONLY is set, but this service cannot enforce it: ${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn`,
@@ -57,9 +59,13 @@ export async function requireNetwork(
 }
 
 /** Why connections are not judged here, and what to do about it; null where they are. */
-export async function findGap(rung: Rung | null, python: string, dataDir: string): Promise<string | null> {
+export async function findGap(
+  rung: Rung | null,
+  python: string,
+  { dataDir, uidRange }: Pick<Settings, "dataDir" | "uidRange">,
+): Promise<string | null> {
   if (rung === null) return "apps live behind no walls: set MILLRACE_ISOLATION to a level";
-  const reason = await probeNetwork(python, rung, dataDir);
+  const reason = await probeNetwork(python, rung, dataDir, uidRange.first);
   if (reason === null) return null;
   return `${reason} (Linux 5.7 or newer is needed, kernel.yama.ptrace_scope below 2, and in a container the capability SYS_PTRACE)`;
 }
@@ -89,10 +95,11 @@ export function unkept(
 }
 
 /** What the outer keeper is told of an app's network. */
-export function networkFields(asked: Network, wall: NetworkWall): (readonly [string, string])[] {
+export function networkFields(asked: Network, wall: NetworkWall): NetworkFields {
   const network = inForce(asked, wall);
+  if (network === false) return NO_NETWORK;
   const fields: (readonly [string, string])[] = [["network", String(network)]];
-  if (network === false || wall.gap !== null) return fields;
+  if (wall.gap !== null) return fields;
   fields.push(["management_port", String(wall.managementPort())]);
   for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);
   if (network !== "egress") return fields;

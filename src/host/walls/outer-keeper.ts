@@ -1,9 +1,8 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { AppFolders } from "../app-environment.ts";
 import type { KeptStart } from "../start-kept.ts";
-import type { Network } from "../../model/app-config.ts";
-import { networkFields } from "./network.ts";
-import type { NetworkWall } from "./network.ts";
+import { startOf } from "./isolated-start.ts";
+import type { NetworkFields } from "./network-fields.ts";
 import type { Rung } from "./rung.ts";
 
 /** What the app's harness is told in place of an address: it asks the outer keeper for its connections. */
@@ -18,7 +17,8 @@ export type WalledHost = {
   /** The interpreter that raises them: the host's, and none that an app brings. */
   readonly python: string;
   readonly dataDir: string;
-  readonly network: NetworkWall;
+  /** Who the app runs as; null where that is the service's own user. */
+  readonly user: number | null;
 };
 
 /** What is to run behind walls, and what of the host it may reach. */
@@ -33,7 +33,7 @@ type Walled = {
   /** A folder of its own, which it may write to until it ends. */
   readonly scratch: string;
   /** What it asks for. */
-  readonly network: Network;
+  readonly network: NetworkFields;
   /** Where the service listens for it. */
   readonly home: string;
 };
@@ -43,13 +43,14 @@ type Walled = {
  * something of it cannot be handed to a process at all.
  */
 export function behindWalls(host: WalledHost, walled: Walled): KeptStart {
-  const { rung, python, dataDir } = host;
+  const { rung, python, dataDir, user } = host;
   const { program, args, env, order, folders, scratch, network, home } = walled;
   const { bundle, environment, storage } = folders;
   const fields: readonly (readonly [string, string])[] = [
     ...Object.entries({ rung, home, program, order, bundle, storage, scratch }),
     ...(environment === null ? [] : [["environment", environment] as const]),
-    ...networkFields(network, host.network),
+    ...network,
+    ...(user === null ? [] : [["user", String(user)] as const]),
     ["harness", PYTHON_DIR],
     ["data_dir", dataDir],
     ...args.map((each) => ["argument", each] as const),
@@ -57,7 +58,7 @@ export function behindWalls(host: WalledHost, walled: Walled): KeptStart {
   ];
   return {
     python,
-    args: startOf("start"),
+    args: startOf("millrace_walls.start"),
     // Where whoever looks for the processes of a data directory finds it. Nothing there is imported.
     cwd: scratch,
     env: {},
@@ -72,10 +73,4 @@ function packed([name, value]: readonly [string, string]): string {
   if (Buffer.byteLength(value) >= MAX_STRING_BYTES)
     throw Object.assign(new Error(`${name} is too long`), { code: "E2BIG" });
   return `${name}=${value}\0`;
-}
-
-/** Isolated, and without `site`: no variable, no file beside it and no package decides what runs. */
-export function startOf(module: "start" | "probe" | "probe_network"): string[] {
-  const code = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); from millrace_walls.${module} import main; main()`;
-  return ["-I", "-S", "-c", code];
 }

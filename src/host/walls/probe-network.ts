@@ -4,20 +4,32 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { startOf } from "./outer-keeper.ts";
+import { startOf } from "./isolated-start.ts";
 import type { Rung } from "./rung.ts";
 
 /** Generous: two processes that start and end. */
 const ANSWER_MS = 60_000;
 
-/** Why connections of apps behind a rung cannot be judged here; null where they can. Found out by making two. */
-export async function probeNetwork(python: string, rung: Rung, dataDir: string): Promise<string | null> {
+/**
+ * Why connections of apps behind a rung cannot be judged here; null where they can. Found out by making two. `user` is
+ * one that projects may have.
+ */
+export async function probeNetwork(
+  python: string,
+  rung: Rung,
+  dataDir: string,
+  user: number,
+): Promise<string | null> {
   const folder = await mkdtemp(path.join(tmpdir(), "millrace-network-"));
   try {
-    const child = spawn(python, startOf("probe_network"), { env: {}, cwd: "/", timeout: ANSWER_MS });
+    const child = spawn(python, startOf("millrace_walls.probe_network"), {
+      env: {},
+      cwd: "/",
+      timeout: ANSWER_MS,
+    });
     child.stdin.on("error", () => {}); // It ended before it read: what it said tells why.
     child.stdin.end(
-      `${JSON.stringify({ rung, folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR })}\n`,
+      `${JSON.stringify({ rung, folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR, user: String(user) })}\n`,
     );
     const failed = new Promise<never>((_, reject) => void child.once("error", reject));
     const [said, complaint] = await Promise.race([

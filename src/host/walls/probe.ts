@@ -5,28 +5,32 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import { PYTHON_DIR } from "../../config/package-files.ts";
-import { startOf } from "./outer-keeper.ts";
+import { startOf } from "./isolated-start.ts";
 import { RUNGS } from "./rung.ts";
 import type { Offer } from "./rung.ts";
 
-/** Generous: three processes that start and end. */
+/** Generous: four processes that start and end. */
 const ANSWER_MS = 60_000;
 const why = z.string().nullable();
-const offer = z.object({ process: why, landlock: why, userns: why });
+const offer = z.object({ process: why, landlock: why, userns: why, uid: why });
 
-/** Finds out which rungs this host gives, by raising the walls of each around a process that runs into them. */
-export async function probeRungs(python: string, dataDir: string): Promise<Offer> {
+/**
+ * Finds out which rungs this host gives, by raising the walls of each around a process that runs into them. `user` is
+ * one that projects may have.
+ */
+export async function probeRungs(python: string, dataDir: string, user: number): Promise<Offer> {
   // Not in the data directory, which may not exist yet: that is only asked for whether apps could read it.
   const folder = await mkdtemp(path.join(tmpdir(), "millrace-walls-"));
   try {
-    return await ask(python, { folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR });
+    const data_dir = path.resolve(dataDir);
+    return await ask(python, { folder, data_dir, harness: PYTHON_DIR, user: String(user) });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
 async function ask(python: string, question: object): Promise<Offer> {
-  const child = spawn(python, startOf("probe"), { env: {}, cwd: "/", timeout: ANSWER_MS });
+  const child = spawn(python, startOf("millrace_walls.probe"), { env: {}, cwd: "/", timeout: ANSWER_MS });
   child.stdin.on("error", () => {}); // It ended before it read: what it said on stderr tells why.
   child.stdin.end(`${JSON.stringify(question)}\n`);
   const failed = new Promise<never>((_, reject) => void child.once("error", reject));

@@ -1,4 +1,4 @@
-import type { Isolation } from "../../config/setting-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { probeRungs } from "./probe.ts";
 import { RUNG_REMEDIES, highestRung } from "./rung.ts";
 import type { Offer, Rung } from "./rung.ts";
@@ -8,17 +8,12 @@ import type { Offer, Rung } from "./rung.ts";
  * setting names a rung that the host does not give.
  */
 export async function requireRung(
-  isolation: Isolation,
+  { isolation, dataDir, uidRange }: Pick<Settings, "isolation" | "dataDir" | "uidRange">,
   python: string,
-  dataDir: string,
 ): Promise<Rung | null> {
   // In this release a rung has to be named.
   if (isolation === "auto" || isolation === "none") return null;
-  if (isolation === "uid")
-    throw new Error(
-      "MILLRACE_ISOLATION=uid is not in this release: set it to userns, which needs no user per project",
-    );
-  const offer = await probeRungs(python, dataDir);
+  const offer = await probeRungs(python, dataDir, uidRange.first);
   const complaint = complaintAbout(isolation, offer);
   if (complaint !== null) throw new Error(complaint);
   return isolation;

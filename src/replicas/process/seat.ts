@@ -4,6 +4,7 @@ import { pythonOfVersion } from "../../host/host-pythons.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import { unkept } from "../../host/walls/network.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
+import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
@@ -27,6 +28,8 @@ export type ProcessHost = {
   /** What it can hold them to; absent for nothing. */
   readonly limits?: AppLimits;
   readonly network: NetworkWall;
+  /** The projects' folders, and who their processes run as. */
+  readonly storage: Pick<StorageFolders, "userOf">;
   readonly clock: Clock;
 };
 
@@ -100,12 +103,13 @@ export class ProcessSeat implements Seat {
   }
 
   #spawn(tickets: Tickets): StartedProcess {
-    const { python: own, dataDir, rung, network, limits = null, spawn, clock } = this.#parts;
+    const { python: own, dataDir, rung, network, storage, limits = null, spawn, clock } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
     const { pythonVersion } = workload;
     const folders = foldersOf(workload, dataDir);
-    const walls = rung && { rung, python: own, dataDir, network };
+    const user = storage.userOf(workload.projectId);
+    const walls = rung && { rung, python: own, dataDir, network, user };
     const gap = unkept(workload.network, network);
     const start = (python: string) =>
       spawn({ python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);

@@ -4,7 +4,8 @@ import type { AppLimits } from "../../host/limits/limits.ts";
 import { residentBelow } from "../../host/process-tree.ts";
 import { DOOR_ADDRESS, behindWalls } from "../../host/walls/outer-keeper.ts";
 import type { WalledHost } from "../../host/walls/outer-keeper.ts";
-import { networkVariables } from "../../host/walls/network.ts";
+import { networkFields, networkVariables } from "../../host/walls/network.ts";
+import type { NetworkWall } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { describeExit, startKept } from "../../host/start-kept.ts";
 import type { Kept, KeptStart } from "../../host/start-kept.ts";
@@ -24,6 +25,9 @@ const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from 
 /** Shared by all: the limit on such looks applies to the whole service. */
 const look = new ProcessLook();
 
+/** What apps of this host live behind. */
+type AppWalls = WalledHost & { readonly network: NetworkWall };
+
 export type Tickets = { readonly template?: string; readonly replica: string };
 
 /** A process that is to be. */
@@ -32,7 +36,7 @@ export type ProcessStart = {
   readonly workload: Workload;
   readonly folders: WorkloadFolders;
   /** Null where apps live behind no walls. */
-  readonly walls: WalledHost | null;
+  readonly walls: AppWalls | null;
   /** Null where the host holds them to nothing. */
   readonly limits: AppLimits | null;
   /** Where it calls home. */
@@ -64,7 +68,7 @@ export const spawnPython: Spawn = (start, clock, { onLog, onError }) => {
   const held = limits && hold(limits, workload.limits, verdict);
   let scratch: string | null = null;
   try {
-    scratch = walls && makeScratch(walls.dataDir);
+    scratch = walls && makeScratch(walls.dataDir, walls.user);
     kept = startKept(
       walls && scratch !== null ? walledStart(start, walls, scratch) : plainStart(start),
       clock,
@@ -117,7 +121,7 @@ function plainStart({ python, workload, folders, address, tickets }: ProcessStar
 
 function walledStart(
   { python, workload, folders, address, tickets }: ProcessStart,
-  walls: WalledHost,
+  walls: AppWalls,
   scratch: string,
 ): KeptStart {
   // The service's own home is out of reach.
@@ -134,7 +138,7 @@ function walledStart(
     order: orderOf(workload, folders, DOOR_ADDRESS, tickets),
     folders,
     scratch,
-    network: workload.network,
+    network: networkFields(workload.network, walls.network),
     home: address,
   });
 }

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
-import { storageFolder } from "../../host/artifacts.ts";
+import type { StorageFolders } from "../../host/storage/folders.ts";
 import { runKept } from "../../host/run-kept.ts";
 import { mkdir, rm, stat } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
@@ -23,6 +23,7 @@ export type FileRunsParts = {
   readonly clock: Clock;
   readonly log: Log;
   readonly dataDir: string;
+  readonly storage: Pick<StorageFolders, "make">;
   /** The service's own interpreter. */
   readonly python: string;
   /** This process, among those that share the database. */
@@ -245,9 +246,8 @@ export class FileRuns {
   }
 
   async #variables(app: App, runId: string, environment: string | null): Promise<Record<string, string>> {
-    const { context, dataDir } = this.#parts;
-    const storage = storageFolder(app.projectId, dataDir);
-    await mkdir(storage, { recursive: true, mode: 0o700 });
+    const { context } = this.#parts;
+    const storage = this.#parts.storage.make(app.projectId);
     const variables = await context.variables(app, runId);
     return withFolders(variables, { storage, environment });
   }

@@ -5,7 +5,7 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { PYTHON_DIR } from "../../../src/config/package-files.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
-import { networkVariables } from "../../../src/host/walls/network.ts";
+import { networkFields, networkVariables } from "../../../src/host/walls/network.ts";
 import { behindWalls } from "../../../src/host/walls/outer-keeper.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import { startService } from "../../../src/main.ts";
@@ -129,7 +129,7 @@ for (const rung of RUNGS) {
       }) as [string, string, string];
       const network = { ...OPEN_NETWORK, hasWalls: true, gap: null };
       const start = behindWalls(
-        { rung, python, dataDir: directory, network },
+        { rung, python, dataDir: directory, user: null },
         {
           program: python,
           args: ["-c", LOOK_UP],
@@ -137,7 +137,7 @@ for (const rung of RUNGS) {
           order: "{}",
           folders: { bundle, environment: null, storage },
           scratch,
-          network: "egress",
+          network: networkFields("egress", network),
           home: "/nonexistent",
         },
       );

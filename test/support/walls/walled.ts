@@ -18,11 +18,15 @@ export const HOSTILE_MAIN: string = readFileSync(
   "utf8",
 );
 
+/** One that projects may have. */
+export const FIRST_USER = 1_900_000_000;
 let asked: Promise<Offer> | undefined;
 
 /** Skips the test, and says why, where the host does not give a rung. */
 export async function requireOffered(rung: Rung, context: TestContext): Promise<void> {
-  asked ??= findInterpreter("python3").then(({ path: python }) => probeRungs(python, "/nonexistent"));
+  asked ??= findInterpreter("python3").then(({ path: python }) =>
+    probeRungs(python, "/nonexistent", FIRST_USER),
+  );
   const reason = (await asked)[rung];
   if (reason === null) return;
   process.stderr.write(`\nNOT TESTED: this host gives no rung ${rung}: ${reason}\n`);
@@ -56,7 +60,7 @@ export async function startVictim(): Promise<{ pid: number; datagram: string; ab
 export async function requireJudged(rung: Rung, context: TestContext): Promise<void> {
   await requireOffered(rung, context);
   const { path: python } = await findInterpreter("python3");
-  const reason = await probeNetwork(python, rung, "/nonexistent");
+  const reason = await probeNetwork(python, rung, "/nonexistent", FIRST_USER);
   if (reason === null) return;
   process.stderr.write(`\nNOT TESTED: on ${rung} connections cannot be judged: ${reason}\n`);
   context.skip(`on ${rung} connections cannot be judged: ${reason}`);

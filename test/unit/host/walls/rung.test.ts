@@ -4,13 +4,23 @@ import { behindWalls } from "../../../../src/host/walls/outer-keeper.ts";
 import { complaintAbout, requireRung } from "../../../../src/host/walls/require-rung.ts";
 import { RUNGS, highestRung } from "../../../../src/host/walls/rung.ts";
 import type { Offer } from "../../../../src/host/walls/rung.ts";
-import { OPEN_NETWORK } from "../../../support/walls/open-network.ts";
+import { NO_NETWORK } from "../../../../src/host/walls/network-fields.ts";
 import { verifies } from "../../../verifies.ts";
 
-const ALL: Offer = { process: null, landlock: null, userns: null };
-const NONE: Offer = { process: "no filter", landlock: "no Landlock", userns: "no namespaces" };
+const ALL: Offer = { process: null, landlock: null, userns: null, uid: null };
+const NONE: Offer = {
+  process: "no filter",
+  landlock: "no Landlock",
+  userns: "no namespaces",
+  uid: "no root",
+};
 
-const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data", network: OPEN_NETWORK } as const;
+const HOST = {
+  rung: "userns",
+  python: "/usr/bin/python3",
+  dataDir: "/data",
+  user: null,
+} as const;
 const WALLED = {
   program: "/data/environments/e/bin/python",
   args: ["-c", "pass"],
@@ -18,15 +28,16 @@ const WALLED = {
   order: "{}",
   folders: { bundle: "/data/bundles/b", environment: "/data/environments/e", storage: "/data/storage/p" },
   scratch: "/data/scratch/s-1",
-  network: false,
+  network: NO_NETWORK,
   home: "/run/home.sock",
 };
 
 test("the highest rung is the last that the host gives", () => {
-  expect(highestRung(ALL)).toBe("userns");
-  expect(highestRung({ ...ALL, userns: "no" })).toBe("landlock");
+  expect(highestRung(ALL)).toBe("uid");
+  expect(highestRung({ ...ALL, uid: "no" })).toBe("userns");
+  expect(highestRung({ ...ALL, uid: "no", userns: "no" })).toBe("landlock");
   // Landlock without scopes: a view of its own makes up for them.
-  expect(highestRung({ ...ALL, landlock: "too old" })).toBe("userns");
+  expect(highestRung({ ...ALL, landlock: "too old" })).toBe("uid");
   expect(highestRung(NONE)).toBeNull();
 });
 
@@ -39,19 +50,20 @@ verifies(
       const complaint = complaintAbout(rung, { ...ALL, [rung]: "something is missing" });
       expect(complaint).toContain(`MILLRACE_ISOLATION=${rung}`);
       expect(complaint).toContain("something is missing");
-      expect(complaint).toMatch(/or set it to (landlock|userns), which this host gives$/);
+      expect(complaint).toMatch(/or set it to (userns|uid), which this host gives$/);
       expect(complaintAbout(rung, NONE)).not.toContain("or set it to");
     }
   },
 );
 
-test("without a rung nothing is tried, and uid is refused", async () => {
-  expect(await requireRung("none", "/nonexistent", "/nonexistent")).toBeNull();
-  expect(await requireRung("auto", "/nonexistent", "/nonexistent")).toBeNull();
-  await expect(requireRung("uid", "/nonexistent", "/nonexistent")).rejects.toThrow(
-    /uid is not in this release/,
-  );
-  await expect(requireRung("process", "/nonexistent", "/nonexistent")).rejects.toThrow(/cannot give that/);
+test("without a rung nothing is tried", async () => {
+  const settings = { dataDir: "/nonexistent", uidRange: { first: 1_000_000, last: 1_000_001 } };
+  const required = async (isolation: "none" | "auto" | "process" | "uid") =>
+    await requireRung({ ...settings, isolation }, "/nonexistent");
+  expect(await required("none")).toBeNull();
+  expect(await required("auto")).toBeNull();
+  for (const rung of ["process", "uid"] as const)
+    await expect(required(rung)).rejects.toThrow(/cannot give that/);
 });
 
 verifies(
