@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { chownSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
@@ -14,7 +14,7 @@ import { cheaply, testService } from "../../support/service.ts";
 import { Tail } from "../../support/explain.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
-import { requireJudged } from "../../support/walls/walled.ts";
+import { FIRST_USER, requireJudged } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = "import os\n\ndef run():\n    return os.environ.get('RES_OPTIONS')\n";
@@ -93,7 +93,13 @@ verifies(
     await requireJudged("process", context);
     const folder = mkdtempSync(path.join(tmpdir(), "millrace-probe-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
-    const question = { rung: "process", folder, data_dir: "/nonexistent", harness: PYTHON_DIR };
+    const question = {
+      rung: "process",
+      folder,
+      data_dir: "/nonexistent",
+      harness: PYTHON_DIR,
+      user: String(FIRST_USER),
+    };
     const { stdout } = spawnSync("python3", ["-I", "-S", "-c", PROBE_UNDER_A_FILTER], {
       input: `${JSON.stringify(question)}\n`,
       encoding: "utf8",
@@ -122,14 +128,16 @@ for (const rung of RUNGS) {
       }
       const directory = mkdtempSync(path.join(tmpdir(), "millrace-names-"));
       onTestFinished(() => rmSync(directory, { recursive: true }));
+      const user = rung === "uid" ? FIRST_USER : null;
       const [bundle, storage, scratch] = ["bundle", "storage", "scratch"].map((name) => {
         const folder = path.join(directory, name);
         mkdirSync(folder);
+        if (user !== null) chownSync(folder, user, user);
         return folder;
       }) as [string, string, string];
       const network = { ...OPEN_NETWORK, hasWalls: true, gap: null };
       const start = behindWalls(
-        { rung, python, dataDir: directory, user: null },
+        { rung, python, dataDir: directory, user },
         {
           program: python,
           args: ["-c", LOOK_UP],

@@ -26,6 +26,16 @@ verifies("config.cooldown.bounds", "cooldown takes 0 to 3600 s and nothing outsi
   }
 });
 
+verifies("config.network", "network takes true, false and egress, and nothing that looks like them", () => {
+  const network = (raw: string): unknown => read(`[deployment]\nnetwork = ${raw}`).deployment.network;
+  expect(["true", "false", '"egress"'].map(network)).toEqual([true, false, "egress"]);
+  for (const raw of ['"true"', '"Egress"', "1", '["egress"]']) {
+    expect(problemsOf(`[deployment]\nnetwork = ${raw}`)).toEqual([
+      expect.stringContaining('deployment.network must be true, false or "egress", got '),
+    ]);
+  }
+});
+
 verifies("config.response-grace-period.bounds", "the grace period takes 1 s and 12 hours", () => {
   const grace = (raw: string): unknown =>
     read(`response_grace_period = ${raw}`).scaling.responseGracePeriodSeconds;
