@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import path from "node:path";
-import { pythonOfVersion } from "../../host/host-pythons.ts";
+import { pythonFor } from "../../host/host-pythons.ts";
+import type { PythonWish } from "../../model/app-config.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
@@ -97,7 +98,7 @@ export class ProcessSeat implements Seat {
     const { python: own, dataDir, rung, spawn, clock } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
-    const { pythonVersion } = workload;
+    const { python: wish } = workload;
     const folders = foldersOf(workload, dataDir);
     const walls = rung && { rung, python: own, dataDir };
     const start = (python: string) =>
@@ -105,16 +106,16 @@ export class ProcessSeat implements Seat {
     const process =
       folders.environment !== null
         ? start(path.join(folders.environment, "bin", "python"))
-        : pythonVersion === null
+        : wish === null
           ? start(own)
-          : startLater(findVersion(pythonVersion, own), start);
+          : startLater(findVersion(wish, own), start);
     this.#process = process;
     void process.exited.then(() => this.#owner.onEnded());
     return process;
   }
 }
 
-async function findVersion(version: string, own: string): Promise<string | InitFailure> {
-  const found = await pythonOfVersion(version, own, process.env["PATH"] ?? "");
-  return found?.path ?? missingVersion(version);
+async function findVersion(wish: PythonWish, own: string): Promise<string | InitFailure> {
+  const found = await pythonFor(wish, own, process.env);
+  return found?.path ?? missingVersion(wish.version);
 }
