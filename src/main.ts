@@ -3,6 +3,7 @@ import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
+import { whyAbsent } from "./apps/why-absent.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
@@ -229,6 +230,7 @@ async function start(
         port: settings.apiPort,
         catalog,
         findApp: (key) => store.apps.find(key),
+        whyAbsent: (key) => whyAbsent(store, key),
         authenticator: new Authenticator(tokens),
         seal,
         webhookAllow,

@@ -23,6 +23,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/webhooks.md",
     "docs/cli.md",
     "docs/config.md",
+    "docs/migrate.md",
     "docs/logs.md",
     "docs/errors.md",
   ],

@@ -2,6 +2,7 @@ import path from "node:path";
 import { cp, mkdir, rm } from "../kit/files.ts";
 import { artifactFolder, artifactFolders, artifactId } from "../host/artifacts.ts";
 import type { Version } from "../model/app.ts";
+import { pythonWish } from "../model/app-config.ts";
 import type { Interpreter } from "../host/interpreter.ts";
 import type { Store } from "../store/store.ts";
 import { prepareBuild } from "./builds/build.ts";
@@ -37,8 +38,8 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
   const repaired: Repaired[] = [];
   for (const version of await store.versions.listAll()) {
     const app = apps.get(version.appNumber);
-    const { pythonVersion } = version.config.deployment;
-    const built = { ...artifactFolders(version, dataDir), pythonVersion };
+    const wish = pythonWish(version.config.deployment);
+    const built = { ...artifactFolders(version, dataDir), python: wish };
     if (!app || (await versionFault(built, python.path))?.what !== "environment") continue;
     const problem = await rebuild(version, parts).catch((error: unknown) => {
       signal.throwIfAborted();

@@ -1,4 +1,5 @@
 import type { App, Version } from "../model/app.ts";
+import { pythonWish } from "../model/app-config.ts";
 import type { Workload } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
 import type { SecretMap } from "../model/app.ts";
@@ -13,7 +14,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     projectId: app.projectId,
     bundle,
     environment,
-    pythonVersion: deployment.pythonVersion,
+    python: pythonWish(deployment),
     variables: appVariables(app, { BUILD_ID: version.id }, secrets),
     concurrency: scaling.replicaConcurrency,
     ignoreExtra: deployment.extraParams === "ignore",

@@ -32,18 +32,18 @@ export async function checkPythons({ python }: Settings, env: NodeJS.ProcessEnv)
     found instanceof Error
       ? fail("python", found.message, "install Python 3.9 or newer, or set MILLRACE_PYTHON")
       : ok("python", `${found.version} at ${found.path}`),
-    await checkVersions(searchPath),
+    await checkVersions(env),
     await checkPackages(found instanceof Error ? null : found.path, searchPath, env),
   ];
 }
 
-async function checkVersions(searchPath: string): Promise<Finding> {
-  const versions = (await hostPythons(searchPath)).map(({ version }) => version);
+async function checkVersions(env: NodeJS.ProcessEnv): Promise<Finding> {
+  const versions = (await hostPythons(env)).map(({ version }) => version);
   if (versions.length > 0) return ok("python versions", versions.join(", "));
   return warn(
     "python versions",
     "no other version, such as python3.12, was found",
-    "if apps set python_version, put those versions on the PATH",
+    "if apps set python_version, install those versions, for example with: uv python install 3.12",
   );
 }
 

@@ -4,6 +4,7 @@ import type { AppConfig, CustomRuntimeConfig, DependenciesConfig } from "../mode
 import { findIn, payloadLayer, tomlLayer } from "./app-layers.ts";
 import type { Given, Layer } from "./app-layers.ts";
 import { readConfigFile } from "./config-file.ts";
+import { EXPERIMENTAL_IGNORED, partnerIn, partnerOf, partnerRefusal } from "./hosted-only.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { packageName, versionSpec } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
@@ -51,6 +52,7 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
     dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
     customRuntime: readCustomRuntime(layers, read, problems),
   };
+  if (findIn(layers, { path: "experimental", payload: null })) problems.warn(EXPERIMENTAL_IGNORED);
   const { minReplicas, maxReplicas } = config.scaling;
   if (maxReplicas < minReplicas) {
     const name = findIn(layers, SCALING_KEYS.maxReplicas)?.name ?? SCALING_KEYS.maxReplicas.path;
@@ -167,8 +169,16 @@ function readCustomRuntime(
   problems: Problems,
 ): CustomRuntimeConfig | null {
   const given = findIn(layers, RUNTIME);
+  const isNamed = given?.name === RUNTIME.payload;
+  const partner = isNamed
+    ? partnerOf(given.raw)
+    : partnerIn((path) => findIn(layers, { path, payload: null }) !== undefined);
+  if (partner !== undefined) {
+    problems.add(partnerRefusal(isNamed ? `runtime = "${partner}"` : `[runtime.${partner}]`));
+    return null;
+  }
   if (given === undefined) return null;
-  if (given.name !== RUNTIME.payload) return read(CUSTOM_RUNTIME_KEYS);
+  if (!isNamed) return read(CUSTOM_RUNTIME_KEYS);
   return problems.read(oneOf(["cortex", "custom"]), given.name, given.raw) === "custom"
     ? read(CUSTOM_RUNTIME_KEYS)
     : null;

@@ -1,5 +1,5 @@
 import type { Limits } from "../host/limits/limits.ts";
-import type { Network } from "../model/app-config.ts";
+import type { Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { PrintedLine } from "./log-lines.ts";
 
@@ -11,8 +11,8 @@ export type Workload = {
   readonly bundle: string;
   /** The id of its packages, with the interpreter they were made for; null when it has none. */
   readonly environment: string | null;
-  /** The version of the interpreter it asks for, such as "3.12"; null where any will do. */
-  readonly pythonVersion: string | null;
+  /** The interpreter it asks for; null where any will do. */
+  readonly python: PythonWish | null;
   /** What the app finds in its environment, beyond what an engine shows of its own. */
   readonly variables: Readonly<Record<string, string>>;
   /** How many calls a replica takes at once. */

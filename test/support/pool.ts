@@ -135,7 +135,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     projectId: "p-test",
     bundle: path.relative(directory, bundleDir),
     environment: null,
-    pythonVersion: null,
+    python: null,
     variables: {},
     concurrency: config.scaling.replicaConcurrency,
     ignoreExtra: false,

@@ -26,7 +26,7 @@ const appRows = APP_KEYS.map((key) =>
   row([
     code(key.path),
     key.payload === null ? "–" : code(key.payload),
-    key.defaultFor ? "by host" : key.default === null ? "unset" : code(JSON.stringify(key.default)),
+    key.defaultFor ? "varies" : key.default === null ? "unset" : code(JSON.stringify(key.default)),
     key.reader.expects,
     key.meaning,
   ]),

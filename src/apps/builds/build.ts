@@ -1,5 +1,6 @@
 import path from "node:path";
 import { mkdir, rm, symlink } from "../../kit/files.ts";
+import { pythonWish } from "../../model/app-config.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { buildEnvironment } from "./build-environment.ts";
@@ -61,7 +62,7 @@ async function prepare(input: BuildInput): Promise<PreparedBuild> {
   };
   signal.throwIfAborted();
   await checkHost(config, site);
-  const python = await choosePython(config.deployment.pythonVersion, input.python, site);
+  const python = await choosePython(pythonWish(config.deployment), input.python, site);
   const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
   const after = await readCommands("shell_commands", config.deployment, bundleDir);
   // Commands that install something shall not change packages that other versions share.

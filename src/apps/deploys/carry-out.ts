@@ -2,6 +2,7 @@ import path from "node:path";
 import { mkdir, rename, rm } from "../../kit/files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Ceilings } from "../../config/keys/key.ts";
+import { isTable } from "../../config/toml.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
@@ -17,6 +18,7 @@ import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
 import { copyFolder } from "../bundles/copy.ts";
 import { extractBundle } from "../bundles/extract.ts";
+import { BundleError } from "../bundles/problems.ts";
 import type { BundlePatterns } from "../bundles/list-files.ts";
 import { syncFolder } from "../bundles/place-folder.ts";
 import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
@@ -71,8 +73,10 @@ export type Deploy = {
 export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<LiveApp> {
   const { buildId, app, log, signal } = deploy;
   await move(deploy, parts, "building");
-  const bundleDir = await unpack(deploy, parts);
+  const { bundleDir, noMain } = await unpack(deploy, parts);
   const config = readConfig(deploy, parts, bundleDir);
+  // Only its configuration tells whether it needs one.
+  if (noMain !== null && config.customRuntime === null) throw new BundleError([noMain]);
   const version = await build(deploy, parts, { bundleDir, config }, async (environment) => {
     signal.throwIfAborted();
     await move(deploy, parts, "initializing");
@@ -115,17 +119,24 @@ async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: Bu
   throw new DeployFailure("cancelled", "the build was cancelled elsewhere");
 }
 
-async function unpack({ buildId, source, log, signal }: Deploy, { folders }: CarryOutParts): Promise<string> {
+async function unpack(
+  { buildId, payload, source, log, signal }: Deploy,
+  { folders }: CarryOutParts,
+): Promise<{ bundleDir: string; noMain: string | null }> {
   const bundleDir = path.join(folders.workOf(buildId), "bundle");
   await mkdir(folders.workOf(buildId), { recursive: true, mode: 0o700 });
   if (source.kind === "folder") {
     await copyFolder(source.folder, bundleDir, source.patterns);
-    return bundleDir;
+    return { bundleDir, noMain: null };
   }
-  const { files, bytes } = await extractBundle(source.file, bundleDir, { signal });
+  const { files, bytes, noMain } = await extractBundle(source.file, bundleDir, {
+    signal,
+    // Told before a byte is written, where the payload already says that it is needed.
+    needsMain: isTable(payload) && payload["runtime"] === "cortex",
+  });
   await rm(source.file, { force: true });
   log.say("extract", `${files === 1 ? "1 file" : `${files} files`}, ${sizeText(bytes)}`);
-  return bundleDir;
+  return { bundleDir, noMain };
 }
 
 function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {

@@ -1,10 +1,11 @@
 import type { Socket } from "node:net";
 import path from "node:path";
-import { pythonOfVersion } from "../../host/host-pythons.ts";
+import { pythonFor } from "../../host/host-pythons.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import { unkept } from "../../host/walls/network.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
+import type { PythonWish } from "../../model/app-config.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
@@ -106,7 +107,7 @@ export class ProcessSeat implements Seat {
     const { python: own, dataDir, rung, network, storage, limits = null, spawn, clock } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
-    const { pythonVersion } = workload;
+    const { python: wish } = workload;
     const folders = foldersOf(workload, dataDir);
     const user = storage.userOf(workload.projectId);
     const walls = rung && { rung, python: own, dataDir, network, user };
@@ -117,16 +118,16 @@ export class ProcessSeat implements Seat {
       ? startLater(Promise.resolve(notEnforced(gap.message)), start)
       : folders.environment !== null
         ? start(path.join(folders.environment, "bin", "python"))
-        : pythonVersion === null
+        : wish === null
           ? start(own)
-          : startLater(findVersion(pythonVersion, own), start);
+          : startLater(findVersion(wish, own), start);
     this.#process = process;
     void process.exited.then(() => this.#owner.onEnded());
     return process;
   }
 }
 
-async function findVersion(version: string, own: string): Promise<string | InitFailure> {
-  const found = await pythonOfVersion(version, own, process.env["PATH"] ?? "");
-  return found?.path ?? missingVersion(version);
+async function findVersion(wish: PythonWish, own: string): Promise<string | InitFailure> {
+  const found = await pythonFor(wish, own, process.env);
+  return found?.path ?? missingVersion(wish.version);
 }

@@ -293,7 +293,8 @@ function argumentsOf({ fileName, functionName }: FileToRun): string[] {
     ONCE,
     // Programs would take it for an option.
     fileName.startsWith("-") ? `./${fileName}` : fileName,
-    ...(functionName === null ? [] : [functionName]),
+    // Always there: the code that clients append to a file takes the first argument for it.
+    functionName ?? "",
   ];
 }
 

@@ -84,6 +84,7 @@ export class ByHand {
       versionId: uuidv7(0),
       slots: this.pool,
       config: { ...config, scaling: { ...config.scaling, maxReplicas: 1, ...scaling } },
+      hidden: { input: false, result: false },
     };
     const log = createLog("silent");
     const clock = CLOCK;

@@ -16,6 +16,22 @@ verifies("config.min-replicas.bounds", "min_replicas takes 0 to 2000 and nothing
   }
 });
 
+verifies(
+  "config.max-replicas.default",
+  "the most replicas follow the host, and are never fewer than the fewest",
+  () => {
+    const most = (text: string, cpuCount: number): number =>
+      readAppConfig({ toml: { text, fileName: "millrace.toml" }, host: { cpuCount } }).config.scaling
+        .maxReplicas;
+    expect(most("", 1)).toBe(2);
+    expect(most("", 64)).toBe(64);
+    expect(most("[scaling]\nmin_replicas = 9", 4)).toBe(9);
+    expect(problemsOf("[scaling]\nmin_replicas = 3\nmax_replicas = 2")).toEqual([
+      "scaling.max_replicas must be at least min_replicas, which is 3, got 2",
+    ]);
+  },
+);
+
 verifies("config.cooldown.bounds", "cooldown takes 0 to 3600 s and nothing outside", () => {
   const cooldown = (raw: string): unknown => read(`[scaling]\ncooldown = ${raw}`).scaling.cooldownSeconds;
   expect(["0", "3600", '"1h"'].map(cooldown)).toEqual([0, 3600, 3600]);

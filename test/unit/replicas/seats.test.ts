@@ -14,7 +14,7 @@ const WORKLOAD: Workload = {
   projectId: "p-one",
   bundle: "bundles/one",
   environment: null,
-  pythonVersion: null,
+  python: null,
   variables: {},
   concurrency: 1,
   ignoreExtra: false,
