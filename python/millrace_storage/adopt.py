@@ -27,6 +27,7 @@ _HOLD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 #: The mode of the folder itself while this is under way, and after it.
 UNFINISHED, FINISHED = 0o1700, 0o700
 
+
 class _Left:
     """How much was not given to the user."""
 

@@ -45,12 +45,12 @@ export const WALLS = {
     "walls.limits.told":
       "doctor and /readyz?verbose say of each limit by what it is enforced, or that it is not.",
     "walls.connects":
-      "No app gets a TCP connection to the management listener, to a metadata service or to another app's port, whatever call it uses and whatever its threads change meanwhile.",
+      "No app gets a TCP connection to the management API, metadata services or other apps, whatever its threads do.",
     "walls.connects.ordinary":
-      "Connections that are permitted work as ever: blocking, with timeouts, by an event loop, many at once, and to the app's own ports; one that nobody answers holds up no other.",
+      "Permitted connections work as ever, of every kind, and one that nobody answers holds up no other.",
     "walls.egress":
-      'With network = "egress" an app reaches neither private addresses nor this machine, over TCP or UDP, except what a setting allows and the host\'s name servers.',
+      'With network = "egress" an app reaches no private address but those a setting allows, and name servers.',
     "walls.network.unenforced":
-      'Where connections cannot be judged, an app with network = "egress" is refused or warned of, as the settings say, and doctor and /readyz?verbose tell.',
+      'Where connections cannot be judged, network = "egress" is refused or warned of, as a setting says, and doctor tells.',
   }),
 };

@@ -4,7 +4,7 @@ import type { Rung } from "../../../src/host/walls/rung.ts";
 import type { Settings } from "../../../src/config/setting-keys.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
-import { NETWORK_MAIN, datagramStandIn, standIn } from "../../support/walls/stand-ins.ts";
+import { NETWORK_APP, datagramStandIn, standIn } from "../../support/walls/stand-ins.ts";
 import { requireJudged } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -45,9 +45,9 @@ const EGRESS = `${STAYS}[deployment]\nnetwork = "egress"\n`;
 
 async function started(rung: Rung, changed: Partial<Settings> = {}): Promise<TestService> {
   const apps = {
-    hostile: { main: NETWORK_MAIN, toml: STAYS },
-    neighbour: { main: NETWORK_MAIN, toml: STAYS },
-    outward: { main: NETWORK_MAIN, toml: EGRESS },
+    hostile: { ...NETWORK_APP, toml: STAYS },
+    neighbour: { ...NETWORK_APP, toml: STAYS },
+    outward: { ...NETWORK_APP, toml: EGRESS },
   };
   const settings = { isolation: rung, networkDeny: [`${METADATA}/32`], egressAllow: [`${ALLOWED}/32`] };
   return await testService(apps, { ...settings, ...changed });

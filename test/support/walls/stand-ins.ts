@@ -7,11 +7,14 @@ import path from "node:path";
 import { onTestFinished } from "vitest";
 import { REPOSITORY } from "../source-files.ts";
 
+const sourceOf = (name: string): string =>
+  readFileSync(path.join(REPOSITORY, "test/support/walls", name), "utf8");
+
 /** An app that tries to reach addresses in every way there is. */
-export const NETWORK_MAIN: string = readFileSync(
-  path.join(REPOSITORY, "test/support/walls/network-app.py"),
-  "utf8",
-);
+export const NETWORK_APP = {
+  main: sourceOf("network-app.py"),
+  files: { "network_ways.py": sourceOf("network_ways.py") },
+};
 
 /** Listens on an address of this machine and says one thing to everybody; gives the port. */
 export async function standIn(host: string, said: string): Promise<number> {
