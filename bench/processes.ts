@@ -52,7 +52,7 @@ export function startChild(command: string, args: readonly string[], surrounding
 }
 
 /** More than any measurement opens in one process. */
-const OPEN_FILES = 16_384;
+const OPEN_FILES = 20_000;
 
 /** The same command with room for many connections, as far as this machine lets it have that. */
 export function withOpenFiles(command: string, args: readonly string[]): [string, string[]] {

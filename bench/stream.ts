@@ -102,7 +102,7 @@ async function startEntry(
     entry.server = await entry.subject.start(
       profileDir === undefined ? undefined : join(profileDir, part.id),
     );
-    const needed = part.streams + OTHER_FILES;
+    const needed = part.openFiles ?? part.streams + OTHER_FILES;
     const limit = Math.min(openFilesLimitOf(entry.server.pid), client.openFilesLimit());
     if (limit < needed) {
       throw new Skipped(`${needed} open files are needed, this machine allows ${limit} (ulimit -n)`);

@@ -3,6 +3,7 @@ import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
+import { whyAbsent } from "./apps/why-absent.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
@@ -33,6 +34,11 @@ import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/seat.ts";
 import { findInterpreter } from "./host/interpreter.ts";
 import { hostReads } from "./host/walls/host-reads.ts";
+import { findLimits } from "./host/limits/find-limits.ts";
+import { StorageHelper } from "./host/storage/helper.ts";
+import { settleStorage } from "./host/storage/settle.ts";
+import { networkReport } from "./host/walls/network.ts";
+import { requireNetwork } from "./host/walls/require-network.ts";
 import { requireRung } from "./host/walls/require-rung.ts";
 import { clearScratch } from "./host/walls/scratch.ts";
 import { startRuns } from "./runs/start-runs.ts";
@@ -118,10 +124,12 @@ async function start(
   let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
   const { dataDir } = settings;
-  const seen = { python: python.path, dataDir, reads: hostReads(process.env, dataDir) };
-  const isolated = await requireRung(settings.isolation, seen);
+  const reads = hostReads(process.env, dataDir);
+  const isolated = await requireRung(settings, python.path, reads);
   const { rung } = isolated;
-  const walls = rung && { ...seen, rung };
+  let managementPort = settings.basePort;
+  const network = await requireNetwork(settings, rung, python.path, () => managementPort);
+  const walls = rung && { rung, python: python.path, dataDir, reads, network, user: null };
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -136,14 +144,28 @@ async function start(
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  await clearScratch(settings.dataDir);
+  await clearScratch(settings.dataDir, log);
+  const limits = await life.start(
+    "limits of apps",
+    () => findLimits(settings, rung, clock),
+    (found) => found.close(),
+  );
+  // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
+  if (rung === "uid") process.umask(0o022);
+  const storage = await settleStorage({ ...settings, rung, python: python.path, log });
+  const helper =
+    rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
   const engine = (engineOf ?? processEngine)({
     python: python.path,
     dataDir: settings.dataDir,
-    walls,
+    rung,
+    reads,
+    limits,
+    network,
+    storage,
     clock,
   });
-  const basics = { ...settings, store, seal, reserve, clock, log };
+  const basics = { ...settings, store, storage, seal, reserve, clock, log };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, onAppLog, onRemoved }, life);
   const { catalog } = apps;
@@ -156,12 +178,13 @@ async function start(
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
+      learn: (appNumber) => catalog.learn(appNumber),
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, walls }, life);
+  const deploys = await startDeploys({ ...basics, ...apps, python, walls, helper, network }, life);
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
@@ -171,7 +194,7 @@ async function start(
     async (started) => await started?.stop(),
   );
   const identity = identityParts({ ...installation, post: mailer && { mailer, baseUrl: ownUrl } }, clock);
-  const limits = listenerLimits(settings, log);
+  const listening = listenerLimits(settings, log);
   const management: Management = await life.start(
     "management API",
     () =>
@@ -179,7 +202,7 @@ async function start(
         ...installation,
         ...identity,
         host,
-        limits,
+        limits: listening.management,
         port: settings.basePort,
         publicApiUrl: settings.publicApiUrl,
         publicBaseUrl: settings.publicBaseUrl,
@@ -188,8 +211,10 @@ async function start(
         reserve,
         interpreter: new Presence(python.path, clock),
         isolated,
+        enforcement: limits.enforcement,
         tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
+        network: networkReport(network),
         ...apps,
         ...deploys,
         apiPort: () => gateway.port,
@@ -202,16 +227,18 @@ async function start(
       }),
     (server) => server.close(),
   );
+  managementPort = management.port;
   const gateway: Gateway = await life.start(
     "gateway",
     () =>
       Gateway.listen({
         ...settings,
-        ...limits,
+        ...listening.api,
         ...runs,
         port: settings.apiPort,
         catalog,
         findApp: (key) => store.apps.find(key),
+        whyAbsent: (key) => whyAbsent(store, key),
         authenticator: new Authenticator(tokens),
         seal,
         webhookAllow,
@@ -257,9 +284,10 @@ async function start(
         inspectDatabase: async () => ({
           report: await inspection.report(),
           limits: storageLimits(settings),
+          enforcement: limits.enforcement,
         }),
         repairEnvironments: () => apps.repairs.repair(),
-        storage: () => storageReport(store, settings),
+        storage: () => storageReport(store, settings, helper),
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );

@@ -5,6 +5,7 @@ import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { HARDENING } from "./requirements/hardening.ts";
+import { HOSTED } from "./requirements/hosted.ts";
 import { IDENTITY } from "./requirements/identity.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
@@ -35,6 +36,7 @@ export const TABLES = [
   HARDENING,
   LIMITS,
   WALLS,
+  HOSTED,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -56,6 +58,7 @@ export const REQUIREMENTS = {
   ...HARDENING,
   ...LIMITS,
   ...WALLS,
+  ...HOSTED,
 };
 
 /** The id of a promise that exists. */

@@ -36,20 +36,47 @@ _STORAGE, _BUNDLE = "/persistent-storage", "/cortex"
 _BELOW, _ABOVE = "/.below", "/.above"
 
 
-def fork_apart() -> int:
-    """As `os.fork`; the child is the first process of new namespaces and has every right in them."""
-    user, group = os.getuid(), os.getgid()
-    child = kernel.syscall(_CLONE[kernel.MACHINE], _NEW | signal.SIGCHLD, 0, 0, 0, 0)
+def fork_apart(user: int | None = None) -> int:
+    """As `os.fork`; the child is the first process of new namespaces and has every right in them.
+
+    It may become `user` later, whose group has the same number. Only root can give it that choice. Raises where the
+    host cannot, and then there is no child: one that raised would go on as a second parent.
+    """
+    told, tell = os.pipe()
+    own, group = os.getuid(), os.getgid()
+    child = _clone()
     if child == 0:
-        # Else it may not name a group of its own.
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", "%d %d 1" % (user, user))
-        _write("/proc/self/gid_map", "%d %d 1" % (group, group))
+        os.close(tell)
+        # It is nobody until its parent has said who it is.
+        if not os.read(told, 1):
+            os._exit(1)
+        os.close(told)
+        return 0
+    os.close(told)
+    try:
+        if user is None:
+            # Else an ordinary user may not name a group.
+            _write("/proc/%d/setgroups" % child, "deny")
+        for name, known in (("uid_map", own), ("gid_map", group)):
+            more = "" if user is None else "%d %d 1\n" % (user, user)
+            _write("/proc/%d/%s" % (child, name), "%d %d 1\n%s" % (known, known, more))
+        os.write(tell, b"x")
+    except OSError:
+        os.close(tell)
+        os.waitpid(child, 0)
+        raise
+    os.close(tell)
     return child
+
+
+def _clone() -> int:
+    return kernel.syscall(_CLONE[kernel.MACHINE], _NEW | signal.SIGCHLD, 0, 0, 0, 0)
 
 
 def build(places: Places) -> None:
     """Leaves the host's files behind: what is not named is not there."""
+    # The folders that lead to what is shown are made here, and another user may have to pass them.
+    os.umask(0o022)
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     # Any folder will do: as soon as it is the root, what it covered can be seen again.
     _mount("tmpfs", places.scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,size=4m")
@@ -66,14 +93,13 @@ def build(places: Places) -> None:
             shown.append(path)
     for path in (*places.write, places.scratch):
         _show(path, path, _WRITABLE)
-    if places.bundle not in places.write:
+    if places.bundle not in (*places.write, places.scratch):
         _show_copy(places)
     _show_again(places.bundle, _BUNDLE)
     if places.storage:
         _show_again(places.storage, _STORAGE)
     _show("/sys", "/sys", _READABLE)
-    os.mkdir("/proc")
-    _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    _mount_processes()
     _make_devices(places.devices)
     for link, target in places.links.items():
         if not os.path.lexists(link):
@@ -82,6 +108,15 @@ def build(places: Places) -> None:
     kernel.syscall(_UMOUNT[kernel.MACHINE], _HOST.encode(), _DETACH)
     os.rmdir(_HOST)
     _restrict("/", _RDONLY, 0)
+
+
+def _mount_processes() -> None:
+    os.mkdir("/proc")
+    try:
+        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    except PermissionError:
+        why = "parts of the host's are hidden, by a container or by a setting of systemd such as ProtectKernelTunables"
+        raise OSError("the kernel does not allow a /proc of its own, as " + why) from None
 
 
 def _make_devices(devices: list[str]) -> None:
@@ -112,6 +147,8 @@ def _show_copy(places: Places) -> None:
         _mount(source, _ABOVE, kind, flags, data)
         for name in ("/files", "/work"):
             os.mkdir(_ABOVE + name)
+        if places.user is not None:
+            os.chown(_ABOVE + "/files", places.user, places.user)
         options = "userxattr,lowerdir=%s,upperdir=%s/files,workdir=%s/work" % (_BELOW, _ABOVE, _ABOVE)
         try:
             _mount("overlay", places.bundle, "overlay", _WRITABLE, options)

@@ -18,7 +18,12 @@ class Plan:
         self.reads: list[str] = []
         #: Folders that it writes, beyond those named below.
         self.writes: list[str] = []
-        lists = {"argument": self.arguments, "read": self.reads, "write": self.writes}
+        #: Ranges of addresses: out of reach, out of reach with `egress` unless they are in the third.
+        self.denied: list[str] = []
+        self.private: list[str] = []
+        self.allowed: list[str] = []
+        ranges = {"denied": self.denied, "private": self.private, "allowed": self.allowed}
+        lists = {"argument": self.arguments, "read": self.reads, "write": self.writes, **ranges}
         for name, value in fields:
             if name in lists:
                 lists[name].append(value)
@@ -27,10 +32,15 @@ class Plan:
                 self.variables[variable] = text
             else:
                 one[name] = value
-        #: `process`, `landlock` or `userns`; each includes those before it.
+        #: `process`, `landlock`, `userns` or `uid`; each includes those before it.
         self.rung = one["rung"]
-        #: Whether the app may use the internet.
-        self.network = one["network"] == "true"
+        #: Who it runs as; none but on `uid`.
+        self.user = int(one["user"]) if self.rung == "uid" else None
+        #: Whether the app may use the internet: `true`, `false`, or `egress`.
+        self.network = one["network"]
+        #: The port of the service's management listener, where connections are judged; 0 if that is not known yet.
+        self.is_judged = "management_port" in one
+        self.management_port = int(one.get("management_port", "0"))
         #: Whether it may use unix sockets where the paths of others are in its view.
         self.unix_sockets = one.get("unix_sockets") == "true"
         #: Where the service listens for its replicas; none for a program that does not call home.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import struct
 
@@ -14,12 +15,12 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 #: The most that may be open at once: a table of it costs 8 bytes each, and `close` loops of old programs go over it.
 _OPEN_FILES = 65_536
-#: Processes and threads of the whole user, the service's too: a bomb ends here, an app with many threads does not.
+#: Processes and threads of the whole user, which may be the service's: a bomb ends here, an app with many threads not.
 _PROCESSES = 16_384
 
 
-def drop() -> None:
-    """No capability, none regained by a setuid program."""
+def drop(user: int | None) -> None:
+    """No capability, none regained by a setuid program; from now on this is a process of `user`, if one is named."""
     kernel.gain_no_privileges()
     for capability in range(64):
         try:
@@ -28,6 +29,10 @@ def drop() -> None:
             if error.errno not in (errno.EINVAL, errno.EPERM):
                 raise
             break  # The kernel knows no more; or an ordinary user asks, who has none to regain.
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     kernel.syscall(_CAPSET[kernel.MACHINE], header, bytes(24))
 

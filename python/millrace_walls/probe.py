@@ -8,10 +8,10 @@ import os
 import sys
 from typing import Any, Callable, NoReturn
 
-from . import kernel, landlock, namespaces, walls
+from . import kernel, landlock, walls
 from .plan import Plan
 
-_RUNGS = ("process", "landlock", "userns")
+_RUNGS = ("process", "landlock", "userns", "uid")
 _OWN = ("bundle", "storage", "scratch")
 _PTRACE = {"x86_64": 101, "aarch64": 117}
 #: What every app needs of its interpreter: its own standard library, and libraries of the host that it is linked to.
@@ -23,7 +23,7 @@ _MAX_BYTES = 1000
 
 
 def main() -> None:
-    """Reads a folder of its own, the data directory, the harness and further places that apps may read from stdin.
+    """Reads from stdin: a folder of its own, the data directory, the harness, what else apps may read, a user for `uid`.
 
     Says why each rung fails, or null.
     """
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _why_not(rung: str, folder: str, asked: dict[str, Any]) -> str | None:
-    fields = {"rung": rung, "network": "false", "program": sys.executable}
+    fields = {"rung": rung, "network": "false", "program": sys.executable, "user": asked["user"]}
     places = {name: os.path.join(folder, rung, name) for name in _OWN}
     host = {"harness": asked["harness"], "data_dir": asked["data_dir"]}
     plan = Plan([*{**fields, **places, **host}.items(), *(("read", each) for each in asked["reads"])])
@@ -46,8 +46,35 @@ def _why_not(rung: str, folder: str, asked: dict[str, Any]) -> str | None:
     # Without scopes an app could signal the service; a view of its own keeps it from that as well.
     if rung == "landlock" and 0 < known < landlock.SCOPES_SINCE:
         return "Landlock has version %d here, and %d is needed" % (known, landlock.SCOPES_SINCE)
-    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
-    return _told_by_child(birth, lambda: _run_into(plan, os.path.join(folder, "hidden")))
+    if plan.user is not None:
+        why = _why_no_users(plan.user, [places[name] for name in _OWN])
+        if why is not None:
+            return why
+    return _told_by_child(lambda: walls.fork(plan), lambda: _run_into(plan, os.path.join(folder, "hidden")))
+
+
+def _why_no_users(user: int, folders: list[str]) -> str | None:
+    """Why this process cannot give folders to another user; null if it has just done so."""
+    if os.geteuid() != 0:
+        return "the service does not run as root"
+    try:
+        for folder in folders:
+            os.chown(folder, user, user)
+    except OSError as error:
+        # Neither can be told from the other: in a container's namespace most numbers name nobody.
+        return "root cannot give a folder to user %d here: %s" % (user, error.strerror)
+    return None
+
+
+def _is_only(user: int, folder: str) -> bool:
+    """Whether this process is that user's, stays it, and writes what is the user's."""
+    ids = {*os.getresuid(), *os.getresgid(), *os.getgroups()}
+    try:
+        os.setuid(0)
+    except OSError:
+        os.mkdir(os.path.join(folder, "made"))
+        return ids == {user}
+    return False
 
 
 def _told_by_child(birth: Callable[[], int], attempt: Callable[[], str]) -> str | None:
@@ -86,6 +113,8 @@ def _run_into(plan: Plan, hidden: str) -> str:
             raise
     else:
         return "the filter of system calls lets one through that it should refuse"
+    if plan.user is not None and not _is_only(plan.user, plan.storage or ""):
+        return "a process that became another user is not that user alone"
     if plan.rung != "process":
         try:
             os.close(os.open(hidden, os.O_RDONLY))

@@ -27,9 +27,11 @@ _RETURN = 0x06
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _REFUSE = 0x00050000  # With the error's number in the lower half.
+_ASK = 0x7FC00000  # The call waits for what the outer keeper answers.
 
 _SET_MODE_FILTER = 1
-_ALL_THREADS = 1
+# SECCOMP_FILTER_FLAG_TSYNC, NEW_LISTENER, TSYNC_ESRCH: with a listener, a failure is told by the last of them.
+_ALL_THREADS, _LISTENER, _OR_ERROR = 1, 8, 16
 
 #: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
 _NAMESPACES = 0x7E020000
@@ -37,7 +39,11 @@ _NAMESPACES = 0x7E020000
 _X32 = 0x40000000
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
-_SOCK_STREAM, _SOCK_RAW, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 3, 5, 0xF
+_SOCK_STREAM, _SOCK_DATAGRAM, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 2, 5, 0xF
+#: What goes over the internet, by the kind of socket: TCP; UDP and pings. Others connect by calls of their own.
+_STREAMS, _DATAGRAMS = (0, 6), (0, 17, 1, 58)
+#: To connect and send in one call.
+_MSG_FASTOPEN = 0x20000000
 _NETLINK_ROUTE = 0
 #: Terminals: they would type for whoever started the service.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -53,6 +59,9 @@ class _Machine:
     clone: int
     clone3: int
     ioctl: int
+    connect: int
+    #: Calls that send, with the place of the argument that holds their flags.
+    sends: tuple[tuple[int, int], ...]
     refused: tuple[int, ...]
     #: Calls that change a process of the same user, with the place of the argument that says which; 0 is the caller.
     on_a_process: tuple[tuple[int, int], ...]
@@ -70,6 +79,8 @@ class _X8664(_Machine):
     clone = 56
     clone3 = 435
     ioctl = 16
+    connect = 42
+    sends = ((44, 3), (46, 2), (307, 3))  # sendto, sendmsg, sendmmsg
     refused = (
         *(101, 310, 311, 312),  # ptrace, process_vm_readv and _writev, kcmp
         *(248, 249, 250),  # add_key, request_key, keyctl
@@ -95,6 +106,8 @@ class _Aarch64(_Machine):
     clone = 220
     clone3 = 435
     ioctl = 29
+    connect = 203
+    sends = ((206, 3), (211, 2), (269, 3))
     refused = (
         *(117, 270, 271, 272),
         *(217, 218, 219),
@@ -146,17 +159,37 @@ class _Program:
         return b"".join(struct.pack("=HBBI", *each) for each in self._code)
 
 
-def install(*, no_internet: bool, no_unix_sockets: bool) -> None:
-    """From now on this process and all it starts are refused these calls, for good. Raises where the host cannot."""
-    code = kernel.hold(program(kernel.MACHINE, no_internet, no_unix_sockets))
+class Rules:
+    """What a filter refuses beyond what it always does."""
+
+    def __init__(self, *, network: str, is_judged: bool, no_unix_sockets: bool) -> None:
+        #: `true`, `false` or `egress`.
+        self.network = network
+        #: Connections wait for the outer keeper.
+        self.is_judged = is_judged and network != "false"
+        #: Of unix sockets, pairs stay.
+        self.no_unix_sockets = no_unix_sockets
+
+
+def install(rules: Rules) -> int | None:
+    """From now on this process and all it starts are refused these calls, for good. Raises where the host cannot.
+
+    Where connections are judged, gives the descriptor on which the kernel asks.
+    """
+    code = kernel.hold(program(kernel.MACHINE, rules))
     header = struct.pack("@HP", len(code) // 8, kernel.address_of(code))
+    flags = _ALL_THREADS | _LISTENER | _OR_ERROR if rules.is_judged else _ALL_THREADS
     kernel.gain_no_privileges()
-    if kernel.syscall(_machine(kernel.MACHINE).seccomp, _SET_MODE_FILTER, _ALL_THREADS, header) != 0:
+    result = kernel.syscall(_machine(kernel.MACHINE).seccomp, _SET_MODE_FILTER, flags, header)
+    if rules.is_judged:
+        return result
+    if result != 0:
         raise OSError(errno.EBUSY, "a thread has a filter of its own")
+    return None
 
 
-def program(name: str, no_internet: bool, no_unix_sockets: bool) -> bytes:
-    """The filter for a machine of that name. Of unix sockets, pairs stay."""
+def program(name: str, rules: Rules) -> bytes:
+    """The filter for a machine of that name."""
     machine = _machine(name)
     refuse = _REFUSE | errno.EPERM
     filter_ = _Program()
@@ -164,6 +197,11 @@ def program(name: str, no_internet: bool, no_unix_sockets: bool) -> bytes:
     # A program for another kind of processor has other numbers: it would slip past every line below.
     filter_.answer_unless(machine.arch, _KILL)
     filter_.load(_NUMBER)
+    if rules.is_judged:
+        # First: of all that cannot be answered by the number alone, apps send most often.
+        for number, place in machine.sends:
+            filter_.only_if(number, _send(place))
+        filter_.answer_if(_JUMP_EQUAL, machine.connect, _ASK)
     filter_.answer_if(_JUMP_AT_LEAST, _X32, _REFUSE | errno.ENOSYS)
     # What it asks for is in memory, which no filter can read. Without it the C library uses the older call.
     filter_.answer_if(_JUMP_EQUAL, machine.clone3, _REFUSE | errno.ENOSYS)
@@ -173,11 +211,20 @@ def program(name: str, no_internet: bool, no_unix_sockets: bool) -> bytes:
     filter_.only_if(machine.ioctl, _ioctl(refuse))
     for number, place in machine.on_a_process:
         filter_.only_if(number, _own_process(refuse, place))
-    if no_unix_sockets:
+    if rules.no_unix_sockets:
         filter_.only_if(machine.socketpair, _socketpair(refuse))
-    filter_.only_if(machine.socket, _socket(refuse, no_internet, no_unix_sockets))
+    filter_.only_if(machine.socket, _socket(refuse, rules))
     filter_.answer(_ALLOW)
     return filter_.packed()
+
+
+def _send(place: int) -> _Program:
+    """No connecting by the way. Programs that would fall back, as on hosts where that is switched off."""
+    block = _Program()
+    block.load(_ARGUMENT + 8 * place)
+    block.answer_if(_JUMP_ANY_BIT, _MSG_FASTOPEN, _REFUSE | errno.EOPNOTSUPP)
+    block.answer(_ALLOW)
+    return block
 
 
 def _clone(refuse: int) -> _Program:
@@ -217,29 +264,45 @@ def _socketpair(refuse: int) -> _Program:
     return block
 
 
-def _socket(refuse: int, no_internet: bool, no_unix_sockets: bool) -> _Program:
-    """Of the families of sockets, those that an app has a use for; no raw ones."""
+def _socket(refuse: int, rules: Rules) -> _Program:
+    """Of the families of sockets, those that an app has a use for."""
     allow = _Program()
     allow.answer(_ALLOW)
     netlink = _Program()
     netlink.load(_ARGUMENT + 16)
     netlink.answer_if(_JUMP_EQUAL, _NETLINK_ROUTE, _ALLOW)
     netlink.answer(refuse)
-    internet = _Program()
-    if not no_internet:
-        internet.load(_ARGUMENT + 8)
-        internet.mask(_SOCK_TYPE)
-        internet.answer_if(_JUMP_EQUAL, _SOCK_RAW, refuse)
-        internet.answer(_ALLOW)
     block = _Program()
     block.load(_ARGUMENT)
-    if not no_unix_sockets:
+    if not rules.no_unix_sockets:
         block.only_if(_AF_UNIX, allow)
-    if not no_internet:
+    if rules.network != "false":
+        internet = _internet(refuse, has_datagrams=rules.network != "egress" or not rules.is_judged)
         block.only_if(_AF_INET, internet)
         block.only_if(_AF_INET6, internet)
     block.only_if(_AF_NETLINK, netlink)
     block.answer(refuse)
+    return block
+
+
+def _internet(refuse: int, *, has_datagrams: bool) -> _Program:
+    """No raw sockets. Datagrams take an address each, so that no connection could be judged for them."""
+    block = _Program()
+    block.load(_ARGUMENT + 8)
+    block.mask(_SOCK_TYPE)
+    for kind, protocols in ((_SOCK_STREAM, _STREAMS), (_SOCK_DATAGRAM, _DATAGRAMS if has_datagrams else ())):
+        block.only_if(kind, _protocols(refuse, protocols))
+    block.answer(refuse)
+    return block
+
+
+def _protocols(refuse: int, allowed: tuple[int, ...]) -> _Program:
+    block = _Program()
+    block.load(_ARGUMENT + 16)
+    for protocol in allowed:
+        block.answer_if(_JUMP_EQUAL, protocol, _ALLOW)
+    # What the kernel says of protocols that it was built without.
+    block.answer(_REFUSE | errno.EPROTONOSUPPORT if allowed else refuse)
     return block
 
 

@@ -15,14 +15,17 @@ import sys
 
 from millrace_worker import keeper, linux
 
-from . import namespaces, walls
+from . import walls
+from .connects import Connects
 from .door import Door
+from .judge import Judge
+from .listeners import Listeners
 from .plan import Plan, parse
 
 # Not at run time: each start of an app waits for this file's imports.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, NoReturn
+    from typing import NoReturn
 
 #: Where the app's first process finds the door, or a program its input.
 _DESCRIPTOR = 3
@@ -35,45 +38,25 @@ def main() -> None:
     owner = os.getppid()
     linux.close_inherited(3)
     plan = parse(sys.stdin.buffer.read())
-    lifeline, held = os.pipe()
-    birth = namespaces.fork_apart if walls.needs_namespaces(plan) else os.fork
-    if plan.home is None:
-        _keep_program(plan, owner, birth, lifeline, held)
     outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    door = Door(outer, plan.home)
+    lifeline, held = os.pipe()
+    # By which the ward hands over what only it can make: the descriptor on which the kernel asks.
+    heard, told = socket.socketpair()
+    door = None if plan.home is None else Door(outer, plan.home)
 
     def ward() -> None:
         outer.close()
+        heard.close()
         os.close(held)
-        _require_keeper(lifeline)
-        order, order_end = os.pipe()
-        os.write(order_end, (plan.order or "").encode() + b"\n")
-        walls.raise_around(plan)
-        _become(plan, order, inner.fileno())
+        _become(plan, inner, told, lifeline)
 
     def wait_for(child: int) -> int:
         inner.close()
+        told.close()
         os.close(lifeline)
-        return _answer_until_end(child, door)
+        return _answer_until_end(child, door, _connects(plan, heard, owner))
 
-    keeper.keep(ward, owner, birth, wait_for)
-
-
-def _keep_program(plan: Plan, owner: int, birth: Callable[[], int], lifeline: int, held: int) -> NoReturn:
-    """A program that does not call home: a step of a build, a file that runs once."""
-
-    def ward() -> None:
-        os.close(held)
-        _require_keeper(lifeline)
-        given = None if plan.input is None else _held_in_file(plan.input, plan.scratch)
-        walls.raise_around(plan)
-        null = os.open(os.devnull, os.O_RDONLY)
-        if walls.needs_namespaces(plan):
-            # The first process of a namespace gets no signal that it does not handle, and inherits every orphan.
-            keeper.keep(lambda: _become(plan, null, given), os.getppid())
-        _become(plan, null, given)
-
-    keeper.keep(ward, owner, birth)
+    keeper.keep(ward, owner, lambda: walls.fork(plan), wait_for)
 
 
 def _held_in_file(text: str, scratch: str) -> int:
@@ -87,7 +70,9 @@ def _held_in_file(text: str, scratch: str) -> int:
 
 
 def _require_keeper(lifeline: int) -> None:
-    """Ends this process if its keeper has: in a namespace of its own it cannot tell by its parent's id."""
+    """Ends this process with its keeper: in a namespace of its own it cannot tell by its parent's id."""
+    # Once more: the kernel forgets it when a process becomes another user's.
+    linux.die_with_parent(os.getppid())
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
     if poll.poll(0):
@@ -95,12 +80,47 @@ def _require_keeper(lifeline: int) -> None:
     os.close(lifeline)
 
 
-def _become(plan: Plan, stdin: int, given: int | None) -> NoReturn:
-    """The program of the plan, behind the walls that stand; `given` is what it gets besides stdin and its output."""
+def _connects(plan: Plan, heard: socket.socket, service: int) -> Connects | None:
+    """Waits for the walls to stand; None where connections are not judged, or the ward has failed."""
+    with heard:
+        _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    if not descriptors:
+        return None
+    return Connects(descriptors[0], Judge(plan, Listeners(service)), walls.has_unix_sockets(plan))
+
+
+def _become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) -> None:
+    """The program of the plan, behind its walls."""
+    stdin = os.open(os.devnull, os.O_RDONLY) if plan.order is None else _told_by_pipe(plan.order)
+    given = door.fileno()
+    if plan.home is None:
+        given = -1 if plan.input is None else _held_in_file(plan.input, plan.scratch)
+    listener = walls.raise_around(plan)
+    _require_keeper(lifeline)
+    with told:
+        if listener is not None:
+            socket.send_fds(told, [b"\n"], [listener])
+            os.close(listener)
+    if plan.home is None and walls.needs_namespaces(plan):
+        # The first process of a namespace gets no signal that it does not handle, and inherits every orphan. An app's
+        # own keeper knows how to be that; another program does not.
+        keeper.keep(lambda: _execute(plan, stdin, given), os.getppid())
+    _execute(plan, stdin, given)
+
+
+def _told_by_pipe(order: str) -> int:
+    told, tell = os.pipe()
+    os.write(tell, order.encode() + b"\n")
+    os.close(tell)
+    return told
+
+
+def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
+    """`given` is what it gets besides stdin and its output; -1 for nothing."""
     try:
         os.chdir(plan.bundle)
         os.dup2(stdin, 0)
-        if given is not None:
+        if given >= 0:
             os.dup2(given, _DESCRIPTOR)
             os.set_inheritable(_DESCRIPTOR, True)
         os.execve(plan.program, [plan.program, *plan.arguments], plan.variables)
@@ -111,27 +131,32 @@ def _become(plan: Plan, stdin: int, given: int | None) -> NoReturn:
         os._exit(_NOT_STARTED)
 
 
-def _answer_until_end(child: int, door: Door) -> int:
-    """Answers at the door until the child has ended; gives its wait status."""
+def _answer_until_end(child: int, door: Door | None, connects: Connects | None) -> int:
+    """Answers at the door, and whoever wants to connect, until the child has ended; gives its wait status."""
     ended, wake = socket.socketpair()
     wake.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
-    is_open = True
     while True:
         status = _bury(child)
         if status is not None:
             return status
-        pause = door.pause_seconds()
+        pause = door.pause_seconds() if door else 0
         poll = select.poll()
         poll.register(ended, select.POLLIN)
-        if is_open and pause == 0:
+        if door is not None and pause == 0:
             poll.register(door, select.POLLIN)
-        for descriptor, _ in poll.poll(pause * 1000 if is_open and pause else None):
+        if connects is not None:
+            poll.register(connects, select.POLLIN)
+        due = connects.pause_seconds() if connects else None
+        waits = [each for each in (pause or None, due) if each is not None]
+        for descriptor, _ in poll.poll(min(waits) * 1000 if waits else None):
             if descriptor == ended.fileno():
                 ended.recv(4096)
-            else:
-                is_open = door.answer()
+            elif door is not None and descriptor == door.fileno() and not door.answer():
+                door = None
+        if connects is not None and not connects.work():
+            connects = None
 
 
 def _bury(child: int) -> int | None:

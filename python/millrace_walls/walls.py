@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from . import landlock, namespaces, places, privileges, seccomp
 from .plan import Plan
 
@@ -14,11 +16,24 @@ _TERMINALS = "/dev/pts"
 
 def needs_namespaces(plan: Plan) -> bool:
     """Whether the process must be the first of new namespaces."""
-    return plan.rung == "userns"
+    return plan.rung in ("userns", "uid")
 
 
-def raise_around(plan: Plan) -> None:
-    """From now on this process and all it starts are behind the walls. Raises where the host cannot."""
+def fork(plan: Plan) -> int:
+    """As `os.fork`; the child is what the walls can be raised around."""
+    return namespaces.fork_apart(plan.user) if needs_namespaces(plan) else os.fork()
+
+
+def has_unix_sockets(plan: Plan) -> bool:
+    """A view of its own holds no socket of others by path; those without a path need the kernel's help."""
+    return landlock.version() >= landlock.SCOPES_SINCE if needs_namespaces(plan) else plan.unix_sockets
+
+
+def raise_around(plan: Plan) -> int | None:
+    """From now on this process and all it starts are behind the walls. Raises where the host cannot.
+
+    Where connections are judged, gives the descriptor on which the kernel asks: it is for the outer keeper.
+    """
     is_apart = needs_namespaces(plan)
     privileges.limit()
     if plan.rung != "process":
@@ -31,8 +46,8 @@ def raise_around(plan: Plan) -> None:
             write=(*own, seen.bundle, _SHARED_MEMORY) if is_apart else own,
             by_name=() if is_apart else (_SHARED_MEMORY,),
             devices=(*seen.devices, _TERMINALS) if is_apart else seen.devices,
+            no_connects=plan.is_judged,
         )
-    privileges.drop()
-    # A view of its own holds no socket of others by path; those without a path need the kernel's help.
-    is_free = landlock.version() >= landlock.SCOPES_SINCE if is_apart else plan.unix_sockets
-    seccomp.install(no_internet=not plan.network, no_unix_sockets=not is_free)
+    privileges.drop(plan.user)
+    rules = seccomp.Rules(network=plan.network, is_judged=plan.is_judged, no_unix_sockets=not has_unix_sockets(plan))
+    return seccomp.install(rules)

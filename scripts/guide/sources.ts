@@ -23,6 +23,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/webhooks.md",
     "docs/cli.md",
     "docs/config.md",
+    "docs/migrate.md",
     "docs/logs.md",
     "docs/errors.md",
   ],
@@ -34,6 +35,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/guarantees.md",
     "docs/benchmarks.md",
     "SECURITY.md",
+    "docs/security.md",
     "CHANGELOG.md",
   ],
   "Work on it": ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/wire.md"],
@@ -60,6 +62,8 @@ export function readAsset(file: string): Buffer {
 
 function nameOf(file: string): string {
   if (file === "README.md") return "index.html";
+  // Beside docs/security.md.
+  if (file === "SECURITY.md") return "security-policy.html";
   return `${path.basename(file, ".md").toLowerCase()}.html`;
 }
 

@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { artifactFolders } from "../host/artifacts.ts";
+import { stat } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
@@ -143,6 +145,22 @@ export class Catalog {
     return open.live.target;
   }
 
+  /**
+   * Serves an app here that another service on the database has deployed since; false for one that has no version, was
+   * deleted, or whose files are not here: then its runs are left to those who have them.
+   */
+  async learn(appNumber: number): Promise<boolean> {
+    const { store, dataDir } = this.#parts;
+    return await this.#turns.take(appNumber, async () => {
+      if (this.#registry.byNumber(appNumber)) return true;
+      const app = (await store.apps.listAll()).find(({ number }) => number === appNumber);
+      const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
+      if (!app || !version || this.#isClosing || !(await hasFiles(version, dataDir))) return false;
+      await this.#switcher.restore(app, version);
+      return true;
+    });
+  }
+
   /** A stored version with its own replicas, beside those that take calls; nobody finds it yet. */
   prepare(app: App, version: Version): Candidate {
     if (this.#isClosing) throw new AppError("draining");
@@ -247,6 +265,14 @@ export class Catalog {
     traffic.addRetired(reopened);
     return reopened;
   }
+}
+
+/** Whether the bundle and the environment of a version are on this machine. */
+async function hasFiles(version: Version, dataDir: string): Promise<boolean> {
+  const { bundle, environment } = artifactFolders(version, dataDir);
+  const wanted = environment === null ? [bundle] : [bundle, environment];
+  const found = await Promise.allSettled(wanted.map((folder) => stat(folder)));
+  return found.every(({ status }) => status === "fulfilled");
 }
 
 /** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */

@@ -3,8 +3,9 @@ import { cp, mkdir } from "../kit/files.ts";
 import { removeTree } from "../kit/remove-tree.ts";
 import { artifactFolder, artifactFolders, artifactId } from "../host/artifacts.ts";
 import type { Version } from "../model/app.ts";
+import { pythonWish } from "../model/app-config.ts";
 import type { Interpreter } from "../host/interpreter.ts";
-import type { WalledHost } from "../host/walls/outer-keeper.ts";
+import type { AppWalls } from "../host/walls/app-walls.ts";
 import type { Store } from "../store/store.ts";
 import { prepareBuild } from "./builds/build.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
@@ -16,7 +17,7 @@ export type RepairParts = {
   /** The service's own. */
   readonly python: Interpreter;
   /** What builds live behind; null for nothing. */
-  readonly walls: WalledHost | null;
+  readonly walls: AppWalls | null;
   /** Takes the lines of installers. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
@@ -41,8 +42,8 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
   const repaired: Repaired[] = [];
   for (const version of await store.versions.listAll()) {
     const app = apps.get(version.appNumber);
-    const { pythonVersion } = version.config.deployment;
-    const built = { ...artifactFolders(version, dataDir), pythonVersion };
+    const wish = pythonWish(version.config.deployment);
+    const built = { ...artifactFolders(version, dataDir), python: wish };
     if (!app || (await versionFault(built, python.path))?.what !== "environment") continue;
     const problem = await rebuild(app.projectId, version, parts).catch((error: unknown) => {
       signal.throwIfAborted();

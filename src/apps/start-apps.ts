@@ -1,5 +1,5 @@
 import type { Interpreter } from "../host/interpreter.ts";
-import type { WalledHost } from "../host/walls/outer-keeper.ts";
+import type { AppWalls } from "../host/walls/app-walls.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
@@ -17,7 +17,7 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> & {
   /** The service's own. */
   readonly python: Interpreter;
   /** What builds live behind; null for nothing. */
-  readonly walls: WalledHost | null;
+  readonly walls: AppWalls | null;
   readonly reserve: DiskReserve;
   /** Of all apps' logs together. */
   readonly maxLogBytes: number;

@@ -5,10 +5,12 @@ import type { DeployerParts } from "./deploys/deployer.ts";
 import { BaseImages } from "./once/base-images.ts";
 import type { BaseImageParts } from "./once/base-images.ts";
 import { Volumes } from "./volumes/volumes.ts";
+import type { VolumesParts } from "./volumes/volumes.ts";
 
 /** What receiving uploads needs. */
 export type DeploysParts = Omit<DeployerParts, "shortage"> &
-  Pick<BaseImageParts, "onLog"> & { readonly reserve: DiskReserve };
+  Pick<BaseImageParts, "onLog"> &
+  Pick<VolumesParts, "storage" | "helper"> & { readonly reserve: DiskReserve };
 
 /**
  * Builds and starts what receives uploads: volumes, deploys, packages for file runs. The caller has to stop the

@@ -1,6 +1,9 @@
+import { constants } from "node:fs";
 import path from "node:path";
+import { z } from "zod";
 import type { Settings } from "../config/setting-keys.ts";
-import { lstat, readdir } from "../kit/files.ts";
+import type { StorageHelper } from "../host/storage/helper.ts";
+import { lstat, open, readdir } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
 import type { CountStep, CountedRows } from "../store/app-storage.ts";
 import type { Store } from "../store/store.ts";
@@ -53,6 +56,7 @@ const STEP_TRIES = 6;
 export async function storageReport(
   store: Pick<Store, "appStorage" | "space" | "retention" | "logs">,
   settings: StorageLimits & Pick<Settings, "dataDir">,
+  helper: Pick<StorageHelper, "ask"> | null,
 ): Promise<StorageReport> {
   const { dataDir } = settings;
   const apps: AppStorage[] = [];
@@ -72,7 +76,9 @@ export async function storageReport(
   const volumes: { projectId: string; bytes: number }[] = [];
   for (const projectId of await namesIn(path.join(dataDir, "storage"))) {
     if (!projectId.startsWith("p-")) continue;
-    volumes.push({ projectId, bytes: await bytesBelow(path.join(dataDir, "storage", projectId)) });
+    const folder = path.join(dataDir, "storage", projectId);
+    const bytes = helper ? await bytesTold(helper, projectId) : await bytesBelow(folder);
+    volumes.push({ projectId, bytes });
   }
   let databaseBytes = 0;
   for (const name of ["millrace.db", "millrace.db-wal"]) {
@@ -147,8 +153,24 @@ export async function bytesBelow(target: string): Promise<number> {
   if (!stats) return 0;
   let bytes = stats.blocks * 512;
   if (!stats.isDirectory()) return bytes;
-  for (const name of await namesIn(target)) bytes += await bytesBelow(path.join(target, name));
+  // Held open: an app may put a link in its place. One that lies too deep is not counted.
+  const folder = await open(target, constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(() => null);
+  if (!folder) return bytes;
+  try {
+    const here = `/proc/self/fd/${folder.fd}`;
+    for (const name of await namesIn(here)) bytes += await bytesBelow(`${here}/${name}`);
+  } finally {
+    await folder.close();
+  }
   return bytes;
+}
+
+/** The same by the project's own user. */
+async function bytesTold(helper: Pick<StorageHelper, "ask">, projectId: string): Promise<number> {
+  return z
+    .int()
+    .min(0)
+    .parse(await helper.ask(projectId, { operation: "bytes" }));
 }
 
 async function namesIn(folder: string): Promise<string[]> {

@@ -1,4 +1,5 @@
 import type { App, Version } from "../model/app.ts";
+import { pythonWish } from "../model/app-config.ts";
 import type { Workload } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
 import type { SecretMap } from "../model/app.ts";
@@ -6,12 +7,14 @@ import type { SecretMap } from "../model/app.ts";
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
   const { bundle, environment, config } = version;
-  const { deployment, scaling, limits } = config;
+  const { deployment, hardware, scaling, limits } = config;
+  // Versions of earlier releases have named nothing.
+  const { cpu = null, memoryGb = null } = config.named ?? {};
   return {
     projectId: app.projectId,
     bundle,
     environment,
-    pythonVersion: deployment.pythonVersion,
+    python: pythonWish(deployment),
     variables: appVariables(app, { BUILD_ID: version.id }, secrets),
     concurrency: scaling.replicaConcurrency,
     ignoreExtra: deployment.extraParams === "ignore",
@@ -20,5 +23,10 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     mayFork: deployment.fork === "auto",
     network: deployment.network,
     unixSockets: deployment.unixSockets,
+    limits: {
+      memoryBytes: memoryGb === null ? null : Math.round(memoryGb * 1e9),
+      cpus: cpu,
+      cpuShare: hardware.cpu,
+    },
   };
 }

@@ -1,8 +1,11 @@
 import { constants } from "node:fs";
 import { lstat, open, readdir, readlink } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
 import type { TarWriter } from "../kit/tar/write.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
+
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
 /** The first entry of an archive. */
 export type Manifest = {
@@ -29,6 +32,11 @@ const ROOT_DEPTH = 2;
 /** An app's packages come with a link to the interpreter they are for, which is the machine's. */
 const INTERPRETER = /^environments\/[\w-]+\/bin\/python[\d.]*$/;
 
+/** Where a project's storage is. */
+const STORAGE = /^storage\/(p-[a-z0-9]+)$/;
+/** Something is not there any more, or something else is. */
+const GONE = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL"]);
+
 /** What could not be put into the archive as it is. */
 export type Oddities = {
   readonly leftOut: string[];
@@ -43,19 +51,42 @@ export type Added = {
   readonly names: readonly string[];
 };
 
-/** Puts all of a data directory into an archive, except its database and its locks. */
-export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Oddities): Promise<Added> {
+/** Adds the storage of a project whose files belong to a user of its own; gives how many entries that made. */
+export type AddStorage = (tar: TarWriter, projectId: string, odd: Oddities) => Promise<number>;
+
+/**
+ * Puts all of a data directory into an archive, except its database and its locks. Apps may be at work in there: a
+ * folder that is open is read, and nothing that takes its place meanwhile is followed or waited for.
+ */
+export async function addDataDirectory(
+  tar: TarWriter,
+  dataDir: string,
+  odd: Oddities,
+  addStorage: AddStorage,
+): Promise<Added> {
   let count = 0;
   const names = new Set<string>();
-  const add = async (name: string): Promise<void> => {
-    const source = path.join(dataDir, name);
+  const add = async (name: string, source: string): Promise<void> => {
     const found = await lstat(source);
     const modifiedAt = found.mtimeMs / 1000;
     if (found.isDirectory()) {
-      await tar.addDirectory(name, found.mode, modifiedAt);
-      await addAll(name);
+      const folder = await open(source, O_DIRECTORY | O_NOFOLLOW);
+      try {
+        await tar.addDirectory(name, found.mode, modifiedAt);
+        const projectId = STORAGE.exec(name)?.[1];
+        const isOthers = projectId !== undefined && found.uid !== process.getuid?.();
+        if (isOthers) count += await addStorage(tar, projectId, odd);
+        else await addAll(name, folder);
+      } finally {
+        await folder.close();
+      }
     } else if (found.isFile()) {
-      if (!(await addFile(tar, name, source))) odd.changed.push(name);
+      const state = await addFile(tar, name, source);
+      if (state === "odd") {
+        odd.leftOut.push(name);
+        return;
+      }
+      if (state === "changed") odd.changed.push(name);
     } else if (found.isSymbolicLink()) {
       const target = await readlink(source);
       if (!mayLead(name, target)) {
@@ -70,26 +101,33 @@ export async function addDataDirectory(tar: TarWriter, dataDir: string, odd: Odd
     count += 1;
     names.add(name.split("/", 1)[0] ?? name);
   };
-  const addAll = async (folder: string): Promise<void> => {
-    for (const entry of (await readdir(path.join(dataDir, folder))).toSorted()) {
+  const addAll = async (folder: string, { fd }: FileHandle): Promise<void> => {
+    const here = `/proc/self/fd/${fd}`;
+    for (const entry of (await readdir(here)).toSorted()) {
       const name = path.join(folder, entry);
       if (LEFT_OUT.test(name)) continue;
-      await add(name).catch((error: unknown) => {
-        // Apps come and go with their files while we look.
-        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      await add(name, `${here}/${entry}`).catch((error: unknown) => {
+        // Apps come and go with their files while we look, and put one thing in the place of another.
+        if (!GONE.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
       });
     }
   };
-  await addAll("");
+  const top = await open(dataDir, O_DIRECTORY);
+  try {
+    await addAll("", top);
+  } finally {
+    await top.close();
+  }
   return { count, names: [...names] };
 }
 
-/** Adds one file; false when it changed while it was read. */
-async function addFile(tar: TarWriter, name: string, source: string): Promise<boolean> {
-  // Never through a link that has just taken the file's place.
-  const file = await open(source, constants.O_RDONLY | constants.O_NOFOLLOW);
+/** Adds one file, whole or as it changed while it was read; nothing if it is none by now. */
+async function addFile(tar: TarWriter, name: string, source: string): Promise<"whole" | "changed" | "odd"> {
+  // Never through a link, nor from a pipe, that has just taken the file's place.
+  const file = await open(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   try {
-    return await tar.addFile(name, file);
+    if (!(await file.stat()).isFile()) return "odd";
+    return (await tar.addFile(name, file)) ? "whole" : "changed";
   } catch (error) {
     throw new SpoiltArchive(name, error);
   } finally {

@@ -11,6 +11,7 @@ import { TarWriter } from "../kit/tar/write.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import { DATABASE_FILE, copyDatabase } from "../store/upkeep.ts";
 import { FORMAT, MANIFEST_NAME, addDataDirectory } from "./archive.ts";
+import { storageArchiver } from "./archive-storage.ts";
 import type { Added, Manifest, Oddities } from "./archive.ts";
 import { askService } from "./ask-service.ts";
 import { usage } from "./failure.ts";
@@ -106,7 +107,7 @@ async function write(
       };
       await tar.addBytes(MANIFEST_NAME, Buffer.from(JSON.stringify(manifest)), now.getTime() / 1000);
       if (copy) await tar.addFile(DATABASE_FILE, copy);
-      const { count, names } = await addDataDirectory(tar, dataDir, odd);
+      const { count, names } = await addDataDirectory(tar, dataDir, odd, storageArchiver(settings));
       await tar.finish();
       return { count, names: [...(copy ? [DATABASE_FILE] : []), ...names] };
     } catch (error) {

@@ -19,8 +19,8 @@ export async function checkApps(
 ): Promise<Finding[]> {
   if (report === null || report instanceof Error) return [];
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
-  for (const { app, number, isCurrent, bundleDir: bundle, environment, pythonVersion } of report.versions) {
-    const built = { ...artifactFolders({ bundle, environment }, dataDir), pythonVersion };
+  for (const { app, number, isCurrent, bundleDir: bundle, environment, python: wish } of report.versions) {
+    const built = { ...artifactFolders({ bundle, environment }, dataDir), python: wish };
     const fault = await versionFault(built, python);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
   }

@@ -3,6 +3,7 @@ import path from "node:path";
 import type { StorageLimits } from "../apps/storage-report.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
+import type { Enforcement } from "../host/limits/limits.ts";
 import { DirectoryInUseError, lockDirectory, lockHolder } from "../store/directory-lock.ts";
 import type { DirectoryLock } from "../store/directory-lock.ts";
 import { DATABASE_FILE, inspectDatabase } from "../store/upkeep.ts";
@@ -22,7 +23,7 @@ import {
 } from "./checks.ts";
 import type { Holder } from "./checks.ts";
 import type { Finding } from "./finding.ts";
-import { checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
+import { checkLimits, checkNetwork, checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
 import { printable } from "./output/paint.ts";
 import { repair } from "./repair.ts";
 import type { ServeFlags } from "./serve.ts";
@@ -44,7 +45,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
   const directory = checkDirectory(dataDir);
   // Before we take the lock ourselves.
   const lockedBy = lockHolder(dataDir);
-  const { holder, report, lock, limits } = await look(settings);
+  const { holder, report, lock, limits, enforcement } = await look(settings);
   // Those of the service where one runs: whoever asks may have others.
   const bounds = { ...settings, ...limits };
   const findings = [
@@ -59,6 +60,8 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),
     await checkSandbox(settings, process.env),
+    await checkLimits(settings, enforcement),
+    await checkNetwork(settings),
     await checkPorts(settings, holder),
     checkClock(report, Date.now()),
   ];
@@ -71,6 +74,7 @@ type Seen = {
   readonly report: DatabaseReport | Error | null;
   readonly lock: DirectoryLock | null;
   readonly limits?: StorageLimits;
+  readonly enforcement?: Enforcement;
 };
 
 /** Asks the service for its database if one runs; else looks itself, with the directory locked. */
@@ -78,7 +82,12 @@ async function look(settings: Settings): Promise<Seen> {
   const { dataDir, databaseUrl } = settings;
   try {
     const asked = await askService(dataDir, "inspectDatabase");
-    if (asked) return { holder: "service", lock: null, ...(asked.result as Pick<Seen, "report" | "limits">) };
+    if (asked)
+      return {
+        holder: "service",
+        lock: null,
+        ...(asked.result as Pick<Seen, "report" | "limits" | "enforcement">),
+      };
   } catch (error) {
     const holder = error instanceof SilentServiceError ? "silent" : "service";
     return { holder, report: error as Error, lock: null };

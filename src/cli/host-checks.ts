@@ -2,10 +2,16 @@ import { findUv, probePip } from "../apps/builds/installer.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { hostPythons } from "../host/host-pythons.ts";
 import { findInterpreter } from "../host/interpreter.ts";
+import { lookAtLimits } from "../host/limits/find-limits.ts";
+import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
+import type { Enforcement } from "../host/limits/limits.ts";
+import { networkReport } from "../host/walls/network.ts";
+import { findGap } from "../host/walls/require-network.ts";
 import { probeRungs } from "../host/walls/probe.ts";
 import { hostReads } from "../host/walls/host-reads.ts";
-import { complaintAbout, lackOf } from "../host/walls/require-rung.ts";
+import { complaintAbout, lackOf, requireRung } from "../host/walls/require-rung.ts";
 import { highestRung } from "../host/walls/rung.ts";
+import type { Rung } from "../host/walls/rung.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
@@ -28,18 +34,18 @@ export async function checkPythons({ python }: Settings, env: NodeJS.ProcessEnv)
     found instanceof Error
       ? fail("python", found.message, "install Python 3.9 or newer, or set MILLRACE_PYTHON")
       : ok("python", `${found.version} at ${found.path}`),
-    await checkVersions(searchPath),
+    await checkVersions(env),
     await checkPackages(found instanceof Error ? null : found.path, searchPath, env),
   ];
 }
 
-async function checkVersions(searchPath: string): Promise<Finding> {
-  const versions = (await hostPythons(searchPath)).map(({ version }) => version);
+async function checkVersions(env: NodeJS.ProcessEnv): Promise<Finding> {
+  const versions = (await hostPythons(env)).map(({ version }) => version);
   if (versions.length > 0) return ok("python versions", versions.join(", "));
   return warn(
     "python versions",
     "no other version, such as python3.12, was found",
-    "if apps set python_version, put those versions on the PATH",
+    "if apps set python_version, install those versions, for example with: uv python install 3.12",
   );
 }
 
@@ -64,15 +70,13 @@ async function checkPackages(
 
 /** What separates an app from the machine, and what this host could put between them. */
 export async function checkSandbox(
-  { isolation, python, dataDir }: Settings,
+  { isolation, python, dataDir, uidRange }: Settings,
   env: NodeJS.ProcessEnv,
 ): Promise<Finding> {
   const check = "sandbox";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
-  if (isolation === "uid")
-    return fail(check, "MILLRACE_ISOLATION=uid is not in this release", "set it to userns");
   const found = await findInterpreter(python).catch(() => null);
-  const seen = { dataDir, reads: hostReads(env, dataDir) };
+  const seen = { dataDir, reads: hostReads(env, dataDir), user: uidRange.first };
   const offer = found && (await probeRungs({ ...seen, python: found.path }));
   const highest = offer && highestRung(offer);
   const message = "none: an app can do whatever the service's user can";
@@ -92,4 +96,48 @@ export async function checkSandbox(
     : `MILLRACE_ISOLATION=${isolation}, but there is no Python to do it`;
   if (complaint !== null || !highest) return fail(check, complaint ?? message, care);
   return ok(check, highest === isolation ? highest : `${highest} (at least ${isolation} is required)`);
+}
+
+/** Which limits apps are held to: those that the service found, where one runs; else those that are found from here. */
+export async function checkLimits(settings: Settings, found: Enforcement | undefined): Promise<Finding> {
+  const check = "limits";
+  const enforcement = found ?? (await lookAtLimits(settings, await rungOf(settings)));
+  const remedies = new Set<string>();
+  const told = LIMITS.map((name) => {
+    const enforced = enforcement[name];
+    const called = name.replace("_", " ");
+    if (!("lacking" in enforced)) return `${called}: ${describeEnforced(enforced)}`;
+    remedies.add(enforced.remedy);
+    return `${called}: not enforced (${enforced.lacking})`;
+  }).join("; ");
+  return remedies.size === 0 ? ok(check, told) : warn(check, told, [...remedies].join(". "));
+}
+
+/** What of an app's `network` this host enforces, behind the level that is set. */
+export async function checkNetwork(settings: Settings): Promise<Finding> {
+  const { python } = settings;
+  const check = "network";
+  const found = await findInterpreter(python).catch(() => null);
+  const rung = await rungOf(settings);
+  const gap = await findGap(rung, found?.path ?? python, settings);
+  const { true: judged } = networkReport({ hasWalls: rung !== null, gap });
+  if (gap === null)
+    return ok(
+      check,
+      `${judged}: no app reaches the management API, metadata services or other apps' servers`,
+    );
+  return warn(
+    check,
+    judged,
+    'apps can connect to whatever this machine can; `network = "egress"` is refused unless MILLRACE_NETWORK_UNENFORCED=warn',
+  );
+}
+
+/** What apps of a service with these settings live behind; null for nothing, or if it would not start. */
+async function rungOf(settings: Settings): Promise<Rung | null> {
+  const { python, dataDir } = settings;
+  const reads = hostReads(process.env, dataDir);
+  return await findInterpreter(python)
+    .then(async ({ path }) => (await requireRung(settings, path, reads)).rung)
+    .catch(() => null);
 }

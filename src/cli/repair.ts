@@ -3,6 +3,7 @@ import type { Repaired } from "../apps/repair-environments.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { findInterpreter } from "../host/interpreter.ts";
 import { hostReads } from "../host/walls/host-reads.ts";
+import { requireNetwork } from "../host/walls/require-network.ts";
 import { requireRung } from "../host/walls/require-rung.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import { openStore } from "../store/store.ts";
@@ -29,9 +30,10 @@ export async function repair(settings: Settings, say: (text: string) => void): P
 async function repairAlone(settings: Settings, say: (text: string) => void): Promise<Repaired[]> {
   const { dataDir } = settings;
   const python = await findInterpreter(settings.python);
-  const seen = { python: python.path, dataDir, reads: hostReads(process.env, dataDir) };
-  const { rung } = await requireRung(settings.isolation, seen);
-  const walls = rung && { ...seen, rung };
+  const reads = hostReads(process.env, dataDir);
+  const { rung } = await requireRung(settings, python.path, reads);
+  const network = await requireNetwork(settings, rung, python.path, () => settings.basePort);
+  const walls = rung && { rung, python: python.path, dataDir, reads, network, user: null };
   const lock = lockDirectory(dataDir);
   try {
     const store = await openStore(settings);

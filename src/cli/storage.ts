@@ -34,7 +34,8 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
     try {
       const state = schemaState({ migrations: await store.meta.migrations() });
       if (state !== "current") throw otherRelease(state);
-      return await storageReport(store, settings);
+      // No service runs, and so no app: there is nobody to be careful of.
+      return await storageReport(store, settings, null);
     } finally {
       await store.close();
     }

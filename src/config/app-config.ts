@@ -4,6 +4,7 @@ import type { AppConfig, CustomRuntimeConfig, DependenciesConfig } from "../mode
 import { findIn, payloadLayer, tomlLayer } from "./app-layers.ts";
 import type { Given, Layer } from "./app-layers.ts";
 import { readConfigFile } from "./config-file.ts";
+import { EXPERIMENTAL_IGNORED, partnerIn, partnerOf, partnerRefusal } from "./hosted-only.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { packageName, versionSpec } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
@@ -37,14 +38,21 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
   const problems = new Problems();
   const layers = layersOf(sources, problems);
   const read = <C>(keys: AppKeys<C>): C => readTable(keys, layers, sources.host, problems);
+  const hardware = read(HARDWARE_KEYS);
+  const isNamed = (key: AppKey<number>): boolean => findIn(layers, key) !== undefined;
   const config: AppConfig = {
     deployment: read(DEPLOYMENT_KEYS),
-    hardware: read(HARDWARE_KEYS),
+    hardware,
+    named: {
+      cpu: isNamed(HARDWARE_KEYS.cpu) ? hardware.cpu : null,
+      memoryGb: isNamed(HARDWARE_KEYS.memoryGb) ? hardware.memoryGb : null,
+    },
     scaling: read(SCALING_KEYS),
     limits: read(LIMITS_KEYS),
     dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
     customRuntime: readCustomRuntime(layers, read, problems),
   };
+  if (findIn(layers, { path: "experimental", payload: null })) problems.warn(EXPERIMENTAL_IGNORED);
   const { minReplicas, maxReplicas } = config.scaling;
   if (maxReplicas < minReplicas) {
     const name = findIn(layers, SCALING_KEYS.maxReplicas)?.name ?? SCALING_KEYS.maxReplicas.path;
@@ -161,8 +169,16 @@ function readCustomRuntime(
   problems: Problems,
 ): CustomRuntimeConfig | null {
   const given = findIn(layers, RUNTIME);
+  const isNamed = given?.name === RUNTIME.payload;
+  const partner = isNamed
+    ? partnerOf(given.raw)
+    : partnerIn((path) => findIn(layers, { path, payload: null }) !== undefined);
+  if (partner !== undefined) {
+    problems.add(partnerRefusal(isNamed ? `runtime = "${partner}"` : `[runtime.${partner}]`));
+    return null;
+  }
   if (given === undefined) return null;
-  if (given.name !== RUNTIME.payload) return read(CUSTOM_RUNTIME_KEYS);
+  if (!isNamed) return read(CUSTOM_RUNTIME_KEYS);
   return problems.read(oneOf(["cortex", "custom"]), given.name, given.raw) === "custom"
     ? read(CUSTOM_RUNTIME_KEYS)
     : null;

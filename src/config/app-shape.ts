@@ -1,3 +1,4 @@
+import { HOSTED_ONLY_TABLES } from "./hosted-only.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
@@ -77,7 +78,12 @@ function shapeOf(paths: readonly string[]): Map<string, Shape> {
     const key = names.pop() ?? "";
     tableIn(shape, names).set(key, "value");
   }
-  for (const kind of DEPENDENCY_KINDS) tableIn(shape, ["dependencies"]).set(kind, "open");
+  const open = [...DEPENDENCY_KINDS.map((kind) => `dependencies.${kind}`), ...HOSTED_ONLY_TABLES];
+  for (const path of open) {
+    const names = path.split(".");
+    const table = names.pop() ?? "";
+    tableIn(shape, names).set(table, "open");
+  }
   return shape;
 }
 

@@ -1,5 +1,5 @@
 import { AddressRanges } from "../kit/address-ranges.ts";
-import { connectionShare, openFilesLimit } from "../kit/listener/open-files.ts";
+import { connectionsFor, openFilesLimit } from "../kit/listener/open-files.ts";
 import type { Log } from "../kit/log.ts";
 import type { Settings } from "./setting-keys.ts";
 
@@ -20,22 +20,39 @@ export const USUAL_LIMITS: ListenerLimits = {
   idleTimeoutMs: 65_000,
 };
 
-const LISTENERS = 2;
+/** Each listener's own: none takes what the other may need. */
+export type LimitsOfListeners = { readonly api: ListenerLimits; readonly management: ListenerLimits };
+
+/** Of what the process has descriptors for: people and deploys need few connections, calls and streams many. */
+const MANAGEMENT_SHARE = 1 / 8;
 /** Below this many connections somebody will miss them. */
 const FEW = 1_000;
 
 /** The limits that hold here: no more connections than the process has descriptors for, beside its own work. */
-export function listenerLimits(settings: Settings, log: Log, filesLimit = openFilesLimit()): ListenerLimits {
-  const { maxConnections: wanted, trustedProxies } = settings;
-  const maxConnections = connectionShare(filesLimit, LISTENERS, wanted);
-  if (maxConnections < wanted) {
-    const isFew = maxConnections < FEW;
-    const told = { count: maxConnections, wanted, limit: filesLimit };
-    log[isFew ? "warn" : "info"](
-      told,
-      "each listener takes fewer connections: raise the limit on open files",
+export function listenerLimits(
+  settings: Settings,
+  log: Log,
+  filesLimit = openFilesLimit(),
+): LimitsOfListeners {
+  const { maxConnections: wanted } = settings;
+  if (filesLimit === null) return { api: limitsOf(settings, wanted), management: limitsOf(settings, wanted) };
+  const all = connectionsFor(filesLimit);
+  const management = atMost(wanted, all * MANAGEMENT_SHARE);
+  const api = atMost(wanted, all - management);
+  if (api < wanted) {
+    log[api < FEW ? "warn" : "info"](
+      { count: api, wanted, limit: filesLimit },
+      "the listener for calls takes fewer connections: raise the limit on open files",
     );
   }
+  return { api: limitsOf(settings, api), management: limitsOf(settings, management) };
+}
+
+function atMost(wanted: number, given: number): number {
+  return Math.max(1, Math.min(wanted, Math.floor(given)));
+}
+
+function limitsOf(settings: Settings, maxConnections: number): ListenerLimits {
   const half = Math.max(1, Math.floor(maxConnections / 2));
   return {
     headerTimeoutMs: settings.headerTimeoutMs,
@@ -43,6 +60,6 @@ export function listenerLimits(settings: Settings, log: Log, filesLimit = openFi
     idleTimeoutMs: settings.idleTimeoutMs,
     maxConnections,
     maxConnectionsPerAddress: Math.min(settings.maxConnectionsPerAddress, half),
-    trusted: new AddressRanges(trustedProxies),
+    trusted: new AddressRanges(settings.trustedProxies),
   };
 }

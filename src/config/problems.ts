@@ -21,7 +21,8 @@ export class ConfigError extends Error {
 /** Collects everything that is wrong or odd, so that all of it is reported at once. */
 export class Problems {
   readonly #problems: string[] = [];
-  readonly #warnings: string[] = [];
+  /** Each once: the same key may stand in the payload's text and in the file of the zip. */
+  readonly #warnings = new Set<string>();
   #unlistedProblems = 0;
   #unlistedWarnings = 0;
 
@@ -33,8 +34,8 @@ export class Problems {
 
   /** Something odd that does not stop anyone. */
   warn(warning: string): void {
-    if (this.#warnings.length < MAX_LISTED) this.#warnings.push(warning);
-    else this.#unlistedWarnings += 1;
+    if (this.#warnings.size < MAX_LISTED) this.#warnings.add(warning);
+    else if (!this.#warnings.has(warning)) this.#unlistedWarnings += 1;
   }
 
   /** A value outside what its key takes. */
@@ -44,7 +45,7 @@ export class Problems {
 
   /** A name nobody knows, with the one it may have meant. */
   unknown(key: string, suggest: () => string | null): void {
-    const meant = this.#warnings.length < MAX_SUGGESTED ? suggest() : null;
+    const meant = this.#warnings.size < MAX_SUGGESTED ? suggest() : null;
     this.warn(`${showKey(key)} is not a known key${meant === null ? "" : `; did you mean ${meant}?`}`);
   }
 

@@ -78,6 +78,16 @@ export function boolean(): Reader<boolean> {
   };
 }
 
+/** Takes true, false, and one word besides. */
+export function booleanOr<const W extends string>(word: W): Reader<boolean | W> {
+  const { read, fromText } = boolean();
+  return {
+    expects: `true, false or "${word}"`,
+    read: (raw) => (raw === word ? word : read(raw)),
+    fromText,
+  };
+}
+
 /** Takes one of a closed set of words. */
 export function oneOf<const W extends string>(words: readonly W[]): Reader<W> {
   return {

@@ -1,14 +1,14 @@
-import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { hostUrls } from "../kit/host-urls.ts";
-import { readMailServer } from "../kit/smtp/mail-server.ts";
 import { readSender } from "../kit/smtp/message.ts";
-import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
+import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
-import type { Reader } from "./readers.ts";
+import type { SettingKey } from "./setting-key.ts";
+import { age, databaseUrl, hostName, milliseconds, origin, port, smtpUrl } from "./setting-readers.ts";
+import { WALL_KEYS } from "./wall-keys.ts";
+import type { WallSettings } from "./wall-keys.ts";
 
 /** How the service runs, every default filled in. */
-export type Settings = {
+export type Settings = WallSettings & {
   /** Absolute. */
   readonly dataDir: string;
   readonly host: string;
@@ -25,7 +25,6 @@ export type Settings = {
   readonly smtpFrom: string | null;
   /** CIDRs, every one with its prefix length. */
   readonly webhookAllow: readonly string[];
-  readonly isolation: Isolation;
   readonly shutdownGraceMs: number;
   readonly authGraceMs: number;
   readonly maxRuns: number;
@@ -53,59 +52,10 @@ export type Settings = {
   readonly idleTimeoutMs: number;
 };
 
-/** `auto`, `none`, or the lowest level to accept. */
-const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
-/** One of the isolation settings. */
-export type Isolation = (typeof ISOLATION_LEVELS)[number];
-
 /** From the most talkative to none. */
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 /** One of the log levels. */
 type LogLevel = (typeof LOG_LEVELS)[number];
-
-/** One setting: its name gives the flag, the environment variable and the key in the config file. */
-export type SettingKey<T> = {
-  /** snake_case. */
-  readonly name: string;
-  readonly reader: Reader<T>;
-  /** Written as a flag would write it; null means that nothing is set. */
-  readonly default: string | null;
-  readonly meaning: string;
-};
-
-const milliseconds = (min: string, max: string): Reader<number> =>
-  mapped(duration(min, max), (seconds) => Math.round(seconds * 1000));
-
-const age = (least: string): Reader<number> => milliseconds(least, "3650d");
-
-const port = (): Reader<number> => integer(0, 65_535);
-
-const hostName = matching("an IP address or a host name", (text) => {
-  if (isIP(text) !== 0) return true;
-  // Digits and dots alone are an address with a mistake in it.
-  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(text) && !/^[\d.]+$/.test(text);
-});
-
-const databaseUrl: Reader<string> = {
-  ...matching(
-    "an address that begins with postgres:// or postgresql://",
-    (text) => /^postgres(ql)?:\/\//.test(text) && hostUrls(text).every((url) => URL.canParse(url)),
-  ),
-  secret: true,
-};
-
-const smtpUrl: Reader<string> = {
-  ...matching(
-    "an address such as smtps://user:password@mail.example.com",
-    (text) => readMailServer(text) !== null,
-  ),
-  secret: true,
-};
-
-const origin = matching(
-  '"*" or an origin such as https://example.com',
-  (text) => text === "*" || (/^https?:\/\//.test(text) && URL.parse(text)?.origin === text),
-);
 
 /** Every setting, once. Flags, environment, file and documentation all follow from these rows. */
 export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings[K]> } = {
@@ -175,13 +125,7 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     default: "",
     meaning: "Private address ranges that webhooks may reach.",
   },
-  isolation: {
-    name: "isolation",
-    reader: oneOf(ISOLATION_LEVELS),
-    default: "auto",
-    meaning:
-      "Isolation of apps and builds. `auto` is the strongest level that the host gives; a named level is the weakest to accept, and without it the service does not start.",
-  },
+  ...WALL_KEYS,
   shutdownGraceMs: {
     name: "shutdown_grace",
     reader: milliseconds("0s", "1h"),
@@ -297,7 +241,8 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     name: "max_connections",
     reader: integer(1, 1_000_000),
     default: "10000",
-    meaning: "Open connections per listener; fewer if the limit on open files is too low.",
+    meaning:
+      "Open connections for calls; fewer if the limit on open files is too low. The management API may hold as many, and at most an eighth of what that limit allows.",
   },
   maxConnectionsPerAddress: {
     name: "max_connections_per_address",

@@ -2,7 +2,8 @@ import { readConfigFile } from "./config-file.ts";
 import { nearest } from "./nearest.ts";
 import { Problems } from "./problems.ts";
 import { ENV_PREFIX, envOf, flagMemberOf, flagOf, SETTING_KEYS } from "./setting-keys.ts";
-import type { SettingKey, Settings } from "./setting-keys.ts";
+import type { SettingKey } from "./setting-key.ts";
+import type { Settings } from "./setting-keys.ts";
 import { parseToml } from "./toml.ts";
 import type { RawTable } from "./toml.ts";
 

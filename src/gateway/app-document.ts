@@ -4,6 +4,7 @@ import { appDocument } from "../model/app-document.ts";
 import { AppError } from "../model/errors.ts";
 import { appUrl } from "./app-url.ts";
 import type { Authenticator } from "./authenticate.ts";
+import type { WhyAbsent } from "./call-route.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -14,6 +15,7 @@ export type DocumentParts = {
   readonly authenticator: Authenticator;
   /** Null: the app's address is made from the request's Host. */
   readonly publicApiUrl: string | null;
+  readonly whyAbsent: WhyAbsent;
 };
 
 type DocumentRequest = {
@@ -32,11 +34,11 @@ export class DocumentHandler {
   }
 
   async handle({ connection, exchange, head, route }: DocumentRequest): Promise<void> {
-    const { catalog, authenticator, publicApiUrl } = this.#parts;
+    const { catalog, authenticator, publicApiUrl, whyAbsent } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
     const isPublic = live?.version.config.deployment.disableAuth ?? false;
     if (!isPublic) await authenticator.admit(connection, head.authorization, route.projectId);
-    if (!live) throw new AppError("app_not_found");
+    if (!live) throw await whyAbsent({ projectId: route.projectId, name: route.appName });
     if (exchange.request.method !== "GET") {
       throw new AppError("method_not_allowed", { headers: { allow: "GET" } });
     }

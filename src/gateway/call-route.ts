@@ -18,7 +18,11 @@ export type CallParts = {
   readonly authenticator: Authenticator;
   readonly starter: RunStarter;
   readonly bodyRoom: BodyRoom;
+  readonly whyAbsent: WhyAbsent;
 };
+
+/** What to tell who calls an app that takes no calls. */
+export type WhyAbsent = (key: { readonly projectId: string; readonly name: string }) => Promise<AppError>;
 
 /** A request for a run, as far as its head tells. */
 type CallRequest = {
@@ -39,12 +43,14 @@ export class CallHandler {
   readonly #authenticator: Authenticator;
   readonly #starter: RunStarter;
   readonly #bodyRoom: BodyRoom;
+  readonly #whyAbsent: WhyAbsent;
 
-  constructor({ catalog, authenticator, starter, bodyRoom }: CallParts) {
+  constructor({ catalog, authenticator, starter, bodyRoom, whyAbsent }: CallParts) {
     this.#catalog = catalog;
     this.#authenticator = authenticator;
     this.#starter = starter;
     this.#bodyRoom = bodyRoom;
+    this.#whyAbsent = whyAbsent;
   }
 
   handle(call: CallRequest): void | Promise<void> {
@@ -75,7 +81,7 @@ export class CallHandler {
 
   #admit(call: CallRequest, live: LiveApp | undefined, hasToken: boolean): void | Promise<void> {
     const { exchange, head, route } = call;
-    if (!live) throw new AppError("app_not_found");
+    if (!live) return this.#refuse(route);
     if (this.#catalog.hasFunction(live, route.functionName) === false) {
       throw new AppError("function_not_found");
     }
@@ -93,6 +99,10 @@ export class CallHandler {
       else exchange.attempt(() => this.#check(admitted, body));
     });
     return undefined;
+  }
+
+  async #refuse({ projectId, appName: name }: CallRoute): Promise<never> {
+    throw await this.#whyAbsent({ projectId, name });
   }
 
   #check(call: CheckedCall, body: Buffer): void | Promise<void> {

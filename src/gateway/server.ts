@@ -20,6 +20,7 @@ import { Connections } from "./connection.ts";
 import type { Connection } from "./connection.ts";
 import { BodyRoom, bodyRoomBytes } from "./body-room.ts";
 import { CallHandler } from "./call-route.ts";
+import type { CallParts } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
@@ -35,7 +36,8 @@ import type { StarterParts } from "./start-run.ts";
 import { UnreadAnswers } from "./unread-answers.ts";
 
 export type GatewayOptions = RunParts &
-  StarterParts & {
+  StarterParts &
+  Pick<CallParts, "whyAbsent"> & {
     readonly host: string;
     readonly port: number;
     readonly corsOrigins: readonly string[];

@@ -1,7 +1,9 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
+import type { PythonWish } from "../model/app-config.ts";
 import { findInterpreter } from "./interpreter.ts";
 import type { Interpreter } from "./interpreter.ts";
+import { pythonFolders } from "./python-folders.ts";
 
 /** The minor versions of Python 3 that are looked for. */
 const MINORS = [9, 10, 11, 12, 13, 14, 15];
@@ -9,32 +11,59 @@ const MINORS = [9, 10, 11, 12, 13, 14, 15];
 /** What was found, by the place it was looked for in: asking one takes up to 200 ms where it is a shim. */
 const found = new Map<string, Promise<Interpreter | null>>();
 
-/** The host's `python3.<minor>`: the first on the path that runs and is what its name says; null for none. */
-export async function hostPython(minor: number, searchPath: string): Promise<Interpreter | null> {
-  for (const folder of searchPath.split(path.delimiter)) {
+/**
+ * The Python of that version: the service's own if it is that, else the first of the host that runs and is what its
+ * name says. One with the same third number goes before all others. Null for none.
+ */
+export async function hostPython(
+  version: string,
+  own: Interpreter | null,
+  host: NodeJS.ProcessEnv,
+): Promise<Interpreter | null> {
+  const [, minor = "", patch] = version.split(".");
+  const fits = (python: Interpreter): boolean => python.version.startsWith(`3.${minor}.`);
+  const isMeant = (python: Interpreter): boolean => patch === undefined || python.version === version;
+  let first: Interpreter | null = null;
+  if (own && fits(own)) first = own;
+  if (first && isMeant(first)) return first;
+  for (const folder of await pythonFolders(host)) {
     const command = path.join(folder, `python3.${minor}`);
-    if (!path.isAbsolute(command) || !existsSync(command)) continue;
+    if (!existsSync(command)) continue;
     const python = await askOnce(command);
-    if (python?.version.startsWith(`3.${minor}.`)) return python;
+    if (!python || !fits(python)) continue;
+    if (isMeant(python)) return python;
+    first ??= python;
+  }
+  return first;
+}
+
+/** The oldest Python that is newer than that version; null for none. */
+export async function newerPython(
+  version: string,
+  own: Interpreter | null,
+  host: NodeJS.ProcessEnv,
+): Promise<Interpreter | null> {
+  const wanted = Number(version.split(".")[1]);
+  for (const minor of MINORS.filter((each) => each > wanted)) {
+    const python = await hostPython(`3.${minor}`, own, host);
+    if (python) return python;
   }
   return null;
 }
 
-/** The Python of a version such as "3.12": the one that `own` starts if it is that, else the host's; null for none. */
-export async function pythonOfVersion(
-  version: string,
-  own: string,
-  searchPath: string,
+/** What an app that asks for a Python is started with: that, or else a newer one where that will do; null for none. */
+export async function pythonFor(
+  { version, isStrict }: PythonWish,
+  ownCommand: string,
+  host: NodeJS.ProcessEnv,
 ): Promise<Interpreter | null> {
-  const [, minor = ""] = version.split(".");
-  const python = await askOnce(own);
-  if (python?.version.startsWith(`3.${minor}.`)) return python;
-  return await hostPython(Number(minor), searchPath);
+  const own = await askOnce(ownCommand);
+  return (await hostPython(version, own, host)) ?? (isStrict ? null : await newerPython(version, own, host));
 }
 
 /** Every Python of the host, one of each minor version, the oldest first. */
-export async function hostPythons(searchPath: string): Promise<Interpreter[]> {
-  const pythons = await Promise.all(MINORS.map((minor) => hostPython(minor, searchPath)));
+export async function hostPythons(host: NodeJS.ProcessEnv): Promise<Interpreter[]> {
+  const pythons = await Promise.all(MINORS.map((minor) => hostPython(`3.${minor}`, null, host)));
   return pythons.filter((python) => python !== null);
 }
 

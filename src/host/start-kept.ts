@@ -4,6 +4,7 @@ import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import type { Clock } from "../kit/clock.ts";
 import { keeperEnd } from "./end-keeper.ts";
+import type { LimitGroup } from "./limits/limits.ts";
 
 /** How to start a keeper, and what the process under it is given. */
 export type KeptStart = {
@@ -35,9 +36,14 @@ type KeptExit = { readonly code: number | null; readonly signal: string | null }
 /**
  * Starts a process under a keeper of its own. Every process that runs what an app brings starts here: replicas,
  * templates, steps of builds, file runs. When it exits, when it is ended and when the service dies, all it
- * started dies too, daemons included. Throws if the process cannot be created at all.
+ * started dies too, daemons included. It is in its group before it is given its input. Throws if the process cannot be
+ * created at all.
  */
-export function startKept({ python, args, cwd, env, input }: KeptStart, clock: Clock): Kept {
+export function startKept(
+  { python, args, cwd, env, input }: KeptStart,
+  clock: Clock,
+  group: LimitGroup | null = null,
+): Kept {
   const child: ChildProcess = spawn(python, [...args], {
     cwd,
     env: { ...env },
@@ -53,11 +59,17 @@ export function startKept({ python, args, cwd, env, input }: KeptStart, clock: C
   }
   const reader = input && (child.stdio[input.descriptor] as Writable);
   reader?.on("error", () => {}); // It died before it read: its exit tells.
-  reader?.end(input?.text);
+  const give = (): void => void reader?.end(input?.text);
+  const isIn = group && child.pid !== undefined ? group.add(child.pid) : null;
+  if (!isIn) give();
   const exited = new Promise<KeptExit>((resolve, reject) => {
     // `exit`, not `close`: something the app started may hold the pipes open.
     child.once("exit", (code, signal) => resolve({ code, signal }));
     child.once("error", reject);
+    isIn?.then(give, (error: unknown) => {
+      child.kill("SIGKILL");
+      reject(error);
+    });
   });
   return {
     pid: child.pid ?? 0,

@@ -1,5 +1,14 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  fsyncSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
 
 const KEY_BYTES = 32;
 const SALT_BYTES = 16;
@@ -63,16 +72,20 @@ export function loadMasterKey(path: string): Buffer {
   return key;
 }
 
-/** Writes a new key, unless there is one. */
+/**
+ * Writes a new key, unless there is something of that name. Aside first: a start that is cut off, or finds the disk full,
+ * leaves nothing that the next one would take for a key.
+ */
 function makeMasterKey(path: string): void {
-  let descriptor: number;
+  if (lstatSync(path, { throwIfNoEntry: false })) return;
+  const aside = `${path}.new`;
+  rmSync(aside, { force: true });
+  const descriptor = openSync(aside, "wx", 0o600);
   try {
-    descriptor = openSync(path, "wx", 0o600);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
-    throw error;
+    writeSync(descriptor, `${randomBytes(KEY_BYTES).toString("base64")}\n`);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
-  writeSync(descriptor, `${randomBytes(KEY_BYTES).toString("base64")}\n`);
-  fsyncSync(descriptor);
-  closeSync(descriptor);
+  renameSync(aside, path);
 }

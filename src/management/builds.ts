@@ -90,7 +90,7 @@ export function buildOperations({ store, deployer, audit }: BuildParts): AnyOper
       path: `${PATH}/{build_id}`,
       id: "cancelBuild",
       tag: TAG,
-      summary: "Cancel a build; the current version keeps serving",
+      summary: "Cancel a build; what serves goes on serving",
       access: "deploy",
       params: BUILD_PATH,
       response: BUILD,

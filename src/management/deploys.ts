@@ -2,10 +2,12 @@ import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import { APP_KEYS } from "../config/app-shape.ts";
+import { partnerOf, partnerRefusal } from "../config/hosted-only.ts";
 import type { Deployer } from "../apps/deploys/deployer.ts";
 import type { Audit } from "../identity/audit.ts";
 import type { App } from "../model/app.ts";
 import type { Build } from "../model/build.ts";
+import { AppError } from "../model/errors.ts";
 import { appId } from "../model/names.ts";
 import { BEGUN_DEPLOY, DEPLOY_LINE, UPLOADED_BUNDLE } from "../shapes/builds.ts";
 import type { DeployLine } from "../shapes/builds.ts";
@@ -78,6 +80,21 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       },
     }),
     operation({
+      method: "POST",
+      path: "/v2/projects/{project_id}/partner-apps",
+      id: "beginPartnerDeploy",
+      tag: TAG,
+      summary: "Always refused: partner services run on the hosted platform alone",
+      access: "deploy",
+      params: PROJECT_PATH,
+      body: z.looseObject({ runtime: z.unknown().optional() }),
+      maxBodyBytes: 256 * 1024,
+      maxValues: 5_000,
+      response: BEGUN_DEPLOY,
+      errors: ["deploy_invalid"],
+      handle: async ({ body }) => await Promise.reject(partnerRefused(body.runtime)),
+    }),
+    operation({
       method: "PUT",
       path: UPLOAD_PATH,
       id: "putBundle",
@@ -147,6 +164,12 @@ function oneCallLine(id: string, line: Parameters<typeof lineRecord>[1]): Deploy
 
 function endpointOf({ publicApiUrl, apiPort }: DeployParts, { request }: FastifyReply, app: App): string {
   return `${apiUrlOf(request, publicApiUrl, apiPort())}/v4/${app.projectId}/${app.name}`;
+}
+
+function partnerRefused(runtime: unknown): AppError {
+  const partner = partnerOf(runtime);
+  const message = partnerRefusal(partner === undefined ? "partner-apps" : `runtime = "${partner}"`);
+  return new AppError("deploy_invalid", { message, details: [{ problem: message }] });
 }
 
 /** Of the payload nothing: its commands may hold a secret. */

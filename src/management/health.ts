@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Isolated } from "../host/walls/require-rung.ts";
+import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
+import type { Enforcement } from "../host/limits/limits.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Presence } from "../kit/presence.ts";
 import { refuseOthers } from "./api/mount.ts";
@@ -13,6 +15,10 @@ export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | 
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
   /** What apps live behind. */
   readonly isolated: Isolated;
+  /** What apps are held to, and by what. */
+  readonly enforcement: Enforcement;
+  /** What of an app's `network` is in force. */
+  readonly network: Readonly<Record<string, string>>;
   /** Throws unless the request may see what only the operator may know. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
@@ -72,7 +78,8 @@ async function findLimits({ reserve, interpreter, catalog }: HealthParts): Promi
   return limits;
 }
 
-function details({ store, catalog, journal, build, reserve, isolated }: HealthParts): object {
+function details(parts: HealthParts): object {
+  const { store, catalog, journal, build, reserve, enforcement, network, isolated } = parts;
   const apps = catalog.all();
   const replicas = apps.flatMap(({ pool }) => [...pool.replicas]);
   return {
@@ -86,7 +93,9 @@ function details({ store, catalog, journal, build, reserve, isolated }: HealthPa
     isDiskLow: reserve.isLow || reserve.isFull,
     recordsWaiting: journal.waiting,
     runsLost: journal.lost,
+    network,
     apps: apps.length,
     replicas: replicas.length,
+    appLimits: Object.fromEntries(LIMITS.map((name) => [name, describeEnforced(enforcement[name])])),
   };
 }

@@ -51,7 +51,7 @@ const RUN_QUERY = z.object({
     ),
   functionName: z
     .string()
-    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be a function's name")
+    .regex(/^(?:[A-Za-z_][A-Za-z0-9_]{0,127})?$/, "must be a function's name")
     .optional(),
   imageDigest: z.string().max(200).optional(),
 });
@@ -132,7 +132,8 @@ export function runOnceOperations(parts: RunOnceParts): AnyOperation[] {
       ],
       handle: async (call) => {
         const app = await findApp(store, call.params);
-        const { filename: fileName, functionName = null, imageDigest } = call.query;
+        const { filename: fileName, imageDigest } = call.query;
+        const functionName = call.query.functionName || null;
         const environment = imageDigest === undefined ? null : await baseImages.find(app, imageDigest);
         const runId = await fileRuns.run(app, {
           fileName,

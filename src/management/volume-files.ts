@@ -1,13 +1,12 @@
-import { Readable } from "node:stream";
+import type { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
 import { MAX_PART_BYTES } from "../apps/volumes/uploads.ts";
-import type { OpenFile } from "../apps/volumes/volume.ts";
+import type { OpenFile } from "../apps/volumes/volume-files.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
 import { AppError } from "../model/errors.ts";
 import { STORED_PART } from "../shapes/files.ts";
 import { readRange } from "./api/byte-range.ts";
-import type { ByteRange } from "./api/byte-range.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { takeBytes } from "./api/take-bytes.ts";
@@ -17,7 +16,6 @@ const TAG = "Volumes";
 export const PART_PATH = "/v2/volumes/parts/{part_number}";
 /** Where a file is read. */
 export const DOWNLOAD_PATH = "/v2/volumes/file";
-const READ_BYTES = 256 * 1024;
 
 const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
 const PART_NUMBER = z.object({ part_number: z.coerce.number().int().min(1).max(2_000) });
@@ -61,7 +59,7 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
         try {
           return send(reply, file);
         } catch (error) {
-          await file.handle.close();
+          await file.close();
           throw error;
         }
       },
@@ -69,13 +67,10 @@ export function volumeFileOperations({ volumes }: { readonly volumes: Volumes })
   ];
 }
 
-function send(
-  reply: FastifyReply,
-  { handle, stats, name }: OpenFile & { readonly name: string },
-): FastifyReply {
+function send(reply: FastifyReply, file: OpenFile & { readonly name: string }): FastifyReply {
   const { method, headers } = reply.request;
-  const sizeBytes = Number(stats.size);
-  const etag = `"${stats.size.toString(16)}-${stats.mtimeNs.toString(16)}"`;
+  const { sizeBytes, modifiedNs, name } = file;
+  const etag = `"${sizeBytes.toString(16)}-${modifiedNs.toString(16)}"`;
   const isSame = headers["if-range"] === undefined || headers["if-range"] === etag;
   const range = isSame && method === "GET" ? readRange(headers.range, sizeBytes) : null;
   if (range === "none") {
@@ -90,34 +85,12 @@ function send(
     "content-security-policy": "sandbox",
     "accept-ranges": "bytes",
     "cache-control": "private, no-store",
-    "last-modified": stats.mtime.toUTCString(),
+    "last-modified": new Date(Number(modifiedNs / 1_000_000n)).toUTCString(),
     etag,
     ...(range && { "content-range": `bytes ${first}-${last}/${sizeBytes}` }),
   });
   const sent = method === "HEAD" ? { first: 0, last: -1 } : { first, last };
-  return reply.code(range ? 206 : 200).send(bytesOf(handle, sent));
-}
-
-/** Yields the bytes and closes the file; breaks off if there are fewer, for example when an app truncates the file. */
-function bytesOf(handle: OpenFile["handle"], { first, last }: ByteRange): Readable {
-  let at = first;
-  const readOn = async (stream: Readable): Promise<void> => {
-    const size = Math.min(READ_BYTES, last - at + 1);
-    if (size <= 0) {
-      stream.push(null);
-      return;
-    }
-    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(size), 0, size, at);
-    if (bytesRead === 0) throw new Error("the file became shorter while it was read");
-    at += bytesRead;
-    stream.push(buffer.subarray(0, bytesRead));
-  };
-  const stream = new Readable({
-    read() {
-      readOn(this).catch((error: Error) => this.destroy(error));
-    },
-  });
-  return stream.once("close", () => void handle.close());
+  return reply.code(range ? 206 : 200).send(file.bytes(sent));
 }
 
 /** For a header: everything but letters, digits and a few marks by its bytes. */

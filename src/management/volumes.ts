@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { VolumeEntry } from "../apps/volumes/volume.ts";
+import type { VolumeEntry } from "../apps/volumes/volume-files.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
 import type { Audit } from "../identity/audit.ts";
 import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from "../shapes/files.ts";

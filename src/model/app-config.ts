@@ -2,6 +2,8 @@
 export type AppConfig = {
   readonly deployment: DeploymentConfig;
   readonly hardware: HardwareConfig;
+  /** What of the hardware the app has named itself: a limit for each replica. Absent in versions of earlier releases. */
+  readonly named?: NamedHardware;
   readonly scaling: ScalingConfig;
   readonly limits: LimitsConfig;
   readonly dependencies: DependenciesConfig;
@@ -9,23 +11,31 @@ export type AppConfig = {
   readonly customRuntime: CustomRuntimeConfig | null;
 };
 
+/** Whether an app may use the network; with `egress`, only what lies outside of this one. */
+export type Network = boolean | "egress";
+
 export type DeploymentConfig = {
   /** Null when the file names no app: then the folder's name is used. */
   readonly name: string | null;
-  /** Null means the host's own. */
+  /** Null means the service's own. */
   readonly pythonVersion: string | null;
+  /** A newer one will not do. */
+  readonly pythonVersionStrict: boolean;
   readonly disableAuth: boolean;
   readonly include: readonly string[];
   readonly exclude: readonly string[];
   readonly shellCommands: readonly string[];
   readonly preBuildCommands: readonly string[];
   readonly dockerBaseImageUrl: string | null;
+  /** Without its image or system packages the app is not to run. */
+  readonly requireImage: boolean;
+  readonly containerRuntime: "v1" | "v2" | null;
   readonly useUv: boolean;
   readonly deploymentInitializationTimeoutSeconds: number;
   readonly extraParams: "reject" | "ignore";
   readonly sse: "auto" | "wrap";
   readonly fork: "auto" | "never";
-  readonly network: boolean;
+  readonly network: Network;
   readonly unixSockets: boolean;
   readonly recordPayloads: "all" | "async" | "none";
 };
@@ -38,6 +48,31 @@ export type HardwareConfig = {
   readonly provider: string | null;
   readonly region: string | null;
 };
+
+/** Null for what the app leaves to its default, which is a share and no limit. */
+type NamedHardware = { readonly cpu: number | null; readonly memoryGb: number | null };
+
+/** A Python that an app asks for. */
+export type PythonWish = {
+  /** Such as "3.12", or "3.12.4", whose third number is a wish. */
+  readonly version: string;
+  /** A newer one will not do. */
+  readonly isStrict: boolean;
+};
+
+/** The Python that a version of an app asks for; null where any will do. */
+export function pythonWish({
+  pythonVersion,
+  // Versions of earlier releases do not say.
+  pythonVersionStrict = false,
+}: Pick<DeploymentConfig, "pythonVersion"> & Partial<DeploymentConfig>): PythonWish | null {
+  return pythonVersion === null ? null : { version: pythonVersion, isStrict: pythonVersionStrict };
+}
+
+/** Whether that is the name of a GPU, and not the word for none. */
+export function isGpu(compute: string): boolean {
+  return compute.toUpperCase() !== "CPU";
+}
 
 /** How a replica is picked for a call. */
 export const LOAD_BALANCING = [

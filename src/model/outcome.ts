@@ -10,11 +10,18 @@ export type Outcome =
   | { readonly kind: "no_function" }
   | Unsendable
   /** The replica's process ended under the call. */
-  | { readonly kind: "died"; readonly detail: string }
+  | Died
   | { readonly kind: "timed_out"; readonly afterMs: number }
   | { readonly kind: "cancelled" }
   /** The call was not served: the app cannot start, its queue is full, or the service is stopping or ended. */
   | Refused;
+
+type Died = {
+  readonly kind: "died";
+  readonly detail: string;
+  /** It was ended because it used up its memory, or the host's. */
+  readonly isOutOfMemory?: true;
+};
 
 export type Returned = {
   readonly kind: "returned";

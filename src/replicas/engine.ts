@@ -1,3 +1,5 @@
+import type { Limits } from "../host/limits/limits.ts";
+import type { Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { PrintedLine } from "./log-lines.ts";
 
@@ -9,8 +11,8 @@ export type Workload = {
   readonly bundle: string;
   /** The id of its packages, with the interpreter they were made for; null when it has none. */
   readonly environment: string | null;
-  /** The version of the interpreter it asks for, such as "3.12"; null where any will do. */
-  readonly pythonVersion: string | null;
+  /** The interpreter it asks for; null where any will do. */
+  readonly python: PythonWish | null;
   /** What the app finds in its environment, beyond what an engine shows of its own. */
   readonly variables: Readonly<Record<string, string>>;
   /** How many calls a replica takes at once. */
@@ -20,8 +22,9 @@ export type Workload = {
   readonly maxChunkBytes: number;
   /** Its replicas may be forks of a template. */
   readonly mayFork: boolean;
-  /** It may use the internet. */
-  readonly network: boolean;
+  /** What each of its replicas may use, and its template. */
+  readonly limits: Limits;
+  readonly network: Network;
   /** It may use unix sockets where those of others are in its view. */
   readonly unixSockets: boolean;
 };
@@ -41,6 +44,8 @@ export type Exit = {
   readonly initFailure: InitFailure | null;
   /** How it broke the protocol, if that is why it was ended; for people, in our own words. */
   readonly fault?: string;
+  /** It was ended because it used up its memory, or the host's. */
+  readonly isOutOfMemory?: true;
   /** Why it was taken for dead, if that is why it was ended; for people, in our own words. */
   readonly silence?: string;
 };
@@ -89,6 +94,10 @@ export type Started = {
   vitals(pid: number): Vitals | null;
   /** What that process uses, with all it started; null where nobody can tell. */
   usage(pid: number): Promise<Usage | null>;
+  /** Puts the process with this id under its limits, before it is given a call; null where it is under them already. */
+  confine?(pid: number): Promise<void> | null;
+  /** How it ended, with what only its limits tell. */
+  judge?(exit: Exit): Exit;
   /** What keeps it from starting that is not its `main.py`, for people; null where nothing does. */
   obstacle?(): string | null;
 };

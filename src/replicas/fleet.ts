@@ -2,6 +2,7 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { ScalingConfig } from "../model/app-config.ts";
+import type { Outcome } from "../model/outcome.ts";
 import { CrashLoop } from "./crash-loop.ts";
 import type { Exit, InitFailure } from "./engine.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
@@ -208,7 +209,9 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (isFault)
       this.#crashes.record(startedAt, this.#clock.monotonic(), this.#failureToStart(replica, exit));
     this.#events.onReplicaGone(replica.id, exit);
-    for (const call of begun) this.#events.onOutcome(call, { kind: "died", detail: exit.detail });
+    const { detail, isOutOfMemory } = exit;
+    const died: Outcome = { kind: "died", detail, ...(isOutOfMemory && { isOutOfMemory }) };
+    for (const call of begun) this.#events.onOutcome(call, died);
     const { initFailure } = this.#crashes;
     if (isFault && initFailure && this.ready.length === 0) this.#events.onInitFailure(initFailure);
     this.#events.onReturned(waiting);
@@ -218,7 +221,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
 
   /** One start may end without an explanation, by an accident of the machine; the second time the app is to blame. */
   #failureToStart(replica: R, exit: Exit): InitFailure | null {
-    if (exit.initFailure || replica.readyAt > 0 || !this.#crashes.hasFailed) return exit.initFailure;
+    if (exit.initFailure || replica.readyAt > 0) return exit.initFailure;
+    if (!exit.isOutOfMemory && !this.#crashes.hasFailed) return null;
     const message = `The app's process ended while it started (${exit.detail}).`;
     return { message, traceback: message };
   }

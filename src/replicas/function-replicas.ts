@@ -1,5 +1,6 @@
 import type { AppConfig } from "../model/app-config.ts";
 import type { Call } from "./call.ts";
+import type { Started } from "./engine.ts";
 import type { ReplicaSource } from "./fleet-events.ts";
 import type { PoolParts } from "./pool-events.ts";
 import { Replica } from "./replica.ts";
@@ -11,12 +12,28 @@ export function functionReplicas(
 ): ReplicaSource<Call, Replica> {
   return {
     open: (id, events) => {
+      let isConfined: Promise<void> | null = null;
+      // As soon as its process is known, and once: it goes on starting meanwhile.
+      const confine = (pid: number): Promise<void> | null => (isConfined ??= started?.confine?.(pid) ?? null);
+      let started: Started | null = null;
       const replica: Replica = new Replica(id, {
         clock,
         limits,
         owner,
         events: {
           ...events,
+          onReady: (functions) => {
+            const confined = confine(replica.pid);
+            if (!confined) events.onReady(functions);
+            else
+              confined.then(
+                () => replica.state === "ready" && events.onReady(functions),
+                (error: unknown) => {
+                  events.onError(error);
+                  replica.kill();
+                },
+              );
+          },
           onWithdrawn: (call) => {
             call.wireId = 0;
             events.onWithdrawn(call);
@@ -27,12 +44,19 @@ export function functionReplicas(
             const begun = lost.slice(0, scaling.replicaConcurrency).filter((call) => call !== unread);
             const waiting = lost.filter((call) => !begun.includes(call));
             for (const call of waiting) call.wireId = 0;
-            events.onGone(exit, begun, waiting);
+            // Its connections may have ended long before the news of how it did.
+            const isTold = exit.fault !== undefined || exit.silence !== undefined;
+            events.onGone(isTold ? exit : (started?.judge?.(exit) ?? exit), begun, waiting);
           },
         },
       });
-      const ticket = home.expect((kind, socket, pid) => replica.attach(kind, socket, pid));
-      replica.bindTo(seats.start({ id, ticket }), deployment.deploymentInitializationTimeoutSeconds);
+      const ticket = home.expect((kind, socket, pid) => {
+        // Of a failure whoever waits for it below hears.
+        if (pid !== null) confine(pid)?.catch(() => {});
+        replica.attach(kind, socket, pid);
+      });
+      started = seats.start({ id, ticket });
+      replica.bindTo(started, deployment.deploymentInitializationTimeoutSeconds);
       return replica;
     },
     close: () => seats.close(),

@@ -12,10 +12,14 @@ type RunSlots = {
   readonly backlogRoom: number;
 };
 
+/** What is not stored of a run that somebody waits for, whatever its app's configuration says. */
+export type HiddenPayloads = { readonly input: boolean; readonly result: boolean };
+
 /** Where a run goes: to the replicas of a version. */
 export type RunTarget = {
   readonly appNumber: number;
   readonly versionId: string;
   readonly slots: RunSlots;
   readonly config: AppConfig;
+  readonly hidden: HiddenPayloads;
 };

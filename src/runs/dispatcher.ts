@@ -27,8 +27,10 @@ export type DispatcherParts = {
   readonly target: (appNumber: number) => RunTarget | null;
   /** Where a run goes that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
-  /** Ends the queued runs of an app, if it was deleted. */
-  readonly endOrphans: (appNumber: number) => Promise<void>;
+  /** Whether file runs must stay ours. */
+  readonly holdsFiles: () => boolean;
+  /** Looks after the queued runs of an app that nobody here knows: it is served from now on, or was deleted and they end. */
+  readonly lookAfter: (appNumber: number) => Promise<void>;
 };
 
 /** What is known of one app's backlog. */
@@ -72,7 +74,8 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
-    const holdsAny = () => this.#attended > 0 || [...this.#backlogs.values()].some(({ held }) => held > 0);
+    const holdsAny = () =>
+      this.#attended > 0 || parts.holdsFiles() || [...this.#backlogs.values()].some(({ held }) => held > 0);
     this.#heartbeat = new Heartbeat({ ...parts, holdsAny });
   }
 
@@ -202,7 +205,7 @@ export class Dispatcher {
     const target = this.#parts.target(appNumber);
     if (!target) {
       backlog.hasMore = false;
-      void this.#work(appNumber, backlog, () => this.#parts.endOrphans(appNumber));
+      void this.#work(appNumber, backlog, () => this.#parts.lookAfter(appNumber));
       return;
     }
     // What waits for an earlier version takes the place of what could wait for this one: neither piles up.

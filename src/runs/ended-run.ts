@@ -17,18 +17,20 @@ const SYNC_BYTES = 64 * 1024;
 /** What is kept of a run that has ended; null where the app wants nothing kept. */
 export function payloadOf(run: LiveRun, { response }: RunEnd): Payload | null {
   const { isBare, target } = run.request;
+  const hides = { input: !run.isAsync && target.hidden.input, result: !run.isAsync && target.hidden.result };
   const { recordPayloads } = target.config.deployment;
   if (recordPayloads !== "all" && !(run.isAsync && recordPayloads === "async")) return null;
+  if (hides.input && hides.result) return null;
   const inputLimit = run.isAsync ? Number.POSITIVE_INFINITY : SYNC_BYTES;
   // A key stands for the whole answer.
   const resultLimit = run.claim?.keyHash ? Number.POSITIVE_INFINITY : inputLimit;
-  const input = inputOf(run);
+  const input = hides.input ? null : inputOf(run);
   const isStream = hasStreamed(run);
-  const result = isStream && !response.error ? null : response.body;
+  const result = hides.result || (isStream && !response.error) ? null : response.body;
   return {
     input: input && input.length <= inputLimit ? input : null,
     result: result && result.length <= resultLimit ? result : null,
-    contentType: isStream ? STREAM_TYPE : response.contentType,
+    contentType: hides.result ? null : isStream ? STREAM_TYPE : response.contentType,
     isBare,
     sealedSecret: null,
   };

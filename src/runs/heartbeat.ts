@@ -36,10 +36,14 @@ export class Heartbeat {
     this.#parts = parts;
   }
 
-  /** Gives the first sign of life. */
+  /**
+   * Gives the first sign of life. The database may have come back just now, and with it the others, whose leases have
+   * passed: they get time to renew them.
+   */
   async begin(): Promise<void> {
     this.#offsetMs = await this.#renew();
     this.#beatAt = this.#parts.clock.monotonic();
+    this.#judgesFrom = this.#beatAt + LEASE_MS;
   }
 
   /** Gives one again and again from now on. */

@@ -178,7 +178,10 @@ export class LiveRun implements CallReader {
     const { limits, deployment } = target.config;
     if (this.#transcript) return this.#transcript;
     // What is forwarded is read back whole first.
-    const isKept = this.isAsync || this.request.webhook !== null || deployment.recordPayloads === "all";
+    const isKept =
+      this.isAsync ||
+      this.request.webhook !== null ||
+      (deployment.recordPayloads === "all" && !target.hidden.result);
     const { store, partWriter: writer, clock } = this.#parts;
     this.#transcript = new LiveTranscript({
       key: { appNumber: target.appNumber, id },

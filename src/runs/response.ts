@@ -109,6 +109,10 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): 
     case "no_function":
       return new AppError("function_not_found");
     case "died":
+      if (outcome.isOutOfMemory)
+        return new AppError("out_of_memory", {
+          message: `The app's process ran out of memory: ${outcome.detail}.`,
+        });
       return new AppError("app_crashed", {
         message: `The app's process ended before it answered (${outcome.detail}).`,
       });

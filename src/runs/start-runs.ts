@@ -1,5 +1,5 @@
 import type { Interpreter } from "../host/interpreter.ts";
-import type { WalledHost } from "../host/walls/outer-keeper.ts";
+import type { AppWalls } from "../host/walls/app-walls.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
@@ -15,7 +15,7 @@ import { ClaimRecorder } from "./claim-recorder.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { FileRuns } from "./files/file-runs.ts";
-import type { FileContext } from "./files/file-runs.ts";
+import type { FileContext, FileRunsParts } from "./files/file-runs.ts";
 import { LEASE_MS } from "./heartbeat.ts";
 import { Journal } from "./journal.ts";
 import { LightRecorder } from "./light-recorder.ts";
@@ -38,6 +38,8 @@ export type RunsParts = {
   readonly webhookAllow: AddressRanges;
   /** Where runs of an app go now; null for an app that takes none. */
   readonly target: (appNumber: number) => RunTarget | null;
+  /** Has an app served here that another service has deployed; false if there is nothing to serve. */
+  readonly learn: (appNumber: number) => Promise<boolean>;
   /** Where a run goes that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** What each app wants kept. */
@@ -48,7 +50,7 @@ export type RunsParts = {
   /** The service's own interpreter. */
   readonly python: Interpreter;
   /** What file runs live behind; null for nothing. */
-  readonly walls: WalledHost | null;
+  readonly walls: AppWalls | null;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;
@@ -56,6 +58,7 @@ export type RunsParts = {
   readonly logRetentionMs: number;
   readonly auditRetentionMs: number;
   readonly dataDir: string;
+  readonly storage: FileRunsParts["storage"];
 };
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
@@ -64,7 +67,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   // Among services that share a database, this one until it ends.
   const ownership = new Ownership(parts.dataDir);
   const { owner, predecessors } = ownership;
-  // Deliveries are due by a clock that cannot be set: a wrong date neither delays nor repeats one.
+  // Deliveries are due, and keys count, by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
   const secrets = new SigningSecrets({ store, seal, clock });
   const deliverer = await life.start(
@@ -140,7 +143,10 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     predecessors,
     target,
     versionTarget,
-    endOrphans: (appNumber) => canceller.endOrphans(appNumber),
+    holdsFiles: () => fileRuns.isBusy,
+    lookAfter: async (appNumber) => {
+      if (!(await parts.learn(appNumber))) await canceller.endOrphans(appNumber);
+    },
   });
   await dispatcher.start();
   ownership.settle();
@@ -163,6 +169,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         lightRecorder,
         partWriter,
         clock,
+        steadyClock,
         log,
         owner,
       }),

@@ -24,6 +24,8 @@ export type SubmitterParts = {
   readonly lightRecorder: RunRecorder;
   readonly partWriter: PartWriter;
   readonly clock: Clock;
+  /** What the age of a key goes by: nobody can set it. */
+  readonly steadyClock: Clock;
   readonly owner: string;
   readonly reserve: Pick<DiskReserve, "shortage">;
   readonly log: Log;
@@ -236,8 +238,8 @@ export class Submitter {
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
-    const { store, clock } = this.#parts;
-    const now = clock.now();
+    const { store, steadyClock } = this.#parts;
+    const now = steadyClock.now();
     const keyed = { accepted, leaseMs: LEASE_MS, ...key, now, keptMs: KEY_KEPT_MS };
     return await this.#acceptor.resolve(accepted, store.runs.acceptKeyed(keyed), { kind: "accepted" });
   }

@@ -36,8 +36,7 @@ const DAY_MS = 24 * 3600 * 1000;
 const KEY_MS = DAY_MS;
 
 /**
- * Removes what is kept no longer, in small steps: by age, and by the installation's caps the oldest first. By a
- * clock that does not jump: a wrong date must not sweep everything away.
+ * Removes what is kept no longer, in small steps: by age, and by the installation's caps the oldest first.
  */
 export class Sweeper {
   readonly #parts: SweeperParts;
@@ -52,7 +51,7 @@ export class Sweeper {
 
   constructor(parts: SweeperParts) {
     this.#parts = parts;
-    this.#clock = steady(parts.clock);
+    this.#clock = cautious(parts.clock);
     this.#leftBehind = new LeftBehind(parts.store, this.#clock);
   }
 
@@ -180,4 +179,13 @@ export class Sweeper {
     const { signal } = this.#stopping;
     await pause(this.#clock, ms, signal);
   }
+}
+
+/**
+ * The earlier of two clocks: the one that goes on from the start, and the one that somebody may have set since. A wrong
+ * date, now or at the start, must not sweep away what was made by the right one.
+ */
+function cautious(clock: Clock): Clock {
+  const unset = steady(clock);
+  return { ...unset, now: () => Math.min(unset.now(), clock.now()) };
 }

@@ -44,7 +44,7 @@ const CLAIM_COLUMNS = [
 type RecoverQuery = {
   readonly owner: string;
   readonly isAlone: boolean;
-  /** Owners that are known to be dead, whatever their leases say. */
+  /** Just these are dead, whatever the leases say. */
   readonly dead?: readonly string[];
 };
 
@@ -187,35 +187,31 @@ export const claims = {
 
   /**
    * Puts the runs of dead owners back into the queue, and lets go of their deliveries; returns how many runs.
-   * Dead are those whose lease has passed and those the caller names, or all others if it knows that it is alone.
+   * Dead are those whose lease has passed, or just those the caller names, or all others if it knows that it is alone.
    */
-  recover: write(async (session, { owner, isAlone, dead: known = [] }: RecoverQuery): Promise<number> => {
+  recover: write(async (session, { owner, isAlone, dead }: RecoverQuery): Promise<number> => {
     const { db, databaseNow } = session;
-    const dead = db.deleteFrom("owners").where("id", "<>", owner);
-    await (
-      isAlone
-        ? dead
-        : dead.where((eb) =>
-            eb.or([eb("leaseUntil", "<=", databaseNow), ...known.map((id) => eb("id", "=", id))]),
-          )
-    ).execute();
+    if (!isAlone && dead?.length === 0) return 0;
+    const others = db.deleteFrom("owners").where("id", "<>", owner);
+    const passed = dead ? others.where("id", "in", dead) : others.where("leaseUntil", "<=", databaseNow);
+    await (isAlone ? others : passed).execute();
     const running = db
       .updateTable("runs")
       .set((eb) => ({ state: codeAfter("release"), owner: null, interruptions: eb("interruptions", "+", 1) }))
       .where(isInState(session, "running"));
-    const abandoned = isAlone
-      ? running
+    const abandoned = dead
+      ? running.where("owner", "in", dead)
       : running.where("owner", "<>", owner).where((eb) => eb.not(isAlive(session, eb.ref("runs.owner"))));
-    const { numUpdatedRows } = await abandoned.executeTakeFirst();
+    const { numUpdatedRows } = await (isAlone ? running : abandoned).executeTakeFirst();
     const held = db
       .updateTable("deliveries")
       .set({ owner: null })
       .where("state", "=", (eb) => eb.lit(PENDING))
       .where("owner", "is not", null);
-    const dropped = isAlone
-      ? held
+    const dropped = dead
+      ? held.where("owner", "in", dead)
       : held.where("owner", "<>", owner).where((eb) => eb.not(isAlive(session, eb.ref("deliveries.owner"))));
-    await dropped.execute();
+    await (isAlone ? held : dropped).execute();
     return Number(numUpdatedRows);
   }),
 

@@ -1,3 +1,4 @@
+import type { PythonWish } from "../model/app-config.ts";
 import type { StoredAmounts } from "./stored-amounts.ts";
 
 /** What a look at the whole database gave. */
@@ -19,7 +20,7 @@ export type DatabaseReport = {
     readonly isCurrent: boolean;
     readonly bundleDir: string;
     readonly environment: string | null;
-    readonly pythonVersion: string | null;
+    readonly python: PythonWish | null;
   }[];
   /** How much there is; null for an earlier schema. */
   readonly amounts: StoredAmounts | null;

@@ -1,4 +1,5 @@
 import type { DatabaseReport } from "./database-report.ts";
+import { pythonWish } from "../model/app-config.ts";
 import type { AppConfig } from "../model/app-config.ts";
 
 /** The first schema that names folders from the data directory on. */
@@ -23,7 +24,7 @@ export async function storedVersions(
     isCurrent: Number(current) === 1,
     bundleDir: bundle,
     environment,
-    pythonVersion: (JSON.parse(config) as AppConfig).deployment.pythonVersion,
+    python: pythonWish((JSON.parse(config) as AppConfig).deployment),
   }));
 }
 

@@ -196,9 +196,10 @@ verifies(
     }
     const seen = await greedy.end();
     if (IS_FULL) process.stderr.write(`  ${JSON.stringify(seen)}\n`);
-    // It had its share and no more.
-    expect(["200,429", "200,429,503"]).toContain(Object.keys(seen.reads).join(","));
-    expect(Object.keys(seen.sockets)).toEqual(["101", "429"]);
+    // It had its share and no more. Its connections may be those that make room on a full listener (0).
+    const answers = (of: Greed["reads"]) => Object.keys(of).filter((status) => status !== "0");
+    expect(["200,429", "200,429,503"]).toContain(answers(seen.reads).join(","));
+    expect(["101,429", "101,429,503"]).toContain(answers(seen.sockets).join(","));
   },
   IS_FULL ? 1_200_000 : undefined,
 );

@@ -1,17 +1,27 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { formOf, tarOf } from "../integration/once/site.ts";
 import { movableDatabaseClock } from "../support/database-clock.ts";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
-import { untilRenewed } from "../support/leases.ts";
+import { endLeases, untilRenewed } from "../support/leases.ts";
 import { ServiceClock } from "../support/service-clock.ts";
 import { until } from "../support/until.ts";
 import { WebhookTarget } from "../support/webhook-target.ts";
+import { verifies } from "../verifies.ts";
 
 /** How long a service counts as alive without a sign of life; it gives three in that time. */
 const LEASE_MS = 15_000;
+
+const WAIT_FOR_GO = `
+import os, time
+storage = os.environ["PERSISTENT_STORAGE"]
+open(os.path.join(storage, "begun"), "w").close()
+while not os.path.exists(os.path.join(storage, "go")):
+    time.sleep(0.005)
+`;
 
 const databases = testDatabases();
 
@@ -98,6 +108,54 @@ test("a service that is stopping keeps its lease while it waits for its runs", a
   const run = await service.withStore((store) => store.runs.find({ appNumber, id }));
   expect(run).toMatchObject({ state: "success", interruptions: 0 });
 });
+
+verifies(
+  "lease.file-runs",
+  "a service that is stopping keeps its lease while it waits for a file run",
+  async () => {
+    const service = await KillableService.deploy(await databases.fresh("postgres"), { main: LEDGER_APP });
+    const clock = new ServiceClock(service);
+    expect(await clock.start()).toBe(true);
+    const { projectId, baseUrl, storageDir, appNumber, token } = service;
+    const place = `${baseUrl}/v3/projects/${projectId}/apps/${projectId}-app/run?filename=main.py`;
+    const body = formOf(tarOf({ "main.py": WAIT_FOR_GO }));
+    const headers = { authorization: `Bearer ${token}` };
+    const { runId: id } = (await (await fetch(place, { method: "POST", headers, body })).json()) as {
+      runId: string;
+    };
+    await until("it runs", () => existsSync(path.join(storageDir, "begun")));
+    const stopped = service.stop();
+    for (let i = 0; i < 2; i++) await untilRenewed(service.database, 1, () => clock.skip(LEASE_MS / 3));
+    writeFileSync(path.join(storageDir, "go"), "");
+    await stopped;
+    const run = await service.withStore((store) => store.runs.find({ appNumber, id }));
+    expect(run).toMatchObject({ state: "success", interruptions: 0 });
+  },
+);
+
+verifies(
+  "lease.late-start",
+  "a service that starts takes nothing from one that could not renew its lease",
+  async () => {
+    const app = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 1\n" };
+    const first = await KillableService.deploy(await databases.fresh("postgres"), app);
+    const second = await first.sibling((await databases.fresh("sqlite")).dataDir);
+    // Its time stands still: it says nothing until it is to.
+    const clock = new ServiceClock(first);
+    expect(await clock.start()).toBe(true);
+    const id = await accept(first, "hold");
+    await until("it runs", () => Ledger.read(first).begun(id) === 1);
+    await endLeases(first.database);
+    expect(await second.start()).toBe(true);
+    expect(second.command.stderr).not.toContain("requeued runs");
+    expect(await second.find(id)).toMatchObject({ status: "running" });
+    await untilRenewed(first.database, 1, () => clock.skip(LEASE_MS / 3));
+    writeFileSync(path.join(first.storageDir, "go"), "");
+    expect(await second.ended(id)).toMatchObject({ status: "success", result: resultOf(1) });
+    expect(first.command.stderr).not.toContain("ignored a late outcome");
+    await Promise.all([first.stop(), second.stop()]);
+  },
+);
 
 async function accept(service: KillableService, functionName: string, query = ""): Promise<string> {
   const body = functionName === "hold" ? { n: 1, name: "go" } : { n: 1 };

@@ -182,6 +182,24 @@ export const SHOW = {
     "async.adopted-once":
       "A call that becomes async while it runs is executed once, also when its commit and a claim are in doubt together.",
   }),
+  ...section("issue: Nothing lost, nothing stuck, what a third trial found", {
+    "webhook.every-end":
+      "Whatever a receiver answers, an attempt at a webhook ends: also where it turns to another protocol.",
+    "lease.late-start":
+      "A service that starts takes over at once only from services it knows to be dead; others get time to renew.",
+    "lease.file-runs": "A service that stops keeps its lease while it waits for a file run.",
+    "shared.late-apps":
+      "A service takes over the runs of an app deployed beside it after its start, if it has the app's files.",
+    "shared.bundles":
+      "A service that starts removes no bundle from a shared folder that another one is about to deploy.",
+    "shared.environments":
+      "A service removes no environment from a shared folder that another one may be making at that moment.",
+    "start.key-whole":
+      "A first start that is cut off, or finds the disk full, leaves no half of a master key behind.",
+    "kept.clock":
+      "A date that was wrong when the service started, or is set wrong later, removes nothing that is new.",
+    "idempotency.clock": "A key counts for 24 h whatever the date is set to meanwhile.",
+  }),
   ...section("design: Rooms and the direction of imports", {
     "design.layers": "A file imports its own folder and layers below, never another folder of its layer.",
     "design.no-barrels": "There are no barrels.",

@@ -1,4 +1,4 @@
-import { later, section } from "./row.ts";
+import { section } from "./row.ts";
 
 /** What an app cannot do where MILLRACE_ISOLATION names a level. */
 export const WALLS = {
@@ -36,10 +36,36 @@ export const WALLS = {
     "builds.own-cache": "What installers fetch and build is kept in a cache of the project's own.",
     "builds.no-service-writes":
       "The service writes through no link that a build leaves, and runs no environment's Python outside.",
-    "walls.limits": later("isolation", "memory, cpu and the size of storage are limits that hold."),
-    "walls.egress": later(
-      "isolation",
-      "The management listener and private addresses are out of an app's reach.",
-    ),
+    "walls.storage":
+      "A project's files are served alike whoever they belong to; no link, pipe, device or second name in there leads out.",
+    "walls.storage-races":
+      "An app that swaps folders for links while its storage is read, written, cleared or backed up gains nothing.",
+    "walls.uid":
+      "On uid each project has a user of its own, which it keeps over restarts and no other project gets.",
+    "walls.uid-adoption":
+      "Files that are there are given to their project's user, by a start that may be cut short, and nothing else is.",
+    "walls.limits.memory":
+      "A replica that uses more memory than its app names ends, its run is 502 out_of_memory, and no neighbour notices.",
+    "walls.limits.memory.start":
+      "An app whose import uses more memory than it names says so at its first call.",
+    "walls.limits.cpu": "A replica gets as much processor time as its app names, and no more.",
+    "walls.limits.processes": "A replica can have 4,096 processes and threads at most.",
+    "walls.limits.disk":
+      "An app whose temporary files or whose project's storage take too much is ended, and says why.",
+    "walls.limits.inside": "No app behind landlock or userns can leave its group or change its limits.",
+    "walls.limits.groups":
+      "Groups go with the processes in them, and those that a killed service left go at the next start.",
+    "walls.limits.v2":
+      "With control groups of version 2 the service moves into a leaf and writes the kernel's files.",
+    "walls.limits.told":
+      "doctor and /readyz?verbose say of each limit by what it is enforced, or that it is not.",
+    "walls.connects":
+      "No app gets a TCP connection to the management API, metadata services or other apps, whatever its threads do.",
+    "walls.connects.ordinary":
+      "Permitted connections work as ever, of every kind, and one that nobody answers holds up no other.",
+    "walls.egress":
+      'With network = "egress" an app reaches no private address but those a setting allows, and name servers.',
+    "walls.network.unenforced":
+      'Where connections cannot be judged, network = "egress" is refused or warned of, as a setting says, and doctor tells.',
   }),
 };

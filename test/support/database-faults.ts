@@ -1,6 +1,7 @@
 import { Client } from "pg";
 import type { PostgresServer } from "./postgres-server.ts";
 import type { SilentProxy } from "./silent-proxy.ts";
+import { until } from "./until.ts";
 
 /** Something that befalls a database, and its end. */
 export type DatabaseFault = {
@@ -43,7 +44,11 @@ export function diskFault(server: PostgresServer, hasLog: boolean): DatabaseFaul
     begin: () => server.fillDisk(true),
     heal: async () => {
       server.fillDisk(false);
-      if (!server.isRunning) await started(server);
+      // It may still be about to end itself.
+      await until("Postgres answers again", async () => {
+        if (!server.isRunning) await started(server);
+        return await answers(server);
+      });
     },
   };
 }
@@ -102,6 +107,20 @@ async function takeAll(server: PostgresServer, taken: Client[]): Promise<void> {
       throw error;
     }
     taken.push(client);
+  }
+}
+
+async function answers(server: PostgresServer): Promise<boolean> {
+  const client = new Client({ connectionString: server.url });
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    await client.query("select 1");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
   }
 }
 

@@ -1,3 +1,4 @@
+import { StorageFolders } from "../../src/host/storage/folders.ts";
 import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -22,6 +23,7 @@ import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
+import { OPEN_NETWORK } from "./walls/open-network.ts";
 
 /** A call that a test made, and how it ended. */
 export type TestCall = { readonly call: Call; readonly ended: Promise<Outcome> };
@@ -133,20 +135,29 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     projectId: "p-test",
     bundle: path.relative(directory, bundleDir),
     environment: null,
-    pythonVersion: null,
+    python: null,
     variables: {},
     concurrency: config.scaling.replicaConcurrency,
     ignoreExtra: false,
     maxResultBytes: config.limits.maxResultBytes,
     maxChunkBytes: config.limits.maxChunkBytes,
     mayFork: config.deployment.fork === "auto",
+    limits: { memoryBytes: null, cpus: null, cpuShare: config.hardware.cpu },
     network: config.deployment.network,
     unixSockets: config.deployment.unixSockets,
   };
   const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
-  const engine = processEngine({ python: python.path, dataDir: directory, walls: null, clock });
+  const storage = new StorageFolders(directory);
+  const engine = processEngine({
+    python: python.path,
+    dataDir: directory,
+    rung: null,
+    network: OPEN_NETWORK,
+    storage,
+    clock,
+  });
   const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { readAppConfig } from "../../src/config/app-config.ts";
 import { APP_KEYS } from "../../src/config/app-shape.ts";
 import { SETTING_KEYS, envOf, flagOf } from "../../src/config/setting-keys.ts";
-import type { SettingKey } from "../../src/config/setting-keys.ts";
+import type { SettingKey } from "../../src/config/setting-key.ts";
 import { Problems } from "../../src/config/problems.ts";
 import { parseToml } from "../../src/config/toml.ts";
 
@@ -26,7 +26,7 @@ const appRows = APP_KEYS.map((key) =>
   row([
     code(key.path),
     key.payload === null ? "–" : code(key.payload),
-    key.defaultFor ? "by host" : key.default === null ? "unset" : code(JSON.stringify(key.default)),
+    key.defaultFor ? "varies" : key.default === null ? "unset" : code(JSON.stringify(key.default)),
     key.reader.expects,
     key.meaning,
   ]),

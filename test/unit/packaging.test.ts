@@ -6,7 +6,12 @@ import { REPOSITORY } from "../support/source-files.ts";
 import { verifies } from "../verifies.ts";
 
 const text = (file: string): string => readFileSync(path.join(REPOSITORY, file), "utf8");
-const FILES = ["Dockerfile", "packaging/compose.yaml", "packaging/millrace.service"];
+const FILES = [
+  "Dockerfile",
+  "packaging/compose.yaml",
+  "packaging/millrace.service",
+  "packaging/millrace-root.service",
+];
 const { settings } = readSettings({ flags: {}, env: {} });
 
 verifies("packaging.true", "what the image copies is there, or is made by its build", () => {
@@ -37,8 +42,10 @@ verifies("packaging.true", "ports, settings and the grace are those of the servi
   }
   const graceSeconds = settings.shutdownGraceMs / 1_000;
   const [, compose] = /stop_grace_period: (\d+)s/.exec(text("packaging/compose.yaml")) ?? [];
-  const [, systemd] = /TimeoutStopSec=(\d+)/.exec(text("packaging/millrace.service")) ?? [];
-  for (const seconds of [compose, systemd]) expect(Number(seconds)).toBeGreaterThan(graceSeconds);
+  const units = ["packaging/millrace.service", "packaging/millrace-root.service"].map(
+    (unit) => /TimeoutStopSec=(\d+)/.exec(text(unit))?.[1],
+  );
+  for (const seconds of [compose, ...units]) expect(Number(seconds)).toBeGreaterThan(graceSeconds);
 });
 
 verifies("packaging.true", "the image of Postgres is of the release that is tested", () => {

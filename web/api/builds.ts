@@ -26,7 +26,7 @@ export function buildsQuery(projectId: string, appName: string) {
   });
 }
 
-/** Ends a build; the version before it serves on. */
+/** Ends a build; what serves goes on serving. */
 export async function cancelBuild(projectId: string, appName: string, buildId: string): Promise<void> {
   await tell(`${appPath(projectId, appName)}/builds/${buildId}`, { method: "DELETE" });
 }

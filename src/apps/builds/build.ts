@@ -1,9 +1,10 @@
 import path from "node:path";
 import { mkdir, symlink } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
+import { pythonWish } from "../../model/app-config.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import type { AppWalls } from "../../host/walls/app-walls.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { touchCache } from "./caches.ts";
@@ -32,7 +33,7 @@ export type BuildInput = {
   /** The service's own. */
   readonly python: Interpreter;
   /** What its steps live behind; null for nothing. */
-  readonly walls: WalledHost | null;
+  readonly walls: AppWalls | null;
   /** Takes a line for those who follow the build. */
   readonly say: BuildSite["say"];
   readonly signal: AbortSignal;
@@ -58,7 +59,7 @@ export async function prepareBuild<Kept>(
   keep: (built: PreparedBuild) => Promise<Kept> | Kept,
 ): Promise<Kept> {
   const { config, bundleDir, dataDir, projectId, walls } = input;
-  const scratch = walls && makeScratch(dataDir);
+  const scratch = walls && makeScratch(dataDir, null);
   const asideDir = `${bundleDir}.aside`;
   const site: BuildSite = {
     ...input,
@@ -85,7 +86,7 @@ async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuil
   const { config, bundleDir, signal } = input;
   signal.throwIfAborted();
   await checkHost(config, site);
-  const python = await choosePython(config.deployment.pythonVersion, input.python, site);
+  const python = await choosePython(pythonWish(config.deployment), input.python, site);
   const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
   const after = await readCommands("shell_commands", config.deployment, bundleDir);
   // Commands that install something shall not change packages that other versions share.

@@ -19,6 +19,8 @@ const SOURCES = {
 } as const;
 export type CommandKind = keyof typeof SOURCES;
 
+/** A line that does nothing: clients begin such a file with `set -e`, whatever follows. */
+const NOTHING = /^\s*(?:#.*|set -e\s*)?$/;
 const INSTALLERS = /\b(pip[\d.]*|uv)\b/;
 
 /**
@@ -34,7 +36,7 @@ export async function readCommands(
   const texts = config[key];
   if (texts.length > 0) return texts.map((text) => ({ text, installs: INSTALLERS.test(text) }));
   const script = await readBundleText(bundleDir, file);
-  if (script === null || !script.split("\n").some((line) => /^\s*[^#\s]/.test(line))) return [];
+  if (script === null || !script.split("\n").some((line) => !NOTHING.test(line))) return [];
   return [{ text: `/bin/sh -e ./${file}`, installs: INSTALLERS.test(script) }];
 }
 

@@ -80,22 +80,29 @@ export function releaseEnvironments(buildId: string): void {
   }
 }
 
-/**
- * Removes environments that were never finished, and those that no version uses and no build has wanted for so long:
- * it may be just what the next deploy wants.
- */
+export type EnvironmentAges = {
+  /** How long one is kept that no version uses: it may be just what the next deploy wants. */
+  readonly keepMs: number;
+  /** How long another service may be busy with one that is not finished; 0 where there is no other. */
+  readonly unfinishedMs?: number;
+  readonly now?: number;
+};
+
+/** Removes environments that nobody finishes any more, and those that no version uses and no build has wanted for long. */
 export async function sweepEnvironments(
   dataDir: string,
   inUse: InUse,
-  keepMs: number,
-  now = Date.now(),
+  { keepMs, unfinishedMs = 0, now = Date.now() }: EnvironmentAges,
 ): Promise<void> {
   const root = environmentsDir(dataDir);
   const used = await inUse();
   for (const name of await readdir(root).catch(() => [])) {
     const folder = path.join(root, name);
     const wantedAt = wantedTime(folder);
-    const isNew = wantedAt !== null && now - wantedAt < (name.includes(OWN) ? KEEP_OWN_MS : keepMs);
+    const isNew =
+      wantedAt === null
+        ? now - (statSync(folder, { throwIfNoEntry: false })?.ctimeMs ?? 0) < unfinishedMs
+        : now - wantedAt < (name.includes(OWN) ? KEEP_OWN_MS : keepMs);
     if (!used.has(folder) && !isNew) await removeUnused(folder, inUse);
   }
 }

@@ -2,29 +2,33 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
+import { isGpu } from "../../model/app-config.ts";
 import type { AppConfig, DependenciesConfig, HardwareConfig } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
-import { readBundleText } from "./bundle-files.ts";
+import { insideBundle, readBundleText } from "./bundle-files.ts";
 import type { BuildSite } from "./site.ts";
 
 /** The files that clients make of the tables. */
 const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;
+
+const NO_IMAGES = "apps run as processes of this host, not in images";
+const WITHOUT_IMAGE =
+  "Remove it, list the app's packages under [dependencies.pip], and answer calls with functions in main.py";
 
 /**
  * Holds what an app asks for against what this host has. Throws a `BuildError` for what it cannot be without, and
  * warns of the rest.
  */
 export async function checkHost(config: AppConfig, site: BuildSite): Promise<void> {
-  if (config.customRuntime) {
-    throw new BuildError(
-      "[runtime.custom] is not supported yet: remove it, and answer calls with functions in main.py",
-    );
-  }
+  await refuseCustomRuntime(config, site);
+  const { dockerBaseImageUrl, containerRuntime, requireImage } = config.deployment;
   const warn = (text: string): void => site.say(`warning: ${text}`, "stderr");
   for (const warning of hardwareWarnings(config.hardware)) warn(warning);
-  if (config.deployment.dockerBaseImageUrl !== null) {
-    warn("docker_base_image_url is not used: apps run as processes of this host, not in images");
+  if (dockerBaseImageUrl !== null) {
+    if (requireImage) throw new BuildError(`require_image is set, but ${NO_IMAGES}. ${WITHOUT_IMAGE}`);
+    warn(`docker_base_image_url is not used: ${NO_IMAGES}`);
   }
+  if (containerRuntime !== null) warn(`container_runtime is not used: ${NO_IMAGES}`);
   const conda = await listed("conda", config.dependencies, site);
   if (conda.length > 0) {
     throw new BuildError(
@@ -34,13 +38,28 @@ export async function checkHost(config: AppConfig, site: BuildSite): Promise<voi
   }
   const apt = await listed("apt", config.dependencies, site);
   const missing = apt.length > 0 ? await notInstalled(apt) : [];
-  if (missing.length > 0) {
+  const installed = apt.filter((name) => !missing.includes(bareName(name)));
+  if (installed.length > 0) site.say(`system packages already on this host: ${installed.join(", ")}`);
+  if (missing.length === 0) return;
+  const text =
+    `system packages are missing on this host, and Millrace does not install them: ${missing.join(", ")}. ` +
+    `Ask whoever runs the host to run: apt-get install ${missing.join(" ")}`;
+  if (requireImage) throw new BuildError(text);
+  warn(`${text}. The build goes on without them; to have it fail instead, set require_image = true`);
+}
+
+async function refuseCustomRuntime({ customRuntime }: AppConfig, { bundleDir }: BuildSite): Promise<void> {
+  if (customRuntime === null) return;
+  const { dockerfilePath } = customRuntime;
+  if (dockerfilePath === null) {
     throw new BuildError(
-      `system packages are missing on this host, and Millrace does not install them: ${missing.join(", ")}. ` +
-        `Ask whoever runs the host to run: apt-get install ${missing.join(" ")}`,
+      "[runtime.custom] is not supported yet: remove it, and answer calls with functions in main.py",
     );
   }
-  if (apt.length > 0) site.say(`system packages already on this host: ${apt.join(", ")}`);
+  if ((await insideBundle(bundleDir, dockerfilePath)) === null) {
+    throw new BuildError(`dockerfile_path: there is no ${dockerfilePath} in the bundle`);
+  }
+  throw new BuildError(`dockerfile_path is not supported yet: ${NO_IMAGES}. ${WITHOUT_IMAGE}`);
 }
 
 function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig): string[] {
@@ -49,7 +68,7 @@ function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig):
   const hostGb = totalmem() / 1e9;
   if (cpu > cpus) warnings.push(`cpu = ${cpu}, but this host has ${cpus}`);
   if (memoryGb > hostGb) warnings.push(`memory = ${memoryGb} GB, but this host has ${hostGb.toFixed(1)} GB`);
-  const gpus = compute.filter((name) => name.toUpperCase() !== "CPU");
+  const gpus = compute.filter(isGpu);
   if ((gpus.length > 0 || gpuCount > 0) && !existsSync("/proc/driver/nvidia/gpus")) {
     const wanted = gpus.length > 0 ? `compute = ${gpus.join(", ")}` : `gpu_count = ${gpuCount}`;
     warnings.push(`${wanted}, but this host has no GPU: the app runs on its CPU`);
@@ -75,7 +94,7 @@ async function listed(
 async function notInstalled(names: readonly string[]): Promise<string[]> {
   const missing: string[] = [];
   for (const name of names) {
-    const [bare = ""] = name.split(/[=\s]/);
+    const bare = bareName(name);
     const state = await promisify(execFile)("dpkg-query", [
       "-W",
       "-f",
@@ -89,4 +108,9 @@ async function notInstalled(names: readonly string[]): Promise<string[]> {
     if (state !== "installed") missing.push(bare);
   }
   return missing;
+}
+
+/** Without a version. */
+function bareName(name: string): string {
+  return name.split(/[=\s]/)[0] ?? "";
 }

@@ -2,6 +2,7 @@ import path from "node:path";
 import { runKept } from "../../host/run-kept.ts";
 import type { KeptEnd, KeptProgram } from "../../host/run-kept.ts";
 import { hostReads, namedPaths } from "../../host/walls/host-reads.ts";
+import { networkFields } from "../../host/walls/network.ts";
 import { mkdir } from "../../kit/files.ts";
 import { PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";
 import { cacheDir } from "./caches.ts";
@@ -43,10 +44,13 @@ export async function runStep(
       ...(await settingsOf(site)),
     ],
     writes: [bundleDir, cache, ...(makes === null ? [] : [makes])],
-    network: true,
+    // What is private may be the host's own index of packages.
+    network: networkFields(true, { ...walls.network, egressOnly: false }),
     unixSockets,
   };
-  return await runKept(keeperPython, { ...step, cwd, walls: { host: walls, reach } }, signal);
+  // What it makes is the service's: its project's user could change it afterwards.
+  const host = { ...walls, rung: walls.rung === "uid" ? "userns" : walls.rung } as const;
+  return await runKept(keeperPython, { ...step, cwd, walls: { host, reach } }, signal);
 }
 
 /** The host's settings of installers, and the files that those name: certificates, folders of wheels. */

@@ -1,4 +1,4 @@
-import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import type { AppWalls } from "../../host/walls/app-walls.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
 /** What every step of one build needs. */
@@ -14,7 +14,7 @@ export type BuildSite = {
   /** The service's own Python, which watches over what a build starts. */
   readonly keeperPython: string;
   /** What steps live behind; null for nothing. */
-  readonly walls: WalledHost | null;
+  readonly walls: AppWalls | null;
   /** The home of its steps where they live behind walls; null where they have the service's. */
   readonly scratch: string | null;
   /** The app may use unix sockets wherever it lives. */

@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { pythonOfVersion } from "../../host/host-pythons.ts";
+import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
 import { readFile, realpath } from "../../kit/files.ts";
+import type { PythonWish } from "../../model/app-config.ts";
 import { READY } from "./environments.ts";
 
 /** What an interpreter of a host is called. */
@@ -12,7 +13,8 @@ const INTERPRETER = /^(?:python|pypy)[\d.]*$/;
 export type BuiltVersion = {
   readonly bundle: string;
   readonly environment: string | null;
-  readonly pythonVersion: string | null;
+  /** Null where any will do. */
+  readonly python: PythonWish | null;
 };
 
 /** What a version cannot start without and has not; an environment can be made again. */
@@ -22,10 +24,10 @@ export type VersionFault = {
   readonly message: string;
 };
 
-/** Looks whether a version has its bundle, its packages and its Python; `python` is the service's own. */
+/** Looks whether a version has its bundle, its packages and its Python; `own` is the service's own Python. */
 export async function versionFault(
-  { bundle, environment, pythonVersion }: BuiltVersion,
-  python: string,
+  { bundle, environment, python }: BuiltVersion,
+  own: string,
 ): Promise<VersionFault | null> {
   if (!existsSync(path.join(bundle, "main.py"))) {
     return { what: "bundle", message: `its bundle ${bundle} is missing` };
@@ -34,9 +36,9 @@ export async function versionFault(
     const message = await environmentFault(environment);
     return message === null ? null : { what: "environment", message };
   }
-  if (pythonVersion === null) return null;
-  const found = await pythonOfVersion(pythonVersion, python, process.env["PATH"] ?? "");
-  return found ? null : { what: "interpreter", message: `the host has no Python ${pythonVersion}` };
+  if (python === null) return null;
+  const found = await pythonFor(python, own, process.env);
+  return found ? null : { what: "interpreter", message: `the host has no Python ${python.version}` };
 }
 
 async function environmentFault(folder: string): Promise<string | null> {

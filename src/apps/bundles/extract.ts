@@ -19,6 +19,9 @@ export type ExtractOptions = {
   readonly needsMain?: boolean;
 };
 
+/** What was unpacked; `noMain` is what to say if there is no `main.py` at its root, null if there is. */
+export type Extracted = { readonly files: number; readonly bytes: number; readonly noMain: string | null };
+
 const READ_BYTES = 64 * 1024;
 const FILES_AT_ONCE = 8;
 
@@ -30,7 +33,7 @@ export async function extractBundle(
   zip: string,
   into: string,
   { signal, limits, needsMain = true }: ExtractOptions = {},
-): Promise<{ files: number; bytes: number }> {
+): Promise<Extracted> {
   signal?.throwIfAborted();
   const source = await open(zip, "r");
   try {
@@ -47,7 +50,8 @@ export async function extractBundle(
       signal?.throwIfAborted();
       return plan;
     });
-    return { files: plan.files.length, bytes: plan.files.reduce((sum, { bytes }) => sum + bytes, 0) };
+    const bytes = plan.files.reduce((sum, file) => sum + file.bytes, 0);
+    return { files: plan.files.length, bytes, noMain: plan.noMain };
   } finally {
     await source.close();
   }

@@ -23,7 +23,12 @@ export type PlannedFile = {
 };
 
 /** What is to be written; folders with parents first. */
-export type ExtractionPlan = { readonly folders: readonly string[]; readonly files: readonly PlannedFile[] };
+export type ExtractionPlan = {
+  readonly folders: readonly string[];
+  readonly files: readonly PlannedFile[];
+  /** What to say of a bundle without a `main.py` at its root; null where there is one. */
+  readonly noMain: string | null;
+};
 
 export type PlanOptions = {
   readonly limits: BundleLimits;
@@ -71,12 +76,13 @@ class Planner {
       this.#problems.add(`The zip unpacks to more than ${this.#options.limits.maxRatio} times its size.`);
     }
     for (const problem of overlapProblems(this.#spans, this.#directory.span)) this.#problems.add(problem);
-    if (this.#options.needsMain && !this.#tree.hasFile("main.py")) this.#problems.add(this.#noMain());
+    const noMain = this.#noMain();
+    if (this.#options.needsMain && noMain !== null) this.#problems.add(noMain);
     this.#problems.throwIfAny();
     if (await hasSecondDirectory(this.#file, this.#spans, this.#directory.span)) {
       throw new BundleError(["The zip contains directory entries outside its directory."]);
     }
-    return { folders: this.#tree.folders, files: this.#files };
+    return { folders: this.#tree.folders, files: this.#files, noMain };
   }
 
   async #take(entry: Entry): Promise<void> {
@@ -136,7 +142,8 @@ class Planner {
     return this.#totalBytes > ratioFreeTotalBytes && this.#totalBytes > this.#packedBytes * maxRatio;
   }
 
-  #noMain(): string {
+  #noMain(): string | null {
+    if (this.#tree.hasFile("main.py")) return null;
     const folder = this.#tree.onlyFolder;
     if (folder === null || !this.#tree.hasFile(folder, "main.py")) {
       return "The zip has no main.py at its root.";

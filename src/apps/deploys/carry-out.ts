@@ -3,6 +3,7 @@ import { mkdir, rename, rm } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Ceilings } from "../../config/keys/key.ts";
+import { isTable } from "../../config/toml.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
@@ -12,11 +13,14 @@ import type { LogStream } from "../../model/log-line.ts";
 import { isInDoubt } from "../../model/errors.ts";
 import { artifactId } from "../../host/artifacts.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import type { AppWalls } from "../../host/walls/app-walls.ts";
+import { unkept } from "../../host/walls/network.ts";
+import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
 import { copyFolder } from "../bundles/copy.ts";
 import { extractBundle } from "../bundles/extract.ts";
+import { BundleError } from "../bundles/problems.ts";
 import type { BundlePatterns } from "../bundles/list-files.ts";
 import { syncFolder } from "../bundles/place-folder.ts";
 import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
@@ -33,14 +37,13 @@ export type CarryOutParts = Ceilings & {
   readonly dataDir: string;
   /** The service's own. */
   readonly python: Interpreter;
-  /** What apps and builds live behind; null for nothing. */
-  readonly walls: WalledHost | null;
+  /** What builds live behind; null for nothing. */
+  readonly walls: AppWalls | null;
+  /** What keeps apps from the network. */
+  readonly network: NetworkWall;
   readonly clock: Clock;
   readonly log: Log;
 };
-
-const NETWORK_NOT_REFUSED =
-  "network = false is not enforced: this service runs apps without isolation (MILLRACE_ISOLATION)";
 
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
@@ -74,8 +77,10 @@ export type Deploy = {
 export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<LiveApp> {
   const { buildId, app, log, signal } = deploy;
   await move(deploy, parts, "building");
-  const bundleDir = await unpack(deploy, parts);
+  const { bundleDir, noMain } = await unpack(deploy, parts);
   const config = readConfig(deploy, parts, bundleDir);
+  // Only its configuration tells whether it needs one.
+  if (noMain !== null && config.customRuntime === null) throw new BundleError([noMain]);
   const version = await build(deploy, parts, { bundleDir, config }, async (environment) => {
     signal.throwIfAborted();
     await move(deploy, parts, "initializing");
@@ -118,23 +123,36 @@ async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: Bu
   throw new DeployFailure("cancelled", "the build was cancelled elsewhere");
 }
 
-async function unpack({ buildId, source, log, signal }: Deploy, { folders }: CarryOutParts): Promise<string> {
+async function unpack(
+  { buildId, payload, source, log, signal }: Deploy,
+  { folders }: CarryOutParts,
+): Promise<{ bundleDir: string; noMain: string | null }> {
   const bundleDir = path.join(folders.workOf(buildId), "bundle");
   await mkdir(folders.workOf(buildId), { recursive: true, mode: 0o700 });
   if (source.kind === "folder") {
     await copyFolder(source.folder, bundleDir, source.patterns);
-    return bundleDir;
+    return { bundleDir, noMain: null };
   }
-  const { files, bytes } = await extractBundle(source.file, bundleDir, { signal });
+  const { files, bytes, noMain } = await extractBundle(source.file, bundleDir, {
+    signal,
+    // Told before a byte is written, where the payload already says that it is needed.
+    needsMain: isTable(payload) && payload["runtime"] === "cortex",
+  });
   await rm(source.file, { force: true });
   log.say("extract", `${files === 1 ? "1 file" : `${files} files`}, ${sizeText(bytes)}`);
-  return bundleDir;
+  return { bundleDir, noMain };
 }
 
 function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
-  const unkept = config.deployment.network || parts.walls !== null ? [] : [NETWORK_NOT_REFUSED];
-  for (const warning of [...warnings, ...unkept]) log.say("extract", `warning: ${warning}`, "stderr");
+  const gap = unkept(config.deployment.network, parts.network);
+  for (const warning of gap ? [...warnings, gap.message] : warnings)
+    log.say("extract", `warning: ${warning}`, "stderr");
+  if (gap?.isRefused)
+    throw new DeployFailure(
+      "build_failure",
+      `${gap.message}; the operator can set MILLRACE_NETWORK_UNENFORCED=warn to accept such apps`,
+    );
   return config;
 }
 

@@ -9,7 +9,7 @@ import type { AppConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { AppError } from "../../model/errors.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import type { AppWalls } from "../../host/walls/app-walls.ts";
 import { BuildError } from "../builds/build-error.ts";
 import { prepareBuild } from "../builds/build.ts";
 import type { AppLogLine } from "../catalog.ts";
@@ -20,7 +20,7 @@ export type BaseImageParts = {
   readonly dataDir: string;
   readonly python: Interpreter;
   /** What builds live behind; null for nothing. */
-  readonly walls: WalledHost | null;
+  readonly walls: AppWalls | null;
   readonly clock: Clock;
   readonly onLog: (line: AppLogLine) => void;
 };

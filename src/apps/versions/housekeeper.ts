@@ -10,6 +10,7 @@ import { dropEnvironment, sweepEnvironments } from "../builds/environments.ts";
 import type { OpenVersion } from "./open-version.ts";
 import type { Registry } from "./registry.ts";
 import { KEPT_VERSIONS, outdated, removeUnnamedBundles, removeVersions } from "./retention.ts";
+import { isSharedFolder } from "./shared-folder.ts";
 import type { Traffic } from "./traffic.ts";
 import type { Turns } from "./turns.ts";
 
@@ -31,6 +32,8 @@ const LOOK_MS = 60_000;
 const LOOKS_PER_HOUR = 60;
 /** Longer than a request may take to arrive: until then somebody may come with the version he was given. */
 const LINGER_MS = 90_000;
+/** As long as a build may take: what is not finished, or named by no version, may be another service's until then. */
+const UNFINISHED_MS = 3 * 60 * 60 * 1000;
 
 /** Clears away what no app needs any more: replicas, bundles and environments of old versions. */
 export class Housekeeper {
@@ -54,7 +57,8 @@ export class Housekeeper {
   async start(versions: readonly Version[]): Promise<void> {
     const { dataDir } = this.#parts;
     const named = new Set(versions.map(({ bundle }) => artifactFolder(bundle, dataDir)));
-    await removeUnnamedBundles(path.join(dataDir, "bundles"), named);
+    const before = isSharedFolder(dataDir, "bundles") ? Date.now() - UNFINISHED_MS : undefined;
+    await removeUnnamedBundles(path.join(dataDir, "bundles"), named, before);
     const byApp = Map.groupBy(versions, ({ appNumber }) => appNumber);
     for (const [appNumber, { length }] of byApp) if (length > KEPT_VERSIONS) this.#untidy.add(appNumber);
     this.#timer = this.#parts.clock.every(LOOK_MS, () => this.#do(() => this.#look()));
@@ -151,7 +155,10 @@ export class Housekeeper {
 
   async #sweepEnvironments(): Promise<void> {
     const { dataDir, environmentRetentionMs = DAY_MS } = this.#parts;
-    await sweepEnvironments(dataDir, () => this.#environmentsInUse(), environmentRetentionMs);
+    await sweepEnvironments(dataDir, () => this.#environmentsInUse(), {
+      keepMs: environmentRetentionMs,
+      unfinishedMs: isSharedFolder(dataDir, "environments") ? UNFINISHED_MS : 0,
+    });
     await sweepCaches(dataDir, environmentRetentionMs);
   }
 

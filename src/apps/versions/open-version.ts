@@ -1,8 +1,7 @@
-import { mkdirSync } from "node:fs";
-import { storageFolder } from "../../host/artifacts.ts";
+import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import type { App, FunctionSignature, Version } from "../../model/app.ts";
+import type { App, FunctionSignature, SecretMap, Version } from "../../model/app.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
 import type { Engine, InitFailure, Workload } from "../../replicas/engine.ts";
 import type { FleetCounts } from "../../replicas/fleet-counts.ts";
@@ -14,6 +13,7 @@ import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
 import { workloadOf } from "../workload.ts";
 import type { AppSecrets } from "./app-secrets.ts";
+import { hiddenPayloads } from "./hidden-payloads.ts";
 import type { AppLogLine, LiveApp } from "./live-app.ts";
 
 export type OpenParts = {
@@ -22,6 +22,7 @@ export type OpenParts = {
   readonly home: Home;
   readonly clock: Clock;
   readonly dataDir: string;
+  readonly storage: Pick<StorageFolders, "make">;
   readonly log: Log;
   readonly appSecrets: AppSecrets;
   readonly onLog: (line: AppLogLine) => void;
@@ -45,11 +46,11 @@ export class OpenVersion {
   usedAt: number;
 
   constructor(app: App, version: Version, counts: FleetCounts, parts: OpenParts) {
-    const { engine, home, dataDir, clock, onLog } = parts;
+    const { engine, home, storage, clock, onLog } = parts;
     this.usedAt = clock.monotonic();
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
     this.#parts = parts;
-    mkdirSync(storageFolder(app.projectId, dataDir), { recursive: true, mode: 0o700 });
+    storage.make(app.projectId);
     // What a template prints at its import belongs to no replica.
     const ofTemplate = { ...where, replicaId: "template" };
     this.#seats = new Seats(engine, home, this.#workload(app, version), this.#keepMs(version), {
@@ -106,14 +107,15 @@ export class OpenVersion {
     this.relax();
   }
 
-  /** Later replicas are started with what is true now. */
+  /** Later runs are recorded, and later replicas started, with what is true now. */
   renew(): void {
+    this.live = this.#live(this.live.app, this.version);
     this.#seats.update(this.#workload(this.live.app, this.version), this.#keepMs(this.version));
   }
 
   /** Its packages are in another folder now. */
   rebuild({ environment }: Pick<Version, "environment">): void {
-    this.live = this.#live(this.live.app, { ...this.version, environment });
+    this.live = { ...this.live, version: { ...this.version, environment } };
     this.renew();
   }
 
@@ -131,13 +133,22 @@ export class OpenVersion {
       app,
       version,
       pool,
-      target: { appNumber: app.number, versionId: version.id, slots: pool.slots, config: version.config },
+      target: {
+        appNumber: app.number,
+        versionId: version.id,
+        slots: pool.slots,
+        config: version.config,
+        hidden: hiddenPayloads(this.#secrets(app)),
+      },
     };
   }
 
   #workload(app: App, version: Version): Workload {
-    const secrets = this.#parts.appSecrets.of({ projectId: app.projectId, appNumber: app.number });
-    return workloadOf(app, version, secrets);
+    return workloadOf(app, version, this.#secrets(app));
+  }
+
+  #secrets({ projectId, number: appNumber }: App): SecretMap {
+    return this.#parts.appSecrets.of({ projectId, appNumber });
   }
 
   /** How long a template is kept without a replica. */

@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import path from "node:path";
 import { artifactFolder } from "../../host/artifacts.ts";
 import { readdir } from "../../kit/files.ts";
@@ -28,17 +29,29 @@ export async function removeVersions(
   }
 }
 
-/** Removes the folders below `bundlesDir` (project, app, version) that no version names. */
-export async function removeUnnamedBundles(bundlesDir: string, named: ReadonlySet<string>): Promise<void> {
+/**
+ * Removes the folders below `bundlesDir` (project, app, version) that no version names, and that came there before that
+ * time: of a later one, another service may be about to store the version.
+ */
+export async function removeUnnamedBundles(
+  bundlesDir: string,
+  named: ReadonlySet<string>,
+  before = Number.POSITIVE_INFINITY,
+): Promise<void> {
   for (const project of await foldersIn(bundlesDir)) {
     for (const app of await foldersIn(project)) {
       const bundles = await foldersIn(app);
-      const unnamed = bundles.filter((bundle) => !named.has(bundle));
+      const unnamed = bundles.filter((bundle) => !named.has(bundle) && cameAt(bundle) < before);
       // An app without any is one that was deleted, or never came to serve.
-      const gone = unnamed.length === bundles.length ? [app] : unnamed;
+      const gone = unnamed.length === bundles.length && cameAt(app) < before ? [app] : unnamed;
       for (const folder of gone) await removeTree(folder);
     }
   }
+}
+
+/** A folder that is put in its place is changed by that. */
+function cameAt(folder: string): number {
+  return statSync(folder, { throwIfNoEntry: false })?.ctimeMs ?? 0;
 }
 
 async function foldersIn(folder: string): Promise<string[]> {

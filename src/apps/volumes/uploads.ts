@@ -7,7 +7,7 @@ import { mkdir, open, readdir, rename, rm, stat, writeChunks } from "../../kit/f
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
 import { volumeError } from "./inside.ts";
-import type { Trash } from "./trash.ts";
+import type { Trash } from "../../kit/trash.ts";
 
 /** An upload of so many parts. */
 export type Upload = { readonly id: string; readonly partCount: number };
@@ -46,7 +46,9 @@ export class Uploads {
 
   async begin(partCount: number): Promise<Upload> {
     const id = randomUUID();
-    await mkdir(this.#dirOf(id), { recursive: true, mode: 0o700 }).catch(refused);
+    await mkdir(this.#parts.dir, { recursive: true, mode: 0o700 }).catch(refused);
+    // Who puts it into the volume may be another user, who sees no more of this than the one folder.
+    await mkdir(this.#dirOf(id), { mode: 0o755 }).catch(refused);
     return { id, partCount };
   }
 
@@ -72,24 +74,26 @@ export class Uploads {
   }
 
   /**
-   * Puts the parts together into one file, safely on the disk, for `take` to move away; then nothing is left of
-   * the upload. Throws `bad_request` when a part is missing or has another tag.
+   * Puts the parts together into one file, safely on the disk, for `take` to move away or copy; then nothing is left
+   * of the upload. Throws `bad_request` when a part is missing or has another tag.
    */
-  async complete(
+  async complete<Taken>(
     { id, partCount }: Upload,
     tags: readonly PartTag[],
-    take: (file: string) => Promise<void>,
-  ): Promise<void> {
+    take: (file: string) => Promise<Taken>,
+  ): Promise<Taken> {
+    let taken: Taken;
     try {
       await stat(this.#dirOf(id));
       const files = await this.#partFiles(id, partCount, tags);
       const whole = path.join(this.#dirOf(id), `whole.${randomUUID()}`);
       await this.#join(files, whole);
-      await take(whole);
+      taken = await take(whole);
     } catch (error) {
       throw isAbsent(error) ? noUpload() : volumeError(error);
     }
     await this.#discard(id);
+    return taken;
   }
 
   /** Removes the uploads that were given up. */

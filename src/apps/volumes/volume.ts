@@ -1,42 +1,33 @@
 import { constants } from "node:fs";
-import type { BigIntStats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
+import { Readable } from "node:stream";
 import { lstat, namesIn, rename, unlink } from "../../kit/files.ts";
 import { inFolder, makeFolder, openInside, volumeError } from "./inside.ts";
+import type { Trash } from "../../kit/trash.ts";
+import { MAX_ENTRIES } from "./volume-files.ts";
+import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles } from "./volume-files.ts";
 import { badPath } from "./volume-path.ts";
 import type { VolumePath } from "./volume-path.ts";
 
-/** Something in a folder. */
-export type VolumeEntry = {
-  readonly name: string;
-  readonly isFolder: boolean;
-  readonly sizeBytes: number;
-  /** Epoch milliseconds. */
-  readonly modifiedAt: number;
-};
-
-/** A file that is open for reading; whoever gets it closes it. */
-export type OpenFile = { readonly handle: FileHandle; readonly stats: BigIntStats };
-
 /** Files whose facts are looked up at the same time. */
 const AT_ONCE = 64;
-/** An app may make files without end; all of a list is in memory, and sorted in one go. */
-const MAX_ENTRIES = 100_000;
 /** Names that are read in one go. */
 const NAMES_AT_ONCE = 1_000;
+const READ_BYTES = 256 * 1024;
 
-/** A project's persistent storage. */
-export class Volume {
+/** A project's persistent storage, where its files belong to the service's own user. */
+export class Volume implements VolumeFiles {
   /** Its real path: no part of it is a link. */
   readonly #root: string;
+  readonly #trash: Trash;
   readonly #maxEntries: number;
 
-  constructor(root: string, maxEntries = MAX_ENTRIES) {
+  constructor(root: string, trash: Trash, maxEntries = MAX_ENTRIES) {
     this.#root = root;
+    this.#trash = trash;
     this.#maxEntries = maxEntries;
   }
 
-  /** What a folder holds, by name; nothing where there is no such folder. Throws `bad_request` if that is too much. */
   async list(path: VolumePath): Promise<VolumeEntry[]> {
     const folder = await openInside(this.#root, path, constants.O_DIRECTORY).catch(absent);
     if (!folder) return [];
@@ -56,17 +47,23 @@ export class Volume {
     }
   }
 
-  /** Opens a file; throws `not_found`, and `bad_request` for what is not a file. */
   async openFile(path: VolumePath): Promise<OpenFile> {
     const handle = await openInside(this.#root, path).catch(refused);
     const stats = await handle.stat({ bigint: true });
-    if (stats.isFile()) return { handle, stats };
+    if (stats.isFile()) {
+      return {
+        sizeBytes: Number(stats.size),
+        modifiedNs: stats.mtimeNs,
+        bytes: (span) => bytesOf(handle, span),
+        close: () => handle.close(),
+      };
+    }
     await handle.close();
     throw badPath("is not a file");
   }
 
   /** How large a file is; null where there is none. */
-  async sizeOf(path: VolumePath): Promise<number | null> {
+  async #sizeOf(path: VolumePath): Promise<number | null> {
     const handle = await openInside(this.#root, path).catch(absent);
     if (!handle) return null;
     try {
@@ -77,8 +74,8 @@ export class Volume {
     }
   }
 
-  /** Moves a file from elsewhere on the same disk into its place, in one step that survives a power cut. */
-  async put(source: string, path: VolumePath): Promise<void> {
+  async put(source: string, path: VolumePath): Promise<SizeChange> {
+    const beforeBytes = await this.#sizeOf(path);
     const folder = await makeFolder(this.#root, path.slice(0, -1)).catch(refused);
     try {
       await rename(source, inFolder(folder, path.at(-1) ?? ""));
@@ -88,22 +85,25 @@ export class Volume {
     } finally {
       await folder.close();
     }
+    return { beforeBytes, afterBytes: await this.#sizeOf(path) };
   }
 
-  /** Removes a file, or a link as such. */
-  async removeFile(path: VolumePath): Promise<void> {
+  async removeFile(path: VolumePath): Promise<SizeChange> {
+    const beforeBytes = await this.#sizeOf(path);
     await this.#inParent(path, async (entry) => {
       if ((await lstat(entry)).isDirectory()) throw badPath("is a folder: end the path with /");
       await unlink(entry);
     });
+    return { beforeBytes, afterBytes: null };
   }
 
-  /** Takes a folder out of the volume in one step, to where it can be removed at leisure. */
-  async moveFolder(path: VolumePath, target: string): Promise<void> {
+  async removeFolder(path: VolumePath): Promise<void> {
+    const target = await this.#trash.freePath();
     await this.#inParent(path, async (entry) => {
       if (!(await lstat(entry)).isDirectory()) throw badPath("is not a folder");
       await rename(entry, target);
     });
+    void this.#trash.empty();
   }
 
   async #names(folder: FileHandle): Promise<string[]> {
@@ -157,4 +157,26 @@ function absent(error: unknown): null {
   const known = volumeError(error);
   if ((known as { code?: string }).code === "not_found") return null;
   throw known;
+}
+
+/** Yields the bytes and closes the file; breaks off if there are fewer, for example when an app truncates the file. */
+function bytesOf(handle: FileHandle, { first, last }: ByteSpan): Readable {
+  let at = first;
+  const readOn = async (stream: Readable): Promise<void> => {
+    const size = Math.min(READ_BYTES, last - at + 1);
+    if (size <= 0) {
+      stream.push(null);
+      return;
+    }
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(size), 0, size, at);
+    if (bytesRead === 0) throw new Error("the file became shorter while it was read");
+    at += bytesRead;
+    stream.push(buffer.subarray(0, bytesRead));
+  };
+  const stream = new Readable({
+    read() {
+      readOn(this).catch((error: Error) => this.destroy(error));
+    },
+  });
+  return stream.once("close", () => void handle.close());
 }

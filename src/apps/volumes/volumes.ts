@@ -1,29 +1,32 @@
 import path from "node:path";
 import type { Readable } from "node:stream";
-import { mkdir, realpath } from "../../kit/files.ts";
+import type { StorageFolders } from "../../host/storage/folders.ts";
+import type { StorageHelper } from "../../host/storage/helper.ts";
+import { realpath } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Seal } from "../../kit/seal.ts";
 import type { Log } from "../../kit/log.ts";
+import { Trash } from "../../kit/trash.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import { Grants } from "../grants.ts";
-import { Trash } from "./trash.ts";
 import { UPLOAD_LIFE_MS, Uploads, noUpload } from "./uploads.ts";
 import type { PartTag, Upload } from "./uploads.ts";
 import { readFilePath, readVolumePath } from "./volume-path.ts";
+import { KeptVolume } from "./kept-volume.ts";
+import type { OpenFile, SizeChange, VolumeEntry, VolumeFiles } from "./volume-files.ts";
 import { Volume } from "./volume.ts";
-import type { OpenFile, VolumeEntry } from "./volume.ts";
 
 export type VolumesParts = {
   readonly dataDir: string;
+  readonly storage: Pick<StorageFolders, "make">;
+  /** Works on the files where they belong to users of the projects; null where it is this process itself. */
+  readonly helper: StorageHelper | null;
   readonly seal: Seal;
   readonly clock: Clock;
   readonly log: Log;
   /** Whether the disk is to take no more. */
   readonly shortage: () => string | null;
 };
-
-/** The size of a file before and after a change; null where there is none. */
-export type SizeChange = { readonly beforeBytes: number | null; readonly afterBytes: number | null };
 
 const UPLOAD = "volume upload";
 const DOWNLOAD = "volume download";
@@ -35,18 +38,20 @@ type DownloadGrant = { readonly projectId: string; readonly filePath: string };
 
 /** The persistent storage of all projects: what their apps see, and what is on its way there. */
 export class Volumes {
-  readonly #storageDir: string;
+  readonly #storage: Pick<StorageFolders, "make">;
+  readonly #helper: StorageHelper | null;
   readonly #grants: Grants;
   readonly #trash: Trash;
   readonly #uploads: Uploads;
   readonly #clock: Clock;
   #sweeping: Timer | null = null;
 
-  constructor({ dataDir, seal, clock, log, shortage }: VolumesParts) {
-    this.#storageDir = path.join(dataDir, "storage");
+  constructor({ dataDir, storage, helper, seal, clock, log, shortage }: VolumesParts) {
+    this.#storage = storage;
+    this.#helper = helper;
     this.#clock = clock;
     // Beside the projects' folders, on their disk and out of their apps' sight.
-    const staging = path.join(this.#storageDir, ".staging");
+    const staging = path.join(dataDir, "storage", ".staging");
     this.#grants = new Grants(seal, clock);
     this.#trash = new Trash(path.join(staging, "trash"), log);
     this.#uploads = new Uploads({ dir: path.join(staging, "uploads"), trash: this.#trash, clock, shortage });
@@ -91,15 +96,13 @@ export class Volumes {
     const target = readFilePath(filePath);
     if (upload.projectId !== projectId || upload.filePath !== filePath) throw noUpload();
     const volume = await this.#volume(projectId);
-    const beforeBytes = await volume.sizeOf(target);
-    await this.#uploads.complete(upload, tags, (file) => volume.put(file, target));
-    return { beforeBytes, afterBytes: await volume.sizeOf(target) };
+    return await this.#uploads.complete(upload, tags, (file) => volume.put(file, target));
   }
 
   /** The right to read a file that is there. */
   async offer(projectId: string, filePath: string): Promise<string> {
-    const { handle } = await (await this.#volume(projectId)).openFile(readFilePath(filePath));
-    await handle.close();
+    const file = await (await this.#volume(projectId)).openFile(readFilePath(filePath));
+    await file.close();
     const grant: DownloadGrant = { projectId, filePath };
     return this.#grants.give(DOWNLOAD, grant, DOWNLOAD_LIFE_MS);
   }
@@ -115,15 +118,8 @@ export class Volumes {
   /** Removes a file, or a folder whose path ends with a slash. */
   async remove(projectId: string, filePath: string): Promise<SizeChange> {
     const volume = await this.#volume(projectId);
-    if (!filePath.endsWith("/")) {
-      const file = readFilePath(filePath);
-      const beforeBytes = await volume.sizeOf(file);
-      await volume.removeFile(file);
-      return { beforeBytes, afterBytes: null };
-    }
-    const folder = readFilePath(withoutSlashes(filePath));
-    await volume.moveFolder(folder, await this.#trash.freePath());
-    void this.#trash.empty();
+    if (!filePath.endsWith("/")) return await volume.removeFile(readFilePath(filePath));
+    await volume.removeFolder(readFilePath(withoutSlashes(filePath)));
     return { beforeBytes: null, afterBytes: null };
   }
 
@@ -134,6 +130,7 @@ export class Volumes {
 
   async stop(): Promise<void> {
     this.#sweeping?.cancel();
+    await this.#helper?.stop();
     await this.#trash.stop();
   }
 
@@ -143,11 +140,10 @@ export class Volumes {
     return upload;
   }
 
-  async #volume(projectId: string): Promise<Volume> {
+  async #volume(projectId: string): Promise<VolumeFiles> {
     if (!PROJECT_ID.test(projectId)) throw new Error(`${projectId} is no project's id`);
-    const dir = path.join(this.#storageDir, projectId);
-    await mkdir(dir, { recursive: true, mode: 0o700 });
-    return new Volume(await realpath(dir));
+    if (this.#helper) return new KeptVolume(this.#helper, projectId);
+    return new Volume(await realpath(this.#storage.make(projectId)), this.#trash);
   }
 }
 

@@ -39,9 +39,15 @@ export async function findEarlier(api: Api, app: string): Promise<string> {
   return earlier.id;
 }
 
-/** Why a build failed; null when nothing is known of it. */
-export async function buildMessage(api: Api, app: string, buildId: string): Promise<string | null> {
-  return (await buildsOf(api, app)).find(({ id }) => id === buildId)?.message ?? null;
+/** Why a build failed, null when nothing is known of it; and whether an earlier version serves. */
+export async function afterFailure(
+  api: Api,
+  app: string,
+  buildId: string,
+): Promise<{ message: string | null; isServing: boolean }> {
+  const builds = await buildsOf(api, app);
+  const message = builds.find(({ id }) => id === buildId)?.message ?? null;
+  return { message, isServing: builds.some((build) => build.isServing) };
 }
 
 async function buildsOf(api: Api, app: string): Promise<readonly ListedBuild[]> {

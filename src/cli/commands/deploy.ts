@@ -11,7 +11,7 @@ import { paint, printable } from "../output/paint.ts";
 import { Progress } from "../output/progress.ts";
 import { withService } from "../task.ts";
 import type { RemoteFlags, Task } from "../task.ts";
-import { buildMessage } from "./builds.ts";
+import { afterFailure } from "./builds.ts";
 import { followBuild } from "./follow-build.ts";
 
 type DeployFlags = RemoteFlags & {
@@ -94,10 +94,11 @@ async function follow({ api, out }: Task, name: string, buildId: string): Promis
 }
 
 async function failed({ api }: Task, name: string, buildId: string, status: string): Promise<CliFailure> {
-  const message = await buildMessage(api, name, buildId);
+  const { message, isServing } = await afterFailure(api, name, buildId);
+  const now = isServing ? "the previous version keeps serving" : "nothing is serving yet";
   return new CliFailure(`the deploy of ${name} ended as ${status}${message === null ? "" : `: ${message}`}`, {
     code: status,
-    hint: `the previous version keeps serving. millrace builds logs ${name} ${buildId} shows this log again`,
+    hint: `${now}. millrace builds logs ${name} ${buildId} shows this log again`,
   });
 }
 

@@ -1,5 +1,6 @@
 import type { CustomRuntimeConfig, DependenciesConfig } from "../../model/app-config.ts";
-import { integer, line, listOf, mapped, matching, optional } from "../readers.ts";
+import { integer, line, mapped, matching, optional } from "../readers.ts";
+import { entrypoint } from "./entrypoint.ts";
 import type { AppKeys } from "./key.ts";
 
 /** The kinds of packages, each a table of its own under `[dependencies]`. */
@@ -10,10 +11,10 @@ const bundlePath = matching(
   (text) => text.length <= 1024 && !/^[/~]|\\/.test(text) && !text.split("/").includes(".."),
 );
 
-/** A name that no installer takes for an option, whatever else it may refuse. */
+/** A name that no installer takes for an option, whatever else it may refuse. Only between extras may be blanks. */
 export const packageName = matching(
   "a package name of at most 256 characters that does not begin with a hyphen",
-  (text) => text.length <= 256 && !/^-|\s/.test(text),
+  (text) => text.length <= 256 && !/^-|\s/.test(text.replace(/\[[^[\]]*\]$/, "")),
 );
 
 /** A version or a range of versions; empty text takes any. */
@@ -50,10 +51,10 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
   entrypoint: {
     path: "runtime.custom.entrypoint",
     payload: "entrypoint",
-    reader: listOf("a list of up to 100 words", line(4096), 100),
+    reader: entrypoint,
     default: [],
     meaning:
-      "The command that starts the app's own server. Custom runtimes are not supported yet: such a build fails.",
+      "The command that starts the app's own server; a line is split as a shell would. Custom runtimes are not supported yet: such a build fails.",
   },
   port: {
     path: "runtime.custom.port",
@@ -81,6 +82,6 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     payload: "dockerfilePath",
     reader: optional(bundlePath),
     default: null,
-    meaning: "A Dockerfile to build instead.",
+    meaning: "A Dockerfile to build instead. Images are not supported yet: such a build fails.",
   },
 };

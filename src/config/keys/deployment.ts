@@ -1,6 +1,8 @@
 import { APP_NAME } from "../../model/names.ts";
 import type { DeploymentConfig } from "../../model/app-config.ts";
-import { block, boolean, duration, line, listOf, matching, oneOf, optional } from "../readers.ts";
+import { block, boolean, booleanOr, duration, line, listOf } from "../readers.ts";
+import { mapped, matching, oneOf, optional } from "../readers.ts";
+import type { Reader } from "../readers.ts";
 import type { AppKeys } from "./key.ts";
 
 const appName = matching(
@@ -8,12 +10,26 @@ const appName = matching(
   (text) => APP_NAME.test(text),
 );
 
-const pythonVersion = matching('a version in quotes, such as "3.12"', (text) =>
-  /^3\.\d{1,2}(\.\d{1,2})?$/.test(text),
-);
+const quotedVersion = matching('a version such as "3.12"', (text) => /^3\.\d{1,2}(\.\d{1,2})?$/.test(text));
+
+/** As a number, 3.10 is 3.1, which clients pass on as "3.1". Nobody means Python 3.1. */
+const pythonVersion: Reader<string> = {
+  ...quotedVersion,
+  read(raw) {
+    const version = quotedVersion.read(typeof raw === "number" ? String(raw) : raw);
+    return version === "3.1" ? "3.10" : version;
+  },
+};
 
 const patterns = listOf("a list of up to 1000 patterns", line(1024), 1000);
-const commands = listOf("a list of up to 1000 commands", block(8192), 1000);
+/** An empty command is none: files that want none have a list with one such. */
+const command: Reader<string> = {
+  ...block(8192),
+  read: (raw) => (typeof raw === "string" && raw.trim() === "" ? "" : block(8192).read(raw)),
+};
+const commands = mapped(listOf("a list of up to 1000 commands", command, 1000), (list) =>
+  list.filter((text) => text !== ""),
+);
 
 /** The keys of `[deployment]`. */
 export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
@@ -29,7 +45,15 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     payload: "pythonVersion",
     reader: optional(pythonVersion),
     default: null,
-    meaning: "The Python version the app needs (default: the host's).",
+    meaning:
+      "The Python version the app needs (default: the service's own). See below for where it is looked for.",
+  },
+  pythonVersionStrict: {
+    path: "deployment.python_version_strict",
+    payload: null,
+    reader: boolean(),
+    default: false,
+    meaning: "Whether a build fails rather than use a newer Python than `python_version`.",
   },
   disableAuth: {
     path: "deployment.disable_auth",
@@ -71,14 +95,29 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     payload: "baseImage",
     reader: optional(line(2048)),
     default: null,
-    meaning: "Base image. Ignored with a warning: builds use the host.",
+    meaning: "Base image. Not used, with a warning: apps run on the host.",
+  },
+  requireImage: {
+    path: "deployment.require_image",
+    payload: null,
+    reader: boolean(),
+    default: false,
+    meaning: "Whether a build fails rather than go without the base image or the system packages.",
+  },
+  containerRuntime: {
+    path: "runtime.container_runtime",
+    payload: "containerRuntime",
+    reader: optional(oneOf(["v1", "v2"])),
+    default: null,
+    meaning: "The sandbox of a container. Not used, with a warning: apps run in none.",
   },
   useUv: {
     path: "deployment.use_uv",
     payload: "useUv",
     reader: boolean(),
     default: false,
-    meaning: "Install Python packages with uv instead of pip.",
+    meaning:
+      "Install Python packages with uv. uv is also used without this if the host has it; if it has none, a warning says so and pip is used.",
   },
   deploymentInitializationTimeoutSeconds: {
     path: "deployment.deployment_initialization_timeout",
@@ -111,10 +150,10 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
   network: {
     path: "deployment.network",
     payload: null,
-    reader: boolean(),
+    reader: booleanOr("egress"),
     default: true,
     meaning:
-      "Whether replicas may use the network. False is enforced if apps run behind walls (`MILLRACE_ISOLATION`); otherwise the build log has a warning.",
+      'Whether replicas may use the network. "egress" allows only TCP connections to public addresses, to those in `MILLRACE_EGRESS_ALLOW` and to servers of the app itself. Both limits need `MILLRACE_ISOLATION`; see SECURITY.md.',
   },
   unixSockets: {
     path: "deployment.unix_sockets",
@@ -122,7 +161,7 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     reader: boolean(),
     default: false,
     meaning:
-      "Whether the app may use unix sockets on the levels `process` and `landlock`, which cannot hide those of other programs. On `userns` it always may.",
+      "Whether the app may use unix sockets on the levels `process` and `landlock`, which cannot hide those of other programs. From `userns` on it always may.",
   },
   recordPayloads: {
     path: "deployment.record_payloads",

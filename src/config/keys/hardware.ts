@@ -1,6 +1,14 @@
+import { isGpu } from "../../model/app-config.ts";
 import type { HardwareConfig } from "../../model/app-config.ts";
 import { decimal, integer, line, oneOrMore, optional } from "../readers.ts";
-import type { AppKeys } from "./key.ts";
+import type { AppKeys, Host } from "./key.ts";
+
+/** One if the app asks for a GPU by name and says no number. */
+function defaultGpuCount(_: Host, above: { readonly compute?: unknown }): number {
+  const { compute } = above;
+  const [first] = Array.isArray(compute) ? (compute as readonly string[]) : [];
+  return first !== undefined && isGpu(first) ? 1 : 0;
+}
 
 /** The keys of `[hardware]`. */
 export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
@@ -9,14 +17,16 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     payload: "cpu",
     reader: decimal(0.1, 512),
     default: 2,
-    meaning: "CPU cores per replica. Scaling by cpu_utilization uses it; it is not enforced yet.",
+    meaning:
+      "CPU cores per replica: a limit if you set it, and else its share where processors are short. Scaling by cpu_utilization uses it too.",
   },
   memoryGb: {
     path: "hardware.memory",
     payload: "memory",
     reader: decimal(0.1, 16_384),
     default: 4,
-    meaning: "Memory per replica, in GB. Scaling by memory_utilization uses it; it is not enforced yet.",
+    meaning:
+      "Memory per replica, in GB: a limit if you set it. A replica that needs more is ended, and its runs fail with out_of_memory. Scaling by memory_utilization uses it too.",
   },
   compute: {
     path: "hardware.compute",
@@ -30,8 +40,10 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     path: "hardware.gpu_count",
     payload: "gpuCount",
     reader: integer(0, 64),
-    default: 0,
-    meaning: "GPUs per replica. Stored and shown; a build warns if the host has none.",
+    default: null,
+    defaultFor: defaultGpuCount,
+    meaning:
+      "GPUs per replica. Stored and shown; a build warns if the host has none. Default: 1 if `compute` begins with a GPU, else 0.",
   },
   provider: {
     path: "hardware.provider",

@@ -1,5 +1,7 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { KeptStart } from "../start-kept.ts";
+import { startOf } from "./isolated-start.ts";
+import type { NetworkFields } from "./network-fields.ts";
 import type { Rung } from "./rung.ts";
 
 /** What the app's harness is told in place of an address: it asks the outer keeper for its connections. */
@@ -14,6 +16,8 @@ export type WalledHost = {
   /** The interpreter that raises them: the host's, and none that an app brings. */
   readonly python: string;
   readonly dataDir: string;
+  /** Who the app runs as; null where that is the service's own user. */
+  readonly user: number | null;
   /** Further files and folders of the host that every app may read. */
   readonly reads: readonly string[];
 };
@@ -33,8 +37,8 @@ export type Reach = {
   /** Beyond what the host shows to all. */
   readonly reads: readonly string[];
   readonly writes: readonly string[];
-  /** It may use the internet. */
-  readonly network: boolean;
+  /** What it asks for. */
+  readonly network: NetworkFields;
   /** It may use unix sockets although those of others are in its view. */
   readonly unixSockets: boolean;
 };
@@ -57,22 +61,24 @@ type Walled = Reach & {
  * How to start the outer keeper: a process outside the walls that raises them around its child and stays. Throws if
  * something of it cannot be handed to a process at all.
  */
-export function behindWalls({ rung, python, dataDir, reads }: WalledHost, walled: Walled): KeptStart {
+export function behindWalls(host: WalledHost, walled: Walled): KeptStart {
+  const { rung, python, dataDir, user } = host;
   const { program, args, env, order, folders, scratch, network, unixSockets, home, input } = walled;
   const { bundle, environment, storage } = folders;
-  const named = { environment, storage, home, order, input };
+  const named = { environment, storage, home, order, input, user: user === null ? null : String(user) };
   const fields: readonly (readonly [string, string])[] = [
-    ...Object.entries({ rung, network: String(network), unix_sockets: String(unixSockets) }),
-    ...Object.entries({ program, bundle, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
+    ...Object.entries({ rung, program, bundle, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
     ...Object.entries(named).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const])),
-    ...[...reads, ...walled.reads].map((each) => ["read", each] as const),
+    ["unix_sockets", String(unixSockets)],
+    ...network,
+    ...[...host.reads, ...walled.reads].map((each) => ["read", each] as const),
     ...walled.writes.map((each) => ["write", each] as const),
     ...args.map((each) => ["argument", each] as const),
     ...Object.entries(env).map(([name, value]) => ["variable", `${name}=${value}`] as const),
   ];
   return {
     python,
-    args: startOf("start"),
+    args: startOf("millrace_walls.start"),
     // Where whoever looks for the processes of a data directory finds it. Nothing there is imported.
     cwd: scratch,
     env: {},
@@ -87,10 +93,4 @@ function packed([name, value]: readonly [string, string]): string {
   if (Buffer.byteLength(value) >= MAX_STRING_BYTES)
     throw Object.assign(new Error(`${name} is too long`), { code: "E2BIG" });
   return `${name}=${value}\0`;
-}
-
-/** Isolated, and without `site`: no variable, no file beside it and no package decides what runs. */
-export function startOf(module: "start" | "probe"): string[] {
-  const code = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); from millrace_walls.${module} import main; main()`;
-  return ["-I", "-S", "-c", code];
 }

@@ -6,32 +6,37 @@ import { text } from "node:stream/consumers";
 import { z } from "zod";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
-import { startOf } from "./outer-keeper.ts";
-import type { WalledHost } from "./outer-keeper.ts";
+import { startOf } from "./isolated-start.ts";
 import { RUNGS } from "./rung.ts";
 import type { Offer } from "./rung.ts";
 
-/** Generous: three processes that start and end. */
+/** Generous: four processes that start and end. */
 const ANSWER_MS = 60_000;
 const why = z.string().nullable();
-const offer = z.object({ process: why, landlock: why, userns: why });
+const offer = z.object({ process: why, landlock: why, userns: why, uid: why });
 
-/** What of a host has to be known to try its walls: what apps see of it, and what they may not. */
-export type ProbedHost = Omit<WalledHost, "rung">;
+/** What of a host has to be known to try its walls: what apps see of it and what they may not, and a user that projects may have. */
+export type ProbedHost = {
+  readonly python: string;
+  readonly dataDir: string;
+  readonly reads: readonly string[];
+  readonly user: number;
+};
 
 /** Finds out which rungs this host gives, by raising the walls of each around a process that runs into them. */
-export async function probeRungs({ python, dataDir, reads }: ProbedHost): Promise<Offer> {
+export async function probeRungs({ python, dataDir, reads, user }: ProbedHost): Promise<Offer> {
   // Not in the data directory, which may not exist yet: that is only asked for whether apps could read it.
   const folder = await mkdtemp(path.join(tmpdir(), "millrace-walls-"));
   try {
-    return await ask(python, { folder, data_dir: path.resolve(dataDir), harness: PYTHON_DIR, reads });
+    const data_dir = path.resolve(dataDir);
+    return await ask(python, { folder, data_dir, harness: PYTHON_DIR, reads, user: String(user) });
   } finally {
     await removeTree(folder);
   }
 }
 
 async function ask(python: string, question: object): Promise<Offer> {
-  const child = spawn(python, startOf("probe"), { env: {}, cwd: "/", timeout: ANSWER_MS });
+  const child = spawn(python, startOf("millrace_walls.probe"), { env: {}, cwd: "/", timeout: ANSWER_MS });
   child.stdin.on("error", () => {}); // It ended before it read: what it said on stderr tells why.
   child.stdin.end(`${JSON.stringify(question)}\n`);
   const failed = new Promise<never>((_, reject) => void child.once("error", reject));

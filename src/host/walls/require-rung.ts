@@ -1,6 +1,5 @@
-import type { Isolation } from "../../config/setting-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
 import { probeRungs } from "./probe.ts";
-import type { ProbedHost } from "./probe.ts";
 import { RUNGS, RUNG_REMEDIES, highestRung } from "./rung.ts";
 import type { Offer, Rung } from "./rung.ts";
 
@@ -16,13 +15,13 @@ export type Isolated = {
  * Finds the strongest rung that the host gives. Throws, with what the host lacks and how to get it, when that is weaker
  * than the setting names.
  */
-export async function requireRung(isolation: Isolation, host: ProbedHost): Promise<Isolated> {
+export async function requireRung(
+  { isolation, dataDir, uidRange }: Pick<Settings, "isolation" | "dataDir" | "uidRange">,
+  python: string,
+  reads: readonly string[],
+): Promise<Isolated> {
   if (isolation === "none") return { rung: null, lack: "MILLRACE_ISOLATION=none" };
-  if (isolation === "uid")
-    throw new Error(
-      "MILLRACE_ISOLATION=uid is not in this release: set it to userns, which needs no user per project",
-    );
-  const offer = await probeRungs(host);
+  const offer = await probeRungs({ python, dataDir, reads, user: uidRange.first });
   const complaint = isolation === "auto" ? null : complaintAbout(isolation, offer);
   if (complaint !== null) throw new Error(complaint);
   const rung = highestRung(offer);

@@ -15,12 +15,7 @@ export function openFilesLimit(): number | null {
   }
 }
 
-/**
- * How many connections each of several listeners may hold, at most `wanted`: so that all of them full leave enough
- * for the service's own work, and none takes what another may need.
- */
-export function connectionShare(limit: number | null, listeners: number, wanted: number): number {
-  if (limit === null) return wanted;
-  const left = limit - Math.max(LEAST_KEPT_BACK, Math.ceil(limit * KEPT_BACK));
-  return Math.max(1, Math.min(wanted, Math.floor(left / listeners)));
+/** How many connections all listeners together may hold, so that all of them full leave enough for the service's own work. */
+export function connectionsFor(filesLimit: number): number {
+  return filesLimit - Math.max(LEAST_KEPT_BACK, Math.ceil(filesLimit * KEPT_BACK));
 }

@@ -38,6 +38,22 @@ export class TarWriter {
     await this.#pad(bytes.length);
   }
 
+  /** Adds a file of so many bytes, which come in pieces. Throws if they are not as many. */
+  async addPieces(
+    name: string,
+    { mode, sizeBytes, modifiedAt }: Pick<TarHeader, "mode" | "sizeBytes" | "modifiedAt">,
+    pieces: AsyncIterable<Buffer>,
+  ): Promise<void> {
+    await this.#head({ name, kind: "file", mode, sizeBytes, modifiedAt, target: "" });
+    let left = sizeBytes;
+    for await (const piece of pieces) {
+      left -= piece.length;
+      await this.#write(piece);
+    }
+    if (left !== 0) throw new Error(`${name} has not as many bytes as was said`);
+    await this.#pad(sizeBytes);
+  }
+
   /** False when the file changed its size while it was read: then it has the first size, cut or filled up. */
   async addFile(name: string, source: FileHandle): Promise<boolean> {
     const { size: sizeBytes, mode, mtimeMs } = await source.stat();

@@ -22,6 +22,8 @@ export function startLater(
     },
     vitals: (pid) => begun?.vitals(pid) ?? null,
     usage: async (pid) => (await begun?.usage(pid)) ?? null,
+    judge: (exit) => begun?.judge?.(exit) ?? exit,
+    holdFork: () => begun?.holdFork?.() ?? null,
     residentBytes: () => begun?.residentBytes() ?? 0,
   };
 }

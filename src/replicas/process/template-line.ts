@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Exit, ReplicaStart, SeatOwner, Started } from "../engine.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
+import { limited } from "./limited.ts";
 import type { StartedProcess } from "./spawn.ts";
 import { Template } from "./template.ts";
 
@@ -121,7 +122,9 @@ export class TemplateLine {
     const vitals = (pid: number) => begun?.vitals(pid) ?? null;
     const usage = async (pid: number) => (await begun?.usage(pid)) ?? null;
     const obstacle = () => begun?.obstacle?.() ?? null;
-    return { started: { exited, kill, vitals, usage, obstacle }, waiting };
+    const confine = (pid: number) => begun?.confine?.(pid) ?? null;
+    const judge = (exit: Exit) => begun?.judge?.(exit) ?? exit;
+    return { started: { exited, kill, vitals, usage, obstacle, confine, judge }, waiting };
   }
 
   #startForking(): void {
@@ -132,7 +135,9 @@ export class TemplateLine {
   #fork(waiting: Waiting): void {
     const { replica, begin } = waiting;
     this.#forked.set(replica.id, waiting);
-    const forked = this.template.fork(replica);
+    const held = this.#process.holdFork?.() ?? null;
+    const plain = this.template.fork(replica);
+    const forked = held ? limited(plain, held) : plain;
     void forked.exited.then(() => this.#forked.delete(replica.id));
     begin(forked);
   }

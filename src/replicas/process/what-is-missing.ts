@@ -32,6 +32,11 @@ export function missingVersion(version: string): InitFailure {
   );
 }
 
+/** It was deployed where its `network` could be enforced, or under other settings. */
+export function notEnforced(gap: string): InitFailure {
+  return failure(`${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn to run it all the same`);
+}
+
 function failure(reason: string): InitFailure {
   const message = `The app cannot start: ${reason}.`;
   return { message, traceback: message };

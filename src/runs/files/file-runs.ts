@@ -1,17 +1,20 @@
 import path from "node:path";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
-import { storageFolder } from "../../host/artifacts.ts";
+import type { StorageFolders } from "../../host/storage/folders.ts";
 import { runKept } from "../../host/run-kept.ts";
-import type { WalledHost } from "../../host/walls/outer-keeper.ts";
+import type { AppWalls } from "../../host/walls/app-walls.ts";
+import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { mkdir, stat } from "../../kit/files.ts";
+import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import { insist } from "../../kit/insist.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App } from "../../model/app.ts";
+import type { Network } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { isFileRun } from "../../model/file-run.ts";
 import type { LogStream } from "../../model/log-line.ts";
@@ -26,10 +29,11 @@ export type FileRunsParts = {
   readonly clock: Clock;
   readonly log: Log;
   readonly dataDir: string;
+  readonly storage: Pick<StorageFolders, "make" | "userOf">;
   /** The service's own interpreter. */
   readonly python: string;
   /** What files live behind; null for nothing. */
-  readonly walls: WalledHost | null;
+  readonly walls: AppWalls | null;
   /** This process, among those that share the database. */
   readonly ownerId: string;
   /** Stores a run, or rejects; `end` is told if one of which nobody knew whether it is stored turns out to be. */
@@ -46,7 +50,7 @@ export type FileContext = {
   /** How long a file of the app may run. */
   timeLimitMs(app: App): number;
   /** Which sockets it may use. */
-  sockets(app: App): { readonly network: boolean; readonly unixSockets: boolean };
+  sockets(app: App): { readonly network: Network; readonly unixSockets: boolean };
   /** What the file finds in its environment, but for what names folders of this machine. */
   variables(app: App, runId: string): Promise<Record<string, string>>;
   /** The file printed a line. */
@@ -102,6 +106,11 @@ export class FileRuns {
   constructor(parts: FileRunsParts) {
     this.#parts = parts;
     this.#dir = path.join(parts.dataDir, "once");
+  }
+
+  /** Whether the store has runs as ours that have not ended. */
+  get isBusy(): boolean {
+    return this.#running.size > 0;
   }
 
   /** Clears up what a service that is gone has left. */
@@ -214,16 +223,16 @@ export class FileRuns {
   }
 
   async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
-    const { python, walls, context, clock, dataDir } = this.#parts;
+    const { python, walls, context, clock, storage: folders, dataDir } = this.#parts;
     const timeLimitMs = context.timeLimitMs(app);
     const { environment } = file;
-    const storage = storageFolder(app.projectId, dataDir);
-    await mkdir(storage, { recursive: true, mode: 0o700 });
+    const storage = folders.make(app.projectId);
+    const { network, unixSockets } = context.sockets(app);
     const variables = withFolders(await context.variables(app, run.id), { storage, environment });
-    const scratch = walls && makeScratch(dataDir);
-    const folders = { bundle: folder, environment, storage };
-    const reach =
-      scratch === null ? null : { ...context.sockets(app), folders, scratch, reads: [], writes: [folder] };
+    const user = folders.userOf(app.projectId);
+    const scratch = walls && makeScratch(dataDir, user);
+    // It was unpacked by the service, and nothing of it has run.
+    if (user !== null) await giveTree(folder, user);
     const late = new AbortController();
     const timer = clock.after(timeLimitMs, () => late.abort());
     const kept = {
@@ -234,10 +243,24 @@ export class FileRuns {
       cwd: folder,
       // The service's own home is out of reach.
       env: appEnvironment(process.env, {
-        ...(scratch !== null && { HOME: scratch, TMPDIR: scratch }),
+        ...(walls && scratch !== null && { HOME: scratch, TMPDIR: scratch }),
+        ...(walls && networkVariables(network, walls.network)),
         ...variables,
       }),
-      walls: walls && reach && { host: walls, reach },
+      walls:
+        walls && scratch !== null
+          ? {
+              host: { ...walls, user },
+              reach: {
+                folders: { bundle: folder, environment, storage },
+                scratch,
+                reads: [],
+                writes: [folder],
+                network: networkFields(network, walls.network),
+                unixSockets,
+              },
+            }
+          : null,
       onLine: (text: string, stream: LogStream) => context.onLine(app, run.id, { text, stream }),
     };
     try {
@@ -299,7 +322,8 @@ function argumentsOf({ fileName, functionName }: FileToRun): string[] {
     ONCE,
     // Programs would take it for an option.
     fileName.startsWith("-") ? `./${fileName}` : fileName,
-    ...(functionName === null ? [] : [functionName]),
+    // Always there: the code that clients append to a file takes the first argument for it.
+    functionName ?? "",
   ];
 }
 

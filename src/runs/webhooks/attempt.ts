@@ -131,6 +131,16 @@ async function readAnswer(request: ClientRequest, body: Uint8Array, seen: Seen):
   try {
     return await new Promise<IncomingMessage>((resolve, reject) => {
       request.on("error", reject);
+      // Some ends bring neither an error nor an answer: whoever waited for one would wait for ever.
+      request.on("close", () => {
+        if (seen.status === null) reject(Object.assign(new Error("closed"), { code: "ECONNRESET" }));
+      });
+      // Nobody asked for another protocol. Unheard, Node would close the connection without a word.
+      request.on("upgrade", (response, socket) => {
+        seen.status = response.statusCode ?? null;
+        socket.destroy();
+        resolve(response);
+      });
       request.on("response", (response) => {
         seen.status = response.statusCode ?? null;
         let bytes = 0;

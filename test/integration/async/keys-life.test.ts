@@ -5,6 +5,7 @@ import { WITHOUT_WALLS } from "../../support/service.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { testDatabases } from "../../support/databases.ts";
 import type { Answer, CallOptions, TestService } from "../../support/service.ts";
+import { testService } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -72,24 +73,34 @@ verifies(
   },
 );
 
-verifies("idempotency.key", "a key counts for 24 hours", async () => {
-  const test = service();
-  const app = await test.own({ main: MAIN, toml: ONE });
-  const now = vi.spyOn(clock, "now");
-  onTestFinished(() => now.mockRestore());
-  const startedAt = Date.now();
-  const at = async (ms: number): Promise<string | null> => {
-    now.mockReturnValue(startedAt + ms);
-    const answer = await keyed(test, app, "k", { n: 1 }, ASYNC);
-    expect(answer.status).toBe(202);
-    return answer.headers.get("idempotent-replayed");
-  };
-  expect(await at(0)).toBe(null);
-  expect(await at(DAY_MS - 1)).toBe("true");
-  expect(await at(DAY_MS)).toBe(null);
-  expect(await at(DAY_MS + 1)).toBe("true");
-  await until("both have run", () => ledger(test, app).length === 2);
-});
+verifies(
+  ["idempotency.key", "idempotency.clock"],
+  "a key counts for 24 hours, whatever the date is set to",
+  async () => {
+    // Nobody else's hours pass.
+    const own = new SkippingClock();
+    const test = await testService({ app: { main: MAIN, toml: ONE } }, {}, { clock: own });
+    const now = vi.spyOn(own, "now");
+    onTestFinished(() => now.mockRestore());
+    const again = async (dateMs: number): Promise<string | null> => {
+      now.mockReturnValue(dateMs);
+      const answer = await keyed(test, "app", "k", { n: 1 }, ASYNC);
+      expect(answer.status).toBe(202);
+      return answer.headers.get("idempotent-replayed");
+    };
+    const date = Date.now();
+    expect(await again(date)).toBe(null);
+    for (const days of [1, 400, -1, -20_000]) expect(await again(date + days * DAY_MS)).toBe("true");
+    await until("it has run", () => ledger(test, "app").length === 1);
+    await test.service.settle();
+    own.skip(DAY_MS - 3600 * 1000);
+    expect(await again(date)).toBe("true");
+    own.skip(3600 * 1000);
+    expect(await again(date)).toBe(null);
+    expect(await again(date)).toBe("true");
+    await until("both have run", () => ledger(test, "app").length === 2);
+  },
+);
 
 verifies("idempotency.finished", "a call that was refused before it began leaves its key free", async () => {
   const test = service();

@@ -54,14 +54,28 @@ describe("what this host cannot give", () => {
     const place = await buildPlace();
     const { message } = await place.failure({}, { toml: '[runtime.custom]\nentrypoint = ["serve"]\n' });
     expect(message).toMatch(/^\[runtime\.custom\] is not supported yet: /);
+    const toml = '[runtime.custom]\ndockerfile_path = "Dockerfile"\n';
+    const lacking = await place.failure({}, { toml });
+    expect(lacking.message).toBe("dockerfile_path: there is no Dockerfile in the bundle");
+    const given = await place.failure({ Dockerfile: "FROM x" }, { toml });
+    expect(given.message).toMatch(/^dockerfile_path is not supported yet: .* Remove it, list the app's/);
   });
 
-  test("system and Conda packages are named, with what would install them", async () => {
+  verifies("hosted.images", "system and Conda packages are named, with what would install them", async () => {
     const place = await buildPlace();
-    const apt = await place.failure({}, { toml: '[dependencies.apt]\n"no-such-thing" = "latest"\n' });
+    const wish = '[dependencies.apt]\n"no-such-thing" = "latest"\n';
+    const needed = "[deployment]\nrequire_image = true\n";
+    const apt = await place.failure({}, { toml: wish + needed });
     expect(apt.message).toMatch(/does not install them: no-such-thing\..*apt-get install no-such-thing$/);
-    const generated = await place.failure({ "pkglist.txt": "no-such-thing\n", "conda_pkglist.txt": "\n" });
+    const list = { "pkglist.txt": "no-such-thing\n", "conda_pkglist.txt": "\n" };
+    const generated = await place.failure(list, { toml: needed });
     expect(generated.message).toBe(apt.message);
+    const { lines } = await place.build(list);
+    expect(lines).toEqual([
+      `warning: ${apt.message}. The build goes on without them; to have it fail instead, set require_image = true`,
+    ]);
+    const image = `${needed}docker_base_image_url = "debian:12"\n`;
+    expect((await place.failure({}, { toml: image })).message).toMatch(/^require_image is set, but apps run/);
     const conda = await place.failure({}, { toml: '[dependencies.conda]\ncuda = "12"\n' });
     expect(conda.message).toMatch(/^Conda packages are not supported on this host \(cuda\)/);
   });

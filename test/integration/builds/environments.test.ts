@@ -103,29 +103,37 @@ describe("environments", () => {
     await expect(stat(path.join(environment!, "half"))).rejects.toThrow("ENOENT");
   });
 
-  test("unused and unfinished environments are removed, those in use and new ones stay", async () => {
-    const place = await buildPlace();
-    const root = path.join(place.dataDir, "environments");
-    const now = Date.now();
-    const make = async (name: string, ageHours: number | null): Promise<string> => {
-      const folder = path.join(root, name);
-      await mkdir(path.join(folder, "lib"), { recursive: true });
-      if (ageHours === null) return folder;
-      await writeFile(path.join(folder, "ready"), "");
-      const time = new Date(now - ageHours * HOUR_MS);
-      await utimes(path.join(folder, "ready"), time, time);
-      return folder;
-    };
-    const used = await make("aaaa", 100);
-    await make("bbbb", 100);
-    await make("cccc", 23);
-    await make("dddd", null);
-    await make("p-1-own-eeee", 4);
-    await make("p-1-own-ffff", 2);
-    await sweepEnvironments(place.dataDir, async () => new Set([used]), DAY_MS, now);
-    expect((await place.environments()).toSorted()).toEqual(["aaaa", "cccc", "p-1-own-ffff"]);
-    await sweepEnvironments(path.join(place.directory, "nowhere"), nobody, DAY_MS);
-  });
+  verifies(
+    "shared.environments",
+    "unused and unfinished environments are removed, those in use and new ones stay",
+    async () => {
+      const place = await buildPlace();
+      const root = path.join(place.dataDir, "environments");
+      const now = Date.now();
+      const make = async (name: string, ageHours: number | null): Promise<string> => {
+        const folder = path.join(root, name);
+        await mkdir(path.join(folder, "lib"), { recursive: true });
+        if (ageHours === null) return folder;
+        await writeFile(path.join(folder, "ready"), "");
+        const time = new Date(now - ageHours * HOUR_MS);
+        await utimes(path.join(folder, "ready"), time, time);
+        return folder;
+      };
+      const used = await make("aaaa", 100);
+      await make("bbbb", 100);
+      await make("cccc", 23);
+      await make("dddd", null);
+      await make("p-1-own-eeee", 4);
+      await make("p-1-own-ffff", 2);
+      const ages = { keepMs: DAY_MS, now };
+      // Another service may be busy with it.
+      await sweepEnvironments(place.dataDir, async () => new Set([used]), { ...ages, unfinishedMs: HOUR_MS });
+      expect((await place.environments()).toSorted()).toEqual(["aaaa", "cccc", "dddd", "p-1-own-ffff"]);
+      await sweepEnvironments(place.dataDir, async () => new Set([used]), ages);
+      expect((await place.environments()).toSorted()).toEqual(["aaaa", "cccc", "p-1-own-ffff"]);
+      await sweepEnvironments(path.join(place.directory, "nowhere"), nobody, { keepMs: DAY_MS });
+    },
+  );
 
   verifies(
     "deploy.env-held",
@@ -139,7 +147,7 @@ describe("environments", () => {
       const keep = async ({ environment }: PreparedBuild): Promise<void> => {
         // The app whose version used it last is deleted, and an operator keeps nothing unused.
         await dropEnvironment(environment!, Number.POSITIVE_INFINITY, nobody);
-        await sweepEnvironments(place.dataDir, nobody, 0, Number.POSITIVE_INFINITY);
+        await sweepEnvironments(place.dataDir, nobody, { keepMs: 0, now: Number.POSITIVE_INFINITY });
         whileKept.push((await place.environments()).length);
       };
       const made = await place.build(files, { host, keep });
@@ -155,7 +163,7 @@ describe("environments", () => {
         isStored = true;
         return found;
       };
-      await sweepEnvironments(place.dataDir, looking, 0, Number.POSITIVE_INFINITY);
+      await sweepEnvironments(place.dataDir, looking, { keepMs: 0, now: Number.POSITIVE_INFINITY });
       expect(await evaluate(path.join(environment, "bin", "python"), "import one; print('there')")).toBe(
         "there",
       );
@@ -173,7 +181,7 @@ describe("environments", () => {
     const host = place.withIndex(index.url);
     const build = await place.begin({ "requirements.txt": "one\n" }, { host, signal: cancelling.signal });
     await until("the index was asked", () => index.asked.length > 0);
-    await sweepEnvironments(place.dataDir, nobody, DAY_MS);
+    await sweepEnvironments(place.dataDir, nobody, { keepMs: DAY_MS });
     const [name = ""] = await place.environments();
     expect(await readFile(path.join(place.dataDir, "environments", name, "pyvenv.cfg"), "utf8")).toMatch(
       /home/,

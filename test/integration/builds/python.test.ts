@@ -22,7 +22,9 @@ describe("the Python of an app", () => {
       },
     );
     expect(message).toBe(
-      `python_version = "3.99" is not installed on this host, which has 3.8, ${minorOf(own.version)}`,
+      `python_version = "3.99" is not installed on this host, which has 3.8, ${minorOf(own.version)}; ` +
+        "uv, which could fetch it, is not on the PATH. " +
+        "Install it (for example: uv python install 3.99), or name a version that is there",
     );
   });
 

@@ -12,7 +12,9 @@ import type { PreparedBuild } from "../../../src/apps/builds/build.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { Interpreter } from "../../../src/host/interpreter.ts";
-import type { WalledHost } from "../../../src/host/walls/outer-keeper.ts";
+import type { AppWalls } from "../../../src/host/walls/app-walls.ts";
+import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
+import { FIRST_USER } from "../../support/walls/walled.ts";
 import { hostReads } from "../../../src/host/walls/host-reads.ts";
 import type { Rung } from "../../../src/host/walls/rung.ts";
 import { requireRung } from "../../../src/host/walls/require-rung.ts";
@@ -151,12 +153,13 @@ export async function buildPlace(): Promise<BuildPlace> {
 let offered: Promise<Isolated> | null = null;
 
 /** What a service with this data directory would have its builds live behind. */
-async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv, wanted?: Rung): Promise<WalledHost | null> {
+async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv, wanted?: Rung): Promise<AppWalls | null> {
   const { path: python } = await servicePython();
-  const seen = { python, dataDir, reads: hostReads(host, dataDir) };
-  offered ??= requireRung("auto", seen);
+  const reads = hostReads(host, dataDir);
+  const settings = { isolation: "auto", dataDir, uidRange: { first: FIRST_USER, last: FIRST_USER } } as const;
+  offered ??= requireRung(settings, python, reads);
   const rung = wanted ?? (await offered).rung;
-  return rung && { ...seen, rung };
+  return rung && { rung, python, dataDir, reads, network: OPEN_NETWORK, user: null };
 }
 
 let asked: Promise<Interpreter> | null = null;

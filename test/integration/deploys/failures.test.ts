@@ -158,7 +158,7 @@ verifies(
     expect(await status()).toBe("error");
     const listed = (await site.ask("GET", "apps")).json as { id: string; status: string }[];
     expect(listed.find(({ id }) => id === site.appId("first"))?.status).toBe("error");
-    expect((await site.test.call("first")).status).toBe(404);
+    expect((await site.test.call("first")).status).toBe(503);
     const { buildId, uploadUrl } = await site.begin("first", { shellCommands: ["sleep 600"] });
     await site.put(uploadUrl, bundle(answering("x")));
     await until("it is deploying", async () => (await status()) === "deploying");

@@ -9,7 +9,7 @@ import { MILLRACE, installed, run, scratchDirectory } from "../../support/comman
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
-import { requireOffered } from "../../support/walls/walled.ts";
+import { requireJudged, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -31,39 +31,37 @@ async function doctor(dataDir: string, env: Record<string, string> = {}) {
 }
 
 for (const kind of DATABASE_KINDS) {
-  verifies(
-    "operations.doctor",
-    `on ${kind} all is well with a good installation but the sandbox`,
-    async () => {
-      const { dataDir, databaseUrl } = await databases.fresh(kind);
-      const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
-      await installed(dataDir, env);
-      const { code, findings } = await doctor(dataDir, env);
-      expect(code).toBe(0);
-      expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
-        "data directory ok",
-        "permissions ok",
-        "lock ok",
-        "database ok",
-        "schema ok",
-        "audit log ok",
-        "apps ok",
-        "disk ok",
-        "storage ok",
-        "node ok",
-        "python ok",
-        "python versions ok",
-        "packages ok",
-        "sandbox warn",
-        "ports ok",
-        "clock ok",
-      ]);
-      // The document has a row for each, in the same order.
-      expect([...OPERATIONS.matchAll(/^\| `([a-z ]+)` \| .* \|$/gm)].map(([, check]) => check)).toEqual(
-        findings.map(({ check }) => check),
-      );
-    },
-  );
+  verifies("operations.doctor", `on ${kind} all is well with a good installation but the walls`, async () => {
+    const { dataDir, databaseUrl } = await databases.fresh(kind);
+    const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+    await installed(dataDir, env);
+    const { code, findings } = await doctor(dataDir, env);
+    expect(code).toBe(0);
+    expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
+      "data directory ok",
+      "permissions ok",
+      "lock ok",
+      "database ok",
+      "schema ok",
+      "audit log ok",
+      "apps ok",
+      "disk ok",
+      "storage ok",
+      "node ok",
+      "python ok",
+      "python versions ok",
+      "packages ok",
+      "sandbox warn",
+      "limits warn",
+      "network warn",
+      "ports ok",
+      "clock ok",
+    ]);
+    // The document has a row for each, in the same order.
+    expect([...OPERATIONS.matchAll(/^\| `([a-z ]+)` \| .* \|$/gm)].map(([, check]) => check)).toEqual(
+      findings.map(({ check }) => check),
+    );
+  });
 }
 
 verifies(
@@ -178,14 +176,21 @@ verifies(
     });
     expect(await sandbox("auto")).toMatchObject({
       status: "ok",
-      message: expect.stringMatching(/^(process|landlock|userns)$/),
+      message: expect.stringMatching(/^(process|landlock|userns|uid)$/),
     });
     expect(await sandbox("none")).toMatchObject({
       status: "warn",
       remedy: expect.stringMatching(
-        /^set MILLRACE_ISOLATION=auto, which gives (process|landlock|userns) on this host/,
+        /^set MILLRACE_ISOLATION=auto, which gives (process|landlock|userns|uid) on this host/,
       ),
     });
-    expect(await sandbox("uid")).toMatchObject({ status: "fail", remedy: "set it to userns" });
+    const network = async (level: string) =>
+      (await doctor(dataDir, { MILLRACE_ISOLATION: level })).of("network");
+    expect(await network("none")).toMatchObject({
+      status: "warn",
+      message: expect.stringMatching(/^not enforced: .* MILLRACE_ISOLATION/),
+    });
+    await requireJudged("process", context);
+    expect(await network("process")).toMatchObject({ status: "ok" });
   },
 );

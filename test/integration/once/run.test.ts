@@ -74,13 +74,20 @@ verifies(
   },
 );
 
-test("without a function and without data the file runs alone", async () => {
+verifies("hosted.file-run", "without a function and without data the file runs alone", async () => {
   const client = new OnceClient(shared(), "plain");
   const runId = await client.run("filename=./jobs/-x.py", {
     "jobs/-x.py": "import sys\nprint(sys.argv[1:])",
   });
   expect(await client.ended(runId)).toMatchObject({ status: "success", functionName: "jobs/-x.py" });
-  expect(await client.lines(runId)).toEqual(["stdout: []"]);
+  expect(await client.lines(runId)).toEqual(["stdout: ['']"]);
+  const unnamed = await client.run(
+    "filename=a.py&functionName=",
+    { "a.py": "import sys\nprint(sys.argv)" },
+    "{}",
+  );
+  await client.ended(unnamed);
+  expect(await client.lines(unnamed)).toEqual(["stdout: ['a.py', '', '--data', '{}']"]);
   const dash = await client.run("filename=-x.py", { "-x.py": "print('dash')" }, "null");
   await client.ended(dash);
   expect(await client.lines(dash)).toEqual(["stdout: dash"]);

@@ -84,6 +84,7 @@ export class ByHand {
       versionId: uuidv7(0),
       slots: this.pool,
       config: { ...config, scaling: { ...config.scaling, maxReplicas: 1, ...scaling } },
+      hidden: { input: false, result: false },
     };
     const log = createLog("silent");
     const clock = CLOCK;
@@ -101,10 +102,12 @@ export class ByHand {
         this.looks += 1;
         return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
       },
-      endOrphans: async (number) => void this.orphaned.push(number),
+      holdsFiles: () => false,
+      lookAfter: async (number) => void this.orphaned.push(number),
     });
     const { reserve } = this;
-    this.submitter = new Submitter({ ...parts, dispatcher: this.dispatcher, lightRecorder, reserve });
+    const { dispatcher } = this;
+    this.submitter = new Submitter({ ...parts, steadyClock: clock, dispatcher, lightRecorder, reserve });
   }
 
   /** What another service would have on the same store. */

@@ -43,7 +43,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
   const ended = async (appNumber: number, ageMs: number): Promise<Run> =>
     (await endedAll(appNumber, [ageMs]))[0]!;
 
-  const sweep = (parts: Partial<SweeperParts>) =>
+  const sweeper = (parts: Partial<SweeperParts>) =>
     new Sweeper({
       store,
       clock: { ...systemClock, now: () => NOW },
@@ -56,13 +56,39 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       auditRetentionMs: 365 * DAY_MS,
       apps: () => [],
       ...parts,
-    }).sweep();
+    });
+  const sweep = (parts: Partial<SweeperParts>) => sweeper(parts).sweep();
 
   const hasRecord = async ({ appNumber, id }: Run) => (await store.runs.find({ appNumber, id })) !== null;
   const hasPayload = async ({ appNumber, id }: Run) =>
     (await store.payloads.find({ appNumber, id })) !== null;
   const hasTranscript = async ({ appNumber, id }: Run) =>
     (await store.transcripts.next({ appNumber, id, after: 0 })) !== null;
+
+  verifies(
+    "kept.clock",
+    "a date that is wrong at the start or later removes nothing that is new",
+    async () => {
+      const appNumber = ++lastApp;
+      const apps = () => [{ appNumber, retentionMs: HOUR_MS, maxLogBytes: 1_000_000 }];
+      const run = await ended(appNumber, 0);
+      for (const [atStart, later] of [
+        [40 * DAY_MS, 0],
+        [0, 40 * DAY_MS],
+      ] as const) {
+        let aheadMs: number = atStart;
+        const clock = { ...systemClock, now: () => NOW + aheadMs };
+        const sweeping = sweeper({ clock, apps });
+        aheadMs = later;
+        await sweeping.sweep();
+      }
+      expect([await hasRecord(run), await hasPayload(run), await hasTranscript(run)]).toEqual([
+        true,
+        true,
+        true,
+      ]);
+    },
+  );
 
   verifies(
     "kept.results",

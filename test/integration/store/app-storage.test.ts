@@ -43,7 +43,8 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
         return counted;
       },
     };
-    const report = await storageReport({ ...store, appStorage }, { ...settings, dataDir: sample.dataDir() });
+    const where = { ...settings, dataDir: sample.dataDir() };
+    const report = await storageReport({ ...store, appStorage }, where, null);
     const of = (projectId: string) => report.apps.find((app) => app.projectId === projectId);
     const bytes = (runs: number) => ({ payloadBytes: runs * 42, transcriptBytes: runs * 5 });
     expect(of(large)).toMatchObject({ runs: RUNS, ...bytes(RUNS) });

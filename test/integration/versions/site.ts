@@ -9,6 +9,7 @@ import type { Candidate, LiveApp } from "../../../src/apps/catalog.ts";
 import { Secrets } from "../../../src/apps/secrets.ts";
 import { loadAppConfig } from "../../../src/config/app-config.ts";
 import { artifactFolder, artifactId } from "../../../src/host/artifacts.ts";
+import { StorageFolders } from "../../../src/host/storage/folders.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { Seal } from "../../../src/kit/seal.ts";
 import type { App, Version } from "../../../src/model/app.ts";
@@ -44,6 +45,7 @@ def env(name):
     return os.environ.get(name)
 `,
 });
+import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
 
 /** What all tests of a file have in common: a store, a directory, a catalogue that can be opened again. */
 class Ground {
@@ -67,9 +69,18 @@ class Ground {
   async start(): Promise<void> {
     const { store, secrets, dataDir, clock } = this;
     this.#home = await Home.open(path.join(this.directory, "run"));
+    const storage = new StorageFolders(dataDir);
     this.catalog = await Catalog.open({
       store,
-      engine: processEngine({ python: this.#python, dataDir, walls: null, clock }),
+      storage,
+      engine: processEngine({
+        python: this.#python,
+        dataDir,
+        rung: null,
+        network: OPEN_NETWORK,
+        storage,
+        clock,
+      }),
       home: this.#home,
       secrets,
       dataDir,

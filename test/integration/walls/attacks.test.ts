@@ -43,6 +43,8 @@ async function factsOf(service: TestService, rung: Rung) {
     shared,
     sockets: runtimeDir(dataDir),
     service_pid: process.pid,
+    service_user: process.getuid?.() ?? 0,
+    service_group: process.getgid?.() ?? 0,
     outer_pid: outerKeeperOf(pidOf("hostile"), process.pid),
     neighbour_pid: pidOf("neighbour"),
     victim_pid: victim.pid,

@@ -8,10 +8,15 @@ import { highestRung } from "../../../src/host/walls/rung.ts";
 import type { Offer } from "../../../src/host/walls/rung.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
-import { pythonOffering, requireOffered } from "../../support/walls/walled.ts";
+import { FIRST_USER, pythonOffering, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
-const NONE: Offer = { process: "no filter here", landlock: "no Landlock here", userns: "no namespaces here" };
+const NONE: Offer = {
+  process: "no filter here",
+  landlock: "no Landlock here",
+  userns: "no namespaces here",
+  uid: "no users here",
+};
 
 // oxlint-disable-next-line no-explicit-any
 async function health({ service }: TestService): Promise<any> {
@@ -22,7 +27,9 @@ async function health({ service }: TestService): Promise<any> {
 verifies("walls.auto", "auto is the strongest level that the host gives", async (context) => {
   await requireOffered("process", context);
   const { path: python } = await findInterpreter("python3");
-  const highest = highestRung(await probeRungs({ python, dataDir: "/nonexistent", reads: [] }));
+  const highest = highestRung(
+    await probeRungs({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER }),
+  );
   expect(await health(await testService())).toMatchObject({ status: "ok", isolation: highest });
   // A level is the weakest to accept.
   expect(await health(await testService({}, { isolation: "process" }))).toMatchObject({ isolation: highest });
@@ -58,7 +65,7 @@ verifies("walls.interpreter", "a level behind which Python does not run is not g
   symlinkSync(path.join(path.dirname(path.dirname(real)), "lib"), elsewhere);
   const version = path.basename(real).replace(/^python(3\.\d+)$/, "$1");
   symlinkSync(path.join(elsewhere, `python${version}`), path.join(prefix, "lib", `python${version}`));
-  const offer = await probeRungs({ python, dataDir: "/nonexistent", reads: [] });
+  const offer = await probeRungs({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER });
   expect(offer.process).toBeNull();
   for (const rung of ["landlock", "userns"] as const) expect(offer[rung]).toMatch(/does not run behind it/);
 });

@@ -156,7 +156,7 @@ verifies("builds.no-service-writes", "doctor does not run the Python of an envir
     path.join(site, "evil.pth"),
     `import os; open(${JSON.stringify(`${proof}-2`)}, "w").close()\n`,
   );
-  const built = { bundle: bundleDir, environment: result.environment, pythonVersion: null };
+  const built = { bundle: bundleDir, environment: result.environment, python: null };
   const { path: python } = await servicePython();
   expect(await versionFault(built, python)).toBeNull();
   expect(existsSync(`${proof}-2`)).toBe(false);

@@ -1,11 +1,19 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
+import { probeRungs } from "../../../src/host/walls/probe.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Offer } from "../../../src/host/walls/rung.ts";
+import { scratchDirectory } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { outerKeeperOf, onlyUpTo, pythonOffering, requireOffered } from "../../support/walls/walled.ts";
+import {
+  FIRST_USER,
+  onlyUpTo,
+  outerKeeperOf,
+  pythonOffering,
+  requireOffered,
+} from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 verifies(
@@ -16,6 +24,7 @@ verifies(
       process: "no filter here",
       landlock: "no Landlock here",
       userns: "no namespaces here",
+      uid: "no root here",
     };
     for (const isolation of RUNGS)
       await expect(testService({}, { isolation, python: pythonOffering(none) })).rejects.toThrow(
@@ -25,7 +34,42 @@ verifies(
     await expect(testService({}, { isolation: "userns", python: pythonOffering(some) })).rejects.toThrow(
       /no namespaces here.*user namespaces.*or set it to process/,
     );
-    await expect(testService({}, { isolation: "uid" })).rejects.toThrow(/uid is not in this release/);
+  },
+);
+
+/** A Python that is started in another way, by root. */
+function pythonStartedBy(command: string): string {
+  const program = path.join(scratchDirectory(), "python3");
+  const search = `PATH=${process.env["PATH"]}; export PATH`;
+  writeFileSync(program, `#!/bin/sh\n${search}\n${command}\n`, { mode: 0o755 });
+  return program;
+}
+
+verifies(
+  "settings.isolation.effect",
+  "nothing is claimed that a process cannot have: without the right to name users, or a whole /proc",
+  async (context) => {
+    await requireOffered("uid", context);
+    const offered = async (command: string) => {
+      const offer = await probeRungs({
+        python: pythonStartedBy(command),
+        dataDir: "/nonexistent",
+        reads: [],
+        user: FIRST_USER,
+      });
+      return RUNGS.filter((rung) => offer[rung] === null);
+    };
+    expect(await offered(`exec setpriv --bounding-set=-setfcap python3 "$@"`)).toEqual([
+      "process",
+      "landlock",
+    ]);
+    expect(await offered(`exec setpriv --bounding-set=-chown python3 "$@"`)).toEqual([
+      "process",
+      "landlock",
+      "userns",
+    ]);
+    const masked = `exec unshare -m sh -c 'mount -t tmpfs none /proc/sys/fs && exec python3 "$@"' sh "$@"`;
+    expect(await offered(masked)).toEqual(["process", "landlock"]);
   },
 );
 

@@ -143,6 +143,25 @@ test("a target that takes connections and does not read, or drips its head, is n
   }
 });
 
+verifies("webhook.every-end", "an answer that turns to another protocol is a failure at once", async () => {
+  const head = "HTTP/1.1 101 Switching Protocols\r\n";
+  const upgrade = `${head}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+  const isOver: boolean[] = [];
+  for (const answer of [upgrade, `${upgrade}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`, `${head}\r\n`]) {
+    const server = createTcpServer((socket) => {
+      const at = isOver.push(false) - 1;
+      socket.on("close", () => (isOver[at] = true)).on("error", () => {});
+      socket.once("data", () => socket.write(answer));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const refused = { status: 101, error: "bad_status", retryAfterMs: null };
+    expect(await post(testSender(), url)).toEqual(refused);
+  }
+  await until("no connection is kept", () => isOver.length === 3 && isOver.every(Boolean));
+});
+
 test("each way to have no answer has its word", async () => {
   const target = await WebhookTarget.open();
   await target.down();

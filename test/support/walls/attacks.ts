@@ -71,8 +71,10 @@ const FILES: readonly Attack[] = [
   proven(
     "userns",
     "make a file in /dev/shm for others",
-    `open(shared, "w").close(); require(rung != "userns")`,
+    `open(shared, "w").close(); require(rung not in ("userns", "uid"))`,
   ),
+  attack("landlock", "change the kernel's settings", `open("/proc/sys/kernel/core_pattern", "r+b").close()`),
+  proven("uid", "own the service's files", `require(os.stat("main.py").st_uid == os.getuid())`),
   proven("userns", "see that the master key exists", `os.stat(data_dir + "/master.key")`),
   proven("userns", "change the master key's mode", `os.chmod(data_dir + "/master.key", 0o600)`),
   attack("process", "make a device", `os.mknod(storage + "/disk-" + rung, 0o60600, os.makedev(8, 0))`),
@@ -113,6 +115,13 @@ const PROCESSES: readonly Attack[] = [
     "see processes of others",
     `require(os.path.exists("/proc/%d" % service_pid) and read("/proc/%d/cmdline" % victim_pid))`,
   ),
+];
+
+const USERS: readonly Attack[] = [
+  proven("uid", "be the service's user", `require(service_user in os.getresuid())`),
+  proven("uid", "become the service's user", `os.setresuid(service_user, service_user, service_user)`),
+  proven("uid", "take the service's group", `os.setresgid(service_group, service_group, service_group)`),
+  attack("uid", "keep the service's groups", `require(os.getgroups() not in ([], [os.getgid()]))`),
 ];
 
 const SOCKETS: readonly Attack[] = [
@@ -215,6 +224,7 @@ except OSError as error:
 export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   files: FILES,
   processes: PROCESSES,
+  users: USERS,
   sockets: SOCKETS,
   kernel: KERNEL,
 };

@@ -13,8 +13,8 @@ type SystemCall = {
   readonly arguments?: readonly (number | bigint)[];
 };
 
-/** What it answers: `allow`, `kill`, or the number of an error. */
-export type Answer = "allow" | "kill" | number;
+/** What it answers: `allow`, `kill`, that somebody is asked, or the number of an error. */
+export type Answer = "allow" | "kill" | "ask" | number;
 
 const INSTRUCTION_BYTES = 8;
 const DATA_BYTES = 64;
@@ -58,6 +58,7 @@ export function runFilter(program: Buffer, call: SystemCall): Answer {
 function answerOf(value: number): Answer {
   if (value === 0x7fff0000) return "allow";
   if (value === 0x80000000) return "kill";
+  if (value === 0x7fc00000) return "ask";
   if (value >>> 16 === 0x0005) return value & 0xffff;
   throw new Error(`an answer that the filter should not give: ${value}`);
 }

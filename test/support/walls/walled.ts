@@ -16,6 +16,7 @@ import { onTestFinished } from "vitest";
 import type { TestContext } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { probeRungs } from "../../../src/host/walls/probe.ts";
+import { probeNetwork } from "../../../src/host/walls/probe-network.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Offer, Rung } from "../../../src/host/walls/rung.ts";
 import { parentOf } from "../process-tree.ts";
@@ -27,12 +28,14 @@ export const HOSTILE_MAIN: string = readFileSync(
   "utf8",
 );
 
+/** One that projects may have. */
+export const FIRST_USER = 1_900_000_000;
 let asked: Promise<Offer> | undefined;
 
 /** Skips the test, and says why, where the host does not give a rung. */
 export async function requireOffered(rung: Rung, context: TestContext): Promise<void> {
   asked ??= findInterpreter("python3").then(({ path: python }) =>
-    probeRungs({ python, dataDir: "/nonexistent", reads: [] }),
+    probeRungs({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER }),
   );
   const reason = (await asked)[rung];
   if (reason === null) return;
@@ -109,4 +112,14 @@ export async function startVictim(): Promise<{ pid: number; datagram: string; ab
   });
   await once(child.stdout, "data");
   return { pid: child.pid ?? 0, datagram: path.join(folder, "datagram.sock"), abstract };
+}
+
+/** Skips the test, and says why, where connections behind a rung cannot be judged. */
+export async function requireJudged(rung: Rung, context: TestContext): Promise<void> {
+  await requireOffered(rung, context);
+  const { path: python } = await findInterpreter("python3");
+  const reason = await probeNetwork(python, rung, "/nonexistent", FIRST_USER);
+  if (reason === null) return;
+  process.stderr.write(`\nNOT TESTED: on ${rung} connections cannot be judged: ${reason}\n`);
+  context.skip(`on ${rung} connections cannot be judged: ${reason}`);
 }

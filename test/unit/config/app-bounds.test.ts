@@ -16,12 +16,38 @@ verifies("config.min-replicas.bounds", "min_replicas takes 0 to 2000 and nothing
   }
 });
 
+verifies(
+  "config.max-replicas.default",
+  "the most replicas follow the host, and are never fewer than the fewest",
+  () => {
+    const most = (text: string, cpuCount: number): number =>
+      readAppConfig({ toml: { text, fileName: "millrace.toml" }, host: { cpuCount } }).config.scaling
+        .maxReplicas;
+    expect(most("", 1)).toBe(2);
+    expect(most("", 64)).toBe(64);
+    expect(most("[scaling]\nmin_replicas = 9", 4)).toBe(9);
+    expect(problemsOf("[scaling]\nmin_replicas = 3\nmax_replicas = 2")).toEqual([
+      "scaling.max_replicas must be at least min_replicas, which is 3, got 2",
+    ]);
+  },
+);
+
 verifies("config.cooldown.bounds", "cooldown takes 0 to 3600 s and nothing outside", () => {
   const cooldown = (raw: string): unknown => read(`[scaling]\ncooldown = ${raw}`).scaling.cooldownSeconds;
   expect(["0", "3600", '"1h"'].map(cooldown)).toEqual([0, 3600, 3600]);
   for (const raw of ["-1", "3601", '"61m"', "true"]) {
     expect(problemsOf(`[scaling]\ncooldown = ${raw}`)).toEqual([
       expect.stringContaining("scaling.cooldown must be a duration from 0s to 1h, got "),
+    ]);
+  }
+});
+
+verifies("config.network", "network takes true, false and egress, and nothing that looks like them", () => {
+  const network = (raw: string): unknown => read(`[deployment]\nnetwork = ${raw}`).deployment.network;
+  expect(["true", "false", '"egress"'].map(network)).toEqual([true, false, "egress"]);
+  for (const raw of ['"true"', '"Egress"', "1", '["egress"]']) {
+    expect(problemsOf(`[deployment]\nnetwork = ${raw}`)).toEqual([
+      expect.stringContaining('deployment.network must be true, false or "egress", got '),
     ]);
   }
 });

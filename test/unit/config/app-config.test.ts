@@ -23,12 +23,15 @@ verifies(
         deployment: {
           name: null,
           pythonVersion: null,
+          pythonVersionStrict: false,
           disableAuth: false,
           include: ["*"],
           exclude: [".*"],
           shellCommands: [],
           preBuildCommands: [],
           dockerBaseImageUrl: null,
+          requireImage: false,
+          containerRuntime: null,
           useUv: false,
           deploymentInitializationTimeoutSeconds: 600,
           extraParams: "reject",
@@ -39,6 +42,7 @@ verifies(
           recordPayloads: "all",
         },
         hardware: { cpu: 2, memoryGb: 4, compute: ["CPU"], gpuCount: 0, provider: null, region: null },
+        named: { cpu: null, memoryGb: null },
         scaling: {
           minReplicas: 0,
           maxReplicas: 4,
@@ -78,6 +82,7 @@ const EVERY_KEY = `
 [deployment]
 name = "my-app"
 python_version = "3.12"
+python_version_strict = true
 disable_auth = true
 include = ["a", "b"]
 exclude = []
@@ -86,6 +91,7 @@ pre_build_commands = ["""
 echo 2
 echo 3"""]
 docker_base_image_url = "debian:bookworm-slim"
+require_image = true
 use_uv = true
 deployment_initialization_timeout = 60
 extra_params = "ignore"
@@ -135,6 +141,8 @@ ffmpeg = "latest"
 cuda = "==12"
 [dependencies.paths]
 apt = "pkglist.txt"
+[runtime]
+container_runtime = "v2"
 [runtime.custom]
 entrypoint = ["uvicorn", "main:app"]
 port = 5000
@@ -160,12 +168,15 @@ verifies(
       deployment: {
         name: "my-app",
         pythonVersion: "3.12",
+        pythonVersionStrict: true,
         disableAuth: true,
         include: ["a", "b"],
         exclude: [],
         shellCommands: ["echo 1"],
         preBuildCommands: ["echo 2\necho 3"],
         dockerBaseImageUrl: "debian:bookworm-slim",
+        requireImage: true,
+        containerRuntime: "v2",
         useUv: true,
         deploymentInitializationTimeoutSeconds: 60,
         extraParams: "ignore",
@@ -183,6 +194,7 @@ verifies(
         provider: "aws",
         region: "us-east-1",
       },
+      named: { cpu: 0.5, memoryGb: 16 },
       scaling: {
         minReplicas: 1,
         maxReplicas: 2000,
@@ -258,29 +270,13 @@ verifies(
 );
 
 verifies(
-  "config.max-replicas.default",
-  "the most replicas follow the host, and are never fewer than the fewest",
-  () => {
-    const most = (text: string, cpuCount: number): number =>
-      readAppConfig({ toml: { text, fileName: "millrace.toml" }, host: { cpuCount } }).config.scaling
-        .maxReplicas;
-    expect(most("", 1)).toBe(2);
-    expect(most("", 64)).toBe(64);
-    expect(most("[scaling]\nmin_replicas = 9", 4)).toBe(9);
-    expect(problemsOf("[scaling]\nmin_replicas = 3\nmax_replicas = 2")).toEqual([
-      "scaling.max_replicas must be at least min_replicas, which is 3, got 2",
-    ]);
-  },
-);
-
-verifies(
   "config.all-problems",
   "all problems of a file are reported at once, each with key, bound and value",
   () => {
     const text = `
     hardware = 5
     [cerebrium.deployment]
-    python_version = 3.10
+    python_version = 2.7
     [cerebrium.scaling]
     cooldown = "2 days"
     min_replicas = 9223372036854775807
@@ -296,7 +292,7 @@ verifies(
     conda = "../../etc/passwd"`;
     expect(problemsOf(text)).toEqual([
       'cerebrium.dependencies.pip must be a table, got ["torch"]',
-      'cerebrium.deployment.python_version must be a version in quotes, such as "3.12", got 3.1',
+      'cerebrium.deployment.python_version must be a version such as "3.12", got 2.7',
       "cerebrium.scaling.min_replicas must be a whole number from 0 to 2000, got 9223372036854775807",
       "cerebrium.scaling.replica_concurrency must be a whole number from 1 to 1000, got 0",
       'cerebrium.scaling.cooldown must be a duration from 0s to 1h, got "2 days"',

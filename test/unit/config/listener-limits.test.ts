@@ -14,7 +14,7 @@ function limitsOf(filesLimit: number | null, flags: Record<string, unknown> = {}
 }
 
 test("the usual limits are those of no setting", () => {
-  expect(limitsOf(null)).toEqual({ ...USUAL_LIMITS, levels: [] });
+  expect(limitsOf(null)).toEqual({ api: USUAL_LIMITS, management: USUAL_LIMITS, levels: [] });
 });
 
 verifies(
@@ -22,12 +22,13 @@ verifies(
   "both listeners full leave a quarter of all descriptors, and no fewer than 256",
   () => {
     for (const limit of [256, 1_024, 4_096, 20_000, 65_536, 1_048_576]) {
-      const { maxConnections, maxConnectionsPerAddress } = limitsOf(limit);
-      const keptBack = limit - 2 * maxConnections;
+      const { api, management } = limitsOf(limit);
+      const keptBack = limit - api.maxConnections - management.maxConnections;
       expect([limit, keptBack >= Math.min(limit - 2, Math.max(256, limit / 4))]).toEqual([limit, true]);
-      expect(maxConnectionsPerAddress).toBeLessThanOrEqual(Math.max(1, maxConnections / 2));
+      for (const { maxConnections, maxConnectionsPerAddress } of [api, management])
+        expect(maxConnectionsPerAddress).toBeLessThanOrEqual(Math.max(1, maxConnections / 2));
     }
-    expect(limitsOf(65_536).maxConnections).toBe(10_000);
+    expect(limitsOf(65_536)).toMatchObject({ api: { maxConnections: 10_000 } });
   },
 );
 
@@ -35,11 +36,15 @@ verifies(
   "listener.descriptors",
   "a listener that takes fewer than asked for says so, loudly when they are few",
   () => {
-    expect(limitsOf(1_024)).toMatchObject({ maxConnections: 384, levels: [40] });
-    expect(limitsOf(20_000)).toMatchObject({ maxConnections: 7_500, levels: [30] });
+    expect(limitsOf(1_024)).toMatchObject({ api: { maxConnections: 672 }, levels: [40] });
+    expect(limitsOf(20_000, { maxConnections: 14_000 })).toMatchObject({
+      api: { maxConnections: 13_125 },
+      management: { maxConnections: 1_875 },
+      levels: [30],
+    });
     expect(limitsOf(65_536).levels).toEqual([]);
     expect(limitsOf(65_536, { maxConnections: 60_000 })).toMatchObject({
-      maxConnections: 24_576,
+      api: { maxConnections: 43_008 },
       levels: [30],
     });
   },

@@ -37,6 +37,13 @@ verifies(
         smtpFrom: null,
         webhookAllow: [],
         isolation: "auto",
+        maxScratchBytes: 10_000_000_000,
+        maxProjectStorageBytes: null,
+        egressOnly: false,
+        egressAllow: [],
+        networkDeny: [],
+        networkUnenforced: "refuse",
+        uidRange: { first: 1_900_000_000, last: 1_900_065_535 },
         shutdownGraceMs: 30_000,
         authGraceMs: 300_000,
         maxRuns: 10_000_000,
@@ -108,6 +115,13 @@ test("each setting is read from its flag, its variable and its key", () => {
     smtp_from: "Millrace <millrace@example.com>",
     webhook_allow: "10.0.0.0/8,::1",
     isolation: "userns",
+    max_scratch: "4MB",
+    max_project_storage: "5GB",
+    egress_only: "true",
+    egress_allow: "10.0.0.0/8,::1",
+    network_deny: "192.0.2.7,::1",
+    network_unenforced: "warn",
+    uid_range: "400000-465535",
     shutdown_grace: "1m30s",
     auth_grace: "10m",
     max_runs: "5",
@@ -147,6 +161,13 @@ test("each setting is read from its flag, its variable and its key", () => {
     smtpFrom: "Millrace <millrace@example.com>",
     webhookAllow: ["10.0.0.0/8", "::1/128"],
     isolation: "userns",
+    maxScratchBytes: 4_000_000,
+    maxProjectStorageBytes: 5_000_000_000,
+    egressOnly: true,
+    egressAllow: ["10.0.0.0/8", "::1/128"],
+    networkDeny: ["192.0.2.7/32", "::1/128"],
+    networkUnenforced: "warn",
+    uidRange: { first: 400_000, last: 465_535 },
     shutdownGraceMs: 90_000,
     authGraceMs: 600_000,
     maxRuns: 5,
@@ -175,8 +196,8 @@ test("each setting is read from its flag, its variable and its key", () => {
   const flags = Object.fromEntries(names.map((name) => [flagMemberOf(name), values[name]]));
   const env = Object.fromEntries(names.map((name) => [`MILLRACE_${name.toUpperCase()}`, values[name]]));
   const lines = names.map((name) => {
-    const list = ["webhook_allow", "cors_origins", "trusted_proxies"].includes(name);
-    const raw = /^\d+$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
+    const list = /_(allow|deny|origins|proxies)$/.test(name);
+    const raw = /^(\d+|true)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
     return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
   });
   const config = file("all.toml", lines.join("\n"));

@@ -1,10 +1,22 @@
+import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Seal, loadMasterKey } from "../../../src/kit/seal.ts";
+import { verifies } from "../../verifies.ts";
 
+const SEAL = new URL("../../../src/kit/seal.ts", import.meta.url).href;
 const SECRET = Buffer.from("what nobody else may read");
 
 function scratch(): string {
@@ -46,6 +58,35 @@ test("the master key is made once, for its owner alone", () => {
   expect(loadMasterKey(file)).toEqual(key);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(readFileSync(file, "utf8").trim()).toBe(key.toString("base64"));
+});
+
+verifies(
+  "start.key-whole",
+  "a start that cannot write the master key leaves none, and the next one makes it",
+  () => {
+    const file = join(scratch(), "master.key");
+    const code = `import(${JSON.stringify(SEAL)}).then(({ loadMasterKey }) => loadMasterKey(${JSON.stringify(file)}))`;
+    // A process that may write no file at all finds out as with a full disk.
+    const limited = [
+      "-c",
+      'ulimit -f 0; exec "$0" "$@"',
+      process.execPath,
+      "--input-type=module",
+      "-e",
+      code,
+    ];
+    const { status } = spawnSync("sh", limited);
+    expect(status).not.toBe(0);
+    expect(existsSync(file)).toBe(false);
+    expect(loadMasterKey(file)).toHaveLength(32);
+  },
+);
+
+test("a link that leads nowhere is refused, never replaced", () => {
+  const file = join(scratch(), "master.key");
+  symlinkSync("elsewhere", file);
+  expect(() => loadMasterKey(file)).toThrow("ENOENT");
+  expect(readlinkSync(file)).toBe("elsewhere");
 });
 
 test("a file that holds no key is refused, never replaced", () => {

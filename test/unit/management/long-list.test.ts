@@ -7,6 +7,8 @@ import { text } from "node:stream/consumers";
 import type { FastifyReply } from "fastify";
 import { expect, onTestFinished, test } from "vitest";
 import { Volume } from "../../../src/apps/volumes/volume.ts";
+import { createLog } from "../../../src/kit/log.ts";
+import { Trash } from "../../../src/kit/trash.ts";
 import { LongLists, jsonPieces } from "../../../src/management/api/long-list.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -71,7 +73,8 @@ verifies(
     const root = await mkdtemp(path.join(os.tmpdir(), "millrace-list-"));
     onTestFinished(() => rm(root, { recursive: true }));
     for (let file = 0; file < 20; file += 1) await writeFile(path.join(root, `f${file}`), "");
-    expect(await new Volume(root, 20).list([])).toHaveLength(20);
-    await expect(new Volume(root, 19).list([])).rejects.toMatchObject({ code: "bad_request" });
+    const trash = new Trash(`${root}.trash`, createLog("silent"));
+    expect(await new Volume(root, trash, 20).list([])).toHaveLength(20);
+    await expect(new Volume(root, trash, 19).list([])).rejects.toMatchObject({ code: "bad_request" });
   },
 );

@@ -12,6 +12,7 @@ const TARGET: RunTarget = {
   // Nothing is ever handed over: the runs stay under way until the test ends them.
   slots: { submit: () => {}, abandon: (call, outcome) => call.end(outcome), backlogRoom: 0 },
   config: readAppConfig({ host: { cpuCount: 2 } }).config,
+  hidden: { input: false, result: false },
 };
 const READER = { onStream: () => {}, onChunk: () => {}, onEnd: () => {} };
 const CLAIM = {

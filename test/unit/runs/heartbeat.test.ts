@@ -37,15 +37,15 @@ verifies(
         await setImmediate();
       }
     };
-    await beat(2);
-    expect([beats, judgements]).toEqual([3, 2]);
+    await beat(LEASE_MS / BEAT_MS + 1);
+    expect([beats, judgements]).toEqual([5, 2]);
     isAway = true;
     await beat(4);
     isAway = false;
     await beat(LEASE_MS / BEAT_MS);
-    expect([beats, judgements]).toEqual([10, 2]);
+    expect([beats, judgements]).toEqual([12, 2]);
     await beat(1);
-    expect([beats, judgements]).toEqual([11, 3]);
+    expect([beats, judgements]).toEqual([13, 3]);
   },
 );
 
@@ -74,12 +74,39 @@ verifies(
       clock.advance(BEAT_MS);
       await setImmediate();
     };
-    for (let i = 0; i < 3; i++) await beat();
-    expect([beats, judgements]).toEqual([4, 1]);
+    for (let i = 0; i < LEASE_MS / BEAT_MS + 2; i++) await beat();
+    expect([beats, judgements]).toEqual([6, 1]);
     judged.reject(new AppError("storage_unavailable"));
     judged = Promise.withResolvers();
     await setImmediate();
     await beat();
-    expect([beats, judgements]).toEqual([5, 2]);
+    expect([beats, judgements]).toEqual([7, 2]);
+  },
+);
+
+verifies(
+  "lease.late-start",
+  "a service that starts gives the others time to renew their leases",
+  async () => {
+    const clock = new HandClock();
+    let judgements = 0;
+    const claims = {
+      heartbeat: async () => clock.now(),
+      recover: async () => {
+        judgements += 1;
+        return 0;
+      },
+    } as unknown as Store["claims"];
+    const log = createLog("silent");
+    const heartbeat = new Heartbeat({ store: { claims }, clock, log, owner: "a", holdsAny: () => true });
+    await heartbeat.begin();
+    heartbeat.start();
+    const seen: number[] = [];
+    for (let ms = BEAT_MS; ms <= LEASE_MS; ms += BEAT_MS) {
+      clock.advance(BEAT_MS);
+      await setImmediate();
+      seen.push(judgements);
+    }
+    expect(seen).toEqual([0, 0, 1]);
   },
 );

@@ -58,7 +58,7 @@ verifies("deploy.bundle", "a zip becomes a folder of the same files", async () =
     { name: "bücher/日本語.txt", content: "é" },
   ];
   const { zip, into, place } = stored(makeZip(items));
-  expect(await extractBundle(zip, into)).toEqual({ files: 5, bytes: 24 + 1 + 8 + 2 });
+  expect(await extractBundle(zip, into)).toEqual({ noMain: null, files: 5, bytes: 24 + 1 + 8 + 2 });
   expect(contents(into)).toEqual({
     "main.py": "def run():\n    return 1\n",
     "pkg/": "",
@@ -115,7 +115,11 @@ test("a generated file that loses does not count, and is judged all the same", a
     { name: "requirements.txt", content: "b".repeat(100) },
   ];
   const { zip, into } = stored(makeZip([MAIN, ...pair]));
-  expect(await extractBundle(zip, into, { limits: { maxTotalBytes: 30 } })).toEqual({ files: 2, bytes: 25 });
+  expect(await extractBundle(zip, into, { limits: { maxTotalBytes: 30 } })).toEqual({
+    noMain: null,
+    files: 2,
+    bytes: 25,
+  });
   const bad = stored(
     makeZip([MAIN, { name: "requirements.txt" }, { name: "requirements.txt", mode: 0o120777 }]),
   );
@@ -152,7 +156,8 @@ test("a zip in a zip is a file", async () => {
 
 test("main.py may be missing where the runtime needs none", async () => {
   const { zip, into } = stored(makeZip([{ name: "Dockerfile", content: "FROM x" }]));
-  await extractBundle(zip, into, { needsMain: false });
+  const { noMain } = await extractBundle(zip, into, { needsMain: false });
+  expect(noMain).toBe("The zip has no main.py at its root.");
   expect(contents(into)).toEqual({ Dockerfile: "FROM x" });
 });
 

@@ -4,12 +4,24 @@ import { behindWalls } from "../../../../src/host/walls/outer-keeper.ts";
 import { complaintAbout, requireRung } from "../../../../src/host/walls/require-rung.ts";
 import { RUNGS, highestRung } from "../../../../src/host/walls/rung.ts";
 import type { Offer } from "../../../../src/host/walls/rung.ts";
+import { NO_NETWORK } from "../../../../src/host/walls/network-fields.ts";
 import { verifies } from "../../../verifies.ts";
 
-const ALL: Offer = { process: null, landlock: null, userns: null };
-const NONE: Offer = { process: "no filter", landlock: "no Landlock", userns: "no namespaces" };
+const ALL: Offer = { process: null, landlock: null, userns: null, uid: null };
+const NONE: Offer = {
+  process: "no filter",
+  landlock: "no Landlock",
+  userns: "no namespaces",
+  uid: "no root",
+};
 
-const HOST = { rung: "userns", python: "/usr/bin/python3", dataDir: "/data", reads: ["/opt/cuda"] } as const;
+const HOST = {
+  rung: "userns",
+  python: "/usr/bin/python3",
+  dataDir: "/data",
+  user: null,
+  reads: ["/opt/cuda"],
+} as const;
 const WALLED = {
   program: "/data/environments/e/bin/python",
   args: ["-c", "pass"],
@@ -20,16 +32,17 @@ const WALLED = {
   input: null,
   reads: ["/srv/wheels"],
   writes: ["/data/work/w"],
-  network: false,
+  network: NO_NETWORK,
   unixSockets: false,
   home: "/run/home.sock",
 };
 
 test("the highest rung is the last that the host gives", () => {
-  expect(highestRung(ALL)).toBe("userns");
-  expect(highestRung({ ...ALL, userns: "no" })).toBe("landlock");
+  expect(highestRung(ALL)).toBe("uid");
+  expect(highestRung({ ...ALL, uid: "no" })).toBe("userns");
+  expect(highestRung({ ...ALL, uid: "no", userns: "no" })).toBe("landlock");
   // Landlock without scopes: a view of its own makes up for them.
-  expect(highestRung({ ...ALL, landlock: "too old" })).toBe("userns");
+  expect(highestRung({ ...ALL, landlock: "too old" })).toBe("uid");
   expect(highestRung(NONE)).toBeNull();
 });
 
@@ -51,14 +64,16 @@ verifies(
   "walls.auto",
   "where nothing can be tried auto says why there are no walls, and a level is refused",
   async () => {
-    const nowhere = { python: "/nonexistent", dataDir: "/nonexistent", reads: [] };
-    expect(await requireRung("none", nowhere)).toEqual({ rung: null, lack: "MILLRACE_ISOLATION=none" });
-    expect(await requireRung("auto", nowhere)).toEqual({
+    const settings = { dataDir: "/nonexistent", uidRange: { first: 1_000_000, last: 1_000_001 } };
+    const required = async (isolation: "none" | "auto" | "process" | "uid") =>
+      await requireRung({ ...settings, isolation }, "/nonexistent", []);
+    expect(await required("none")).toEqual({ rung: null, lack: "MILLRACE_ISOLATION=none" });
+    expect(await required("auto")).toEqual({
       rung: null,
       lack: expect.stringMatching(/^this host gives none: .*ENOENT.*seccomp/),
     });
-    await expect(requireRung("uid", nowhere)).rejects.toThrow(/uid is not in this release/);
-    await expect(requireRung("process", nowhere)).rejects.toThrow(/cannot give that/);
+    for (const rung of ["process", "uid"] as const)
+      await expect(required(rung)).rejects.toThrow(/cannot give that/);
   },
 );
 

@@ -8,6 +8,9 @@ import { verifies } from "../../../verifies.ts";
 
 const EPERM = 1;
 const ENOSYS = 38;
+const EOPNOTSUPP = 95;
+const EPROTONOSUPPORT = 93;
+const MSG_FASTOPEN = 0x20000000;
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET] = [1, 2, 10, 16, 17];
 const [STREAM, DGRAM, RAW, SEQPACKET] = [1, 2, 3, 5];
 /** Flags that come with a socket's type: SOCK_CLOEXEC and SOCK_NONBLOCK. */
@@ -22,6 +25,12 @@ const MACHINES = {
     socketpair: 53,
     clone: 56,
     ioctl: 16,
+    connect: 42,
+    sends: [
+      [44, 3],
+      [46, 2],
+      [307, 3],
+    ],
     allowed: {
       read: 0,
       write: 1,
@@ -78,6 +87,12 @@ const MACHINES = {
     socketpair: 199,
     clone: 220,
     ioctl: 29,
+    connect: 203,
+    sends: [
+      [206, 3],
+      [211, 2],
+      [269, 3],
+    ],
     allowed: { read: 63, write: 64, mmap: 222, execve: 221, openat: 56, futex: 98, kill: 129, prctl: 167 },
     refused: {
       ptrace: 117,
@@ -131,25 +146,34 @@ const CLONE3 = 435;
 
 const PRINT = `
 import sys; sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
-from millrace_walls import seccomp
+from millrace_walls.seccomp import Rules, program
 for machine in ("x86_64", "aarch64"):
-    for internet in (False, True):
-        for unix_sockets in (False, True):
-            print(seccomp.program(machine, internet, unix_sockets).hex())
+    for network in ("true", "false", "egress"):
+        for is_judged in (False, True):
+            for unix in (False, True):
+                rules = Rules(network=network, is_judged=is_judged, no_unix_sockets=unix)
+                print(program(machine, rules).hex())
 `;
 const PROGRAMS = execFileSync("python3", ["-I", "-S", "-c", PRINT], { encoding: "utf8" })
   .trim()
   .split("\n")
   .map((line) => Buffer.from(line, "hex"));
 
-type Refusals = { readonly internet?: boolean; readonly unixSockets?: boolean };
-type Ask = (number: number, words?: readonly (number | bigint)[], refusals?: Refusals) => Answer;
+const NETWORKS = [true, false, "egress"] as const;
+type Rules = {
+  readonly network?: (typeof NETWORKS)[number];
+  readonly isJudged?: boolean;
+  readonly noUnixSockets?: boolean;
+};
+type Ask = (number: number, words?: readonly (number | bigint)[], rules?: Rules) => Answer;
 
 for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
-  const programFor = ({ internet = false, unixSockets = false }: Refusals): Buffer =>
-    PROGRAMS[index * 4 + Number(internet) * 2 + Number(unixSockets)] as Buffer;
-  const ask: Ask = (number, words = [], refusals = {}) =>
-    runFilter(programFor(refusals), { arch: machine.arch, number, arguments: words });
+  const programFor = ({ network = true, isJudged = false, noUnixSockets = false }: Rules): Buffer =>
+    PROGRAMS[
+      index * 12 + NETWORKS.indexOf(network) * 4 + Number(isJudged) * 2 + Number(noUnixSockets)
+    ] as Buffer;
+  const ask: Ask = (number, words = [], rules = {}) =>
+    runFilter(programFor(rules), { arch: machine.arch, number, arguments: words });
 
   describe(name, () => {
     verifies("walls.filter", "what reaches beyond the app's own processes is refused", () => {
@@ -202,6 +226,27 @@ for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
         for (const type of [RAW, RAW | FLAGS]) expect(ask(machine.socket, [family, type, 1])).toBe(EPERM);
       expect(ask(machine.socket, [AF_NETLINK, RAW, 0])).toBe("allow");
       expect(ask(machine.socket, [AF_NETLINK, RAW, 15])).toBe(EPERM);
+      const otherProtocols = [
+        [STREAM, 132], // SCTP, which has calls of its own to connect
+        [STREAM, 262], // MPTCP, whose other end names further addresses
+        [STREAM, 17],
+        [DGRAM, 132],
+        [DGRAM, 136],
+        [DGRAM, 6],
+      ] as const;
+      for (const family of [AF_INET, AF_INET6]) {
+        for (const [type, protocol] of otherProtocols)
+          expect(ask(machine.socket, [family, type, protocol])).toBe(EPROTONOSUPPORT);
+        // Of two kinds of sockets the kernel picks the protocol: SCTP and DCCP.
+        for (const type of [SEQPACKET, 6]) expect(ask(machine.socket, [family, type, 0])).toBe(EPERM);
+        for (const [type, protocol] of [
+          [STREAM, 6],
+          [DGRAM, 17],
+          [DGRAM, 1],
+          [DGRAM, 58],
+        ] as const)
+          expect(ask(machine.socket, [family, type, protocol])).toBe("allow");
+      }
       for (const family of [0, 3, 4, 9, AF_PACKET, 29, 31, 38, 40, 44])
         expect(ask(machine.socket, [family, STREAM, 0])).toBe(EPERM);
     });
@@ -209,20 +254,50 @@ for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
     test("without the internet both families are refused, and pairs stay", () => {
       for (const family of [AF_INET, AF_INET6])
         for (const type of [STREAM, DGRAM, RAW, SEQPACKET])
-          expect(ask(machine.socket, [family, type, 0], { internet: true })).toBe(EPERM);
-      expect(ask(machine.socket, [AF_UNIX, STREAM, 0], { internet: true })).toBe("allow");
-      expect(ask(machine.socketpair, [AF_UNIX, STREAM, 0], { internet: true })).toBe("allow");
+          expect(ask(machine.socket, [family, type, 0], { network: false })).toBe(EPERM);
+      expect(ask(machine.socket, [AF_UNIX, STREAM, 0], { network: false })).toBe("allow");
+      expect(ask(machine.socketpair, [AF_UNIX, STREAM, 0], { network: false })).toBe("allow");
+      // Nothing is left to be judged.
+      expect(ask(machine.connect, [], { network: false, isJudged: true })).toBe("allow");
     });
 
+    verifies(
+      "walls.connects",
+      "connections are judged, none is made by sending, and others stay fast",
+      () => {
+        for (const network of [true, "egress"] as const) {
+          const rules = { network, isJudged: true };
+          expect(ask(machine.connect, [], rules)).toBe("ask");
+          for (const [number, place] of machine.sends) {
+            const withFlags = (flags: bigint) =>
+              ask(number, [...Array.from({ length: place }, () => 0), flags], rules);
+            expect(withFlags(0n)).toBe("allow");
+            expect(withFlags(0x4040n)).toBe("allow");
+            expect(withFlags(BigInt(MSG_FASTOPEN))).toBe(EOPNOTSUPP);
+            expect(withFlags(ABOVE_32_BITS | BigInt(MSG_FASTOPEN))).toBe(EOPNOTSUPP);
+          }
+          for (const type of [DGRAM, DGRAM | FLAGS])
+            for (const protocol of [0, 1, 17, 58])
+              expect(ask(machine.socket, [AF_INET, type, protocol], rules)).toBe(
+                network === true ? "allow" : EPERM,
+              );
+          expect(ask(machine.socket, [AF_INET6, STREAM | FLAGS, 6], rules)).toBe("allow");
+        }
+        expect(ask(machine.connect)).toBe("allow");
+        for (const [number] of machine.sends)
+          expect(ask(number, [0, 0, MSG_FASTOPEN, MSG_FASTOPEN])).toBe("allow");
+      },
+    );
+
     test("where paths can be seen, unix sockets are pairs that stay tied to each other", () => {
-      const refusals = { unixSockets: true };
+      const rules = { noUnixSockets: true };
       for (const type of [STREAM, DGRAM, SEQPACKET])
-        expect(ask(machine.socket, [AF_UNIX, type, 0], refusals)).toBe(EPERM);
+        expect(ask(machine.socket, [AF_UNIX, type, 0], rules)).toBe(EPERM);
       for (const type of [STREAM, SEQPACKET, STREAM | FLAGS])
-        expect(ask(machine.socketpair, [AF_UNIX, type, 0], refusals)).toBe("allow");
+        expect(ask(machine.socketpair, [AF_UNIX, type, 0], rules)).toBe("allow");
       // The kernel takes a raw one for a datagram one.
       for (const type of [DGRAM, RAW, DGRAM | FLAGS])
-        expect(ask(machine.socketpair, [AF_UNIX, type, 0], refusals)).toBe(EPERM);
+        expect(ask(machine.socketpair, [AF_UNIX, type, 0], rules)).toBe(EPERM);
       expect(ask(machine.socket, [AF_UNIX, STREAM, 0])).toBe("allow");
       expect(ask(machine.socketpair, [AF_UNIX, DGRAM, 0])).toBe("allow");
     });

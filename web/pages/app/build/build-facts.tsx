@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { ReactNode } from "react";
 import { buildsQuery, cancelBuild, isUnderWay, shortId } from "../../../api/builds.ts";
@@ -104,6 +104,10 @@ function CancelBuild({
   onClose,
 }: Props & { readonly isOpen: boolean; readonly onClose: () => void }) {
   const queries = useQueryClient();
+  const { data: hasServing = false } = useQuery({
+    ...buildsQuery(projectId, appName),
+    select: (builds) => builds.some(({ isServing }) => isServing),
+  });
   const { mutate, isPending } = useMutation({
     mutationFn: () => cancelBuild(projectId, appName, build.id),
     onSuccess: () => tell("The build is cancelled."),
@@ -122,7 +126,7 @@ function CancelBuild({
       action="Cancel build"
       isBusy={isPending}
     >
-      The previous version keeps serving. Deploy again to retry.
+      {hasServing ? "The previous version keeps serving." : "No version serves yet."} Deploy again to retry.
     </Confirm>
   );
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import path from "node:path";
-import { mkdir, open, readdir, rename, rmdir, unlink } from "../../kit/files.ts";
-import type { Log } from "../../kit/log.ts";
+import { mkdir, open, readdir, rename, rmdir, unlink } from "./files.ts";
+import type { Log } from "./log.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
 
@@ -41,10 +41,7 @@ export class Trash {
     try {
       await this.#removeAll();
     } catch (error) {
-      this.#log.error(
-        { err: error },
-        "could not delete files removed from a volume; they still use disk space",
-      );
+      this.#log.error({ err: error }, "could not delete files that were removed; they still use disk space");
     }
   }
 

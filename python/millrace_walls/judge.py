@@ -1,0 +1,52 @@
+"""Which addresses an app may connect to."""
+
+from __future__ import annotations
+
+import socket
+
+from .addresses import Address, Ranges, nameservers
+from .listeners import NEIGHBOUR, OWN, SERVICE, Listeners
+from .plan import Plan
+
+
+class Judge:
+    """Decides by a plan's ranges, and on this machine by who listens."""
+
+    def __init__(self, plan: Plan, listeners: Listeners) -> None:
+        self._listeners = listeners
+        self._management_port = plan.management_port
+        self._denied = Ranges(plan.denied)
+        self._private = Ranges(plan.private)
+        self._allowed = Ranges(plan.allowed)
+        #: Outside only, and what is allowed besides.
+        self._is_egress = plan.network == "egress"
+        self._nameservers = {(each.bits, each.value, each.port) for each in nameservers()}
+
+    def permits(self, address: Address) -> bool:
+        # Names must be found, wherever the host has them looked up.
+        if (address.bits, address.value, address.port) in self._nameservers:
+            return True
+        if self._denied.include(address):
+            return False
+        is_allowed = not self._is_egress or self._allowed.include(address)
+        if _is_here(address):
+            if address.port == self._management_port:
+                return False
+            owners = self._listeners.at(address)
+            # As long as nobody has said which of its ports it is.
+            if NEIGHBOUR in owners or (self._management_port == 0 and SERVICE in owners):
+                return False
+            return is_allowed or owners == {OWN}
+        return is_allowed or not self._private.include(address)
+
+
+def _is_here(address: Address) -> bool:
+    """Whether it is an address of this machine: only those can be had."""
+    family, packed = address.packed()
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as attempt:
+            place = (socket.inet_ntop(family, packed), 0)
+            attempt.bind(place if family == socket.AF_INET else (*place, 0, address.scope))
+    except OSError:
+        return False
+    return True

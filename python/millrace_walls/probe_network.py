@@ -1,0 +1,93 @@
+"""Whether connections can be judged on this host: an app's process makes one that is permitted, and one that is not."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+from . import walls
+from .connects import Connects
+from .judge import Judge
+from .listeners import Listeners
+from .plan import Plan
+
+_PERMITTED, _DENIED = "127.0.0.1", "127.0.0.2"
+
+
+def main() -> None:
+    """Reads from stdin: a rung, a folder of its own, the data directory, the harness, a user of the range for projects.
+
+    Says "judged", or why not.
+    """
+    try:
+        print(_outcome(json.loads(sys.stdin.buffer.readline())))
+    except OSError as error:
+        print("connections cannot be judged: %s" % error.strerror)
+
+
+def _outcome(asked: dict[str, str]) -> str:
+    folder = asked["folder"]
+    fields = {"rung": asked["rung"], "network": "true", "home": "", "program": sys.executable, "order": ""}
+    places = {"bundle": folder, "storage": folder, "scratch": folder, "harness": asked["harness"]}
+    rules = {"management_port": "0", "denied": _DENIED + "/32"}
+    plan = Plan({**fields, **places, **rules, "data_dir": asked["data_dir"], "user": asked["user"]}.items())
+    if plan.user is not None:
+        os.chown(folder, plan.user, plan.user)
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        heard, told = socket.socketpair()
+        child = walls.fork(plan)
+        if child == 0:
+            heard.close()
+            _try(plan, told, server.getsockname()[1])
+        told.close()
+        try:
+            return _keep(plan, heard)
+        finally:
+            # If nobody answers it, it waits for ever.
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def _try(plan: Plan, told: socket.socket, port: int) -> None:
+    """Raises the walls, hands over, and says how both connections ended."""
+    said = "the process that tried it failed"
+    try:
+        listener = walls.raise_around(plan)
+        socket.send_fds(told, [b"\n"], [listener] if listener is not None else [])
+        ends = [_end_of(address, port) for address in (_PERMITTED, _DENIED)]
+        said = "judged" if ends == [0, errno.EACCES] else "connections end with the errors %d and %d" % tuple(ends)
+    except OSError as error:
+        said = str(error.strerror)
+    finally:
+        told.send(said.encode())
+        os._exit(0)
+
+
+def _end_of(address: str, port: int) -> int:
+    with socket.socket() as connection:
+        return connection.connect_ex((address, port))
+
+
+def _keep(plan: Plan, heard: socket.socket) -> str:
+    """Answers the two connections; what the child says last is the outcome."""
+    with heard:
+        said, descriptors, _, _ = socket.recv_fds(heard, 1000, 1, socket.MSG_CMSG_CLOEXEC)
+        if not descriptors:
+            return said.decode().strip() or "the process that tried it ended"
+        # Here the listening socket is its own, as far as anybody can tell from outside.
+        connects = Connects(descriptors[0], Judge(plan, Listeners(0)), walls.has_unix_sockets(plan))
+        is_open = True
+        while is_open:
+            poll = select.poll()
+            for each in (heard, connects):
+                poll.register(each, select.POLLIN)
+            ready = dict(poll.poll())
+            if heard.fileno() in ready:
+                break
+            is_open = connects.work()
+        return heard.recv(1000).decode()

@@ -1,0 +1,44 @@
+import type { Readable } from "node:stream";
+import type { VolumePath } from "./volume-path.ts";
+
+/** Something in a folder. */
+export type VolumeEntry = {
+  readonly name: string;
+  readonly isFolder: boolean;
+  readonly sizeBytes: number;
+  /** Epoch milliseconds. */
+  readonly modifiedAt: number;
+};
+
+/** Bytes of a file, the first and the last included. */
+export type ByteSpan = { readonly first: number; readonly last: number };
+
+/** A file that can be read; whoever gets it closes it, or reads it. */
+export type OpenFile = {
+  readonly sizeBytes: number;
+  /** Epoch nanoseconds. */
+  readonly modifiedNs: bigint;
+  /** Gives its bytes, once, and closes it; breaks off if there are fewer by then. */
+  bytes(span: ByteSpan): Readable;
+  close(): Promise<void>;
+};
+
+/** The size of a file before and after a change; null where there is none. */
+export type SizeChange = { readonly beforeBytes: number | null; readonly afterBytes: number | null };
+
+/** An app may make files without end; all of a list is in memory, and sorted in one go. */
+export const MAX_ENTRIES = 100_000;
+
+/** The files of a project's persistent storage, whoever they belong to. */
+export type VolumeFiles = {
+  /** What a folder holds, by name; nothing where there is no such folder. Throws `bad_request` if that is too much. */
+  list(path: VolumePath): Promise<VolumeEntry[]>;
+  /** Opens a file; throws `not_found`, and `bad_request` for what is not a file. */
+  openFile(path: VolumePath): Promise<OpenFile>;
+  /** Takes a file from a folder of ours on the same disk to its place, in one step that survives a power cut. */
+  put(source: string, path: VolumePath): Promise<SizeChange>;
+  /** Removes a file, or a link as such. */
+  removeFile(path: VolumePath): Promise<SizeChange>;
+  /** Takes a folder out of the volume in one step; what is in it is removed at leisure. */
+  removeFolder(path: VolumePath): Promise<void>;
+};

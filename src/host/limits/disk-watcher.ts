@@ -1,0 +1,108 @@
+import { statfs } from "node:fs/promises";
+import type { Clock } from "../../kit/clock.ts";
+import { folderBytes } from "./folder-size.ts";
+
+const LOOK_MS = 1_000;
+/** What others remove from the same disk hides what is written to a folder: it is measured that often anyway. */
+const MEASURE_MS = 60_000;
+
+/** A folder, and the most that it may hold. */
+export type Bound = { readonly folder: string; readonly maxBytes: number };
+
+type Watched = Bound & {
+  readonly listeners: Set<() => void>;
+  bytes: number;
+  /** What was taken of the disk when the folder was measured, and when that was. */
+  takenBytes: number;
+  measuredAt: number;
+  isOver: boolean;
+};
+
+/**
+ * Watches how much folders hold. A folder is measured only if its disk has got so much fuller that it may hold more
+ * than it should.
+ */
+export class DiskWatcher {
+  readonly #clock: Clock;
+  readonly #watched = new Map<string, Watched>();
+  /** A look is on its way, or under way. */
+  #isLooking = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Calls `onOver` once, when a folder holds too much. Gives a function that ends this. */
+  watch({ folder, maxBytes }: Bound, onOver: () => void): () => void {
+    const watched = this.#watched.get(folder) ?? unmeasured(folder, maxBytes);
+    this.#watched.set(folder, watched);
+    watched.listeners.add(onOver);
+    this.#lookLater();
+    return () => {
+      watched.listeners.delete(onOver);
+      if (watched.listeners.size === 0 && !watched.isOver) this.#watched.delete(folder);
+    };
+  }
+
+  /** Whether a folder was found to hold too much; it is measured again now, and that shows the next time. */
+  isOver(folder: string): boolean {
+    const watched = this.#watched.get(folder);
+    if (!watched?.isOver) return false;
+    void this.#measure(watched);
+    return true;
+  }
+
+  async #look(): Promise<void> {
+    for (const watched of this.#watched.values())
+      if (watched.listeners.size > 0 && (await this.#mayBeOver(watched))) await this.#measure(watched);
+    const isIdle = [...this.#watched.values()].every(({ listeners }) => listeners.size === 0);
+    this.#isLooking = false;
+    if (!isIdle) this.#lookLater();
+  }
+
+  #lookLater(): void {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    this.#clock.after(LOOK_MS, () => void this.#look());
+  }
+
+  async #mayBeOver({ folder, maxBytes, bytes, takenBytes, measuredAt }: Watched): Promise<boolean> {
+    if (this.#clock.monotonic() - measuredAt >= MEASURE_MS) return true;
+    return bytes + (await takenOf(folder)) - takenBytes > maxBytes;
+  }
+
+  async #measure(watched: Watched): Promise<void> {
+    watched.takenBytes = await takenOf(watched.folder);
+    watched.bytes = await folderBytes(watched.folder, watched.maxBytes);
+    watched.measuredAt = this.#clock.monotonic();
+    watched.isOver = watched.bytes > watched.maxBytes;
+    const { listeners } = watched;
+    if (!watched.isOver && listeners.size === 0) this.#watched.delete(watched.folder);
+    if (!watched.isOver) return;
+    for (const listener of listeners) listener();
+    listeners.clear();
+  }
+}
+
+function unmeasured(folder: string, maxBytes: number): Watched {
+  const never = Number.NEGATIVE_INFINITY;
+  return {
+    folder,
+    maxBytes,
+    listeners: new Set(),
+    bytes: 0,
+    takenBytes: 0,
+    measuredAt: never,
+    isOver: false,
+  };
+}
+
+/** What is taken of the disk that holds a folder; 0 if the folder is not there. */
+async function takenOf(folder: string): Promise<number> {
+  try {
+    const { blocks, bfree, bsize } = await statfs(folder);
+    return (blocks - bfree) * bsize;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,108 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { V1, openV1 } from "./cgroup-v1.ts";
+import { V2, openV2 } from "./cgroup-v2.ts";
+import { Hierarchy, clearGroups } from "./hierarchy.ts";
+import { removeGroup } from "./cgroup-files.ts";
+import { CONTROLLERS, findOwnCgroups } from "./own-cgroups.ts";
+import type { Controller, OwnCgroups } from "./own-cgroups.ts";
+import { isOurs, tryGroup } from "./try-group.ts";
+
+/** Where the groups are, for the next start, which may happen elsewhere. */
+const NOTE = "limit-groups.json";
+
+/** What control groups can do here; for each controller that cannot be used, why not. */
+export type FoundHierarchy = {
+  readonly hierarchy: Hierarchy | null;
+  readonly lacking: ReadonlyMap<Controller, string>;
+};
+
+/**
+ * Tries control groups of version 2, then those of version 1. Groups that a killed service of the same data directory
+ * has left are removed. `mayMove` is false for whoever is not the service, and must not move into a leaf.
+ */
+export async function findHierarchy(dataDir: string, mayMove = true): Promise<FoundHierarchy> {
+  const name = groupName(dataDir);
+  const own = findOwnCgroups(
+    readFileSync("/proc/self/cgroup", "latin1"),
+    readFileSync("/proc/self/mountinfo", "latin1"),
+  );
+  if (mayMove) await clearNoted(dataDir, name);
+  const lacking = new Map<Controller, string>();
+  const found = (await tryV2(own, name, mayMove, lacking)) ?? (await tryV1(own, name, mayMove, lacking));
+  if (found && mayMove)
+    writeFileSync(path.join(dataDir, NOTE), JSON.stringify([...new Set(found.roots.values())]), {
+      mode: 0o600,
+    });
+  return { hierarchy: found, lacking };
+}
+
+/** No two data directories have the same. */
+function groupName(dataDir: string): string {
+  const real = existsSync(dataDir) ? realpathSync(dataDir) : path.resolve(dataDir);
+  return `millrace-${createHash("sha256").update(real).digest("hex").slice(0, 12)}`;
+}
+
+async function tryV2(
+  { v2 }: OwnCgroups,
+  name: string,
+  mayMove: boolean,
+  lacking: Map<Controller, string>,
+): Promise<Hierarchy | null> {
+  try {
+    if (v2 === null) throw new Error("there are no control groups of version 2");
+    if (!mayMove) throw new Error("only a running service can tell what it may do with control groups");
+    const root = openV2(v2, name, isOurs);
+    const hierarchy = new Hierarchy(V2, new Map(CONTROLLERS.map((controller) => [controller, root])));
+    await hierarchy.clear();
+    await tryGroup(hierarchy);
+    return hierarchy;
+  } catch (error) {
+    for (const controller of CONTROLLERS) lacking.set(controller, (error as Error).message);
+    return null;
+  }
+}
+
+/** Each controller by itself: some hosts give some of them. */
+async function tryV1(
+  own: OwnCgroups,
+  name: string,
+  mayMove: boolean,
+  lacking: Map<Controller, string>,
+): Promise<Hierarchy | null> {
+  const roots = new Map<Controller, string>();
+  for (const controller of own.v1.keys()) {
+    try {
+      // Whoever only looks must not touch the groups of a service.
+      const root = openV1(own, controller, mayMove ? name : `${name}-${process.pid}`);
+      const single = new Hierarchy(V1, new Map([[controller, root]]));
+      if (mayMove) await single.clear();
+      await tryGroup(single);
+      if (!mayMove) await single.remove();
+      roots.set(controller, root);
+      lacking.delete(controller);
+    } catch (error) {
+      lacking.set(controller, (error as Error).message);
+    }
+  }
+  return roots.size > 0 ? new Hierarchy(V1, roots) : null;
+}
+
+/** What the last service of this directory left, wherever that was. */
+async function clearNoted(dataDir: string, name: string): Promise<void> {
+  let noted: unknown;
+  try {
+    noted = JSON.parse(readFileSync(path.join(dataDir, NOTE), "utf8"));
+  } catch {
+    return; // It left no note, or none that can be read.
+  }
+  if (!Array.isArray(noted)) return;
+  for (const root of noted) {
+    // Nothing but a control group has such a file, and no other service has the name.
+    if (typeof root !== "string" || path.basename(root) !== name) continue;
+    if (!existsSync(path.join(root, "cgroup.procs"))) continue;
+    await clearGroups(root);
+    await removeGroup(root);
+  }
+}

@@ -1,0 +1,126 @@
+import { SETTING_KEYS, envOf } from "../../config/setting-keys.ts";
+import type { Settings } from "../../config/setting-keys.ts";
+import { showSize } from "../../config/sizes.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { Rung } from "../walls/rung.ts";
+import { DiskWatcher } from "./disk-watcher.ts";
+import type { FoundHierarchy } from "./find-hierarchy.ts";
+import type { CgroupGroup } from "./hierarchy.ts";
+import { MAX_PROCESSES } from "./limits.ts";
+import type { AppLimits, Enforced, Enforcement, LimitGroup, Limits, WrittenFolders } from "./limits.ts";
+import { MemoryWatcher } from "./memory-watcher.ts";
+import type { Controller } from "./own-cgroups.ts";
+
+const DELEGATE =
+  "Give the service a control group of its own: under systemd with Delegate=yes (packaging/millrace.service has it), in a container with a writable /sys/fs/cgroup";
+
+const WAY_OUT = " (which an app can leave if it wants to: MILLRACE_ISOLATION=landlock prevents that)";
+const WATCHER = "a watcher, which looks every second";
+const SCRATCH_SETTING = envOf(SETTING_KEYS.maxScratchBytes.name);
+const STORAGE_SETTING = envOf(SETTING_KEYS.maxProjectStorageBytes.name);
+const SCRATCH_FULL = (maxBytes: number): string =>
+  `its temporary files took more than ${showSize(maxBytes)}, this service's ${SCRATCH_SETTING}`;
+const STORAGE_FULL = (maxBytes: number): string =>
+  `the project's storage holds more than ${showSize(maxBytes)}, this service's ${STORAGE_SETTING}: remove some of its files`;
+
+/** What the operator says of it. */
+export type LimitSettings = Pick<Settings, "dataDir" | "maxScratchBytes" | "maxProjectStorageBytes">;
+
+/** Limits by what was found: control groups, and a watcher for memory where they do not cover it. */
+export class HostLimits implements AppLimits {
+  readonly enforcement: Enforcement;
+  readonly #found: FoundHierarchy;
+  readonly #settings: LimitSettings;
+  readonly #watcher: MemoryWatcher;
+  readonly #disk: DiskWatcher;
+  /** Groups that are being removed. */
+  readonly #leaving = new Set<Promise<void>>();
+
+  constructor(found: FoundHierarchy, settings: LimitSettings, rung: Rung | null, clock: Clock) {
+    this.#found = found;
+    this.#settings = settings;
+    this.#watcher = new MemoryWatcher(clock);
+    this.#disk = new DiskWatcher(clock);
+    this.enforcement = enforcementOf(found, settings, rung);
+  }
+
+  group(limits: Limits): LimitGroup {
+    const { hierarchy } = this.#found;
+    const made = hierarchy?.make(limits) ?? null;
+    const isWatched = limits.memoryBytes !== null && !hierarchy?.roots.has("memory");
+    const watched = isWatched ? this.#watcher.group(limits.memoryBytes) : null;
+    return {
+      add: async (pid) => {
+        await Promise.all([made?.add(pid), watched?.add(pid)]);
+      },
+      ranOut: () => watched?.ranOut() || (made?.ranOut() ?? false),
+      remove: () => {
+        watched?.remove();
+        if (made) this.#see(made);
+      },
+    };
+  }
+
+  refusal(storage: string): string | null {
+    const maxBytes = this.#settings.maxProjectStorageBytes;
+    return maxBytes !== null && this.#disk.isOver(storage) ? STORAGE_FULL(maxBytes) : null;
+  }
+
+  watch({ scratch, storage }: WrittenFolders, onOver: (why: string) => void): () => void {
+    const { maxScratchBytes, maxProjectStorageBytes } = this.#settings;
+    const stops: (() => void)[] = [];
+    const watch = (folder: string, maxBytes: number, why: string): void =>
+      void stops.push(this.#disk.watch({ folder, maxBytes }, () => onOver(why)));
+    if (scratch !== null) watch(scratch, maxScratchBytes, SCRATCH_FULL(maxScratchBytes));
+    if (maxProjectStorageBytes !== null)
+      watch(storage, maxProjectStorageBytes, STORAGE_FULL(maxProjectStorageBytes));
+    return () => stops.forEach((stop) => stop());
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#leaving);
+    await this.#found.hierarchy?.remove();
+  }
+
+  #see(group: CgroupGroup): void {
+    const gone = group.removed().finally(() => this.#leaving.delete(gone));
+    this.#leaving.add(gone);
+  }
+}
+
+/** How each limit is enforced with what was found. */
+export function enforcementOf(
+  found: FoundHierarchy,
+  settings: LimitSettings,
+  rung: Rung | null,
+): Enforcement {
+  const by = (controller: Controller): Enforced => {
+    const lacking = found.lacking.get(controller);
+    // Its files belong to the user that such an app runs as.
+    const hasWayOut = rung === null || rung === "process";
+    if (found.hierarchy && lacking === undefined)
+      return { by: found.hierarchy.flavour.name + (hasWayOut ? WAY_OUT : "") };
+    return { lacking: lacking ?? "there are no control groups", remedy: DELEGATE };
+  };
+  const memory = by("memory");
+  const walls: Enforced = {
+    lacking: "apps live behind no walls",
+    remedy: "Set MILLRACE_ISOLATION to process or higher",
+  };
+  const processes = by("pids");
+  // The kernel does not count the processes of root.
+  const isCounted = rung !== null && process.getuid?.() !== 0;
+  return {
+    memory: "by" in memory ? memory : { by: WATCHER },
+    cpu: by("cpu"),
+    processes:
+      "by" in processes
+        ? { by: `${processes.by}; at most ${MAX_PROCESSES} for a replica` }
+        : isCounted
+          ? { by: "a limit of 16384 for all processes of the service's user" }
+          : processes,
+    open_files: rung === null ? walls : { by: "a limit of 65536 for each process" },
+    scratch: rung === null ? walls : { by: WATCHER },
+    storage: settings.maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER },
+  };
+}

@@ -1,0 +1,67 @@
+/** What the processes of one replica, or of one template, may use. */
+export type Limits = {
+  /** Hard; null for as much as the host has. */
+  readonly memoryBytes: number | null;
+  /** Hard, in cores; null for as much as is free. */
+  readonly cpus: number | null;
+  /** How much of the processors it gets when there are too few for all, in relation to what others have here. */
+  readonly cpuShare: number;
+};
+
+/** A group of processes that share limits. */
+export type LimitGroup = {
+  /** Puts a process in, and with it all that it starts from then on. Does nothing for one that has ended. */
+  add(pid: number): Promise<void>;
+  /** Whether processes in it were ended because they used up their memory. */
+  ranOut(): boolean;
+  /** Ends what is left in it, and removes it. */
+  remove(): void;
+};
+
+/** Folders that an app's processes write to. */
+export type WrittenFolders = {
+  /** Null where they have none of their own. */
+  readonly scratch: string | null;
+  readonly storage: string;
+};
+
+/** What the host can hold an app to. */
+export type AppLimits = {
+  readonly enforcement: Enforcement;
+  /** Why nothing that writes to this storage may start now, for people; null where it may. */
+  refusal(storage: string): string | null;
+  /** Calls `onOver` once, with the reason, when one of the folders holds too much. Gives a function that ends this. */
+  watch(folders: WrittenFolders, onOver: (why: string) => void): () => void;
+  /** Makes a group; nothing is in it yet. */
+  group(limits: Limits): LimitGroup;
+  /** Removes what is left of all groups. */
+  close(): Promise<void>;
+};
+
+/** What is limited. */
+export const LIMITS = ["memory", "cpu", "processes", "open_files", "scratch", "storage"] as const;
+export type LimitName = (typeof LIMITS)[number];
+
+/** How a limit is enforced; or why it is not, and what to do about it; or which setting would set it. */
+export type Enforced =
+  | { readonly by: string }
+  | { readonly lacking: string; readonly remedy: string }
+  | { readonly unset: string };
+
+export type Enforcement = Readonly<Record<LimitName, Enforced>>;
+
+/** Processes and threads of one replica: a bomb ends here, an app with many threads does not. */
+export const MAX_PROCESSES = 4_096;
+
+/** For people, why processes of a group were ended. */
+export function describeRunOut({ memoryBytes }: Limits): string {
+  if (memoryBytes === null) return "the host ran out of memory";
+  return `it used more than its memory = ${memoryBytes / 1e9} GB`;
+}
+
+/** For people, how a limit is enforced, or that it is not. */
+export function describeEnforced(enforced: Enforced): string {
+  if ("by" in enforced) return `enforced by ${enforced.by}`;
+  if ("unset" in enforced) return `no limit is set: ${enforced.unset} sets one`;
+  return `not enforced: ${enforced.lacking}. ${enforced.remedy}`;
+}

@@ -1,0 +1,40 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readStat } from "../proc-stat.ts";
+import type { Hierarchy } from "./hierarchy.ts";
+
+/** Any that a kernel takes. */
+const SOME = { memoryBytes: 64 * 1024 * 1024, cpus: 0.5, cpuShare: 1 };
+
+/** Finds out whether groups can be made, limited, entered and removed, with a process that waits in one. Throws if not. */
+export async function tryGroup(hierarchy: Hierarchy): Promise<void> {
+  const group = hierarchy.make(SOME);
+  const child = spawn("/bin/sh", ["-c", "read _"], { stdio: ["pipe", "ignore", "ignore"], env: {} });
+  const ended = new Promise<void>((resolve, reject) => {
+    child.once("exit", () => resolve());
+    child.once("error", reject);
+  });
+  // Whoever waits for the start below learns of it.
+  ended.catch(() => {});
+  try {
+    await once(child, "spawn");
+    const pid = child.pid ?? 0;
+    await group.add(pid);
+    if (!group.holds(pid)) throw new Error("a process that was put into a group is not in it");
+  } finally {
+    child.stdin.destroy();
+    await ended;
+    await group.removed();
+  }
+}
+
+/** Whether a process is this service, the shell that restarts it, or started by one of them. */
+export function isOurs(pid: number): boolean {
+  const own = [process.pid, process.ppid];
+  if (own.includes(pid)) return true;
+  try {
+    return own.includes(readStat(`${pid}`, "/proc").parent);
+  } catch {
+    return true; // It has ended.
+  }
+}

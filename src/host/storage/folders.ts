@@ -1,0 +1,60 @@
+import { chownSync, mkdirSync, statSync } from "node:fs";
+import type { UidRange } from "../../config/uid-range.ts";
+import { storageFolder } from "../artifacts.ts";
+
+/**
+ * The storage folders of all projects, and who each project's processes run as. Nothing else keeps that: the owner of
+ * a project's folder is its user, so it stays as long as the folder, and no other project gets it meanwhile.
+ */
+export class StorageFolders {
+  readonly #dataDir: string;
+  /** Null where everything belongs to the service's own user. */
+  readonly #range: UidRange | null;
+  readonly #users: Map<string, number>;
+
+  /** `users` are those of the folders that are there. */
+  constructor(
+    dataDir: string,
+    range: UidRange | null = null,
+    users: ReadonlyMap<string, number> = new Map(),
+  ) {
+    this.#dataDir = dataDir;
+    this.#range = range;
+    this.#users = new Map(users);
+  }
+
+  /** A project's folder; it is made if it is not there. */
+  make(projectId: string): string {
+    const folder = storageFolder(projectId, this.#dataDir);
+    const isNew = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined;
+    if (this.#range === null || (!isNew && this.#users.has(projectId))) return folder;
+    const user = this.#users.get(projectId) ?? freeUser(this.#range, this.#users.values());
+    chownSync(folder, user, user);
+    this.#users.set(projectId, user);
+    return folder;
+  }
+
+  /** Who a project's processes run as, and its files belong to; null for the service's own user. */
+  userOf(projectId: string): number | null {
+    this.make(projectId);
+    return this.#users.get(projectId) ?? null;
+  }
+}
+
+/** The lowest id that no project has. Throws when there is none. */
+export function freeUser({ first, last }: UidRange, taken: Iterable<number>): number {
+  const users = new Set(taken);
+  for (let user = first; user <= last; user++) if (!users.has(user)) return user;
+  throw new Error(
+    `every id from ${first} to ${last} belongs to a project: widen MILLRACE_UID_RANGE, without moving its beginning`,
+  );
+}
+
+/** Whose a folder is; null if it is being given to somebody, which is not over. */
+export function ownerOf(folder: string): { readonly user: number; readonly isSettled: boolean } {
+  const { uid, mode } = statSync(folder);
+  return { user: uid, isSettled: (mode & UNFINISHED) === 0 };
+}
+
+/** The bit of a folder's mode that says that what is in it has not all been given to its owner. */
+const UNFINISHED = 0o1000;

@@ -1,0 +1,99 @@
+import { spawn } from "node:child_process";
+import { realpathSync, readdirSync } from "node:fs";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { z } from "zod";
+import type { Settings } from "../../config/setting-keys.ts";
+import type { UidRange } from "../../config/uid-range.ts";
+import type { Log } from "../../kit/log.ts";
+import { PROJECT_ID } from "../../model/names.ts";
+import { storageFolder } from "../artifacts.ts";
+import { startOf } from "../walls/isolated-start.ts";
+import type { Rung } from "../walls/rung.ts";
+import { StorageFolders, freeUser, ownerOf } from "./folders.ts";
+
+export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
+  readonly rung: Rung | null;
+  /** The host's interpreter. */
+  readonly python: string;
+  readonly log: Log;
+};
+
+const LEFT = z.object({ count: z.number() });
+
+/**
+ * Gives every project's folder to its user on `uid`, and to the service's own below that; no app may run yet. Only
+ * root can, so for anybody else the folders stay as they are. Goes on where an earlier start was cut short.
+ */
+export async function settleStorage(parts: SettleParts): Promise<StorageFolders> {
+  const { dataDir, uidRange, rung } = parts;
+  const range = rung === "uid" ? uidRange : null;
+  const own = process.getuid?.();
+  if (own !== 0) return new StorageFolders(dataDir);
+  const users = range === null ? null : assign(dataDir, range);
+  for (const projectId of projectsIn(dataDir)) {
+    const folder = realpathSync(storageFolder(projectId, dataDir));
+    const user = users?.get(projectId) ?? own;
+    const owner = ownerOf(folder);
+    if (owner.user !== user || !owner.isSettled) await give(folder, user, projectId, parts);
+  }
+  return new StorageFolders(dataDir, range, users ?? undefined);
+}
+
+/** Who has a user keeps it; of two with the same, as after a copy, the first. */
+function assign(dataDir: string, range: UidRange): Map<string, number> {
+  const users = new Map<string, number>();
+  const taken = new Set<number>();
+  const others: string[] = [];
+  for (const projectId of projectsIn(dataDir)) {
+    const { user } = ownerOf(storageFolder(projectId, dataDir));
+    if (user < range.first || user > range.last || taken.has(user)) {
+      others.push(projectId);
+      continue;
+    }
+    users.set(projectId, user);
+    taken.add(user);
+  }
+  for (const projectId of others) {
+    const user = freeUser(range, taken);
+    users.set(projectId, user);
+    taken.add(user);
+  }
+  return users;
+}
+
+function projectsIn(dataDir: string): string[] {
+  try {
+    return readdirSync(path.join(dataDir, "storage")).filter((name) => PROJECT_ID.test(name));
+  } catch {
+    return []; // There is none yet.
+  }
+}
+
+async function give(
+  folder: string,
+  user: number,
+  projectId: string,
+  { python, dataDir, log }: SettleParts,
+): Promise<void> {
+  const aside = path.join(dataDir, "storage", ".aside", projectId);
+  log.info({ projectId }, "the files of a project are given to another user");
+  const child = spawn(python, startOf("millrace_storage.adopt"), { env: {}, cwd: "/" });
+  child.stdin.on("error", () => {}); // It ended before it read: what it said on stderr tells why.
+  child.stdin.end(`${JSON.stringify({ folder, user, aside })}\n`);
+  const failed = new Promise<never>((_, reject) => void child.once("error", reject));
+  const [said, complaint] = await Promise.race([
+    Promise.all([text(child.stdout), text(child.stderr)]),
+    failed,
+  ]);
+  if (said === "")
+    throw new Error(
+      `the storage of ${projectId} cannot be given to user ${user}: ${complaint.trim().split("\n").at(-1)}`,
+    );
+  const { count } = LEFT.parse(JSON.parse(said));
+  if (count > 0)
+    log.warn(
+      { projectId, count, folder: aside },
+      "files in a project's storage were not given to its user: those that have names elsewhere too were put aside, what is mounted there or lies too deep stays as it is",
+    );
+}

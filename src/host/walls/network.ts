@@ -1,0 +1,86 @@
+import type { Settings } from "../../config/setting-keys.ts";
+import { SPECIAL_4, SPECIAL_6 } from "../../kit/special-addresses.ts";
+import type { Network } from "../../model/app-config.ts";
+import { NO_NETWORK } from "./network-fields.ts";
+import type { NetworkFields } from "./network-fields.ts";
+
+/** Where clouds tell a machine its own secrets. */
+const METADATA = [
+  "169.254.169.254/32", // nearly all of them
+  "fd00:ec2::254/128", // AWS
+  "169.254.170.2/32", // AWS, for containers
+  "169.254.170.23/32", // AWS, for pods
+  "fd00:ec2::23/128",
+  "fd20:ce::254/128", // Google
+  "168.63.129.16/32", // Azure
+  "100.100.100.200/32", // Alibaba
+] as const;
+
+/** Names are asked for over TCP: no datagram goes out. The C library reads the first, gRPC the second. */
+const WITHOUT_DATAGRAMS = { RES_OPTIONS: "use-vc", GRPC_DNS_RESOLVER: "native" } as const;
+
+/** What stands between apps and the network. */
+export type NetworkWall = Pick<
+  Settings,
+  "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced"
+> & {
+  /** Whether apps live behind walls at all: any of them keeps an app off the network as a whole. */
+  readonly hasWalls: boolean;
+  /** Why connections of apps are not judged; null where they are. */
+  readonly gap: string | null;
+  /** The port that the management API listens on; 0 until that is known. */
+  readonly managementPort: () => number;
+};
+
+/** What an app's `network` means here. */
+function inForce(asked: Network, { egressOnly }: NetworkWall): Network {
+  return asked === true && egressOnly ? "egress" : asked;
+}
+
+/** What of an app's `network` does not hold here, and whether it may run all the same; null if all of it holds. */
+export function unkept(
+  asked: Network,
+  wall: NetworkWall,
+): { readonly message: string; readonly isRefused: boolean } | null {
+  const network = inForce(asked, wall);
+  if (network === false && !wall.hasWalls)
+    return {
+      message:
+        "network = false is not enforced: this service runs apps without isolation (MILLRACE_ISOLATION)",
+      isRefused: false,
+    };
+  if (network !== "egress" || wall.gap === null) return null;
+  return {
+    message: `network = "egress" is not enforced: ${wall.gap}`,
+    isRefused: wall.networkUnenforced === "refuse",
+  };
+}
+
+/** What the outer keeper is told of an app's network. */
+export function networkFields(asked: Network, wall: NetworkWall): NetworkFields {
+  const network = inForce(asked, wall);
+  if (network === false) return NO_NETWORK;
+  const fields: (readonly [string, string])[] = [["network", String(network)]];
+  if (wall.gap !== null) return fields;
+  fields.push(["management_port", String(wall.managementPort())]);
+  for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);
+  if (network !== "egress") return fields;
+  for (const range of [...SPECIAL_4, ...SPECIAL_6]) fields.push(["private", range]);
+  for (const range of wall.egressAllow) fields.push(["allowed", range]);
+  return fields;
+}
+
+/** Variables that an app's programs need for its network to work. */
+export function networkVariables(asked: Network, wall: NetworkWall): Readonly<Record<string, string>> {
+  return wall.gap === null && inForce(asked, wall) === "egress" ? WITHOUT_DATAGRAMS : {};
+}
+
+/** For each value of `network`, whether it is in force; for people. */
+export function networkReport({ hasWalls, gap }: Pick<NetworkWall, "hasWalls" | "gap">) {
+  const judged = gap === null ? "enforced" : `not enforced: ${gap}`;
+  return {
+    true: judged,
+    egress: judged,
+    false: hasWalls ? "enforced" : "not enforced: apps live behind no walls",
+  };
+}

@@ -1,0 +1,65 @@
+import { describeRunOut } from "../../host/limits/limits.ts";
+import type { AppLimits, LimitGroup, Limits } from "../../host/limits/limits.ts";
+import { isBelow, readStat } from "../../host/proc-stat.ts";
+import type { Exit, Started } from "../engine.ts";
+
+/** Why all of a seat was ended, if it was; for people. */
+export type Verdict = { why: string | null };
+
+/** What one process is held to. */
+export type Held = {
+  readonly group: LimitGroup;
+  readonly limits: Limits;
+  readonly verdict: Verdict;
+};
+
+/** What one fork is held to. */
+export type HeldFork = Held & {
+  /** The process of ours that every fork is below. */
+  readonly ancestor: number;
+};
+
+/** Makes a group. If the host cannot, whatever is put into it ends: it must not run without limits. */
+export function hold(host: AppLimits, limits: Limits, verdict: Verdict): Held {
+  try {
+    return { group: host.group(limits), limits, verdict };
+  } catch (error) {
+    const group = { add: () => Promise.reject(error), ranOut: () => false, remove: () => {} };
+    return { group, limits, verdict };
+  }
+}
+
+/** A fork with limits of its own. Until its process is in its group, it has those of its template. */
+export function limited(forked: Started, held: HeldFork): Started {
+  return {
+    ...forked,
+    exited: endOf(forked.exited, held),
+    confine: (pid) => confine(pid, held),
+    judge: (exit) => judge(exit, held),
+  };
+}
+
+async function confine(pid: number, { group, ancestor }: HeldFork): Promise<void> {
+  let isOwn: boolean;
+  try {
+    isOwn = isBelow(readStat(`${pid}`, "/proc"), ancestor, "/proc");
+  } catch {
+    return; // It has ended.
+  }
+  // An app may tell whatever pid it likes, where no outer keeper tells it.
+  if (!isOwn) throw new Error(`a replica says that its process is ${pid}, which is none of its app`);
+  await group.add(pid);
+}
+
+/** How a process of a group ended; its group ends with it. */
+export async function endOf(exited: Promise<Exit>, held: Held): Promise<Exit> {
+  const exit = judge(await exited, held);
+  held.group.remove();
+  return exit;
+}
+
+/** How a process of a group ended, if its limits have ended it. */
+export function judge(exit: Exit, { group, limits, verdict }: Held): Exit {
+  if (group.ranOut()) return { ...exit, detail: describeRunOut(limits), isOutOfMemory: true };
+  return verdict.why === null ? exit : { ...exit, detail: verdict.why };
+}

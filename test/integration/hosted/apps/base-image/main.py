@@ -1,0 +1,2 @@
+def run(name: str = "world"):
+    return {"hello": name}

@@ -1,0 +1,7 @@
+import importlib
+
+greetings = importlib.import_module("greetings")
+
+
+def run(name: str = "world"):
+    return {greetings.WORD: name}

@@ -1,0 +1,26 @@
+import { describe, expect } from "vitest";
+import { openStore } from "../../../src/store/store.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+
+describe.each(DATABASE_KINDS)("recovery on %s", (kind) => {
+  verifies("lease.late-start", "who names the dead takes over from them alone", async () => {
+    const store = await openStore(await databases.fresh(kind));
+    const runs = ["named", "passed"].map((owner) => ({ run: sampleRun({ state: "running" }), owner }));
+    for (const { run, owner } of runs) {
+      await store.claims.heartbeat({ owner, leaseMs: -1 });
+      await store.runs.accept([{ run, payload: samplePayload(), owner }]);
+    }
+    const states = async () =>
+      await Promise.all(runs.map(async ({ run }) => (await store.runs.find(run))?.state));
+    expect(await store.claims.recover({ owner: "new", isAlone: false, dead: [] })).toBe(0);
+    expect(await store.claims.recover({ owner: "new", isAlone: false, dead: ["named"] })).toBe(1);
+    expect(await states()).toEqual(["queued", "running"]);
+    expect(await store.claims.recover({ owner: "new", isAlone: false })).toBe(1);
+    expect(await states()).toEqual(["queued", "queued"]);
+    await store.close();
+  });
+});

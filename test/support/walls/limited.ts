@@ -1,0 +1,46 @@
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import path from "node:path";
+import type { TestContext } from "vitest";
+import { lookAtLimits } from "../../../src/host/limits/find-limits.ts";
+import { HostLimits } from "../../../src/host/limits/host-limits.ts";
+import { describeEnforced } from "../../../src/host/limits/limits.ts";
+import type { LimitName } from "../../../src/host/limits/limits.ts";
+import { RUNGS } from "../../../src/host/walls/rung.ts";
+import type { Rung } from "../../../src/host/walls/rung.ts";
+import { systemClock } from "../../../src/kit/clock.ts";
+import type { Engine } from "../../../src/replicas/engine.ts";
+import { processEngine } from "../../../src/replicas/process/engine.ts";
+import type { ProcessHost } from "../../../src/replicas/process/seat.ts";
+
+/** What a replica's memory can be limited by. */
+export const MEANS = ["control groups", "watcher"] as const;
+
+const SETTINGS = { dataDir: "/nonexistent", maxScratchBytes: 1e10, maxProjectStorageBytes: null };
+
+/** Skips the test, and says so, where the host gives no control groups for a limit. */
+export async function requireCgroups(name: LimitName, context: TestContext): Promise<void> {
+  const enforced = (await lookAtLimits(SETTINGS, null))[name];
+  if ("by" in enforced && enforced.by.startsWith("cgroup")) return;
+  const why = describeEnforced(enforced);
+  process.stderr.write(`\nNOT TESTED: this host gives no control groups for ${name}: ${why}\n`);
+  context.skip(`this host gives no control groups for ${name}: ${why}`);
+}
+
+/** The usual engine on a host without control groups. */
+export function withoutCgroups(host: ProcessHost): Engine {
+  const found = { hierarchy: null, lacking: new Map() };
+  return processEngine({ ...host, limits: new HostLimits(found, SETTINGS, host.rung, systemClock) });
+}
+
+/** The groups that a service has made for its apps, in all hierarchies. */
+export function groupsOf(dataDir: string): string[] {
+  const roots = JSON.parse(readFileSync(path.join(dataDir, "limit-groups.json"), "utf8")) as string[];
+  return roots
+    .filter((root) => existsSync(root))
+    .flatMap((root) => readdirSync(root, { withFileTypes: true }).map((entry) => ({ root, entry })))
+    .filter(({ entry }) => entry.isDirectory())
+    .map(({ root, entry }) => path.join(root, entry.name));
+}
+
+/** The rungs at which an app cannot write the files of control groups. */
+export const CLOSED_RUNGS: readonly Rung[] = RUNGS.filter((rung) => rung !== "process");
