@@ -23,7 +23,7 @@ _MAX_BYTES = 1000
 
 
 def main() -> None:
-    """Reads from stdin: a folder of its own, the data directory, the harness, what else apps may read, a user for `uid`.
+    """Reads from stdin: a folder of its own, the data directory, the harness, what apps may read, a user for `uid`.
 
     Says why each rung fails, or null.
     """

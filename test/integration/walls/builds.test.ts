@@ -28,16 +28,15 @@ def write(path):
         file.write("poison")
 ATTACKS = {
     "read the master key": lambda: open(data + "/master.key").read() == facts["key"] or 1 / 0,
-    "list the data directory": lambda: "master.key" in os.listdir(data) or 1 / 0,
+    "list the data directory": lambda: "owner-token" in os.listdir(data) or 1 / 0,
     "write another's packages": lambda: write(facts["packages"] + "/planted.pth"),
-    "make an environment": lambda: os.mkdir(data + "/environments/planted"),
     "list another's cache": lambda: os.listdir(data + "/caches/p-other000"),
     "write another's cache": lambda: write(data + "/caches/p-other000/poison"),
     "write what it only reads": lambda: write(os.getcwd() + ".aside/poison"),
     "change the host's Python": lambda: write(os.path.dirname(os.__file__) + "/site-packages/planted.pth"),
 }
 # On userns there may be folders of these names in its own /tmp: the test looks at the real ones.
-for path in (data + "/master.key", outside + "/planted"):
+for path in (data + "/master.key", outside + "/planted", data + "/environments/planted"):
     try:
         write(path)
     except OSError:
@@ -108,7 +107,8 @@ for (const rung of RUNGS) {
       expect([told(bundleDir, "before"), told(bundleDir, "after")]).toEqual([[], []]);
       expect(readFileSync(path.join(bundleDir, "kept"), "utf8")).toBe("kept\n");
       expect(readdirSync(packages)).toEqual([]);
-      expect(existsSync(path.join(place.directory, "planted"))).toBe(false);
+      for (const folder of [place.directory, path.join(place.dataDir, "environments")])
+        expect(readdirSync(folder)).not.toContain("planted");
       expect(readFileSync(path.join(place.dataDir, "master.key"), "utf8")).toBe(KEY);
       expect(readdirSync(path.join(place.dataDir, "scratch"))).toEqual([]);
     },
@@ -185,8 +185,7 @@ verifies(
     const wheels = { "": [{ name: "one", version: "1.0", module: "x = 'clean'" }] };
     const files = { "requirements.txt": "./one-1.0-py3-none-any.whl\n" };
     // Poisons whatever its project shares: its cache, and by a start file every later start of its own packages.
-    const poison =
-      "echo poison > $PIP_CACHE_DIR/../poison; mkdir -p $PIP_CACHE_DIR; echo poison > $PIP_CACHE_DIR/poison; pip --version";
+    const poison = "mkdir -p $PIP_CACHE_DIR; echo poison > $PIP_CACHE_DIR/poison; pip --version";
     const toml = `[deployment]\nshell_commands = [${JSON.stringify(poison)}]\n`;
     const first = await place.build(files, { wheels, toml, projectId: "p-first000" });
     const second = await place.build(files, { wheels, projectId: "p-second00" });
@@ -195,7 +194,7 @@ verifies(
     expect(again.result.environment).toBe(second.result.environment);
     expect(await evaluate(second.result.python!, "import one; print(one.x)")).toBe("clean");
     const caches = path.join(place.dataDir, "caches");
-    expect(readdirSync(path.join(caches, "p-first000"))).toContain("poison");
+    expect(readdirSync(path.join(caches, "p-first000", "pip"))).toContain("poison");
     const ofSecond = readdirSync(path.join(caches, "p-second00"), { recursive: true });
     expect(ofSecond.filter((name) => String(name).includes("poison"))).toEqual([]);
   },

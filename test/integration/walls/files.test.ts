@@ -15,10 +15,9 @@ with open("beside", "w") as beside, open(os.environ["PERSISTENT_STORAGE"] + "/ke
 with open("/proc/self/status") as lines:
     print(next(line.split()[1] for line in lines if line.startswith("Seccomp:")))
 data_dir = sys.argv[-1].strip('"')
-for attempt in (lambda: open(data_dir + "/owner-token"), lambda: open(data_dir + "/master.key"),
-                lambda: open(data_dir + "/planted", "w")):
+for name in ("owner-token", "master.key"):
     try:
-        attempt()
+        open(data_dir + "/" + name)
         print("escaped")
     except OSError as error:
         print("stopped")
@@ -33,7 +32,7 @@ for (const rung of RUNGS) {
     const runId = await client.run("filename=main.py", { "main.py": FILE }, JSON.stringify(dataDir));
     expect((await client.ended(runId)).status).toBe("success");
     const reached = rung === "process" ? "escaped" : "stopped";
-    const lines = ["2", reached, reached, reached];
+    const lines = ["2", reached, reached];
     expect(await client.lines(runId)).toEqual(lines.map((line) => `stdout: ${line}`));
     const storage = storageFolder(service.service.owner.projectId, dataDir);
     expect(readFileSync(path.join(storage, "kept"), "utf8")).toBe("kept");
