@@ -92,7 +92,7 @@ export async function checkSandbox({ isolation, python, dataDir, uidRange }: Set
 export async function checkLimits(settings: Settings, found: Enforcement | undefined): Promise<Finding> {
   const check = "limits";
   const { isolation } = settings;
-  const rung = isolation === "auto" || isolation === "none" || isolation === "uid" ? null : isolation;
+  const rung = isolation === "auto" || isolation === "none" ? null : isolation;
   const enforcement = found ?? (await lookAtLimits(settings, rung));
   const remedies = new Set<string>();
   const told = LIMITS.map((name) => {
