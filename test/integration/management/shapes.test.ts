@@ -160,6 +160,7 @@ verifies(
       {},
       { as: "owner", body: { personId: person_id } },
     );
+    expect((await site.call("getIsolation", {}, { as: "owner" })).json).toMatchObject({ lastEscape: null });
     const chosen = { link: String(linked.url).split("#")[1], password: "other words of eve" };
     await site.call("acceptPasswordLink", {}, { as: "nobody", body: chosen });
     await site.call("changeMember", { person_id }, { body: { role: "member" } });
