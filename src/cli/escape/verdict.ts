@@ -65,7 +65,7 @@ export function isSound({ claimed_rung, real_rung, failures }: Verdict): boolean
 
 function isPromised(wall: Wall, claimed: Level, enforced: ReadonlySet<string>): boolean {
   if (wall === "service" || enforced.has(wall)) return true;
-  return isRung(wall) && claimed !== "none" && RUNGS.indexOf(wall) <= RUNGS.indexOf(claimed as Rung);
+  return isRung(wall) && claimed !== "none" && RUNGS.indexOf(wall) <= RUNGS.indexOf(claimed);
 }
 
 function isRung(wall: Wall): wall is Rung {

@@ -27,10 +27,17 @@ export class Victim {
       detached: true,
     });
     child.on("error", () => {}); // It has no process id then, and says nothing.
-    for await (const line of createInterface({ input: child.stdout, signal })) {
-      return new Victim(child, JSON.parse(line) as Said);
+    try {
+      for await (const line of createInterface({ input: child.stdout, signal })) {
+        return new Victim(child, JSON.parse(line) as Said);
+      }
+      signal.throwIfAborted();
+      throw new CliFailure("the process that is to be attacked does not start");
+    } catch (error) {
+      // Nobody will know of it: it cleans up by itself, and this process does not wait for it.
+      child.stdin.end();
+      throw error;
     }
-    throw new CliFailure("the process that is to be attacked does not start");
   }
 
   get pid(): number {

@@ -53,7 +53,7 @@ if uid != "-":
     os.setgid(int(uid))
     os.setuid(int(uid))
 if "capabilities" in what:
-    privileges.drop()
+    privileges.drop(None)
 if what & {"namespaces", "landlock"}:
     refuse(what)
 os.execv(command[0], command)
