@@ -294,8 +294,8 @@ verifies(
     await site.call("listHardware", {}, { as: "run" });
     expect((await site.call("listNotifications", {}, { as: "nobody" })).json).toEqual([]);
 
-    // Done when the site was opened, or with mail.
-    const elsewhere = ["setUp", "forgotPassword", "askForProof", "proveEmail"];
+    // Always refused; done when the site was opened; or with mail.
+    const elsewhere = ["beginPartnerDeploy", "setUp", "forgotPassword", "askForProof", "proveEmail"];
     const missing = site.operations.map(({ id: name }) => name).filter((name) => !site.succeeded.has(name));
     expect(missing).toEqual(elsewhere);
   },
