@@ -45,8 +45,9 @@ const threadsAsBuilt = {
       : undefined,
 };
 
-// Minutes long, and about figures more than faults: only `npm run test:scale` and `test:soak` ask for them.
+// Minutes long, and about figures more than faults: only `npm run test:scale`, `test:soak` and `test:walls` ask for them.
 const isScale = process.argv.includes("scale");
+const isWalls = process.argv.includes("walls");
 const isSoak = process.argv.includes("soak");
 /** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
 const SOAK_END_MS = 900_000;
@@ -57,13 +58,14 @@ export default defineConfig({
   test: {
     reporters: ["default"],
     // More files at a time than cores: part of a test's time is waiting for real processes. What measures runs alone.
-    maxWorkers: isScale || isSoak ? 1 : 5,
+    maxWorkers: isScale || isSoak || isWalls ? 1 : 5,
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
       project("unit", 60_000, { isolate: false }),
       project("integration", 180_000, { isolate: false, ...shared }),
       project("faults", 300_000, { isolate: false, ...shared }),
       ...(isScale ? [project("scale", 3_600_000, shared)] : []),
+      ...(isWalls ? [project("walls", 1_800_000)] : []),
       ...(isSoak ? [project("soak", soakMs, shared)] : []),
     ],
   },

@@ -26,14 +26,18 @@ import { measureSync } from "./sync.ts";
 import type { SyncSettings } from "./sync.ts";
 import { judgeSync } from "./targets.ts";
 import type { Verdict } from "./targets.ts";
+import { wallsText } from "./walls-report.ts";
+import { judgeWalls } from "./walls-targets.ts";
+import { measureWalls } from "./walls.ts";
 
-const USAGE = `usage: npm run bench sync|cold|stream|async|deploy [-- options]
+const USAGE = `usage: npm run bench sync|cold|stream|async|deploy|walls [-- options]
   sync          calls/s and latency beside the floor and FastAPI
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
-  --rounds N    rounds of each measurement (sync 15, quick 3; cold 5, 3; stream and async 3, 1; deploy 20, 5)
+  walls         what walls around apps cost: calls, first starts, starts from a kept template
+  --rounds N    rounds of each measurement (sync 15, quick 3; cold 5, 3; stream and async 3, 1; deploy and walls 20, 5)
   --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync 1, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
@@ -50,6 +54,7 @@ const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
   stream: [3, 1],
   async: [3, 1],
   deploy: [20, 5],
+  walls: [20, 5],
 };
 
 let isInterrupted = false;
@@ -74,7 +79,7 @@ async function main(): Promise<boolean> {
   const isLong = isStream || isAsync;
   const [usual, quick] = ROUNDS[what ?? ""] ?? [0, 0];
   const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
-  const usualSeconds = what === "sync" ? 1 : 2;
+  const usualSeconds = what === "sync" || what === "walls" ? 1 : 2;
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : usualSeconds)) * 1000;
   const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
     PART_IDS.includes(part as PartId),
@@ -91,6 +96,9 @@ async function main(): Promise<boolean> {
     (isAsync || values.database === undefined);
   if (isSound && what === "sync") {
     return sync({ rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 }, values.json);
+  }
+  if (isSound && what === "walls") {
+    return walls({ rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 }, values.json);
   }
   if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
   if (isSound && what === "deploy" && values.seconds === undefined) return deploy(rounds, values.json);
@@ -129,6 +137,14 @@ async function deploy(rounds: number, asJson: boolean): Promise<boolean> {
   const figures = await measureDeploy(rounds);
   const verdicts = judgeDeploy(figures);
   print(asJson ? JSON.stringify({ machine, figures, verdicts }) : deployText(machine, figures, verdicts));
+  return figures.problem === null && noneMissed(verdicts);
+}
+
+async function walls(settings: SyncSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const figures = await measureWalls(settings);
+  const verdicts = judgeWalls(figures);
+  print(asJson ? JSON.stringify({ machine, figures, verdicts }) : wallsText(machine, figures, verdicts));
   return figures.problem === null && noneMissed(verdicts);
 }
 

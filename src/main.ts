@@ -207,6 +207,8 @@ async function start(
         publicApiUrl: settings.publicApiUrl,
         publicBaseUrl: settings.publicBaseUrl,
         projectId: owner.projectId,
+        dataDir: settings.dataDir,
+        rung,
         ...runs,
         reserve,
         interpreter: new Presence(python.path, clock),

@@ -5,13 +5,17 @@ import { startService } from "../../src/main.ts";
 import type { Service } from "../../src/main.ts";
 import { endWithParent } from "../child-side.ts";
 
-// Runs the service for the bench: `node millrace-child.ts [--max-connections N] [--database-url URL] DATA_DIR
+// Runs the service for the bench: `node millrace-child.ts [--max-connections N] [--database-url URL] [--isolation LEVEL] DATA_DIR
 // [APP_FOLDER…]`. When the apps are deployed it prints one line, {"url": where the project's apps are called,
 // "projectUrl": where it is managed, "token": the owner's token}.
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { "max-connections": { type: "string" }, "database-url": { type: "string" } },
+  options: {
+    "max-connections": { type: "string" },
+    "database-url": { type: "string" },
+    isolation: { type: "string" },
+  },
 });
 
 /** The only calls into the service itself; everything else in the bench goes through HTTP. */
@@ -23,6 +27,7 @@ async function startWithApps(dataDir: string, appFolders: readonly string[]): Pr
     basePort: "0",
     maxConnections: values["max-connections"],
     databaseUrl: values["database-url"],
+    isolation: values.isolation,
   };
   const { settings } = readSettings({ flags, env: {} });
   const service = await startService(settings, { log: createLog(settings.logLevel) });

@@ -18,6 +18,8 @@ export type MillraceOptions = {
   readonly maxConnections?: number;
   /** Null or absent: SQLite in the data directory. */
   readonly databaseUrl?: string | null;
+  /** What apps live behind; absent: as in production. */
+  readonly isolation?: string;
   /** Where the service writes its CPU profile when it ends. */
   readonly profileDir?: string | undefined;
 };
@@ -29,13 +31,14 @@ export type MillraceOptions = {
 export async function startMillrace(
   dataDir: string,
   apps: readonly string[],
-  { maxConnections, databaseUrl, profileDir }: MillraceOptions = {},
+  { maxConnections, databaseUrl, isolation, profileDir }: MillraceOptions = {},
 ): Promise<MillraceRunning> {
   const args = [
     ...(profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileDir}`]),
     join(import.meta.dirname, "millrace-child.ts"),
     ...(maxConnections === undefined ? [] : [`--max-connections=${maxConnections}`]),
     ...(typeof databaseUrl === "string" ? [`--database-url=${databaseUrl}`] : []),
+    ...(isolation === undefined ? [] : [`--isolation=${isolation}`]),
     dataDir,
     ...apps.map((app) => join(APPS, app)),
   ];

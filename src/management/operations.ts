@@ -21,6 +21,8 @@ import { hardwareOperations } from "./hardware.ts";
 import { invitationLinkOperations } from "./invitation-links.ts";
 import { invitationOperations } from "./invitations.ts";
 import type { InvitationParts } from "./invitations.ts";
+import { isolationOperations } from "./isolation.ts";
+import type { IsolationParts } from "./isolation.ts";
 import { jwksOperations } from "./jwks.ts";
 import type { JwksParts } from "./jwks.ts";
 import { logOperations } from "./logs.ts";
@@ -73,7 +75,8 @@ export type OperationParts = ServiceAccountParts &
   InvitationParts &
   PasswordLinkParts &
   DeviceParts &
-  JwksParts;
+  JwksParts &
+  IsolationParts;
 
 /** Every operation of the management API, in the order its document shows them. */
 export function allOperations(parts: OperationParts): AnyOperation[] {
@@ -105,5 +108,6 @@ export function allOperations(parts: OperationParts): AnyOperation[] {
     ...deviceOperations(parts),
     ...jwksOperations(parts),
     ...hardwareOperations(),
+    ...isolationOperations(parts),
   ];
 }

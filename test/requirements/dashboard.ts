@@ -21,6 +21,8 @@ export const DASHBOARD = {
     "dashboard.files": "Files of the persistent storage are listed, uploaded, downloaded and removed.",
     "dashboard.audit": "Every change in a project can be read.",
     "dashboard.settings": "Members and projects are managed.",
+    "dashboard.isolation":
+      "The operator sees how apps are isolated, and what the last doctor --escape found; nobody else does.",
     "dashboard.invitations":
       "Somebody is invited by a link that is shown once or mailed; its page joins with an account or makes one; it is revoked.",
     "dashboard.address":

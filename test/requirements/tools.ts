@@ -25,6 +25,8 @@ export const TOOLS = {
     "cli.start-time": "A command that asks nobody loads none of the service.",
     "cli.chaos":
       "`millrace doctor --chaos` kills a replica and the service under load, and counts what was lost.",
+    "cli.escape":
+      "`millrace doctor --escape` deploys a hostile app, says what stopped each attack, and fails if a claim does not hold.",
     "cli.terminal": "On a terminal a newcomer gets from init to a call, a stream and a log.",
     "cli.docs": "docs/cli.md names every command and option.",
   }),

@@ -11,12 +11,20 @@ export const WALLS = {
       "Forged requests for connections get nothing, cost nobody else anything and leave nothing behind.",
     "walls.filter":
       "The filter of system calls refuses what it lists on x86-64 and arm64, and programs for other processors end.",
+    "walls.hosts":
+      "On hosts that lack namespaces, Landlock or capabilities, as root and as nobody, the claimed level is the real one.",
+    "walls.neighbours":
+      "Beside a memory bomb, a fork bomb, a disk filler and a log flooder every call of a good app succeeds.",
     "walls.no-code-outside":
       "No file, variable or package of an app runs outside its walls: not sitecustomize, PYTHONPATH or LD_PRELOAD.",
     "walls.old-kernel":
       "On kernels whose Landlock has no scopes, userns refuses unix sockets, which may be abstract.",
     "walls.places":
       "Nothing that holds the data directory may be read, and no link in an app's packages opens what belongs to others.",
+    "walls.report":
+      "The last report of doctor --escape is kept in the data directory, bounded, and checked when it is read.",
+    "walls.speed":
+      "The walls benchmark says what walls cost in calls and starts, and whether that is too much.",
     "walls.scratch": "Each template has a scratch folder of its own, which is removed with it.",
     "walls.service-death": "After kill -9 of the service nothing is left of an app, on every level.",
     "walls.auto":

@@ -127,10 +127,9 @@ export class TestService {
     return live ? artifactFolder(live.version.bundle, this.settings.dataDir) : "";
   }
 
-  /** The app's replicas that are ready now. */
+  /** How many of the app's replicas take calls now. */
   ready(app: string): number {
-    const replicas = this.apps.get(app)?.pool.replicas ?? [];
-    return [...replicas].filter(({ state }) => state === "ready").length;
+    return this.apps.get(app)?.pool.readyCount ?? 0;
   }
 }
 

@@ -4,6 +4,7 @@ import { Page } from "../parts/page.tsx";
 import { SecretsCard } from "./secrets/secrets-card.tsx";
 import { Address } from "./settings/address.tsx";
 import { Invitations } from "./settings/invitations.tsx";
+import { Isolation } from "./settings/isolation.tsx";
 import { Members } from "./settings/members.tsx";
 import { Password } from "./settings/password.tsx";
 import { Projects } from "./settings/projects.tsx";
@@ -24,6 +25,7 @@ export function Settings() {
         <Password />
       </div>
       <Sessions />
+      <Isolation />
     </Page>
   );
 }

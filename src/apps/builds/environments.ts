@@ -101,7 +101,7 @@ export async function sweepEnvironments(
     const wantedAt = wantedTime(folder);
     const isNew =
       wantedAt === null
-        ? now - (statSync(folder, { throwIfNoEntry: false })?.ctimeMs ?? 0) < unfinishedMs
+        ? unfinishedMs > 0 && now - (statSync(folder, { throwIfNoEntry: false })?.ctimeMs ?? 0) < unfinishedMs
         : now - wantedAt < (name.includes(OWN) ? KEEP_OWN_MS : keepMs);
     if (!used.has(folder) && !isNew) await removeUnused(folder, inUse);
   }

@@ -2,10 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readSettings } from "../../config/settings.ts";
-import { Api } from "../api/api.ts";
-import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
-import { followBuild } from "../commands/follow-build.ts";
-import { uploadApp } from "../deploy-folder.ts";
+import { deploySources } from "../deploy-sources.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { interruptible } from "../interrupt.ts";
 import { Output } from "../output/output.ts";
@@ -15,7 +12,7 @@ import { LEDGER_APP, Ledger } from "./ledger.ts";
 import { Load } from "./load.ts";
 import { awaitFates, reckon } from "./reckon.ts";
 import type { Verdict } from "./reckon.ts";
-import { ScratchService } from "./scratch-service.ts";
+import { ScratchService, apiOf } from "./scratch-service.ts";
 import type { Address } from "./scratch-service.ts";
 
 /** Load before each kill, and after the last. */
@@ -83,14 +80,7 @@ async function deployLedger(
   mkdirSync(sources);
   writeFileSync(path.join(sources, "main.py"), main);
   writeFileSync(path.join(sources, "millrace.toml"), toml);
-  const { projectId: project, ...rest } = address;
-  const api = new Api({ ...rest, project, refreshToken: null, tokenSource: "this service" }, signal);
-  const { buildId } = await uploadApp(api, name, await bundleFilesOf(readAppFolder(sources)));
-  const lines: string[] = [];
-  const { status } = await followBuild(api, name, buildId, ({ log }) => lines.push(log));
-  if (status !== "success") {
-    throw new CliFailure(`the app does not start: ${status}`, { details: lines, hint: "millrace doctor" });
-  }
+  await deploySources(apiOf(address, signal), name, sources);
 }
 
 /** Kills a replica in the middle of a run; resolves with its process id. */

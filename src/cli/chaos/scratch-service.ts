@@ -7,6 +7,7 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ENV_PREFIX, envOf } from "../../config/setting-keys.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
+import { Api } from "../api/api.ts";
 import { askService } from "../ask-service.ts";
 import { CliFailure } from "../failure.ts";
 
@@ -18,20 +19,31 @@ export type Address = {
   readonly token: string;
 };
 
+/** A client of that service. */
+export function apiOf({ projectId: project, ...rest }: Address, signal: AbortSignal): Api {
+  return new Api({ ...rest, project, refreshToken: null, tokenSource: "this service" }, signal);
+}
+
 const LOOK_MS = 50;
-const START_MS = 60_000;
+/** It is given up then, however busy the machine is. */
+const START_MS = 300_000;
 /** Of what the service logged: enough to see why it did not start. */
 const KEPT_CHARACTERS = 2_000;
 
 /** A service in a process and a folder of its own, there to be killed; after `remove` nothing of it is left. */
 export class ScratchService {
-  readonly folder = realpathSync(mkdtempSync(path.join(tmpdir(), "millrace-chaos-")));
+  readonly folder = realpathSync(mkdtempSync(path.join(tmpdir(), "millrace-scratch-")));
   readonly dataDir = path.join(this.folder, "data");
   readonly #env: NodeJS.ProcessEnv;
   #child: ChildProcess | null = null;
   #log = "";
 
-  constructor(python: string, env: NodeJS.ProcessEnv = process.env) {
+  /** `settings` are variables that it is started with, beside those that keep it apart. */
+  constructor(
+    python: string,
+    settings: Readonly<Record<string, string>> = {},
+    env: NodeJS.ProcessEnv = process.env,
+  ) {
     // Without settings of another service: its data and its database are off limits.
     const others = Object.entries(env).filter(([name]) => !name.startsWith(ENV_PREFIX));
     this.#env = {
@@ -41,6 +53,7 @@ export class ScratchService {
       [envOf("base_port")]: "0",
       [envOf("python")]: python,
       [envOf("log_level")]: "error",
+      ...settings,
     };
     process.once("exit", this.#removeNow);
   }
@@ -89,6 +102,11 @@ export class ScratchService {
     } catch {
       return false;
     }
+  }
+
+  /** Its process, while it lives. */
+  get pid(): number {
+    return this.#child?.pid ?? 0;
   }
 
   /** Ends it, however far it has come, and removes all that it left. */

@@ -25,7 +25,10 @@ const BUSY_CLIENT = 0.85;
 /** `millrace bench` */
 export function defineBench(command: Command): void {
   remote(command)
-    .argument("[words...]", "in a clone: sync, cold, stream, async or deploy, then its own options after --")
+    .argument(
+      "[words...]",
+      "in a clone: sync, cold, stream, async, deploy or walls, then its own options after --",
+    )
     .option("--app <app>", "the app to call; its function run is used", "hello")
     .option("--data <json>", "arguments as a JSON object", "{}")
     .option("--seconds <count>", "how many seconds to measure", "5")

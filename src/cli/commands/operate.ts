@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { SETTING_KEYS, envOf, flagOf } from "../../config/setting-keys.ts";
 import type { ServeFlags } from "../serve.ts";
+import { usage } from "../failure.ts";
 import { examples } from "../options.ts";
 
 /** Adds every setting of the service as an option. */
@@ -95,9 +96,16 @@ export function defineDoctor(command: Command): void {
   withSettings(command)
     .option("--repair", "reinstall packages of apps that are missing or were built for another Python")
     .option("--chaos", "kill a replica and a service under load, in a scratch folder; count what was lost")
+    .option(
+      "--escape",
+      "deploy a hostile app into a scratch service, and show what stopped each of its attacks",
+    )
+    .option("--running", "with --escape: attack the running service instead, without what could disturb it")
     .option(...JSON_OPTION);
-  examples(command, "millrace doctor", "millrace doctor --repair", "millrace doctor --chaos").action(
+  examples(command, "millrace doctor", "millrace doctor --repair", "millrace doctor --escape").action(
     async (flags: ServeFlags) => {
+      if (flags["running"] && !flags["escape"]) throw usage("--running goes with --escape");
+      if (flags["escape"]) return await (await import("../escape/escape.ts")).escape(flags);
       if (flags["chaos"]) await (await import("../chaos/chaos.ts")).chaos(flags);
       else await (await import("../doctor.ts")).doctor(flags);
     },

@@ -4,7 +4,9 @@ import { folderBytes } from "./folder-size.ts";
 
 const LOOK_MS = 1_000;
 /** What others remove from the same disk hides what is written to a folder: it is measured that often anyway. */
-const MEASURE_MS = 60_000;
+const MEASURE_MS = 5_000;
+/** Of a folder with so many files that measuring takes long, a twentieth of the time is spent on it. */
+const REST = 20;
 
 /** A folder, and the most that it may hold. */
 export type Bound = { readonly folder: string; readonly maxBytes: number };
@@ -15,6 +17,8 @@ type Watched = Bound & {
   /** What was taken of the disk when the folder was measured, and when that was. */
   takenBytes: number;
   measuredAt: number;
+  /** How long it took. */
+  tookMs: number;
   isOver: boolean;
 };
 
@@ -66,15 +70,17 @@ export class DiskWatcher {
     this.#clock.after(LOOK_MS, () => void this.#look());
   }
 
-  async #mayBeOver({ folder, maxBytes, bytes, takenBytes, measuredAt }: Watched): Promise<boolean> {
-    if (this.#clock.monotonic() - measuredAt >= MEASURE_MS) return true;
+  async #mayBeOver({ folder, maxBytes, bytes, takenBytes, measuredAt, tookMs }: Watched): Promise<boolean> {
+    if (this.#clock.monotonic() - measuredAt >= Math.max(MEASURE_MS, REST * tookMs)) return true;
     return bytes + (await takenOf(folder)) - takenBytes > maxBytes;
   }
 
   async #measure(watched: Watched): Promise<void> {
+    const startedAt = this.#clock.monotonic();
     watched.takenBytes = await takenOf(watched.folder);
     watched.bytes = await folderBytes(watched.folder, watched.maxBytes);
     watched.measuredAt = this.#clock.monotonic();
+    watched.tookMs = watched.measuredAt - startedAt;
     watched.isOver = watched.bytes > watched.maxBytes;
     const { listeners } = watched;
     if (!watched.isOver && listeners.size === 0) this.#watched.delete(watched.folder);
@@ -93,6 +99,7 @@ function unmeasured(folder: string, maxBytes: number): Watched {
     bytes: 0,
     takenBytes: 0,
     measuredAt: never,
+    tookMs: 0,
     isOver: false,
   };
 }

@@ -160,6 +160,7 @@ verifies(
       {},
       { as: "owner", body: { personId: person_id } },
     );
+    expect((await site.call("getIsolation", {}, { as: "owner" })).json).toMatchObject({ lastEscape: null });
     const chosen = { link: String(linked.url).split("#")[1], password: "other words of eve" };
     await site.call("acceptPasswordLink", {}, { as: "nobody", body: chosen });
     await site.call("changeMember", { person_id }, { body: { role: "member" } });
@@ -293,8 +294,8 @@ verifies(
     await site.call("listHardware", {}, { as: "run" });
     expect((await site.call("listNotifications", {}, { as: "nobody" })).json).toEqual([]);
 
-    // Done when the site was opened, or with mail.
-    const elsewhere = ["setUp", "forgotPassword", "askForProof", "proveEmail"];
+    // Always refused; done when the site was opened; or with mail.
+    const elsewhere = ["beginPartnerDeploy", "setUp", "forgotPassword", "askForProof", "proveEmail"];
     const missing = site.operations.map(({ id: name }) => name).filter((name) => !site.succeeded.has(name));
     expect(missing).toEqual(elsewhere);
   },

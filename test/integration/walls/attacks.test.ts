@@ -1,90 +1,70 @@
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { PYTHON_DIR } from "../../../src/config/package-files.ts";
-import { storageFolder } from "../../../src/host/artifacts.ts";
+import { apiOf } from "../../../src/cli/chaos/scratch-service.ts";
+import { ATTACKS } from "../../../src/cli/escape/attacks.ts";
+import { Stage } from "../../../src/cli/escape/stage.ts";
+import { tryAttacks } from "../../../src/cli/escape/try-attacks.ts";
+import type { Tried } from "../../../src/cli/escape/try-attacks.ts";
+import { isSound, judge } from "../../../src/cli/escape/verdict.ts";
+import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
-import type { Rung } from "../../../src/host/walls/rung.ts";
-import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
 import { testService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
-import { ATTACKS } from "../../support/walls/attacks.ts";
-import type { Attack } from "../../support/walls/attacks.ts";
-import {
-  HOSTILE_MAIN,
-  outerKeeperOf,
-  onlyUpTo,
-  requireOffered,
-  startVictim,
-} from "../../support/walls/walled.ts";
+import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
-/** What a hostile app could know or guess of the machine. */
-async function factsOf(service: TestService, rung: Rung) {
-  const { dataDir } = service.settings;
-  const { projectId } = service.service.owner;
-  const otherStorage = storageFolder("p-00000000", dataDir);
-  mkdirSync(otherStorage, { recursive: true });
-  writeFileSync(path.join(otherStorage, "secret"), "of another project");
-  const outside = path.join(service.directory, "outside");
-  mkdirSync(outside);
-  const shared = `/dev/shm/millrace-attack-${process.pid}`;
-  onTestFinished(() => rmSync(shared, { force: true }));
-  const pidOf = (app: string): number => [...(service.apps.get(app)?.pool.replicas ?? [])][0]?.pid ?? 0;
-  const victim = await startVictim();
-  return {
-    rung,
-    data_dir: dataDir,
-    storage: storageFolder(projectId, dataDir),
-    other_storage: otherStorage,
-    other_bundle: service.bundleDir("neighbour"),
-    harness: PYTHON_DIR,
-    outside,
-    shared,
-    sockets: runtimeDir(dataDir),
-    service_pid: process.pid,
-    service_user: process.getuid?.() ?? 0,
-    service_group: process.getgid?.() ?? 0,
-    outer_pid: outerKeeperOf(pidOf("hostile"), process.pid),
-    neighbour_pid: pidOf("neighbour"),
-    victim_pid: victim.pid,
-    victim_datagram: victim.datagram,
-    victim_abstract: victim.abstract,
-  };
-}
+const LEVELS = ["none", ...RUNGS] as const;
 
-/** How many rungs higher than what stops it an attack is tried; negative where it has to succeed. */
-const above = (rung: Rung, { stoppedAt }: Attack): number => RUNGS.indexOf(rung) - RUNGS.indexOf(stoppedAt);
-
-for (const rung of RUNGS) {
+for (const level of LEVELS) {
   verifies(
     "walls.attacks",
-    `on ${rung} a hostile app is stopped wherever that rung says`,
+    `on ${level} a hostile app is stopped wherever that level says, and nowhere else for certain`,
     async (context) => {
-      await requireOffered(rung, context);
-      const apps = { hostile: { main: HOSTILE_MAIN }, neighbour: { main: HOSTILE_MAIN } };
-      const service = await testService(apps, await onlyUpTo(rung));
-      for (const app of Object.keys(apps)) {
-        const { status, json } = await service.call(app, {}, { functionName: "who" });
-        expect([status, json.result.seccomp]).toEqual([200, "2"]);
-      }
-      const facts = await factsOf(service, rung);
-      const wrong: string[] = [];
-      for (const attack of Object.values(ATTACKS).flat()) {
-        const distance = above(rung, attack);
-        // What is not proven may be refused to this user anyway, or may do harm where nothing stops it.
-        if (distance < 0 && !(attack.isProven && distance === -1)) continue;
-        const { status, json } = await service.call(
-          "hostile",
-          { code: attack.code, facts },
-          { functionName: "attack" },
-        );
-        const escaped = status === 200 ? json.result === "escaped" : null;
-        if (escaped !== distance < 0) wrong.push(`${attack.name}: ${status} ${JSON.stringify(json)}`);
-      }
-      expect(wrong).toEqual([]);
-      // It is the same process still: no attack has ended it.
-      expect(service.ready("hostile")).toBe(1);
+      if (level !== "none") await requireOffered(level, context);
+      const service = await testService({}, level === "none" ? { isolation: level } : await onlyUpTo(level));
+      const { apiUrl, baseUrl, owner } = service.service;
+      const { signal } = new AbortController();
+      const { path: python } = await findInterpreter("python3");
+      const { dataDir } = service.settings;
+      const api = apiOf({ apiUrl, baseUrl, ...owner }, signal);
+      const stage = new Stage({
+        api,
+        dataDir,
+        pid: process.pid,
+        python,
+        isScratch: false,
+        judgesNetwork: false,
+      });
+      onTestFinished(async () => {
+        await stage.clear();
+        expect(readdirSync(path.join(dataDir, "storage"))).toEqual([owner.projectId]);
+      });
+      await stage.prepare(signal);
+      const all: Tried[] = [];
+      for await (const tried of tryAttacks(stage)) all.push(tried);
+      const verdict = judge(level, new Set(), all, 0);
+      expect(verdict.failures).toEqual([]);
+      expect([verdict.claimed_rung, verdict.real_rung, isSound(verdict)]).toEqual([level, level, true]);
+      // What is said to be an attack on every host has to be one.
+      const next = RUNGS[LEVELS.indexOf(level)];
+      const tame = all.filter(
+        ({ attack, isStopped }) => attack.isProven && attack.stoppedBy === next && isStopped,
+      );
+      expect(tame.map(({ attack, result }) => `${attack.name}: ${result}`)).toEqual([]);
     },
   );
 }
+
+verifies("walls.attacks", "the table holds at least 120 attacks, each under a name of its own", () => {
+  const names = Object.values(ATTACKS)
+    .flat()
+    .map(({ name }) => name);
+  expect(names.length).toBeGreaterThanOrEqual(120);
+  expect(new Set(names).size).toBe(names.length);
+  for (const rung of RUNGS)
+    expect(
+      Object.values(ATTACKS)
+        .flat()
+        .some(({ isProven, stoppedBy }) => isProven && stoppedBy === rung),
+    ).toBe(true);
+});

@@ -1,15 +1,4 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
@@ -20,24 +9,23 @@ import { probeNetwork } from "../../../src/host/walls/probe-network.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import type { Offer, Rung } from "../../../src/host/walls/rung.ts";
 import { parentOf } from "../process-tree.ts";
-import { REPOSITORY } from "../source-files.ts";
-
-/** A hostile app: its function `attack` runs what it is told to. */
-export const HOSTILE_MAIN: string = readFileSync(
-  path.join(REPOSITORY, "test/support/walls/hostile-app.py"),
-  "utf8",
-);
 
 /** One that projects may have. */
 export const FIRST_USER = 1_900_000_000;
+
 let asked: Promise<Offer> | undefined;
 
-/** Skips the test, and says why, where the host does not give a rung. */
-export async function requireOffered(rung: Rung, context: TestContext): Promise<void> {
+/** What this host gives to whoever runs the tests. */
+export async function offered(): Promise<Offer> {
   asked ??= findInterpreter("python3").then(({ path: python }) =>
     probeRungs({ python, dataDir: "/nonexistent", reads: [], user: FIRST_USER }),
   );
-  const reason = (await asked)[rung];
+  return await asked;
+}
+
+/** Skips the test, and says why, where the host does not give a rung. */
+export async function requireOffered(rung: Rung, context: TestContext): Promise<void> {
+  const reason = (await offered())[rung];
   if (reason === null) return;
   process.stderr.write(`\nNOT TESTED: this host gives no rung ${rung}: ${reason}\n`);
   context.skip(`this host gives no rung ${rung}: ${reason}`);
@@ -96,22 +84,6 @@ export function outerKeeperOf(pid: number, service: number): number {
   const parent = parentOf(pid);
   if (parent <= 1) throw new Error(`${pid} is not below ${service}`);
   return parent === service ? pid : outerKeeperOf(parent, service);
-}
-
-/** A process of the same user, outside all walls, that can be reached in every way there is. */
-export async function startVictim(): Promise<{ pid: number; datagram: string; abstract: string }> {
-  const folder = mkdtempSync(path.join(tmpdir(), "millrace-victim-"));
-  const abstract = path.basename(folder);
-  const program = path.join(REPOSITORY, "test/support/walls/victim.py");
-  const child = spawn("python3", [program, folder, abstract], { stdio: ["pipe", "pipe", "inherit"] });
-  onTestFinished(async () => {
-    const gone = once(child, "exit");
-    child.stdin.end();
-    await gone;
-    rmSync(folder, { recursive: true });
-  });
-  await once(child.stdout, "data");
-  return { pid: child.pid ?? 0, datagram: path.join(folder, "datagram.sock"), abstract };
 }
 
 /** Skips the test, and says why, where connections behind a rung cannot be judged. */

@@ -1,0 +1,168 @@
+import { readFileSync, readdirSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { readSettings } from "../src/config/settings.ts";
+import { findInterpreter } from "../src/host/interpreter.ts";
+import { probeRungs } from "../src/host/walls/probe.ts";
+import { highestRung } from "../src/host/walls/rung.ts";
+import { descendantsOf } from "./proc.ts";
+import { progress } from "./progress.ts";
+import { makeScratchDir } from "./scratch.ts";
+import { CALL_BODY } from "./subject.ts";
+import type { Subject } from "./subject.ts";
+import { startMillrace } from "./subjects/millrace.ts";
+import type { MillraceRunning } from "./subjects/millrace.ts";
+import { measureSync } from "./sync.ts";
+import type { SubjectResult, SyncSettings } from "./sync.ts";
+import { timedCall } from "./timed-call.ts";
+import { turnOrder } from "./turn-order.ts";
+
+/** A start, by the caller's clock and by processor time of the service and all below it. */
+export type StartFigures = { readonly ms: number; readonly cpuMs: number };
+
+/** Of both sides, round by round. */
+export type Sides<T> = { readonly plain: readonly T[]; readonly walls: readonly T[] };
+
+export type WallsFigures = {
+  readonly rounds: number;
+  /** What the walls are; null where this host gives none. */
+  readonly rung: string | null;
+  readonly sync: readonly SubjectResult[];
+  readonly keptTemplate: Sides<StartFigures>;
+  readonly firstStart: Sides<StartFigures>;
+  readonly problem: string | null;
+};
+
+const SIDES = ["plain", "walls"] as const;
+type Side = (typeof SIDES)[number];
+
+/** A replica and its keeper: what ends when an app scales to zero and its template is kept. */
+const PROCESSES_OF_A_REPLICA = 2;
+const REPLICA_END_MS = 30_000;
+const POLL_MS = 10;
+
+/** Measures calls and starts of two services that take turns, one with walls around its apps and one without. */
+export async function measureWalls(settings: SyncSettings): Promise<WallsFigures> {
+  const keptTemplate: Record<Side, StartFigures[]> = { plain: [], walls: [] };
+  const firstStart: Record<Side, StartFigures[]> = { plain: [], walls: [] };
+  const { rounds } = settings;
+  let sync: readonly SubjectResult[] = [];
+  let rung: string | null = null;
+  let problem: string | null = null;
+  try {
+    const { path: python } = await findInterpreter("python3");
+    rung = highestRung(
+      await probeRungs(
+        python,
+        makeScratchDir(),
+        readSettings({ flags: {}, env: {} }).settings.uidRange.first,
+      ),
+    );
+    if (rung === null) throw new Error("this host gives no walls: millrace doctor says what it lacks");
+    const isolations: Readonly<Record<Side, string>> = { plain: "none", walls: rung };
+    sync = await measureSync(
+      SIDES.map((side) => subject(side, isolations[side])),
+      settings,
+    );
+    await measureFirstStart(rounds, isolations, firstStart);
+    await measureKeptTemplate(rounds, isolations, keptTemplate);
+  } catch (error) {
+    problem = (error as Error).message;
+  }
+  return { rounds, rung, sync, keptTemplate, firstStart, problem };
+}
+
+function subject(side: Side, isolation: string): Subject {
+  return {
+    id: side === "plain" ? "millrace" : "walls",
+    name: side === "plain" ? "without walls" : `with walls (${isolation})`,
+    expects: '"hello ada"',
+    start: async () => {
+      const service = await startMillrace(makeScratchDir(), ["hello"], { isolation });
+      const { headers, pid, stop } = service;
+      return { url: service.callUrl("hello"), headers, pid, stop };
+    },
+  };
+}
+
+/** The first call of a service that has just been started: no template is there yet. */
+async function measureFirstStart(
+  rounds: number,
+  isolations: Readonly<Record<Side, string>>,
+  into: Record<Side, StartFigures[]>,
+): Promise<void> {
+  const folders = { plain: makeScratchDir(), walls: makeScratchDir() };
+  for (const side of SIDES)
+    await (await startMillrace(folders[side], ["from-zero"], { isolation: isolations[side] })).stop();
+  for (let round = 0; round < rounds; round++) {
+    for (const side of turnOrder(SIDES, round)) {
+      progress(`first start, ${side}, ${round + 1}/${rounds}`);
+      const service = await startMillrace(folders[side], [], { isolation: isolations[side] });
+      into[side].push(await timedStart(service, service.callUrl("from-zero")));
+      await service.stop();
+    }
+  }
+}
+
+/** From zero replicas; the template has imported the app. */
+async function measureKeptTemplate(
+  rounds: number,
+  isolations: Readonly<Record<Side, string>>,
+  into: Record<Side, StartFigures[]>,
+): Promise<void> {
+  const services: Partial<Record<Side, MillraceRunning>> = {};
+  /** How many processes each had right after its last call. */
+  const counts = { plain: 0, walls: 0 };
+  for (const side of SIDES) {
+    progress(`deploying slow-import, ${side}`);
+    const service = await startMillrace(makeScratchDir(), ["slow-import"], { isolation: isolations[side] });
+    await timedCall(service.callUrl("slow-import"), service.headers, "{}");
+    services[side] = service;
+    counts[side] = descendantsOf(service.pid).length;
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (const side of turnOrder(SIDES, round)) {
+      const service = services[side];
+      if (!service) continue;
+      progress(`from zero with a kept template, ${side}, ${round + 1}/${rounds}`);
+      await endOfReplica(service, counts[side]);
+      into[side].push(await timedStart(service, service.callUrl("slow-import")));
+      counts[side] = descendantsOf(service.pid).length;
+    }
+  }
+  for (const side of SIDES) await services[side]?.stop();
+}
+
+/** Makes a call that has to start a replica. */
+async function timedStart(service: MillraceRunning, url: string): Promise<StartFigures> {
+  const before = runTimes(service.pid);
+  const { ms } = await timedCall(url, service.headers, url.includes("from-zero") ? CALL_BODY : "{}");
+  let cpuMs = 0;
+  // A process that was not there before counts in full.
+  for (const [pid, time] of runTimes(service.pid)) cpuMs += time - (before.get(pid) ?? 0);
+  return { ms, cpuMs };
+}
+
+/** The processor time in milliseconds of a process and each below it, to the nanosecond: ticks are too coarse. */
+function runTimes(service: number): Map<number, number> {
+  return new Map([service, ...descendantsOf(service)].map((pid) => [pid, runTime(pid)]));
+}
+
+function runTime(pid: number): number {
+  try {
+    return readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => {
+      const [ns = "0"] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ");
+      return sum + Number(ns) / 1e6;
+    }, 0);
+  } catch {
+    return 0; // It has ended.
+  }
+}
+
+/** Resolves when the service's one replica and its keeper are gone. Behind walls an app does not know its own pid. */
+async function endOfReplica({ pid }: MillraceRunning, withReplica: number): Promise<void> {
+  const deadline = performance.now() + REPLICA_END_MS;
+  while (descendantsOf(pid).length > withReplica - PROCESSES_OF_A_REPLICA) {
+    if (performance.now() > deadline) throw new Error("the replica is still there after its cooldown");
+    await pause(POLL_MS);
+  }
+}

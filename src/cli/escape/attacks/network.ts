@@ -1,0 +1,72 @@
+import { attack, proven } from "../attack.ts";
+import type { Attack } from "../attack.ts";
+
+/** From an app that has said `network = false`. */
+const offline = (name: string, code: string): Attack => ({
+  ...proven("process", name, code),
+  from: "offline",
+});
+
+/** From an app that has said `network = "egress"`. */
+const egress = (name: string, code: string): Attack => ({
+  ...attack("network", name, code),
+  from: "egress",
+  needs: "private_port",
+});
+
+/** A stand-in for an address that tells a machine its own secrets, on this machine. */
+const metadata = (name: string, code: string): Attack => ({
+  ...attack("network", name, code),
+  needs: "metadata_port",
+});
+
+/** Ways to addresses that are none of an app's business. */
+export const NETWORK: readonly Attack[] = [
+  attack("network", "connect to the management API", `dial(management_host, management_port)`),
+  attack(
+    "network",
+    "the same without waiting",
+    `connection = socket.socket()
+connection.setblocking(False)
+connection.connect_ex((management_host, management_port))
+select.select([], [connection], [], 3)
+code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+if code:
+    raise OSError(code, os.strerror(code))
+connection.getpeername()`,
+  ),
+  attack(
+    "network",
+    "the same by an IPv6 address that means it",
+    `dial("::ffff:" + management_host, management_port)`,
+  ),
+  attack("network", "the same by the address of any", `dial("0.0.0.0", management_port)`),
+  attack(
+    "network",
+    "the same with data in the first packet",
+    `connection = socket.socket(); connection.sendto(b"x", 0x20000000, (management_host, management_port)); connection.getpeername()`,
+  ),
+  attack(
+    "network",
+    "the same by a message",
+    `connection = socket.socket(); connection.sendmsg([b"x"], [], 0x20000000, (management_host, management_port)); connection.getpeername()`,
+  ),
+  attack(
+    "network",
+    "the same by an address that changes while it is judged",
+    `require(dial_changing(("127.0.0.1", listen()), (management_host, management_port)))`,
+  ),
+  attack("network", "connect to a neighbour's server", `dial("127.0.0.1", neighbour_port)`),
+  metadata("ask for the machine's metadata", `dial(metadata_host, metadata_port)`),
+  metadata("the same by an IPv6 address", `dial("::ffff:" + metadata_host, metadata_port)`),
+  egress("connect to a private address", `dial(private_host, private_port)`),
+  egress("connect to a private address by IPv6", `dial("::ffff:" + private_host, private_port)`),
+  egress("connect to the management API from egress", `dial(management_host, management_port)`),
+  offline("open a socket without a network", `socket.socket(socket.AF_INET)`),
+  offline("open an IPv6 socket without a network", `socket.socket(socket.AF_INET6)`),
+  offline(
+    "send a datagram without a network",
+    `socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9))`,
+  ),
+  offline("connect to the management API without a network", `dial(management_host, management_port)`),
+];

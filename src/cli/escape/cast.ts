@@ -1,0 +1,32 @@
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { PYTHON_DIR } from "../../config/package-files.ts";
+
+/** The apps that are deployed, all of the same code, with what their files say. */
+const CAST = {
+  hostile: {},
+  /** Whoever is attacked by the others, and must notice nothing. */
+  neighbour: {},
+  offline: { deployment: "network = false" },
+  egress: { deployment: 'network = "egress"' },
+  bomber: { hardware: "cpu = 0.25\nmemory = 0.25" },
+  builder: { deployment: `shell_commands = ["python3 -c 'import main; main.run_file()'"]` },
+} as const satisfies Record<string, { readonly deployment?: string; readonly hardware?: string }>;
+export type Part = keyof typeof CAST;
+
+const SOURCES = path.join(PYTHON_DIR, "millrace_escape");
+
+/** Writes the folder of one of the apps; `order` is for the app that attacks while it is built. */
+export function writePart(part: Part, name: string, folder: string, order: object | null): void {
+  const { deployment = "", hardware = "" }: { deployment?: string; hardware?: string } = CAST[part];
+  mkdirSync(folder);
+  copyFileSync(path.join(SOURCES, "hostile.py"), path.join(folder, "main.py"));
+  copyFileSync(path.join(SOURCES, "sitecustomize.py"), path.join(folder, "sitecustomize.py"));
+  const toml = [
+    `[deployment]\nname = "${name}"\n${deployment}`,
+    `[hardware]\n${hardware}`,
+    "[scaling]\nmin_replicas = 0\nmax_replicas = 1",
+  ];
+  writeFileSync(path.join(folder, "millrace.toml"), `${toml.join("\n")}\n`);
+  if (order !== null) writeFileSync(path.join(folder, "order.json"), JSON.stringify(order));
+}

@@ -1,0 +1,60 @@
+import { spawn } from "node:child_process";
+import type { ChildProcessByStdio } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { PYTHON_DIR } from "../../config/package-files.ts";
+import { CliFailure } from "../failure.ts";
+
+type Said = { readonly folder: string; readonly abstract: string; readonly memory_key: number };
+
+/** A process of the same user, outside all walls. It ends, and cleans up, when this process does. */
+export class Victim {
+  readonly #child: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #said: Said;
+
+  private constructor(child: ChildProcessByStdio<Writable, Readable, null>, said: Said) {
+    this.#child = child;
+    this.#said = said;
+  }
+
+  static async start(python: string, signal: AbortSignal): Promise<Victim> {
+    const program = path.join(PYTHON_DIR, "millrace_escape", "victim.py");
+    const child = spawn(python, ["-I", program], {
+      stdio: ["pipe", "pipe", "inherit"],
+      // Ctrl-C at our terminal is not for it: it has to clean up.
+      detached: true,
+    });
+    child.on("error", () => {}); // It has no process id then, and says nothing.
+    try {
+      for await (const line of createInterface({ input: child.stdout, signal })) {
+        return new Victim(child, JSON.parse(line) as Said);
+      }
+      signal.throwIfAborted();
+      throw new CliFailure("the process that is to be attacked does not start");
+    } catch (error) {
+      // Nobody will know of it: it cleans up by itself, and this process does not wait for it.
+      child.stdin.end();
+      throw error;
+    }
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Where it can be reached. */
+  get facts(): Readonly<Record<string, unknown>> {
+    const { folder, abstract, memory_key } = this.#said;
+    return { victim_folder: folder, victim_abstract: abstract, memory_key };
+  }
+
+  async end(): Promise<void> {
+    const { exitCode, signalCode } = this.#child;
+    if (exitCode !== null || signalCode !== null) return;
+    const gone = once(this.#child, "exit");
+    this.#child.stdin.end();
+    await gone;
+  }
+}

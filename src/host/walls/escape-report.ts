@@ -1,0 +1,39 @@
+import { closeSync, constants, fstatSync, openSync, readSync, renameSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import * as z from "zod/mini";
+import { ESCAPE_REPORT } from "../../shapes/isolation.ts";
+import type { EscapeReport } from "../../shapes/isolation.ts";
+
+const FILE = "escape-report.json";
+/** More than any report takes. */
+const MAX_BYTES = 64 * 1024;
+
+/** Keeps the last report of `millrace doctor --escape` in the data directory. */
+export function writeEscapeReport(dataDir: string, report: EscapeReport): void {
+  const file = path.join(dataDir, FILE);
+  writeFileSync(`${file}.new`, `${JSON.stringify(report)}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+/** The last report; null where there is none, or none that can be read. */
+export function readEscapeReport(dataDir: string): EscapeReport | null {
+  try {
+    const { data } = z.safeParse(ESCAPE_REPORT, JSON.parse(readBounded(path.join(dataDir, FILE))));
+    return data ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** Never follows a link, nor waits for a pipe. */
+function readBounded(file: string): string {
+  const descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const { size } = fstatSync(descriptor);
+    if (size > MAX_BYTES) throw new Error(`${file} is too large`);
+    const bytes = Buffer.alloc(size);
+    return bytes.toString("utf8", 0, readSync(descriptor, bytes, 0, size, 0));
+  } finally {
+    closeSync(descriptor);
+  }
+}
