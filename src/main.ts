@@ -129,7 +129,7 @@ async function start(
   const { rung } = isolated;
   let managementPort = settings.basePort;
   const network = await requireNetwork(settings, rung, python.path, () => managementPort);
-  const walls = rung && { rung, python: python.path, dataDir, reads, network, user: null };
+  const walls = rung && { rung, python: python.path, dataDir, reads, network };
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -167,7 +167,7 @@ async function start(
   });
   const basics = { ...settings, store, storage, seal, reserve, clock, log };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
-  const apps = await startApps({ ...basics, engine, home, python, walls, onAppLog, onRemoved }, life);
+  const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;
   const webhookAllow = new AddressRanges(settings.webhookAllow);
   const runs = await startRuns(
@@ -175,6 +175,7 @@ async function start(
       ...basics,
       python,
       walls,
+      limits,
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
@@ -184,7 +185,7 @@ async function start(
     },
     life,
   );
-  const deploys = await startDeploys({ ...basics, ...apps, python, walls, helper, network }, life);
+  const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, network }, life);
   const { deployer } = deploys;
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);

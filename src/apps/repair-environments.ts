@@ -4,20 +4,14 @@ import { removeTree } from "../kit/remove-tree.ts";
 import { artifactFolder, artifactFolders, artifactId } from "../host/artifacts.ts";
 import type { Version } from "../model/app.ts";
 import { pythonWish } from "../model/app-config.ts";
-import type { Interpreter } from "../host/interpreter.ts";
-import type { AppWalls } from "../host/walls/app-walls.ts";
 import type { Store } from "../store/store.ts";
 import { prepareBuild } from "./builds/build.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
+import type { BuildHost } from "./builds/site.ts";
 import { versionFault } from "./builds/version-fault.ts";
 
-export type RepairParts = {
+export type RepairParts = BuildHost & {
   readonly store: Pick<Store, "apps" | "versions">;
-  readonly dataDir: string;
-  /** The service's own. */
-  readonly python: Interpreter;
-  /** What builds live behind; null for nothing. */
-  readonly walls: AppWalls | null;
   /** Takes the lines of installers. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
@@ -56,14 +50,14 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
 
 /** Its build commands run in a copy: what they made of the bundle is there already. */
 async function rebuild(projectId: string, version: Version, parts: RepairParts): Promise<null> {
-  const { store, dataDir, python, walls, say, signal, onRebuilt } = parts;
+  const { store, dataDir, onRebuilt } = parts;
   const work = path.join(dataDir, "work", `repair-${version.id}`);
   const bundleDir = path.join(work, "bundle");
   try {
     await mkdir(work, { recursive: true, mode: 0o700 });
     await cp(artifactFolder(version.bundle, dataDir), bundleDir, { recursive: true, verbatimSymlinks: true });
     const { id: buildId, config } = version;
-    const input = { buildId, projectId, bundleDir, config, dataDir, python, walls, say, signal };
+    const input = { ...parts, buildId, projectId, bundleDir, config };
     return await prepareBuild(input, async (built) => {
       const environment = built.environment && artifactId(built.environment, dataDir);
       await store.versions.setEnvironment({ id: version.id, environment });

@@ -1,8 +1,7 @@
-import type { Interpreter } from "../host/interpreter.ts";
-import type { AppWalls } from "../host/walls/app-walls.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { BuildHost } from "./builds/site.ts";
 import { Catalog } from "./catalog.ts";
 import type { AppLogLine, CatalogParts } from "./catalog.ts";
 import { LogBook } from "./logs/log-book.ts";
@@ -12,12 +11,8 @@ import { Repairs } from "./repairs.ts";
 import { Secrets } from "./secrets.ts";
 
 /** What the apps of a service need. */
-export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> & {
+export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> & BuildHost & {
   readonly seal: Seal;
-  /** The service's own. */
-  readonly python: Interpreter;
-  /** What builds live behind; null for nothing. */
-  readonly walls: AppWalls | null;
   readonly reserve: DiskReserve;
   /** Of all apps' logs together. */
   readonly maxLogBytes: number;

@@ -17,7 +17,7 @@ export type DeploysParts = Omit<DeployerParts, "shortage"> &
  * deployer, because it must stop before the apps do.
  */
 export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
-  const { python, walls, clock, dataDir, onLog, reserve } = parts;
+  const { reserve } = parts;
   const shortage = () => reserve.shortage;
   const volumes = await life.start(
     "volumes",
@@ -29,7 +29,7 @@ export async function startDeploys(parts: DeploysParts, life: Lifecycle) {
   await deployer.start();
   const baseImages = await life.start(
     "packages for files",
-    () => new BaseImages({ dataDir, python, walls, clock, onLog }),
+    () => new BaseImages(parts),
     (started) => started.stop(),
   );
   return { volumes, deployer, baseImages };

@@ -1,5 +1,7 @@
+import type { Limits } from "../host/limits/limits.ts";
 import type { App, Version } from "../model/app.ts";
 import { pythonWish } from "../model/app-config.ts";
+import type { AppConfig } from "../model/app-config.ts";
 import type { Workload } from "../replicas/engine.ts";
 import { appVariables } from "./app-variables.ts";
 import type { SecretMap } from "../model/app.ts";
@@ -7,9 +9,7 @@ import type { SecretMap } from "../model/app.ts";
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
   const { bundle, environment, config } = version;
-  const { deployment, hardware, scaling, limits } = config;
-  // Versions of earlier releases have named nothing.
-  const { cpu = null, memoryGb = null } = config.named ?? {};
+  const { deployment, scaling, limits } = config;
   return {
     projectId: app.projectId,
     bundle,
@@ -23,10 +23,14 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     mayFork: deployment.fork === "auto",
     network: deployment.network,
     unixSockets: deployment.unixSockets,
-    limits: {
-      memoryBytes: memoryGb === null ? null : Math.round(memoryGb * 1e9),
-      cpus: cpu,
-      cpuShare: hardware.cpu,
-    },
+    limits: limitsOf(config),
   };
+}
+
+/** What an app's processes may use: what its configuration names is hard. */
+export function limitsOf({ named, hardware }: AppConfig): Limits {
+  // Versions of earlier releases have named nothing.
+  const { cpu = null, memoryGb = null } = named ?? {};
+  const memoryBytes = memoryGb === null ? null : Math.round(memoryGb * 1e9);
+  return { memoryBytes, cpus: cpu, cpuShare: hardware.cpu };
 }

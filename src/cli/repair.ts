@@ -2,9 +2,11 @@ import { repairEnvironments } from "../apps/repair-environments.ts";
 import type { Repaired } from "../apps/repair-environments.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { findInterpreter } from "../host/interpreter.ts";
+import { settleStorage } from "../host/storage/settle.ts";
 import { hostReads } from "../host/walls/host-reads.ts";
 import { requireNetwork } from "../host/walls/require-network.ts";
 import { requireRung } from "../host/walls/require-rung.ts";
+import { createLog } from "../kit/log.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import { openStore } from "../store/store.ts";
 import { askService } from "./ask-service.ts";
@@ -33,13 +35,14 @@ async function repairAlone(settings: Settings, say: (text: string) => void): Pro
   const reads = hostReads(process.env, dataDir);
   const { rung } = await requireRung(settings, python.path, reads);
   const network = await requireNetwork(settings, rung, python.path, () => settings.basePort);
-  const walls = rung && { rung, python: python.path, dataDir, reads, network, user: null };
+  const walls = rung && { rung, python: python.path, dataDir, reads, network };
   const lock = lockDirectory(dataDir);
   try {
+    const storage = await settleStorage({ ...settings, rung, python: python.path, log: createLog(settings.logLevel) });
     const store = await openStore(settings);
     const { signal } = new AbortController();
     try {
-      return await repairEnvironments({ store, dataDir, python, walls, say, signal });
+      return await repairEnvironments({ store, dataDir, python, walls, limits: null, storage, say, signal });
     } finally {
       await store.close();
     }

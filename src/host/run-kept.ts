@@ -3,11 +3,13 @@ import { systemClock } from "../kit/clock.ts";
 import type { Clock } from "../kit/clock.ts";
 import { within } from "../kit/within.ts";
 import type { LogStream } from "../model/log-line.ts";
+import { describeRunOut } from "./limits/limits.ts";
+import type { AppLimits, Limits, WrittenFolders } from "./limits/limits.ts";
 import { readLines } from "./read-lines.ts";
 import { behindWalls } from "./walls/outer-keeper.ts";
 import type { Reach, WalledHost } from "./walls/outer-keeper.ts";
 import { describeExit, startKept } from "./start-kept.ts";
-import type { KeptStart } from "./start-kept.ts";
+import type { Kept, KeptStart } from "./start-kept.ts";
 
 /** A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. */
 const keepCode = (first: number): string => `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
@@ -17,6 +19,9 @@ keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
 const INPUT_DESCRIPTOR = 3;
 /** How long output may come after the end: only what another user runs can still hold the pipes. */
 const LATE_OUTPUT_MS = 5_000;
+
+/** How a keeper tells of SIGKILL. */
+const KILLED = 137;
 
 const ERROR = /^error\b/i;
 /** What uv draws before its explanations. */
@@ -35,6 +40,14 @@ export type KeptProgram = {
   readonly onLine: (text: string, stream: LogStream) => void;
   /** What it may reach where it lives behind walls, which is also where it starts; null for all the service can. */
   readonly walls: { readonly host: WalledHost; readonly reach: Reach } | null;
+  /** What it and all it starts are held to; null for nothing. */
+  readonly held: Held | null;
+};
+
+type Held = {
+  readonly host: AppLimits;
+  readonly limits: Limits;
+  readonly folders: WrittenFolders;
 };
 
 export type KeptEnd = {
@@ -64,17 +77,32 @@ export async function runKept(
     else if (lastWords.length < MAX_LAST_WORDS) lastWords.push(line);
     hasError ||= isError;
   };
-  const started = startKept(startOf(keeperPython, kept), clock);
+  const { held } = kept;
+  const group = held && held.host.group(held.limits);
+  let started: Kept;
+  try {
+    started = startKept(startOf(keeperPython, kept), clock, group);
+  } catch (error) {
+    group?.remove();
+    throw error;
+  }
   const { stdout, stderr } = started;
   const read = Promise.all([readLines(stdout, take("stdout")), readLines(stderr, take("stderr"))]);
   const stop = (): void => started.end();
   signal.addEventListener("abort", stop, { once: true });
   // Whoever takes the lines has failed: nothing more is heard of it, so it ends too.
   read.catch(stop);
+  let excess: string | null = null;
+  const unwatch = held?.host.watch(held.folders, (why) => {
+    excess = why;
+    stop();
+  });
   try {
     const end = await started.exited;
     await within(LATE_OUTPUT_MS, read);
     signal.throwIfAborted();
+    if (held && group?.ranOut()) excess = describeRunOut(held.limits);
+    if (excess !== null) return { code: KILLED, detail: excess, lastWords: "" };
     return {
       code: end.code ?? 1,
       detail: describeExit(end.code, end.signal),
@@ -82,6 +110,8 @@ export async function runKept(
     };
   } finally {
     signal.removeEventListener("abort", stop);
+    unwatch?.();
+    group?.remove();
     started.close();
   }
 }

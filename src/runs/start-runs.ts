@@ -1,4 +1,5 @@
 import type { Interpreter } from "../host/interpreter.ts";
+import type { AppLimits } from "../host/limits/limits.ts";
 import type { AppWalls } from "../host/walls/app-walls.ts";
 import type { AddressRanges } from "../kit/address-ranges.ts";
 import type { Clock } from "../kit/clock.ts";
@@ -51,6 +52,8 @@ export type RunsParts = {
   readonly python: Interpreter;
   /** What file runs live behind; null for nothing. */
   readonly walls: AppWalls | null;
+  /** What file runs are held to; null for nothing. */
+  readonly limits: AppLimits | null;
   readonly maxRuns: number;
   readonly maxStorageBytes: number;
   readonly maxLogBytes: number;

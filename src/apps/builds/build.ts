@@ -1,10 +1,9 @@
 import path from "node:path";
 import { mkdir, symlink } from "../../kit/files.ts";
+import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { pythonWish } from "../../model/app-config.ts";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { Interpreter } from "../../host/interpreter.ts";
-import type { AppWalls } from "../../host/walls/app-walls.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { buildEnvironment } from "./build-environment.ts";
 import { touchCache } from "./caches.ts";
@@ -21,19 +20,14 @@ import {
 import { checkHost } from "./host-fit.ts";
 import { installInto } from "./make-environment.ts";
 import { readRequirements } from "./requirements.ts";
-import type { BuildSite } from "./site.ts";
+import type { BuildHost, BuildSite } from "./site.ts";
 
-export type BuildInput = {
+export type BuildInput = BuildHost & {
   readonly buildId: string;
   readonly projectId: string;
   /** The extracted bundle; the build may change it. */
   readonly bundleDir: string;
   readonly config: AppConfig;
-  readonly dataDir: string;
-  /** The service's own. */
-  readonly python: Interpreter;
-  /** What its steps live behind; null for nothing. */
-  readonly walls: AppWalls | null;
   /** Takes a line for those who follow the build. */
   readonly say: BuildSite["say"];
   readonly signal: AbortSignal;
@@ -59,11 +53,13 @@ export async function prepareBuild<Kept>(
   keep: (built: PreparedBuild) => Promise<Kept> | Kept,
 ): Promise<Kept> {
   const { config, bundleDir, dataDir, projectId, walls } = input;
-  const scratch = walls && makeScratch(dataDir, null);
+  const user = input.storage.userOf(projectId);
+  const scratch = walls && makeScratch(dataDir, user);
   const asideDir = `${bundleDir}.aside`;
   const site: BuildSite = {
     ...input,
     asideDir,
+    user,
     scratch,
     keeperPython: input.python.path,
     host: input.host ?? process.env,
@@ -73,6 +69,8 @@ export async function prepareBuild<Kept>(
   try {
     await removeTree(asideDir);
     await mkdir(asideDir, { recursive: true });
+    // Nothing of it has run yet.
+    if (user !== null) await giveTree(bundleDir, user);
     await touchCache(dataDir, projectId);
     return await keep(await prepare(input, site));
   } finally {
@@ -107,7 +105,7 @@ async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuil
     const environment = own ?? (requirements && (await sharedEnvironment(requirements, python, site)));
     const runsOn = environment === null ? python.path : pythonOf(environment);
     await runCommands("shell_commands", after, place(environment), site);
-    if (own !== null) await ownEnvironmentDone(own);
+    if (own !== null) await ownEnvironmentDone(own, site);
     await compileBundle(python.path, before.length + after.length > 0, site);
     return { environment, python: runsOn === input.python.path ? null : runsOn };
   } catch (error) {

@@ -1,11 +1,23 @@
 import { statSync } from "node:fs";
+import { chown } from "node:fs/promises";
 import path from "node:path";
-import { readdir, utimes } from "../../kit/files.ts";
+import { fileCall, mkdir, readdir, utimes } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 
 /** Where installers keep what they have fetched or built for a project. What it holds is as good as the project's code. */
 export function cacheDir(dataDir: string, projectId: string): string {
   return path.join(dataDir, "caches", projectId);
+}
+
+/** Makes it for a user, null for the service's own. One that was another user's, as on another level of isolation, is dropped. */
+export async function makeCache(dataDir: string, projectId: string, user: number | null): Promise<string> {
+  const cache = cacheDir(dataDir, projectId);
+  const owner = user ?? process.getuid?.() ?? 0;
+  const found = statSync(cache, { throwIfNoEntry: false });
+  if (found && found.uid !== owner) await removeTree(cache);
+  await mkdir(cache, { recursive: true, mode: 0o700 });
+  if (user !== null) await fileCall(() => chown(cache, user, user));
+  return cache;
 }
 
 /** A build has wanted it: it stays for a while. */

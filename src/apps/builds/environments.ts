@@ -1,6 +1,7 @@
 import { existsSync, statSync, utimesSync } from "node:fs";
+import { lchown } from "node:fs/promises";
 import path from "node:path";
-import { open, readdir, rm, writeFile } from "../../kit/files.ts";
+import { fileCall, open, readdir, rm, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { environmentKey } from "./environment-key.ts";
@@ -52,7 +53,7 @@ export async function sharedEnvironment(
   await alone(folder, async () => {
     await createEnvironment(folder, false, python, site);
     await installInto(folder, requirements, python, site);
-    await markReady(folder);
+    await close(folder, site);
   });
   return folder;
 }
@@ -69,7 +70,13 @@ export async function ownEnvironment(python: Interpreter, site: BuildSite): Prom
 }
 
 /** The build's commands are through with it: whatever they made of its marker, it is the service's again. */
-export async function ownEnvironmentDone(folder: string): Promise<void> {
+export async function ownEnvironmentDone(folder: string, site: BuildSite): Promise<void> {
+  await close(folder, site);
+}
+
+/** Nobody but the service puts anything beside the marker from now on. */
+async function close(folder: string, { user }: BuildSite): Promise<void> {
+  if (user !== null) await fileCall(() => lchown(folder, 0, 0));
   await markReady(folder);
 }
 

@@ -31,7 +31,7 @@ export async function fetchPython(version: string, site: BuildSite, limitMs = FE
   const args = ["python", "install", "--no-progress", "--color", "never", version];
   const late = AbortSignal.timeout(limitMs);
   try {
-    const order = { program: uv, args, cwd, env, onLine: say, walls: null };
+    const order = { program: uv, args, cwd, env, onLine: say, walls: null, held: null };
     const end = await runKept(keeperPython, order, AbortSignal.any([signal, late]));
     if (end.code !== 0) return { python: null, why: `uv could not fetch it: ${end.lastWords || end.detail}` };
   } catch (error) {

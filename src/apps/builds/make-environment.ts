@@ -4,6 +4,7 @@ import { pathToFileURL } from "node:url";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { KeptEnd } from "../../host/run-kept.ts";
 import { mkdir, writeFile } from "../../kit/files.ts";
+import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { BuildError } from "./build-error.ts";
 import { buildEnvironment } from "./build-environment.ts";
@@ -41,6 +42,7 @@ export async function createEnvironment(
   const make = async (option: readonly string[]): Promise<KeptEnd> => {
     await removeTree(folder);
     await mkdir(folder, { recursive: true, mode: 0o755 });
+    if (site.user !== null) await giveTree(folder, site.user);
     return await run(python.path, ["-I", "-m", "venv", ...option, folder]);
   };
   await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });

@@ -1,18 +1,21 @@
+import { totalmem } from "node:os";
 import path from "node:path";
 import { runKept } from "../../host/run-kept.ts";
 import type { KeptEnd, KeptProgram } from "../../host/run-kept.ts";
 import { hostReads, namedPaths } from "../../host/walls/host-reads.ts";
 import { networkFields } from "../../host/walls/network.ts";
-import { mkdir } from "../../kit/files.ts";
 import { PASSED_BY_NAME, PASSED_ON } from "./build-environment.ts";
-import { cacheDir } from "./caches.ts";
+import { makeCache } from "./caches.ts";
 import { pipSettingsFiles, readPipSettings } from "./pip-settings.ts";
 import type { BuildSite } from "./site.ts";
 
 /** What git and uv look for beside what pip does. */
 const SETTINGS = ["/etc/gitconfig", "/etc/uv", "/etc/pip.conf", "/etc/xdg"];
 
-type Step = Omit<KeptProgram, "walls" | "cwd"> & {
+/** A step may use most of the host's memory, for compilers need much, and never all. */
+const LIMITS = { memoryBytes: Math.floor(totalmem() * 0.75), cpus: null, cpuShare: 1 };
+
+type Step = Omit<KeptProgram, "walls" | "cwd" | "held"> & {
   /** Packages that it reads. */
   readonly environment?: string | null;
   /** A folder that it makes or changes, beyond the bundle. */
@@ -27,14 +30,13 @@ export async function runStep(
   { environment = null, makes = null, ...step }: Step,
   site: BuildSite,
 ): Promise<KeptEnd> {
-  const { walls, scratch, bundleDir, asideDir, dataDir, projectId, keeperPython, unixSockets, signal } = site;
-  const cwd = bundleDir;
+  const { walls, limits, user, scratch, bundleDir: cwd, asideDir, dataDir, projectId, signal } = site;
+  const held = limits && { host: limits, limits: LIMITS, folders: { scratch, storage: null } };
   if (walls === null || scratch === null)
-    return await runKept(keeperPython, { ...step, cwd, walls: null }, signal);
-  const cache = cacheDir(dataDir, projectId);
-  await mkdir(cache, { recursive: true, mode: 0o700 });
+    return await runKept(site.keeperPython, { ...step, cwd, walls: null, held }, signal);
+  const cache = await makeCache(dataDir, projectId, user);
   const reach = {
-    folders: { bundle: bundleDir, environment, storage: null },
+    folders: { bundle: cwd, environment, storage: null },
     scratch,
     // Programs that the app's Python brings come first on the path of its commands.
     reads: [
@@ -43,14 +45,13 @@ export async function runStep(
       ...hostReads({ ...site.host, PATH: step.env["PATH"] }, dataDir),
       ...(await settingsOf(site)),
     ],
-    writes: [bundleDir, cache, ...(makes === null ? [] : [makes])],
+    writes: [cwd, cache, ...(makes === null ? [] : [makes])],
     // What is private may be the host's own index of packages.
     network: networkFields(true, { ...walls.network, egressOnly: false }),
-    unixSockets,
+    unixSockets: site.unixSockets,
   };
-  // What it makes is the service's: its project's user could change it afterwards.
-  const host = { ...walls, rung: walls.rung === "uid" ? "userns" : walls.rung } as const;
-  return await runKept(keeperPython, { ...step, cwd, walls: { host, reach } }, signal);
+  const host = { ...walls, user };
+  return await runKept(site.keeperPython, { ...step, cwd, walls: { host, reach }, held }, signal);
 }
 
 /** The host's settings of installers, and the files that those name: certificates, folders of wheels. */

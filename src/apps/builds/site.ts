@@ -1,5 +1,21 @@
+import type { Interpreter } from "../../host/interpreter.ts";
+import type { AppLimits } from "../../host/limits/limits.ts";
+import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/app-walls.ts";
 import type { LogStream } from "../../model/log-line.ts";
+
+/** What of this machine builds need. */
+export type BuildHost = {
+  readonly dataDir: string;
+  /** The service's own. */
+  readonly python: Interpreter;
+  /** What steps live behind; null for nothing. */
+  readonly walls: AppWalls | null;
+  /** What steps are held to; null for nothing. */
+  readonly limits: AppLimits | null;
+  /** Who a project's steps run as. */
+  readonly storage: Pick<StorageFolders, "userOf">;
+};
 
 /** What every step of one build needs. */
 export type BuildSite = {
@@ -15,6 +31,9 @@ export type BuildSite = {
   readonly keeperPython: string;
   /** What steps live behind; null for nothing. */
   readonly walls: AppWalls | null;
+  readonly limits: AppLimits | null;
+  /** Who steps run as, and what they make belongs to; null for the service's own user. */
+  readonly user: number | null;
   /** The home of its steps where they live behind walls; null where they have the service's. */
   readonly scratch: string | null;
   /** The app may use unix sockets wherever it lives. */

@@ -12,12 +12,11 @@ import type { BuildStatus } from "../../model/build.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { isInDoubt } from "../../model/errors.ts";
 import { artifactId } from "../../host/artifacts.ts";
-import type { Interpreter } from "../../host/interpreter.ts";
-import type { AppWalls } from "../../host/walls/app-walls.ts";
 import { unkept } from "../../host/walls/network.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
+import type { BuildHost } from "../builds/site.ts";
 import { copyFolder } from "../bundles/copy.ts";
 import { extractBundle } from "../bundles/extract.ts";
 import { BundleError } from "../bundles/problems.ts";
@@ -30,15 +29,10 @@ import { thisHost } from "./deploy-request.ts";
 import type { DeployFolders } from "./folders.ts";
 import { sizeText } from "./size-text.ts";
 
-export type CarryOutParts = Ceilings & {
+export type CarryOutParts = Ceilings & BuildHost & {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly folders: DeployFolders;
-  readonly dataDir: string;
-  /** The service's own. */
-  readonly python: Interpreter;
-  /** What builds live behind; null for nothing. */
-  readonly walls: AppWalls | null;
   /** What keeps apps from the network. */
   readonly network: NetworkWall;
   readonly clock: Clock;
@@ -158,14 +152,13 @@ function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: s
 
 async function build(
   { buildId, app, source, log, signal }: Deploy,
-  { dataDir, python, walls }: CarryOutParts,
+  parts: CarryOutParts,
   { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
   keepVersion: (environment: string | null) => Promise<Version>,
 ): Promise<Version> {
   if (source.kind === "folder" && !hasToBeBuilt(config)) return await keepVersion(null);
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
-  const { projectId } = app;
-  const input = { buildId, projectId, bundleDir, config, dataDir, python, walls, say, signal };
+  const input = { ...parts, buildId, projectId: app.projectId, bundleDir, config, say, signal };
   return await prepareBuild(input, async ({ environment }) => await keepVersion(environment));
 }
 

@@ -8,19 +8,14 @@ import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 import { AppError } from "../../model/errors.ts";
-import type { Interpreter } from "../../host/interpreter.ts";
-import type { AppWalls } from "../../host/walls/app-walls.ts";
 import { BuildError } from "../builds/build-error.ts";
 import { prepareBuild } from "../builds/build.ts";
+import type { BuildHost } from "../builds/site.ts";
 import type { AppLogLine } from "../catalog.ts";
 import { BuildQueue } from "../deploys/build-queue.ts";
 import { defaultConfig } from "./default-config.ts";
 
-export type BaseImageParts = {
-  readonly dataDir: string;
-  readonly python: Interpreter;
-  /** What builds live behind; null for nothing. */
-  readonly walls: AppWalls | null;
+export type BaseImageParts = BuildHost & {
   readonly clock: Clock;
   readonly onLog: (line: AppLogLine) => void;
 };
@@ -145,7 +140,7 @@ export class BaseImages {
   }
 
   async #make(app: App, wish: BaseImageWish, signal: AbortSignal): Promise<string> {
-    const { dataDir, python, walls, onLog } = this.#parts;
+    const { dataDir, onLog } = this.#parts;
     const buildId = randomUUID();
     const bundleDir = path.join(dataDir, "work", buildId);
     const where = { projectId: app.projectId, appName: app.name, appNumber: app.number };
@@ -153,13 +148,11 @@ export class BaseImages {
       await mkdir(bundleDir, { recursive: true, mode: 0o700 });
       await writeFile(path.join(bundleDir, "main.py"), "");
       const input = {
+        ...this.#parts,
         buildId,
         projectId: app.projectId,
         bundleDir,
         config: configOf(wish),
-        dataDir,
-        python,
-        walls,
         say: (text: string, stream: LogStream = "stdout") =>
           onLog({ ...where, replicaId: "base-image", runId: null, stream, text }),
         signal,

@@ -3,6 +3,7 @@ import { appVariables } from "../app-variables.ts";
 import type { AppLogLine, Catalog } from "../catalog.ts";
 import { WHOLE_PROJECT } from "../secrets.ts";
 import type { Secrets } from "../secrets.ts";
+import { limitsOf } from "../workload.ts";
 import { defaultConfig } from "./default-config.ts";
 import { unpackTar } from "./unpack-tar.ts";
 
@@ -16,18 +17,13 @@ type Line = Pick<AppLogLine, "text" | "stream">;
 
 /** What a file run takes from its app: its limits, its variables, its log. */
 export function fileContext({ catalog, secrets, onLog }: FileContextParts) {
+  // An app that serves nothing has no configuration.
+  const configOf = ({ number }: App) => catalog.byNumber(number)?.version.config ?? defaultConfig();
   return {
     unpack: async (tar: AsyncIterable<Buffer>, folder: string): Promise<void> => await unpackTar(tar, folder),
-    timeLimitMs: ({ number }: App): number => {
-      // An app that serves nothing has no configuration.
-      const { scaling } = catalog.byNumber(number)?.version.config ?? defaultConfig();
-      return scaling.responseGracePeriodSeconds * 1000;
-    },
-    sockets: ({ number }: App) => {
-      const { network, unixSockets } = (catalog.byNumber(number)?.version.config ?? defaultConfig())
-        .deployment;
-      return { network, unixSockets };
-    },
+    timeLimitMs: (app: App): number => configOf(app).scaling.responseGracePeriodSeconds * 1000,
+    limits: (app: App) => limitsOf(configOf(app)),
+    sockets: (app: App) => configOf(app).deployment,
     variables: async (app: App, runId: string): Promise<Record<string, string>> => {
       const { projectId, number } = app;
       const [ofProject, ofApp] = await Promise.all(

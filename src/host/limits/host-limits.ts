@@ -72,7 +72,7 @@ export class HostLimits implements AppLimits {
     const watch = (folder: string, maxBytes: number, why: string): void =>
       void stops.push(this.#disk.watch({ folder, maxBytes }, () => onOver(why)));
     if (scratch !== null) watch(scratch, maxScratchBytes, SCRATCH_FULL(maxScratchBytes));
-    if (maxProjectStorageBytes !== null)
+    if (storage !== null && maxProjectStorageBytes !== null)
       watch(storage, maxProjectStorageBytes, STORAGE_FULL(maxProjectStorageBytes));
     return () => stops.forEach((stop) => stop());
   }

@@ -18,11 +18,10 @@ export type LimitGroup = {
   remove(): void;
 };
 
-/** Folders that an app's processes write to. */
+/** Folders that an app's processes write to; null for one that they do not have. */
 export type WrittenFolders = {
-  /** Null where they have none of their own. */
   readonly scratch: string | null;
-  readonly storage: string;
+  readonly storage: string | null;
 };
 
 /** What the host can hold an app to. */

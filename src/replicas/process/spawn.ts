@@ -3,6 +3,7 @@ import { appEnvironment, withFolders } from "../../host/app-environment.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import { residentBelow } from "../../host/process-tree.ts";
 import { DOOR_ADDRESS, behindWalls } from "../../host/walls/outer-keeper.ts";
+import type { WalledHost } from "../../host/walls/outer-keeper.ts";
 import type { AppWalls } from "../../host/walls/app-walls.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
@@ -26,13 +27,16 @@ const look = new ProcessLook();
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
+/** What a project's processes live behind. */
+type ProjectWalls = AppWalls & Pick<WalledHost, "user">;
+
 /** A process that is to be. */
 export type ProcessStart = {
   readonly python: string;
   readonly workload: Workload;
   readonly folders: WorkloadFolders;
   /** Null where apps live behind no walls. */
-  readonly walls: AppWalls | null;
+  readonly walls: ProjectWalls | null;
   /** Null where the host holds them to nothing. */
   readonly limits: AppLimits | null;
   /** Where it calls home. */
@@ -117,7 +121,7 @@ function plainStart({ python, workload, folders, address, tickets }: ProcessStar
 
 function walledStart(
   { python, workload, folders, address, tickets }: ProcessStart,
-  walls: AppWalls,
+  walls: ProjectWalls,
   scratch: string,
 ): KeptStart {
   // The service's own home is out of reach.

@@ -1,6 +1,7 @@
 import path from "node:path";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
+import type { AppLimits, Limits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import { runKept } from "../../host/run-kept.ts";
 import type { AppWalls } from "../../host/walls/app-walls.ts";
@@ -34,6 +35,8 @@ export type FileRunsParts = {
   readonly python: string;
   /** What files live behind; null for nothing. */
   readonly walls: AppWalls | null;
+  /** What they are held to; null for nothing. */
+  readonly limits: AppLimits | null;
   /** This process, among those that share the database. */
   readonly ownerId: string;
   /** Stores a run, or rejects; `end` is told if one of which nobody knew whether it is stored turns out to be. */
@@ -49,6 +52,8 @@ export type FileContext = {
   unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
   /** How long a file of the app may run. */
   timeLimitMs(app: App): number;
+  /** What a file of the app is held to. */
+  limits(app: App): Limits;
   /** Which sockets it may use. */
   sockets(app: App): { readonly network: Network; readonly unixSockets: boolean };
   /** What the file finds in its environment, but for what names folders of this machine. */
@@ -223,7 +228,7 @@ export class FileRuns {
   }
 
   async #execute({ run, app, file, data, folder }: ReadyRun, cancelled: AbortSignal): Promise<FileRunEnd> {
-    const { python, walls, context, clock, storage: folders, dataDir } = this.#parts;
+    const { python, walls, limits, context, clock, storage: folders, dataDir } = this.#parts;
     const timeLimitMs = context.timeLimitMs(app);
     const { environment } = file;
     const storage = folders.make(app.projectId);
@@ -261,6 +266,7 @@ export class FileRuns {
               },
             }
           : null,
+      held: limits && { host: limits, limits: context.limits(app), folders: { scratch, storage } },
       onLine: (text: string, stream: LogStream) => context.onLine(app, run.id, { text, stream }),
     };
     try {

@@ -159,7 +159,7 @@ async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv, wanted?: Rung):
   const settings = { isolation: "auto", dataDir, uidRange: { first: FIRST_USER, last: FIRST_USER } } as const;
   offered ??= requireRung(settings, python, reads);
   const rung = wanted ?? (await offered).rung;
-  return rung && { rung, python, dataDir, reads, network: OPEN_NETWORK, user: null };
+  return rung && { rung, python, dataDir, reads, network: OPEN_NETWORK };
 }
 
 let asked: Promise<Interpreter> | null = null;
