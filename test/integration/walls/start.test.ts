@@ -9,6 +9,7 @@ import { scratchDirectory } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { FIRST_USER, outerKeeperOf, requireOffered } from "../../support/walls/walled.ts";
+import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
 /** A Python whose host gives what it is told, and no more. */
@@ -86,7 +87,7 @@ def open_socket(family):
         return True
 `;
 
-for (const rung of RUNGS) {
+for (const rung of TRIED_RUNGS) {
   verifies("config.network", `on ${rung} network = false keeps an app off the network`, async (context) => {
     await requireOffered(rung, context);
     const off = "[deployment]\nnetwork = false\n";
@@ -115,7 +116,7 @@ def seen():
     return getattr(sys, "customized", None)
 `;
 
-for (const rung of RUNGS) {
+for (const rung of TRIED_RUNGS) {
   verifies(
     "walls.no-code-outside",
     `on ${rung} what an app has Python run at its start runs behind the walls`,
