@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 import { builtPackage } from "./test/support/built-package.ts";
 import { pathWithPython } from "./test/support/pythons.ts";
 
-type More = { readonly isolate?: boolean; readonly globalSetup?: string[] };
+type More = { readonly isolate?: boolean; readonly globalSetup?: string[]; readonly include?: string[] };
 
 const project = (name: string, timeoutMs: number, more: More = {}) => ({
   plugins: [threadsAsBuilt],
@@ -14,7 +14,12 @@ const project = (name: string, timeoutMs: number, more: More = {}) => ({
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
     setupFiles: ["test/support/setup.ts"],
-    env: { MILLRACE_TEST_PACKAGE: built, PATH: searchPath, MILLRACE_FAULTS_ALONE: String(isFaultsAlone) },
+    env: {
+      MILLRACE_TEST_PACKAGE: built,
+      PATH: searchPath,
+      MILLRACE_FAULTS_ALONE: String(isFaultsAlone),
+      MILLRACE_WALLS_WHOLE: String(isWalls),
+    },
     ...more,
   },
 });
@@ -48,6 +53,8 @@ const threadsAsBuilt = {
 // Minutes long, and about figures more than faults: only `npm run test:scale`, `test:soak` and `test:walls` ask for them.
 const isScale = process.argv.includes("scale");
 const isWalls = process.argv.includes("walls");
+/** What every test run tries in short, too. */
+const WALLS = ["test/walls/**/*.test.ts", "test/integration/walls/**/*.test.ts"];
 const isSoak = process.argv.includes("soak");
 /** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
 const SOAK_END_MS = 900_000;
@@ -65,7 +72,7 @@ export default defineConfig({
       project("integration", 180_000, { isolate: false, ...shared }),
       project("faults", 300_000, { isolate: false, ...shared }),
       ...(isScale ? [project("scale", 3_600_000, shared)] : []),
-      ...(isWalls ? [project("walls", 1_800_000)] : []),
+      ...(isWalls ? [project("walls", 1_800_000, { ...shared, include: WALLS })] : []),
       ...(isSoak ? [project("soak", soakMs, shared)] : []),
     ],
   },

@@ -50,13 +50,8 @@ export async function measureWalls(settings: SyncSettings): Promise<WallsFigures
   let problem: string | null = null;
   try {
     const { path: python } = await findInterpreter("python3");
-    rung = highestRung(
-      await probeRungs(
-        python,
-        makeScratchDir(),
-        readSettings({ flags: {}, env: {} }).settings.uidRange.first,
-      ),
-    );
+    const user = readSettings({ flags: {}, env: {} }).settings.uidRange.first;
+    rung = highestRung(await probeRungs({ python, dataDir: makeScratchDir(), reads: [], user }));
     if (rung === null) throw new Error("this host gives no walls: millrace doctor says what it lacks");
     const isolations: Readonly<Record<Side, string>> = { plain: "none", walls: rung };
     sync = await measureSync(

@@ -11,14 +11,15 @@ import { Repairs } from "./repairs.ts";
 import { Secrets } from "./secrets.ts";
 
 /** What the apps of a service need. */
-export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> & BuildHost & {
-  readonly seal: Seal;
-  readonly reserve: DiskReserve;
-  /** Of all apps' logs together. */
-  readonly maxLogBytes: number;
-  /** Learns of every line that an app prints, besides the log book. */
-  readonly onAppLog: ((line: AppLogLine) => void) | undefined;
-};
+export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> &
+  BuildHost & {
+    readonly seal: Seal;
+    readonly reserve: DiskReserve;
+    /** Of all apps' logs together. */
+    readonly maxLogBytes: number;
+    /** Learns of every line that an app prints, besides the log book. */
+    readonly onAppLog: ((line: AppLogLine) => void) | undefined;
+  };
 
 /** Builds and starts what apps need to take calls: their logs, their secrets, the catalogue, repairs. */
 export async function startApps(parts: AppsParts, life: Lifecycle) {

@@ -38,7 +38,12 @@ async function repairAlone(settings: Settings, say: (text: string) => void): Pro
   const walls = rung && { rung, python: python.path, dataDir, reads, network };
   const lock = lockDirectory(dataDir);
   try {
-    const storage = await settleStorage({ ...settings, rung, python: python.path, log: createLog(settings.logLevel) });
+    const storage = await settleStorage({
+      ...settings,
+      rung,
+      python: python.path,
+      log: createLog(settings.logLevel),
+    });
     const store = await openStore(settings);
     const { signal } = new AbortController();
     try {

@@ -7,7 +7,15 @@ try {
 } catch {
   // None is left.
 }
-const order = { program: "/bin/true", args: [], cwd: "/", env: {}, onLine: () => {}, walls: null, held: null };
+const order = {
+  program: "/bin/true",
+  args: [],
+  cwd: "/",
+  env: {},
+  onLine: () => {},
+  walls: null,
+  held: null,
+};
 const told = await runKept(process.execPath, order, new AbortController().signal).then(
   () => "it ran",
   (error: unknown) => String(error),

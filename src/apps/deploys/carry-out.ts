@@ -29,15 +29,16 @@ import { thisHost } from "./deploy-request.ts";
 import type { DeployFolders } from "./folders.ts";
 import { sizeText } from "./size-text.ts";
 
-export type CarryOutParts = Ceilings & BuildHost & {
-  readonly store: Store;
-  readonly catalog: Catalog;
-  readonly folders: DeployFolders;
-  /** What keeps apps from the network. */
-  readonly network: NetworkWall;
-  readonly clock: Clock;
-  readonly log: Log;
-};
+export type CarryOutParts = Ceilings &
+  BuildHost & {
+    readonly store: Store;
+    readonly catalog: Catalog;
+    readonly folders: DeployFolders;
+    /** What keeps apps from the network. */
+    readonly network: NetworkWall;
+    readonly clock: Clock;
+    readonly log: Log;
+  };
 
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };

@@ -1,4 +1,5 @@
 import { prepareBuild } from "../../../src/apps/builds/build.ts";
+import { StorageFolders } from "../../../src/host/storage/folders.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 
@@ -12,6 +13,8 @@ const input = {
   config: readAppConfig({ host: { cpuCount: 2 } }).config,
   python: await findInterpreter(python),
   walls: null,
+  limits: null,
+  storage: new StorageFolders(dataDir),
   say: (text: string) => void process.stdout.write(`${text}\n`),
   signal: new AbortController().signal,
 };

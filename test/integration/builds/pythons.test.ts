@@ -89,6 +89,8 @@ describe("a Python that the host lacks", () => {
       bundleDir: place.directory,
       asideDir: `${place.directory}.aside`,
       walls: null,
+      limits: null,
+      user: null,
       scratch: null,
       unixSockets: false,
       dataDir: place.dataDir,

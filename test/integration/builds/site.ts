@@ -12,6 +12,7 @@ import type { PreparedBuild } from "../../../src/apps/builds/build.ts";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { Interpreter } from "../../../src/host/interpreter.ts";
+import { StorageFolders } from "../../../src/host/storage/folders.ts";
 import type { AppWalls } from "../../../src/host/walls/app-walls.ts";
 import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
 import { FIRST_USER } from "../../support/walls/walled.ts";
@@ -25,6 +26,9 @@ import type { TestWheel } from "./wheels.ts";
 
 /** The folders of the path. */
 export const SEARCH_PATH = (process.env["PATH"] ?? "").split(":");
+
+/** Whom projects may be. */
+const USERS = { first: FIRST_USER, last: FIRST_USER + 9 };
 
 /** Whose builds they are, unless a test says otherwise. */
 const PROJECT = "p-builds00";
@@ -94,6 +98,7 @@ export class BuildPlace {
       host: { cpuCount: availableParallelism() },
     });
     const lines: string[] = [];
+    const walls = await wallsOf(this.dataDir, options.host ?? this.host, options.rung);
     const input = {
       buildId,
       projectId: options.projectId ?? PROJECT,
@@ -101,7 +106,9 @@ export class BuildPlace {
       config,
       dataDir: this.dataDir,
       python: options.python ?? (await servicePython()),
-      walls: await wallsOf(this.dataDir, options.host ?? this.host, options.rung),
+      walls,
+      limits: null,
+      storage: new StorageFolders(this.dataDir, walls?.rung === "uid" ? USERS : null),
       say: (text: string) => {
         lines.push(text);
         options.onLine?.(text);
@@ -156,7 +163,7 @@ let offered: Promise<Isolated> | null = null;
 async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv, wanted?: Rung): Promise<AppWalls | null> {
   const { path: python } = await servicePython();
   const reads = hostReads(host, dataDir);
-  const settings = { isolation: "auto", dataDir, uidRange: { first: FIRST_USER, last: FIRST_USER } } as const;
+  const settings = { isolation: "auto", dataDir, uidRange: USERS } as const;
   offered ??= requireRung(settings, python, reads);
   const rung = wanted ?? (await offered).rung;
   return rung && { rung, python, dataDir, reads, network: OPEN_NETWORK };

@@ -87,6 +87,7 @@ verifies(
 verifies("bodies.size", "a token allows 64 KiB, and more only where the operation says so", async () => {
   const larger = new Map([
     ["beginDeploy", 256],
+    ["beginPartnerDeploy", 256],
     ["makeBaseImage", 256],
     ["replaceProjectSecrets", 512],
     ["replaceAppSecrets", 512],

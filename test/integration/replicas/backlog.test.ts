@@ -71,7 +71,7 @@ test("room comes back with the replica that died under a call", async () => {
   const test = await testPool({ main: MAIN, toml: ONE });
   const death = test.backlog("die", {});
   expect(test.pool.slots.backlogRoom).toBe(0);
-  expect(await death.ended).toEqual({ kind: "died", detail: "exit code 3" });
+  expect((await death.ended).kind).toBe("died");
   expect(test.pool.slots.backlogRoom).toBe(1);
 });
 

@@ -11,11 +11,12 @@ import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
 import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
+import { ATTACKED_LEVELS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
 const LEVELS = ["none", ...RUNGS] as const;
 
-for (const level of LEVELS) {
+for (const level of ATTACKED_LEVELS) {
   verifies(
     "walls.attacks",
     `on ${level} a hostile app is stopped wherever that level says, and nowhere else for certain`,

@@ -37,7 +37,7 @@ def serve(said: str, host: str = "127.0.0.1") -> int:
 
 
 def fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         return str(answer.read(100).decode())
 
 

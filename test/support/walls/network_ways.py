@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _said(connection: socket.socket) -> str:
-    connection.settimeout(20)
+    connection.settimeout(120)
     with connection:
         return connection.recv(100).decode()
 
@@ -28,7 +28,7 @@ def _plain(host: str, port: int) -> str:
 
 
 def _timeout(host: str, port: int) -> str:
-    return _said(socket.create_connection((host, port), timeout=20))
+    return _said(socket.create_connection((host, port), timeout=120))
 
 
 def _nonblocking(host: str, port: int) -> str:
@@ -206,14 +206,14 @@ def _name(host: str, port: int) -> bytes:
 def _datagram(host: str, port: int) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.sendto(b"x", (host, port))
-        sender.settimeout(20)
+        sender.settimeout(120)
         return sender.recv(100).decode()
 
 
 def _datagram_message(host: str, port: int) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.sendmsg([b"x"], [], 0, (host, port))
-        sender.settimeout(20)
+        sender.settimeout(120)
         return sender.recv(100).decode()
 
 

@@ -31,7 +31,7 @@ test.each([
   const into = path.join(root, "bundle");
   const { stderr } = spawnSync("python3", ["-c", PYTHON, zip, kind, method], { encoding: "utf8" });
   expect(stderr).toBe("");
-  expect(await extractBundle(zip, into)).toEqual({ files: 2, bytes: 556_000 });
+  expect(await extractBundle(zip, into)).toEqual({ files: 2, bytes: 556_000, noMain: null });
   expect(readFileSync(path.join(into, "main.py"), "utf8")).toBe("x = 1\n".repeat(50_000));
   expect(readFileSync(path.join(into, "folder", "ü.bin")).at(-1)).toBe(255);
 });
