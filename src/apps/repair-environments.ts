@@ -7,6 +7,7 @@ import { pythonWish } from "../model/app-config.ts";
 import type { Store } from "../store/store.ts";
 import { prepareBuild } from "./builds/build.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
+import { buildHost } from "./builds/site.ts";
 import type { BuildHost } from "./builds/site.ts";
 import { versionFault } from "./builds/version-fault.ts";
 
@@ -50,14 +51,14 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
 
 /** Its build commands run in a copy: what they made of the bundle is there already. */
 async function rebuild(projectId: string, version: Version, parts: RepairParts): Promise<null> {
-  const { store, dataDir, onRebuilt } = parts;
+  const { store, dataDir, say, signal, onRebuilt } = parts;
   const work = path.join(dataDir, "work", `repair-${version.id}`);
   const bundleDir = path.join(work, "bundle");
   try {
     await mkdir(work, { recursive: true, mode: 0o700 });
     await cp(artifactFolder(version.bundle, dataDir), bundleDir, { recursive: true, verbatimSymlinks: true });
     const { id: buildId, config } = version;
-    const input = { ...parts, buildId, projectId, bundleDir, config };
+    const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal };
     return await prepareBuild(input, async (built) => {
       const environment = built.environment && artifactId(built.environment, dataDir);
       await store.versions.setEnvironment({ id: version.id, environment });

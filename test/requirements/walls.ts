@@ -60,6 +60,8 @@ export const WALLS = {
     "walls.limits.processes": "A replica can have 4,096 processes and threads at most.",
     "walls.limits.disk":
       "An app whose temporary files or whose project's storage take too much is ended, and says why.",
+    "walls.limits.once":
+      "Files that run once have the limits of their app; a step of a build may use most of the memory, never all.",
     "walls.limits.inside": "No app behind landlock or userns can leave its group or change its limits.",
     "walls.limits.groups":
       "Groups go with the processes in them, and those that a killed service left go at the next start.",

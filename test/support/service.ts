@@ -54,6 +54,9 @@ export type TestServiceOptions = Pick<
  */
 export const WITHOUT_WALLS = { isolation: "none" } as const;
 
+/** What the rest lives behind. Walls cost each start of a service a third more, and have tests of their own. */
+const ISOLATION = process.env["MILLRACE_TEST_ISOLATION"] ?? "none";
+
 /** A real service of a test's own: any free ports, a new data directory, silent. */
 export class TestService {
   readonly service: Service;
@@ -142,7 +145,7 @@ export async function testService(
   const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
   const logs: AppLogLine[] = [];
   const { settings } = readSettings({
-    flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...flags },
+    flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, isolation: ISOLATION, ...flags },
     env: {},
   });
   const tail = new Tail();

@@ -19,7 +19,7 @@ type Host = {
 };
 
 const HOSTS: readonly Host[] = [
-  { name: "as it is", lacks: "nothing", most: "userns", mostOfRoot: "userns" },
+  { name: "as it is", lacks: "nothing", most: "userns", mostOfRoot: "uid" },
   // The kernel lets nobody without capabilities be root in a namespace of their own.
   { name: "without capabilities", lacks: "capabilities", most: "userns", mostOfRoot: "landlock" },
   { name: "without user namespaces", lacks: "namespaces", most: "landlock", mostOfRoot: "landlock" },

@@ -17,6 +17,11 @@ export type BuildHost = {
   readonly storage: Pick<StorageFolders, "userOf">;
 };
 
+/** Only that: parts may hold more, under names that mean something else in a build. */
+export function buildHost({ dataDir, python, walls, limits, storage }: BuildHost): BuildHost {
+  return { dataDir, python, walls, limits, storage };
+}
+
 /** What every step of one build needs. */
 export type BuildSite = {
   readonly buildId: string;

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { mkdir, rename, rm } from "../../kit/files.ts";
+import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
 import type { Ceilings } from "../../config/keys/key.ts";
@@ -16,6 +17,7 @@ import { unkept } from "../../host/walls/network.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
+import { buildHost } from "../builds/site.ts";
 import type { BuildHost } from "../builds/site.ts";
 import { copyFolder } from "../bundles/copy.ts";
 import { extractBundle } from "../bundles/extract.ts";
@@ -157,9 +159,13 @@ async function build(
   { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
   keepVersion: (environment: string | null) => Promise<Version>,
 ): Promise<Version> {
-  if (source.kind === "folder" && !hasToBeBuilt(config)) return await keepVersion(null);
+  if (source.kind === "folder" && !hasToBeBuilt(config)) {
+    const user = parts.storage.userOf(app.projectId);
+    if (user !== null) await giveTree(bundleDir, user);
+    return await keepVersion(null);
+  }
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
-  const input = { ...parts, buildId, projectId: app.projectId, bundleDir, config, say, signal };
+  const input = { ...buildHost(parts), buildId, projectId: app.projectId, bundleDir, config, say, signal };
   return await prepareBuild(input, async ({ environment }) => await keepVersion(environment));
 }
 

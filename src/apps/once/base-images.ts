@@ -10,6 +10,7 @@ import type { LogStream } from "../../model/log-line.ts";
 import { AppError } from "../../model/errors.ts";
 import { BuildError } from "../builds/build-error.ts";
 import { prepareBuild } from "../builds/build.ts";
+import { buildHost } from "../builds/site.ts";
 import type { BuildHost } from "../builds/site.ts";
 import type { AppLogLine } from "../catalog.ts";
 import { BuildQueue } from "../deploys/build-queue.ts";
@@ -148,7 +149,7 @@ export class BaseImages {
       await mkdir(bundleDir, { recursive: true, mode: 0o700 });
       await writeFile(path.join(bundleDir, "main.py"), "");
       const input = {
-        ...this.#parts,
+        ...buildHost(this.#parts),
         buildId,
         projectId: app.projectId,
         bundleDir,

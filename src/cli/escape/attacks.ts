@@ -1,4 +1,5 @@
 import type { Attack } from "./attack.ts";
+import { BUILDS } from "./attacks/builds.ts";
 import { CODE } from "./attacks/code.ts";
 import { FILES } from "./attacks/files.ts";
 import { KERNEL } from "./attacks/kernel.ts";
@@ -22,4 +23,5 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   network: NETWORK,
   wire: WIRE,
   limits: LIMITS,
+  builds: BUILDS,
 };

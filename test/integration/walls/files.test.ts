@@ -2,9 +2,9 @@ import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { storageFolder } from "../../../src/host/artifacts.ts";
-import { RUNGS } from "../../../src/host/walls/rung.ts";
 import { testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
+import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 import { OnceClient } from "../once/site.ts";
 
@@ -23,7 +23,7 @@ for name in ("owner-token", "master.key"):
         print("stopped")
 `;
 
-for (const rung of RUNGS) {
+for (const rung of TRIED_RUNGS) {
   verifies("walls.files", `on ${rung} a file runs behind the walls of an app`, async (context) => {
     await requireOffered(rung, context);
     const service = await testService({}, await onlyUpTo(rung));

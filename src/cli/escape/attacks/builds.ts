@@ -1,0 +1,35 @@
+import { RUNGS } from "../../../host/walls/rung.ts";
+import type { Attack } from "../attack.ts";
+import { FILES } from "./files.ts";
+import { KERNEL } from "./kernel.ts";
+import { PROCESSES } from "./processes.ts";
+import { SOCKETS } from "./sockets.ts";
+
+/** What a build could do to others if it lived behind weaker walls than a replica. */
+const NAMES: ReadonlySet<string> = new Set([
+  "read the master key",
+  "read the owner's token",
+  "make a file in the data directory",
+  "read another project's file",
+  "make a file in another project",
+  "read another app's code",
+  "change the harness",
+  "list the service's sockets",
+  "make a file for others of the host",
+  "read the service's environment",
+  "read a victim's environment",
+  "trace a victim",
+  "signal the service",
+  "signal another app's replica",
+  "see processes of others",
+  "ask the control socket for the owner's token",
+  "connect to a docker.sock",
+  "make a user namespace",
+  "load a program into the kernel",
+  "keep a capability",
+]);
+
+/** The same attacks from a command of a build, which runs code that an app brings as well. */
+export const BUILDS: readonly Attack[] = [...FILES, ...PROCESSES, ...SOCKETS, ...KERNEL]
+  .filter(({ name, stoppedBy }) => NAMES.has(name) && (RUNGS as readonly string[]).includes(stoppedBy))
+  .map((attack) => ({ ...attack, name: `in a build: ${attack.name}`, from: "build" }));
