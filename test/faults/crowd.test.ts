@@ -3,7 +3,7 @@ import { once } from "node:events";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished } from "vitest";
-import { readSettings } from "../../src/config/settings.ts";
+import { testSettings } from "../support/test-settings.ts";
 import { Bell } from "../../src/kit/bell.ts";
 import { openFilesLimit } from "../../src/kit/listener/open-files.ts";
 import { createLog } from "../../src/kit/log.ts";
@@ -42,7 +42,7 @@ type Site = {
 async function site(): Promise<Site> {
   const directory = scratchDirectory();
   const dataDir = path.join(directory, "data");
-  const { settings } = readSettings({ flags: { dataDir, apiPort: 0, basePort: 0 }, env: {} });
+  const settings = testSettings({ dataDir, apiPort: 0, basePort: 0 });
   const service = await startService(settings, { log: createLog("silent") });
   const { store, owner, tokens } = service;
   const main = "def run():\n    return 1\n";

@@ -2,25 +2,23 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
+import { storageFolder } from "../../src/host/artifacts.ts";
 import { uuidBytes } from "../../src/kit/ids.ts";
 import { serve } from "../support/command-line.ts";
-import { RUNS_MAIN, counted, range } from "../support/run-apps.ts";
+import { RUNS_MAIN, WAIT_FOR_ASYNC, counted, range } from "../support/run-apps.ts";
 import { ServedApps, serveApps } from "../support/serve-apps.ts";
 import { until } from "../support/until.ts";
 import { StreamReader } from "../support/stream-reader.ts";
 import { verifies } from "../verifies.ts";
 
-/** Functions that stay at message 60 until there is the file that `gate` names. */
-const ASYNC = `
-import asyncio
-import os
-
+/** Functions that stay at message 60 until `gate` is open. */
+const ASYNC = `${WAIT_FOR_ASYNC}
 async def ticking(upto, pause, gate=None):
     for i in range(1, upto + 1):
         yield "m%d" % i
         await asyncio.sleep(pause)
-        while i == 60 and gate and not os.path.exists(gate):
-            await asyncio.sleep(0.005)
+        if i == 60 and gate:
+            await wait_for(gate)
 `;
 const DEF = `${RUNS_MAIN}
 def ticking(upto, pause, gate=None):
@@ -116,12 +114,13 @@ verifies(
 
 /** A client that is killed at message 40, and comes back under way and after the end. */
 async function expectResumed(served: ServedApps, app: string): Promise<string> {
-  const gate = path.join(served.directory, `gate-${app}`);
-  const runId = await dieAt(start(served, `${app}/ticking`, { upto: SHORT_UPTO, pause: 0, gate }), 40);
+  const call = { upto: SHORT_UPTO, pause: 0, gate: "gate" };
+  const runId = await dieAt(start(served, `${app}/ticking`, call), 40);
   expect((await record(served, app, runId)).status).toBe("running");
   const underWay = comeBack(served, app, runId, 40);
   await underWay.hasMessages(1);
-  writeFileSync(gate, "");
+  const storage = storageFolder(path.basename(served.url), path.join(served.directory, "data"));
+  writeFileSync(path.join(storage, `${app}.gate`), "");
   await expectRest(underWay, 40, SHORT_UPTO);
   await expectRest(comeBack(served, app, runId, 40), 40, SHORT_UPTO);
   expect((await comeBack(served, app, runId, SHORT_UPTO + 1).ended()).head?.status).toBe(204);

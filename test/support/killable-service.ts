@@ -2,7 +2,7 @@ import { copyFile, rm, symlink } from "node:fs/promises";
 import path from "node:path";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
-import { readSettings } from "../../src/config/settings.ts";
+import { testSettings } from "./test-settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { startService } from "../../src/main.ts";
@@ -83,7 +83,7 @@ export class KillableService {
   ): Promise<KillableService> {
     const { dataDir, databaseUrl } = database;
     const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl }) };
-    const { settings } = readSettings({ flags, env: {} });
+    const settings = testSettings(flags);
     const service = await startService(settings, { log: createLog("silent") });
     const sources = path.join(dataDir, "sources");
     const { app: deployed } = await service.install(await writeApp(sources, "app", app));

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { readSettings } from "../../src/config/settings.ts";
+import { testSettings } from "./test-settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { scratchDirectory, serve } from "./command-line.ts";
@@ -42,7 +42,7 @@ export async function serveApps(
 ): Promise<ServedApps> {
   const directory = scratchDirectory();
   const dataDir = path.join(directory, "data");
-  const { settings } = readSettings({ flags: { dataDir, apiPort: 0, basePort: 0 }, env: {} });
+  const settings = testSettings({ dataDir, apiPort: 0, basePort: 0 });
   const service = await startService(settings, { log: createLog("silent") });
   const sources = path.join(directory, "sources");
   for (const [name, app] of Object.entries(apps)) {

@@ -3,7 +3,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import type { AppLogLine, LiveApp } from "../../src/apps/catalog.ts";
-import { readSettings } from "../../src/config/settings.ts";
+import { testSettings } from "./test-settings.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
 import { artifactFolder } from "../../src/host/artifacts.ts";
 import type { Clock } from "../../src/kit/clock.ts";
@@ -53,9 +53,6 @@ export type TestServiceOptions = Pick<
  * storage: behind walls the ids are others, and the files are not there. What holds behind walls is in `walls/`.
  */
 export const WITHOUT_WALLS = { isolation: "none" } as const;
-
-/** What the rest lives behind. Walls cost each start of a service a third more, and have tests of their own. */
-const ISOLATION = process.env["MILLRACE_TEST_ISOLATION"] ?? "none";
 
 /** A real service of a test's own: any free ports, a new data directory, silent. */
 export class TestService {
@@ -144,10 +141,7 @@ export async function testService(
 ): Promise<TestService> {
   const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
   const logs: AppLogLine[] = [];
-  const { settings } = readSettings({
-    flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, isolation: ISOLATION, ...flags },
-    env: {},
-  });
+  const settings = testSettings({ dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...flags });
   const tail = new Tail();
   const service = await startService(settings, {
     ...cheaply(options),

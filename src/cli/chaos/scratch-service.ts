@@ -1,11 +1,12 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { mkdtempSync, readlinkSync, realpathSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ENV_PREFIX, envOf } from "../../config/setting-keys.ts";
+import { below } from "../../host/process-tree.ts";
 import { runtimeDir } from "../../kit/runtime-dir.ts";
 import { Api } from "../api/api.ts";
 import { askService } from "../ask-service.ts";
@@ -93,12 +94,11 @@ export class ScratchService {
     return child.pid;
   }
 
-  /** Kills one of its replicas at once; false when that process is gone, or is none of this service. */
-  killReplica(pid: number): boolean {
+  /** Kills one of its replicas at once, by the process id that it has for itself; false when it is gone. */
+  killReplica(ownId: number): boolean {
+    const found = below(this.pid).living.find((pid) => ownIdOf(pid) === ownId);
     try {
-      // Replicas work below the data directory. A number may have been given to somebody else meanwhile.
-      if (!readlinkSync(`/proc/${pid}/cwd`).startsWith(`${this.folder}/`)) return false;
-      return process.kill(pid, "SIGKILL");
+      return found !== undefined && process.kill(found, "SIGKILL");
     } catch {
       return false;
     }
@@ -128,6 +128,16 @@ export class ScratchService {
     this.#child?.kill("SIGKILL");
     for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
   };
+}
+
+/** The id that a process has in the innermost namespace of its own; null if it is gone. */
+function ownIdOf(pid: number): number | null {
+  try {
+    const ids = /^NSpid:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "";
+    return Number(ids.split(/\s+/).at(-1));
+  } catch {
+    return null;
+  }
 }
 
 function isAlive({ pid, exitCode, signalCode }: ChildProcess): boolean {

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { readSettings } from "../../../src/config/settings.ts";
+import { testSettings } from "../../support/test-settings.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import type { Service, ServiceOptions } from "../../../src/main.ts";
@@ -35,10 +35,7 @@ export class Site {
 
   /** Starts a service; an app that stands there already stays as it is. */
   async start({ flags = {}, ...options }: SiteOptions = {}): Promise<TestService> {
-    const { settings } = readSettings({
-      flags: { dataDir: this.dataDir, apiPort: 0, basePort: 0, ...flags },
-      env: {},
-    });
+    const settings = testSettings({ dataDir: this.dataDir, apiPort: 0, basePort: 0, ...flags });
     const tail = new Tail();
     const log = createLog("info", tail);
     onTestFinished(explains(() => told(tail, [])));

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { readSettings } from "../../../src/config/settings.ts";
+import { testSettings } from "../../support/test-settings.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
@@ -21,7 +21,7 @@ describe.each(DATABASE_KINDS)("an upgrade on %s", (kind) => {
       const old = await makeOldInstallation(database, schema, MAIN);
       const { dataDir, databaseUrl } = database;
       const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl }) };
-      const { settings } = readSettings({ flags, env: {} });
+      const settings = testSettings(flags);
       const service = await startService(settings, { log: createLog("silent") });
       const { apiUrl, owner } = service;
       try {

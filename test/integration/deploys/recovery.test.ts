@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { readSettings } from "../../../src/config/settings.ts";
+import { testSettings } from "../../support/test-settings.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { AppError } from "../../../src/model/errors.ts";
@@ -14,10 +14,7 @@ import { DeploySite, answering, bundle } from "./site.ts";
 /** Starts services one after the other on the same data. */
 async function sameData(): Promise<(around?: (store: Store) => Store) => Promise<DeploySite>> {
   const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
-  const { settings } = readSettings({
-    flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0 },
-    env: {},
-  });
+  const settings = testSettings({ dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0 });
   let stop = async (): Promise<void> => {};
   onTestFinished(async () => {
     await stop();

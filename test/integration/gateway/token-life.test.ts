@@ -3,7 +3,7 @@ import path from "node:path";
 import { SignJWT } from "jose";
 import type { JWTHeaderParameters } from "jose";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { readSettings } from "../../../src/config/settings.ts";
+import { testSettings } from "../../support/test-settings.ts";
 import { KeyRing } from "../../../src/identity/key-ring.ts";
 import { loadTokenKeys } from "../../../src/identity/token-keys.ts";
 import { Tokens } from "../../../src/identity/tokens.ts";
@@ -243,7 +243,7 @@ verifies("token.instance", "a new public URL and a new start void no token", asy
   let token = "";
   for (const publicApiUrl of [null, "https://one.example", "https://two.example"]) {
     const flags = { dataDir, apiPort: 0, basePort: 0, ...(publicApiUrl && { publicApiUrl }) };
-    const { settings } = readSettings({ flags, env: {} });
+    const settings = testSettings(flags);
     const service = await startService(settings, { log });
     const { tokens, owner } = service;
     token ||= (

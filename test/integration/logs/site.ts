@@ -6,7 +6,7 @@ import { Writable } from "node:stream";
 import { afterAll, beforeAll } from "vitest";
 import { WebSocket } from "ws";
 import { LogBook } from "../../../src/apps/logs/log-book.ts";
-import { readSettings } from "../../../src/config/settings.ts";
+import { testSettings } from "../../support/test-settings.ts";
 import { bearerToken } from "../../../src/identity/bearer.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
@@ -139,13 +139,10 @@ export function logSite(apps: Record<string, TestApp>, options: SiteOptions = {}
   beforeAll(async () => {
     const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
     const database = options.database ? await options.database() : { databaseUrl: null, dataDir: directory };
-    const { settings } = readSettings({
-      flags: {
-        dataDir: path.join(directory, "data"),
-        apiPort: 0,
-        basePort: 0,
-      },
-      env: {},
+    const settings = testSettings({
+      dataDir: path.join(directory, "data"),
+      apiPort: 0,
+      basePort: 0,
     });
     let book: LogBook | undefined;
     const service = await startService(settings, {

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { readSettings } from "../../../src/config/settings.ts";
+import { testSettings } from "../../support/test-settings.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
@@ -41,7 +41,7 @@ verifies("operations.logs", "a busy service logs none of the secrets it met", as
     basePort: 0,
     webhookAllow: "127.0.0.0/8",
   };
-  const { settings } = readSettings({ flags, env: {} });
+  const settings = testSettings(flags);
   const service = await startService(settings, { log: createLog("trace", stream) });
   onTestFinished(async () => {
     await service.stop();

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { onTestFinished } from "vitest";
-import { readSettings } from "../../../src/config/settings.ts";
+import { testSettings } from "../../support/test-settings.ts";
 import type { Settings } from "../../../src/config/setting-keys.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
@@ -35,7 +35,7 @@ export async function scratch(): Promise<string> {
 
 function settingsOf({ dataDir, databaseUrl }: TestDatabase): Settings {
   const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl }) };
-  return readSettings({ flags, env: {} }).settings;
+  return testSettings(flags);
 }
 
 /** Starts a service on a directory for as long as something is done with it. */

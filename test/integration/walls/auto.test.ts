@@ -44,7 +44,7 @@ verifies(
   "walls.auto",
   "where the host gives nothing the service starts, and says what is missing",
   async () => {
-    const service = await testService({}, { python: pythonOffering(NONE) });
+    const service = await testService({}, { isolation: "auto", python: pythonOffering(NONE) });
     expect(await health(service)).toMatchObject({
       status: "ok",
       isolation: "none",

@@ -10,7 +10,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { MILLRACE, run, scratchDirectory } from "../../support/command-line.ts";
 import { testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
-import { FIRST_USER, requireOffered } from "../../support/walls/walled.ts";
+import { FIRST_USER, onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
@@ -40,7 +40,8 @@ verifies(
     const dataDir = path.join(scratchDirectory(), "data");
     const seen: unknown[] = [];
     for (const isolation of ["userns", "uid", "uid", "userns", "none", "uid"] as const) {
-      const service = await testService({ app: { main: MAIN } }, { dataDir, isolation });
+      const level = isolation === "none" ? { isolation } : await onlyUpTo(isolation);
+      const service = await testService({ app: { main: MAIN } }, { dataDir, ...level });
       const call = async (functionName: string) => await service.call("app", {}, { functionName });
       const [{ json: count }, { json: who }] = [await call("count"), await call("who")];
       const folder = storageFolder(service.service.owner.projectId, dataDir);

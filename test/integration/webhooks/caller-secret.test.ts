@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { Writable } from "node:stream";
 import { expect, onTestFinished } from "vitest";
-import { readSettings } from "../../../src/config/settings.ts";
+import { testSettings } from "../../support/test-settings.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { startService } from "../../../src/main.ts";
 import { TestService } from "../../support/service.ts";
@@ -40,7 +40,7 @@ verifies(
       },
     });
     const flags = { dataDir, apiPort: 0, basePort: 0, webhookAllow: "127.0.0.0/8" };
-    const { settings } = readSettings({ flags, env: {} });
+    const settings = testSettings(flags);
     const service = await startService(settings, {
       log: createLog("trace", stream),
       onAppLog: ({ text }) => (logged += text),
