@@ -85,10 +85,15 @@ export function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 
+/** The file that opens a gate of an app. */
+export function gateFile(service: TestService, app: string, gate: string): string {
+  const { projectId } = service.service.owner;
+  return path.join(storageFolder(projectId, service.settings.dataDir), `${app}.${gate}`);
+}
+
 /** Opens a gate that a function of the app waits at. */
 export function letGo(service: TestService, app: string, gate: string): void {
-  const { projectId } = service.service.owner;
-  const file = path.join(storageFolder(projectId, service.settings.dataDir), `${app}.${gate}`);
+  const file = gateFile(service, app, gate);
   if (existsSync(file)) throw new Error(`the gate ${gate} is open already`);
   writeFileSync(file, "");
 }

@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import type { AppLogLine } from "../../src/apps/catalog.ts";
-import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { TestService, cheaply, stopService, told } from "./service.ts";
 import type { TestApp, TestServiceOptions } from "./service.ts";
+import { testSettings } from "./test-settings.ts";
 
 type Flags = Record<string, unknown>;
 
@@ -28,9 +28,11 @@ export function sharedService(
     const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
     const logs: AppLogLine[] = [];
     const given = typeof flags === "function" ? await flags() : flags;
-    const { settings } = readSettings({
-      flags: { dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...given },
-      env: {},
+    const settings = testSettings({
+      dataDir: path.join(directory, "data"),
+      apiPort: 0,
+      basePort: 0,
+      ...given,
     });
     const tail = new Tail();
     const log = createLog("info", tail);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { findPythons } from "../../support/pythons.ts";
-import { letGo, runningId } from "../../support/run-apps.ts";
+import { gateFile, letGo, runningId } from "../../support/run-apps.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -58,7 +58,6 @@ show([
   });
 
   verifies("client.python", "run_async gives a run to look at, wait for and cancel", async () => {
-    const bundleDir = service().bundleDir("app");
     const gate = newGate();
     const shown = await python(`
 held = millrace.run_async("app", {"gate": "${gate}"}, function="held")
@@ -67,7 +66,7 @@ try:
     held.wait(timeout=0)
 except StillRunning as error:
     seen.append(error.run.id == held.id)
-open(os.path.join(${JSON.stringify(bundleDir)}, "${gate}"), "w").close()
+open(${JSON.stringify(gateFile(service(), "app", gate))}, "w").close()
 seen += [held.wait().result, held.result().result, held.record()["status"], held.cancel()]
 lost = millrace.run_async("app", {"gate": "never"}, function="held")
 seen.append(lost.cancel())

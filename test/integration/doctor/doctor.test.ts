@@ -10,6 +10,7 @@ import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { requireJudged, requireOffered } from "../../support/walls/walled.ts";
+import { offered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -31,37 +32,42 @@ async function doctor(dataDir: string, env: Record<string, string> = {}) {
 }
 
 for (const kind of DATABASE_KINDS) {
-  verifies("operations.doctor", `on ${kind} all is well with a good installation but the walls`, async () => {
-    const { dataDir, databaseUrl } = await databases.fresh(kind);
-    const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
-    await installed(dataDir, env);
-    const { code, findings } = await doctor(dataDir, env);
-    expect(code).toBe(0);
-    expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
-      "data directory ok",
-      "permissions ok",
-      "lock ok",
-      "database ok",
-      "schema ok",
-      "audit log ok",
-      "apps ok",
-      "disk ok",
-      "storage ok",
-      "node ok",
-      "python ok",
-      "python versions ok",
-      "packages ok",
-      "sandbox warn",
-      "limits warn",
-      "network warn",
-      "ports ok",
-      "clock ok",
-    ]);
-    // The document has a row for each, in the same order.
-    expect([...OPERATIONS.matchAll(/^\| `([a-z ]+)` \| .* \|$/gm)].map(([, check]) => check)).toEqual(
-      findings.map(({ check }) => check),
-    );
-  });
+  verifies(
+    "operations.doctor",
+    `on ${kind} all is well with a good installation, the walls too where the host has them`,
+    async () => {
+      const { dataDir, databaseUrl } = await databases.fresh(kind);
+      const env: Record<string, string> = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+      await installed(dataDir, env);
+      const { code, findings } = await doctor(dataDir, env);
+      expect(code).toBe(0);
+      const walls = (await offered()).userns === null ? "ok" : "warn";
+      expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
+        "data directory ok",
+        "permissions ok",
+        "lock ok",
+        "database ok",
+        "schema ok",
+        "audit log ok",
+        "apps ok",
+        "disk ok",
+        "storage ok",
+        "node ok",
+        "python ok",
+        "python versions ok",
+        "packages ok",
+        `sandbox ${walls}`,
+        `limits ${walls}`,
+        `network ${walls}`,
+        "ports ok",
+        "clock ok",
+      ]);
+      // The document has a row for each, in the same order.
+      expect([...OPERATIONS.matchAll(/^\| `([a-z ]+)` \| .* \|$/gm)].map(([, check]) => check)).toEqual(
+        findings.map(({ check }) => check),
+      );
+    },
+  );
 }
 
 verifies(

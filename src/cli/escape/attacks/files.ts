@@ -34,7 +34,13 @@ export const FILES: readonly Attack[] = [
   proven("landlock", "list the service's sockets", `os.listdir(sockets)`),
   proven("landlock", "list a folder of the host", `os.listdir(victim_folder)`),
   planting("landlock", "make a file for others of the host", "victim_folder", "planted"),
-  proven("landlock", "read what others have in /dev/shm", `read("/dev/shm/" + victim_abstract)`),
+  proven(
+    "landlock",
+    "list what others have in /dev/shm",
+    `require(victim_abstract in os.listdir("/dev/shm"))`,
+  ),
+  // Below, programs of several processes share memory there: whoever knows a name may open it.
+  proven("userns", "read what others have in /dev/shm", `read("/dev/shm/" + victim_abstract)`),
   attack("landlock", "read the host's passwords", `read("/etc/shadow")`),
   proven(
     "landlock",
