@@ -32,6 +32,7 @@ export const access = inTurn(fs.access);
 export const chmod = inTurn(fs.chmod);
 export const copyFile = inTurn(fs.copyFile);
 export const cp = inTurn(fs.cp);
+export const lchown = inTurn(fs.lchown);
 export const lstat = inTurn(fs.lstat);
 export const mkdir = inTurn(fs.mkdir);
 export const readFile = inTurn(fs.readFile);

@@ -9,9 +9,11 @@ export const WAIT_FOR = `
 import os
 import time
 
+def gate_file(gate):
+    return os.path.join(os.environ["PERSISTENT_STORAGE"], os.environ["APP_NAME"] + "." + gate)
+
 def wait_for(gate):
-    gate = os.path.join(os.environ["PERSISTENT_STORAGE"], os.environ["APP_NAME"] + "." + gate)
-    while not os.path.exists(gate):
+    while not os.path.exists(gate_file(gate)):
         time.sleep(0.005)
 `;
 

@@ -1,7 +1,6 @@
 import { statSync } from "node:fs";
-import { chown } from "node:fs/promises";
 import path from "node:path";
-import { fileCall, mkdir, readdir, utimes } from "../../kit/files.ts";
+import { lchown, mkdir, readdir, utimes } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 
 /** Where installers keep what they have fetched or built for a project. What it holds is as good as the project's code. */
@@ -16,7 +15,7 @@ export async function makeCache(dataDir: string, projectId: string, user: number
   const found = statSync(cache, { throwIfNoEntry: false });
   if (found && found.uid !== owner) await removeTree(cache);
   await mkdir(cache, { recursive: true, mode: 0o700 });
-  if (user !== null) await fileCall(() => chown(cache, user, user));
+  if (user !== null) await lchown(cache, user, user);
   return cache;
 }
 

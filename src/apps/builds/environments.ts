@@ -1,7 +1,6 @@
 import { existsSync, statSync, utimesSync } from "node:fs";
-import { lchown } from "node:fs/promises";
 import path from "node:path";
-import { fileCall, open, readdir, rm, writeFile } from "../../kit/files.ts";
+import { lchown, open, readdir, rm, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { environmentKey } from "./environment-key.ts";
@@ -76,7 +75,7 @@ export async function ownEnvironmentDone(folder: string, site: BuildSite): Promi
 
 /** Nobody but the service puts anything beside the marker from now on. */
 async function close(folder: string, { user }: BuildSite): Promise<void> {
-  if (user !== null) await fileCall(() => lchown(folder, 0, 0));
+  if (user !== null) await lchown(folder, 0, 0);
   await markReady(folder);
 }
 

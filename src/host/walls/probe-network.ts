@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm } from "node:fs/promises";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { startOf } from "./isolated-start.ts";
+import { makeProbeFolder } from "./probe-folder.ts";
 import type { Rung } from "./rung.ts";
 
 /** Generous: two processes that start and end. */
@@ -20,7 +20,7 @@ export async function probeNetwork(
   dataDir: string,
   user: number,
 ): Promise<string | null> {
-  const folder = await mkdtemp(path.join(tmpdir(), "millrace-network-"));
+  const folder = await makeProbeFolder();
   try {
     const child = spawn(python, startOf("millrace_walls.probe_network"), {
       env: {},

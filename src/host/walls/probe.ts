@@ -1,12 +1,11 @@
 import { spawn } from "node:child_process";
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { startOf } from "./isolated-start.ts";
+import { makeProbeFolder } from "./probe-folder.ts";
 import { RUNGS } from "./rung.ts";
 import type { Offer } from "./rung.ts";
 
@@ -25,8 +24,7 @@ export type ProbedHost = {
 
 /** Finds out which rungs this host gives, by raising the walls of each around a process that runs into them. */
 export async function probeRungs({ python, dataDir, reads, user }: ProbedHost): Promise<Offer> {
-  // Not in the data directory, which may not exist yet: that is only asked for whether apps could read it.
-  const folder = await mkdtemp(path.join(tmpdir(), "millrace-walls-"));
+  const folder = await makeProbeFolder();
   try {
     const data_dir = path.resolve(dataDir);
     return await ask(python, { folder, data_dir, harness: PYTHON_DIR, reads, user: String(user) });

@@ -11,7 +11,7 @@ const ECHO = `${WAIT_FOR}
 def run(n, wait_for_files=[]):
     for file in wait_for_files:
         wait_for(file)
-    open("run-%d" % n, "w").close()
+    open(gate_file("run-%d" % n), "w").close()
     return n
 `;
 

@@ -20,7 +20,7 @@ def busy(count, run_id):
     """Computes between its yields: the interpreter is never idle."""
     for number in range(count):
         yield number
-        while not os.path.exists("%s-%d" % (run_id, number)):
+        while not os.path.exists(gate_file("%s-%d" % (run_id, number))):
             sum(range(100_000))
 
 def idle():
