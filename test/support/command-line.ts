@@ -11,6 +11,7 @@ import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
 import { descriptorsOf } from "./process-tree.ts";
+import { ISOLATION } from "./test-settings.ts";
 import { until } from "./until.ts";
 import { childrenOf } from "./process-tree.ts";
 import { REPOSITORY } from "./source-files.ts";
@@ -144,7 +145,9 @@ export type Served = { readonly command: Command; readonly apiUrl: string; reado
 export async function serve(dataDir: string, env: Record<string, string> = {}): Promise<Served> {
   // One that is killed leaves its sockets behind.
   onTestFinished(() => rmSync(runtimeDir(dataDir), { recursive: true, force: true }));
-  const command = new Command(MILLRACE, ["serve"], { env: { ...serviceEnvironment(dataDir), ...env } });
+  const command = new Command(MILLRACE, ["serve"], {
+    env: { ...serviceEnvironment(dataDir), MILLRACE_ISOLATION: ISOLATION, ...env },
+  });
   const [line] = await command.printed(/^.*"millrace is up".*$/m);
   const { apiUrl, baseUrl } = JSON.parse(line) as { apiUrl: string; baseUrl: string };
   return { command, apiUrl, baseUrl };

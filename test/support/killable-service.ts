@@ -2,7 +2,7 @@ import { copyFile, rm, symlink } from "node:fs/promises";
 import path from "node:path";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
-import { testSettings } from "./test-settings.ts";
+import { ISOLATION, testSettings } from "./test-settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { runtimeDir } from "../../src/kit/runtime-dir.ts";
 import { startService } from "../../src/main.ts";
@@ -143,7 +143,7 @@ export class KillableService {
     const [name, ...args] = program;
     const url = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
     const command = new Command(name, args, {
-      env: { ...serviceEnvironment(dataDir), ...url, ...this.#env, ...env },
+      env: { ...serviceEnvironment(dataDir), MILLRACE_ISOLATION: ISOLATION, ...url, ...this.#env, ...env },
     });
     this.#command = command;
     const line = await command.printed(/^.*"millrace is up".*$/m).catch((error: unknown) => {

@@ -1,8 +1,8 @@
 import { readSettings } from "../../src/config/settings.ts";
 import type { Settings } from "../../src/config/setting-keys.ts";
 
-/** Walls cost each start of a service a third more, and have tests of their own: other services do without. */
-const ISOLATION = process.env["MILLRACE_TEST_ISOLATION"] ?? "none";
+/** Walls cost each start of a service a third more, and have tests of their own: services of other tests do without. */
+export const ISOLATION = process.env["MILLRACE_TEST_ISOLATION"] ?? "none";
 
 /** The settings of a service that a test starts in its own process. */
 export function testSettings(flags: Readonly<Record<string, unknown>>): Settings {

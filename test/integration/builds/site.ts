@@ -15,11 +15,11 @@ import type { Interpreter } from "../../../src/host/interpreter.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
 import type { AppWalls } from "../../../src/host/walls/app-walls.ts";
 import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
-import { FIRST_USER } from "../../support/walls/walled.ts";
+import { ISOLATION } from "../../support/test-settings.ts";
+import { FIRST_USER, offered } from "../../support/walls/walled.ts";
 import { hostReads } from "../../../src/host/walls/host-reads.ts";
+import { highestRung } from "../../../src/host/walls/rung.ts";
 import type { Rung } from "../../../src/host/walls/rung.ts";
-import { requireRung } from "../../../src/host/walls/require-rung.ts";
-import type { Isolated } from "../../../src/host/walls/require-rung.ts";
 import { assertNothingLeft } from "../../support/leak-check.ts";
 import { writeWheels } from "./wheels.ts";
 import type { TestWheel } from "./wheels.ts";
@@ -40,7 +40,7 @@ export type BuildOptions = {
   /** Wheels to put into the bundle, by folder. */
   readonly wheels?: Readonly<Record<string, readonly TestWheel[]>>;
   readonly projectId?: string;
-  /** What it lives behind, if not the highest that the host gives. */
+  /** What it lives behind, if that matters. */
   readonly rung?: Rung;
   readonly python?: Interpreter;
   readonly host?: NodeJS.ProcessEnv;
@@ -157,15 +157,11 @@ export async function buildPlace(): Promise<BuildPlace> {
   return place;
 }
 
-let offered: Promise<Isolated> | null = null;
-
 /** What a service with this data directory would have its builds live behind. */
 async function wallsOf(dataDir: string, host: NodeJS.ProcessEnv, wanted?: Rung): Promise<AppWalls | null> {
   const { path: python } = await servicePython();
   const reads = hostReads(host, dataDir);
-  const settings = { isolation: "auto", dataDir, uidRange: USERS } as const;
-  offered ??= requireRung(settings, python, reads);
-  const rung = wanted ?? (await offered).rung;
+  const rung = wanted ?? (ISOLATION === "auto" ? highestRung(await offered()) : null);
   return rung && { rung, python, dataDir, reads, network: OPEN_NETWORK };
 }
 

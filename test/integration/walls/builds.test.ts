@@ -195,7 +195,8 @@ verifies(
     expect(await evaluate(second.result.python!, "import one; print(one.x)")).toBe("clean");
     const caches = path.join(place.dataDir, "caches");
     expect(readdirSync(path.join(caches, "p-first000", "pip"))).toContain("poison");
-    const ofSecond = readdirSync(path.join(caches, "p-second00"), { recursive: true });
+    const own = path.join(caches, "p-second00");
+    const ofSecond = existsSync(own) ? readdirSync(own, { recursive: true }) : [];
     expect(ofSecond.filter((name) => String(name).includes("poison"))).toEqual([]);
   },
 );
@@ -208,7 +209,8 @@ verifies(
     const place = await buildPlace();
     const command =
       "mkdir -p $HOME/deep/inner && echo x > $HOME/deep/inner/file && chmod 000 $HOME/deep/inner $HOME/deep";
-    await place.build({}, { toml: `[deployment]\nshell_commands = [${JSON.stringify(command)}]\n` });
+    const toml = `[deployment]\nshell_commands = [${JSON.stringify(command)}]\n`;
+    await place.build({}, { toml, rung: "userns" });
     expect(readdirSync(path.join(place.dataDir, "scratch"))).toEqual([]);
     chmodSync(place.dataDir, 0o700);
   },
