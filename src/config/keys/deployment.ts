@@ -153,7 +153,7 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     reader: booleanOr("egress"),
     default: true,
     meaning:
-      'Whether replicas may use the network. "egress" allows only TCP connections to public addresses, to those in `MILLRACE_EGRESS_ALLOW` and to servers of the app itself. Both limits need `MILLRACE_ISOLATION`; see SECURITY.md.',
+      'Whether replicas may use the network. "egress" allows only TCP connections to public addresses, to those in `MILLRACE_EGRESS_ALLOW` and to servers of the app itself. Both limits need a host that gives walls; see SECURITY.md.',
   },
   unixSockets: {
     path: "deployment.unix_sockets",
