@@ -44,6 +44,8 @@ export const WALLS = {
     "builds.own-cache": "What installers fetch and build is kept in a cache of the project's own.",
     "builds.no-service-writes":
       "The service writes through no link that a build leaves, and runs no environment's Python outside.",
+    "builds.no-service-runs":
+      "What the service itself runs and reads of a build obeys nothing that the build has written.",
     "walls.storage":
       "A project's files are served alike whoever they belong to; no link, pipe, device or second name in there leads out.",
     "walls.storage-races":
