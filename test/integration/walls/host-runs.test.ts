@@ -1,6 +1,9 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { promisify } from "node:util";
 import { expect } from "vitest";
+import { versionFault } from "../../../src/apps/builds/version-fault.ts";
 import { requireOffered } from "../../support/walls/walled.ts";
 import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
@@ -36,3 +39,63 @@ for (const rung of TRIED_RUNGS.filter((each) => each !== "process")) {
     },
   );
 }
+
+verifies(
+  "builds.no-service-runs",
+  "doctor runs no program that an environment leads to unless it is the host's",
+  async (context) => {
+    await requireOffered("landlock", context);
+    const place = await buildPlace();
+    const wheels = { "": [{ name: "one", version: "1.0" }] };
+    const { result, bundleDir } = await place.build(
+      { "requirements.txt": "./one-1.0-py3-none-any.whl\n" },
+      { wheels },
+    );
+    const environment = result.environment!;
+    const inside = path.join(environment, "bin", "python");
+    const proof = path.join(place.directory, "proof");
+    const { path: own } = await servicePython();
+    const built = { bundle: bundleDir, environment, python: null };
+    const elsewhere = path.join(place.directory, "disk");
+    mkdirSync(path.join(place.dataDir, "storage"), { recursive: true });
+    mkdirSync(elsewhere);
+    symlinkSync(elsewhere, path.join(place.dataDir, "storage", "p-linked00"));
+    for (const folder of [
+      path.join(place.dataDir, "caches", "p-builds00"),
+      path.join(place.dataDir, "storage", "p-builds00"),
+      elsewhere,
+    ]) {
+      mkdirSync(folder, { recursive: true });
+      const program = path.join(folder, "python3");
+      writeFileSync(program, `#!/bin/sh\ntouch ${proof}\n`);
+      chmodSync(program, 0o755);
+      unlinkSync(inside);
+      symlinkSync(program, inside);
+      await versionFault(built, own, place.dataDir);
+      expect([folder, existsSync(proof)]).toEqual([folder, false]);
+    }
+    // One in its own folder, of a data directory that is reached by a link.
+    const linked = path.join(place.directory, "linked");
+    symlinkSync(place.dataDir, linked);
+    unlinkSync(inside);
+    writeFileSync(inside, `#!/bin/sh\ntouch ${proof}\n`, { mode: 0o755 });
+    const reached = path.join(linked, "environments", path.basename(environment));
+    await versionFault({ ...built, environment: reached }, own, linked);
+    expect(existsSync(proof)).toBe(false);
+  },
+);
+
+verifies("builds.no-service-runs", "doctor waits for no pipe that an environment holds", async () => {
+  const place = await buildPlace();
+  const wheels = { "": [{ name: "one", version: "1.0" }] };
+  const { result, bundleDir } = await place.build(
+    { "requirements.txt": "./one-1.0-py3-none-any.whl\n" },
+    { wheels },
+  );
+  const settings = path.join(result.environment!, "pyvenv.cfg");
+  unlinkSync(settings);
+  await promisify(execFile)("mkfifo", [settings]);
+  const built = { bundle: bundleDir, environment: result.environment, python: null };
+  const { path: own } = await servicePython();
+  expect(await versionFault(built, own, place.dataDir)).toBeNull();
+});
