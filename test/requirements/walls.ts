@@ -46,6 +46,8 @@ export const WALLS = {
       "The service writes through no link that a build leaves, and runs no environment's Python outside.",
     "builds.no-service-runs":
       "What the service itself runs and reads of a build obeys nothing that the build has written.",
+    "walls.removal":
+      "What apps and builds have filled is removed whatever it holds, and nothing else is, even while they are at work.",
     "walls.storage":
       "A project's files are served alike whoever they belong to; no link, pipe, device or second name in there leads out.",
     "walls.storage-races":
