@@ -46,6 +46,8 @@ export const WALLS = {
       "The service writes through no link that a build leaves, and runs no environment's Python outside.",
     "builds.no-service-runs":
       "What the service itself runs and reads of a build obeys nothing that the build has written.",
+    "builds.bounded-reading":
+      "However much a build's commands make of a package in the bundle, the service reads only so much of it.",
     "walls.removal":
       "What apps and builds have filled is removed whatever it holds, and nothing else is, even while they are at work.",
     "walls.storage":

@@ -99,3 +99,16 @@ verifies("builds.no-service-runs", "doctor waits for no pipe that an environment
   const { path: own } = await servicePython();
   expect(await versionFault(built, own, place.dataDir)).toBeNull();
 });
+
+verifies("builds.bounded-reading", "a package without end is refused before it is read", async () => {
+  const place = await buildPlace();
+  const commands = ["truncate -s 1T endless.whl", "mkdir many && truncate -s 1T many/one.whl"];
+  const toml = `[deployment]\npre_build_commands = ${JSON.stringify(commands)}\n`;
+  for (const [line, name] of [
+    ["./endless.whl", "endless.whl"],
+    ["./many", "many"],
+  ] as const) {
+    const { message } = await place.failure({ "requirements.txt": `${line}\n` }, { toml });
+    expect(message).toBe(`${name} is larger than 32 GiB`);
+  }
+});
