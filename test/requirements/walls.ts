@@ -47,7 +47,7 @@ export const WALLS = {
     "builds.no-service-runs":
       "What the service itself runs and reads of a build obeys nothing that the build has written.",
     "builds.bounded-reading":
-      "However much a build's commands make of a package in the bundle, the service reads only so much of it.",
+      "However much a bundle or its commands hold out to the service to be read, it reads only so much of it.",
     "walls.removal":
       "What apps and builds have filled is removed whatever it holds, and nothing else is, even while they are at work.",
     "walls.storage":

@@ -112,3 +112,10 @@ verifies("builds.bounded-reading", "a package without end is refused before it i
     expect(message).toBe(`${name} is larger than 32 GiB`);
   }
 });
+
+verifies("builds.bounded-reading", "a list of system packages without end is refused", async () => {
+  const place = await buildPlace();
+  const names = Array.from({ length: 1_001 }, (_, index) => `no-such-package-${index}`);
+  const { message } = await place.failure({ "pkglist.txt": names.join("\n") });
+  expect(message).toBe("pkglist.txt lists more than 1000 packages");
+});
