@@ -2,15 +2,14 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
-import { lstat, readFile, realpath } from "../../kit/files.ts";
+import { realpath } from "../../kit/files.ts";
 import type { PythonWish } from "../../model/app-config.ts";
 import { READY } from "./environments.ts";
 import { isOfHost } from "./host-program.ts";
+import { smallText } from "./small-text.ts";
 
 /** What an interpreter of a host is called. */
 const INTERPRETER = /^(?:python|pypy)[\d.]*$/;
-/** What Python writes about an environment is far smaller. */
-const MAX_SETTINGS_BYTES = 64 * 1024;
 
 /** What a version was made into: whole paths, and the Python it asks for. */
 export type BuiltVersion = {
@@ -54,16 +53,9 @@ async function environmentFault(folder: string, dataDir: string): Promise<string
   if (real !== "" && !(await isOfHost(real, dataDir))) return null;
   const python = INTERPRETER.test(path.basename(real)) ? await findInterpreter(real).catch(() => null) : null;
   if (!python) return `the interpreter of its environment, ${inside}, is missing`;
-  const settings = await settingsOf(path.join(folder, "pyvenv.cfg"));
+  const settings = await smallText(path.join(folder, "pyvenv.cfg"));
   // Packages lie in a folder that is named after the version: another one does not find them.
   const made = /^version\S* *= *(\d+\.\d+)/m.exec(settings)?.[1];
   if (made === undefined || python.version.startsWith(`${made}.`)) return null;
   return `its environment ${folder} was created for Python ${made}, but its interpreter is now ${python.version}`;
-}
-
-/** A build may have put anything in its place: a link, or a pipe that nobody writes to. */
-async function settingsOf(file: string): Promise<string> {
-  const found = await lstat(file).catch(() => null);
-  if (!found?.isFile() || found.size > MAX_SETTINGS_BYTES) return "";
-  return await readFile(file, "utf8").catch(() => "");
 }
