@@ -9,34 +9,34 @@ const O_PATH = 0o10000000;
 /** Names that are held at once: whoever filled the folder decides how many there are. */
 const AT_ONCE = 10_000;
 const OWN_RIGHTS = 0o700;
+/** Folders that are open at once: whoever made them decides how deep they are. */
+const MAX_OPEN = 32;
 
 /**
  * Removes a folder with all that is in it, also where somebody else has filled it and may still be at work in there: no
  * link is followed, however deep folders lie, and those that nobody may read are opened up. One that is gone is fine.
  */
 export async function removeTree(target: string): Promise<void> {
-  const top = await openFolder(Buffer.from(target));
-  if (top === null) return await unlink(target).catch(absent);
-  try {
-    await empty(top, async (place) => await removeFolder(place, top));
-  } finally {
-    await top.close();
-  }
-  await rmdir(target).catch(absent);
+  await removeFolder(Buffer.from(target), 1, null);
 }
 
-/** Its folders come up to the top, and wait for their turn: one is open at a time, and no path gets longer. */
-async function removeFolder(place: Buffer, top: FileHandle): Promise<void> {
+/** `depth` is how many are open with it, below `top`; null for the first, which is the top itself. */
+async function removeFolder(place: Buffer, depth: number, top: FileHandle | null): Promise<void> {
   const folder = await openFolder(place);
   if (folder === null) return await unlink(place).catch(absent);
+  const highest = top ?? folder;
   try {
-    await empty(folder, async (inner) => await moveUp(inner, top));
+    await empty(folder, async (inner) => {
+      if (depth < MAX_OPEN) await removeFolder(inner, depth + 1, highest);
+      else await moveUp(inner, highest);
+    });
   } finally {
     await folder.close();
   }
   await rmdir(place).catch(absent);
 }
 
+/** To the top, where it waits for its turn. */
 async function moveUp(folder: Buffer, top: FileHandle): Promise<void> {
   const above = Buffer.concat([inside(top), Buffer.from(randomUUID())]);
   try {
@@ -57,7 +57,7 @@ async function empty(folder: FileHandle, take: (place: Buffer) => Promise<void>)
     if (batch.length === 0) return;
     for (const { name, isFolder } of batch) {
       const place = Buffer.concat([inside(folder), name]);
-      await (isFolder ? take(place) : unlink(place).catch(absent));
+      await (isFolder ? take(place) : unlink(place).catch(absentOrFolder));
     }
   }
 }
@@ -87,4 +87,9 @@ function notAFolder(error: NodeJS.ErrnoException): null {
 
 function absent(error: NodeJS.ErrnoException): void {
   if (error.code !== "ENOENT") throw error;
+}
+
+/** What has become a folder meanwhile is one the next time. */
+function absentOrFolder(error: NodeJS.ErrnoException): void {
+  if (error.code !== "EISDIR") absent(error);
 }
