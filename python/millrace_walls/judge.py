@@ -8,6 +8,9 @@ from .addresses import Address, Ranges, nameservers
 from .listeners import NEIGHBOUR, OWN, SERVICE, Listeners
 from .plan import Plan
 
+#: The first ten bits of fe80::/10.
+_LINK_LOCAL = 0xFE80 >> 6
+
 
 class Judge:
     """Decides by a plan's ranges, and on this machine by who listens."""
@@ -42,11 +45,18 @@ class Judge:
 
 def _is_here(address: Address) -> bool:
     """Whether it is an address of this machine: only those can be had."""
+    if address.bits == 128 and address.value >> 118 == _LINK_LOCAL:
+        # Which interface it counts on need not be in the name: the socket may be bound to one, now or later.
+        return any(_can_be_had(address, scope) for scope, _ in socket.if_nameindex())
+    return _can_be_had(address, address.scope)
+
+
+def _can_be_had(address: Address, scope: int) -> bool:
     family, packed = address.packed()
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as attempt:
             place = (socket.inet_ntop(family, packed), 0)
-            attempt.bind(place if family == socket.AF_INET else (*place, 0, address.scope))
+            attempt.bind(place if family == socket.AF_INET else (*place, 0, scope))
     except OSError:
         return False
     return True

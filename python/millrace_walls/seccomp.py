@@ -44,6 +44,8 @@ _SOCK_STREAM, _SOCK_DATAGRAM, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 2, 5, 0xF
 _STREAMS, _DATAGRAMS = (0, 6), (0, 17, 1, 58)
 #: To connect and send in one call.
 _MSG_FASTOPEN = 0x20000000
+#: IPPROTO_TCP, TCP_FASTOPEN_CONNECT: to connect only when something is sent, which may be long after it was judged.
+_OF_TCP, _CONNECT_LATER = 6, 30
 _NETLINK_ROUTE = 0
 #: Terminals: they would type for whoever started the service.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -60,6 +62,7 @@ class _Machine:
     clone3: int
     ioctl: int
     connect: int
+    setsockopt: int
     #: Calls that send, with the place of the argument that holds their flags.
     sends: tuple[tuple[int, int], ...]
     refused: tuple[int, ...]
@@ -80,6 +83,7 @@ class _X8664(_Machine):
     clone3 = 435
     ioctl = 16
     connect = 42
+    setsockopt = 54
     sends = ((44, 3), (46, 2), (307, 3))  # sendto, sendmsg, sendmmsg
     refused = (
         *(101, 310, 311, 312),  # ptrace, process_vm_readv and _writev, kcmp
@@ -107,6 +111,7 @@ class _Aarch64(_Machine):
     clone3 = 435
     ioctl = 29
     connect = 203
+    setsockopt = 208
     sends = ((206, 3), (211, 2), (269, 3))
     refused = (
         *(117, 270, 271, 272),
@@ -202,6 +207,7 @@ def program(name: str, rules: Rules) -> bytes:
         for number, place in machine.sends:
             filter_.only_if(number, _send(place))
         filter_.answer_if(_JUMP_EQUAL, machine.connect, _ASK)
+        filter_.only_if(machine.setsockopt, _setsockopt())
     filter_.answer_if(_JUMP_AT_LEAST, _X32, _REFUSE | errno.ENOSYS)
     # What it asks for is in memory, which no filter can read. Without it the C library uses the older call.
     filter_.answer_if(_JUMP_EQUAL, machine.clone3, _REFUSE | errno.ENOSYS)
@@ -223,6 +229,19 @@ def _send(place: int) -> _Program:
     block = _Program()
     block.load(_ARGUMENT + 8 * place)
     block.answer_if(_JUMP_ANY_BIT, _MSG_FASTOPEN, _REFUSE | errno.EOPNOTSUPP)
+    block.answer(_ALLOW)
+    return block
+
+
+def _setsockopt() -> _Program:
+    """No connection is put off: by then another app may listen there."""
+    later = _Program()
+    later.load(_ARGUMENT + 16)
+    later.answer_if(_JUMP_EQUAL, _CONNECT_LATER, _REFUSE | errno.ENOPROTOOPT)
+    later.answer(_ALLOW)
+    block = _Program()
+    block.load(_ARGUMENT + 8)
+    block.only_if(_OF_TCP, later)
     block.answer(_ALLOW)
     return block
 

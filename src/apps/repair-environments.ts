@@ -39,7 +39,7 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
     const app = apps.get(version.appNumber);
     const wish = pythonWish(version.config.deployment);
     const built = { ...artifactFolders(version, dataDir), python: wish };
-    if (!app || (await versionFault(built, python.path))?.what !== "environment") continue;
+    if (!app || (await versionFault(built, python.path, dataDir))?.what !== "environment") continue;
     const problem = await rebuild(app.projectId, version, parts).catch((error: unknown) => {
       signal.throwIfAborted();
       return error instanceof Error ? error.message : String(error);

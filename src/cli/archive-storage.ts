@@ -8,7 +8,7 @@ import { readBytes, readLine } from "../host/storage/read-line.ts";
 import { systemClock } from "../kit/clock.ts";
 import type { TarWriter } from "../kit/tar/write.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import { mayLead } from "./archive.ts";
+import { isTooLong, mayLead } from "./archive.ts";
 import type { AddStorage, Oddities } from "./archive.ts";
 
 const MAX_LINE_BYTES = 128 * 1024;
@@ -48,6 +48,11 @@ async function copy(source: Readable, tar: TarWriter, folder: string, odd: Oddit
     const record = RECORD.parse(await next(source));
     if (record.kind === "over") return count;
     const name = placed(folder, record.name);
+    if (isTooLong(name)) {
+      if (record.kind === "file") await pass(source, record.size);
+      odd.leftOut.push(name);
+      continue;
+    }
     switch (record.kind) {
       case "directory":
         await tar.addDirectory(name, record.mode, record.modified);
@@ -71,6 +76,13 @@ async function copy(source: Readable, tar: TarWriter, folder: string, odd: Oddit
     }
     count += 1;
   }
+}
+
+/** Reads past a file. */
+async function pass(source: Readable, sizeBytes: number): Promise<void> {
+  const pieces = readBytes(source, sizeBytes);
+  while (!(await pieces.next()).done);
+  FILE_END.parse(await next(source));
 }
 
 async function next(source: Readable): Promise<unknown> {

@@ -32,6 +32,13 @@ const ROOT_DEPTH = 2;
 /** An app's packages come with a link to the interpreter they are for, which is the machine's. */
 const INTERPRETER = /^environments\/[\w-]+\/bin\/python[\d.]*$/;
 
+/**
+ * Of a name in an archive: a longer one could not be restored below a directory of some length, and each folder that
+ * it goes through is open meanwhile. Apps and builds make folders as deep as they like.
+ */
+const MAX_NAME_BYTES = 3_000;
+const MAX_DEPTH = 500;
+
 /** Where a project's storage is. */
 const STORAGE = /^storage\/(p-[a-z0-9]+)$/;
 /** Something is not there any more, or something else is. */
@@ -67,6 +74,10 @@ export async function addDataDirectory(
   let count = 0;
   const names = new Set<string>();
   const add = async (name: string, source: string): Promise<void> => {
+    if (isTooLong(name)) {
+      odd.leftOut.push(name);
+      return;
+    }
     const found = await lstat(source);
     const modifiedAt = found.mtimeMs / 1000;
     if (found.isDirectory()) {
@@ -141,6 +152,11 @@ class SpoiltArchive extends Error {
     super(`${name} could not be read: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
     this.name = "SpoiltArchive";
   }
+}
+
+/** Whether nobody could restore something of that name. */
+export function isTooLong(name: string): boolean {
+  return Buffer.byteLength(name) > MAX_NAME_BYTES || name.split("/").length > MAX_DEPTH;
 }
 
 /** Whether an archive may hold that link. */

@@ -21,7 +21,7 @@ export async function checkApps(
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
   for (const { app, number, isCurrent, bundleDir: bundle, environment, python: wish } of report.versions) {
     const built = { ...artifactFolders({ bundle, environment }, dataDir), python: wish };
-    const fault = await versionFault(built, python);
+    const fault = await versionFault(built, python, dataDir);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
   }
   // What serves comes first.

@@ -74,6 +74,25 @@ export async function* namesIn(folder: string, atOnce: number): AsyncGenerator<s
   }
 }
 
+/** What is in a folder, by the bytes of its names: not every one is UTF-8. */
+export async function* entriesIn(
+  folder: Buffer,
+): AsyncGenerator<{ readonly name: Buffer; readonly isFolder: boolean }, void, void> {
+  // Node's types know only of names as text.
+  const entries = await fileCall(() =>
+    fs.opendir(folder as unknown as string, { encoding: "buffer" as "utf8" }),
+  );
+  try {
+    for (;;) {
+      const entry = await fileCall(() => entries.read());
+      if (!entry) return;
+      yield { name: entry.name as unknown as Buffer, isFolder: entry.isDirectory() };
+    }
+  } finally {
+    await fileCall(() => entries.close());
+  }
+}
+
 /** Writes what comes, and waits for it between calls: Node's own way would take a turn for all of it. */
 export async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer>): Promise<void> {
   for await (const chunk of chunks) {

@@ -44,6 +44,12 @@ export const WALLS = {
     "builds.own-cache": "What installers fetch and build is kept in a cache of the project's own.",
     "builds.no-service-writes":
       "The service writes through no link that a build leaves, and runs no environment's Python outside.",
+    "builds.no-service-runs":
+      "What the service itself runs and reads of a build obeys nothing that the build has written.",
+    "builds.bounded-reading":
+      "However much a bundle or its commands hold out to the service to be read, it reads only so much of it.",
+    "walls.removal":
+      "What apps and builds have filled is removed whatever it holds, and nothing else is, even while they are at work.",
     "walls.storage":
       "A project's files are served alike whoever they belong to; no link, pipe, device or second name in there leads out.",
     "walls.storage-races":

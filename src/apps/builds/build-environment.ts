@@ -50,6 +50,20 @@ export function buildEnvironment(
   });
 }
 
+/** A cache that is no project's. */
+const HOST_CACHE = "host";
+
+/**
+ * What a build has run outside its walls: it finds nothing that a build may have written. Home, path and cache of a
+ * build would decide what Python, or a shim for uv, runs at its start.
+ */
+export function hostEnvironment({
+  host,
+  dataDir,
+}: Pick<BuildSite, "host" | "dataDir">): Record<string, string> {
+  return buildEnvironment({ host, dataDir, projectId: HOST_CACHE, scratch: null }, "/usr/bin", null);
+}
+
 /** The service's own home is out of reach; only its installers' settings are not. */
 function walled(host: NodeJS.ProcessEnv, scratch: string): Record<string, string> {
   const home = host["HOME"];

@@ -1,11 +1,15 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import { open, readFile, readdir, realpath, stat } from "../../kit/files.ts";
+import { lstat, namesIn, open, readFile, realpath, stat } from "../../kit/files.ts";
 import { BuildError } from "./build-error.ts";
 
 /** A list of packages or commands is shorter. */
 const MAX_TEXT_BYTES = 1024 * 1024;
+/** Of a package in the bundle: more would keep the service at it for minutes, or fill its memory with names. */
+const MAX_HASHED_BYTES = 32 * 1024 ** 3;
+const MAX_HASHED_FILES = 50_000;
+const NAMES_AT_ONCE = 32;
 
 /** The real place of a file or folder of the bundle; null if there is none, or a link leads out of the bundle. */
 export async function insideBundle(bundleDir: string, name: string): Promise<string | null> {
@@ -28,19 +32,52 @@ export async function readBundleText(bundleDir: string, name: string): Promise<s
   return (await readFile(target, "utf8")).replace(/^\uFEFF/, "");
 }
 
-/** A hash over a file's content, or over the names and contents of all a folder holds. */
-export async function hashPath(target: string): Promise<string> {
+/**
+ * A hash over a file's content, or over the names and contents of all a folder holds. Throws a `BuildError` if that is
+ * too much: commands of the build may have made it.
+ */
+export async function hashPath(target: string, signal: AbortSignal): Promise<string> {
+  const files = (await stat(target)).isFile() ? null : await filesBelow(target);
+  if (files === null) return await hashFile(target, signal);
   const hash = createHash("sha256");
-  if ((await stat(target)).isFile()) {
-    await pipeline((await open(target)).createReadStream(), hash);
-    return hash.digest("hex");
-  }
-  const entries = await readdir(target, { withFileTypes: true, recursive: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => path.join(entry.parentPath, entry.name));
-  for (const file of files.toSorted()) {
-    hash.update(`${path.relative(target, file)}\0${await hashPath(file)}\0`);
-  }
+  for (const file of files.toSorted())
+    hash.update(`${path.relative(target, file)}\0${await hashFile(file, signal)}\0`);
   return hash.digest("hex");
+}
+
+async function hashFile(file: string, signal: AbortSignal): Promise<string> {
+  const handle = await open(file);
+  try {
+    requireLittle((await handle.stat()).size, file);
+    const hash = createHash("sha256");
+    await pipeline(handle.createReadStream({ end: MAX_HASHED_BYTES, autoClose: false }), hash, { signal });
+    return hash.digest("hex");
+  } finally {
+    await handle.close();
+  }
+}
+
+async function filesBelow(target: string): Promise<string[]> {
+  const files: string[] = [];
+  let bytes = 0;
+  const folders = [target];
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    for await (const name of namesIn(folder, NAMES_AT_ONCE)) {
+      const place = path.join(folder, name);
+      const found = await lstat(place);
+      if (found.isDirectory()) folders.push(place);
+      if (found.isFile()) {
+        files.push(place);
+        bytes += found.size;
+      }
+      requireLittle(bytes, target);
+      if (files.length + folders.length > MAX_HASHED_FILES)
+        throw new BuildError(`${path.basename(target)} has more than ${MAX_HASHED_FILES} files`);
+    }
+  }
+  return files;
+}
+
+function requireLittle(bytes: number, target: string): void {
+  if (bytes > MAX_HASHED_BYTES) throw new BuildError(`${path.basename(target)} is larger than 32 GiB`);
 }

@@ -31,6 +31,7 @@ export async function sweepCaches(dataDir: string, keepMs: number, now = Date.no
   for (const name of await readdir(root).catch(() => [])) {
     const folder = path.join(root, name);
     const wantedAt = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? now;
-    if (now - wantedAt >= keepMs) await removeTree(folder);
+    // A build that still writes to its own keeps nobody else's from being removed.
+    if (now - wantedAt >= keepMs) await removeTree(folder).catch(() => undefined);
   }
 }

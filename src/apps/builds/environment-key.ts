@@ -15,6 +15,7 @@ export async function environmentKey(
   projectId: string,
   requirements: Requirements,
   python: Interpreter,
+  signal: AbortSignal,
 ): Promise<string> {
   const { packages, constraints, locals, links, flags } = requirements;
   const inputs = [
@@ -22,8 +23,8 @@ export async function environmentKey(
     [process.platform, process.arch, python.version, python.path],
     packages,
     constraints,
-    await Promise.all(locals.map(async (local) => [...(await named(local)), local.after])),
-    await Promise.all(links.map(named)),
+    await oneByOne(locals, async (local) => [...(await named(local, signal)), local.after]),
+    await oneByOne(links, async (each) => await named(each, signal)),
     flags,
   ];
   // Half of it is plenty, and keeps the first line of scripts short enough for every kernel.
@@ -31,6 +32,16 @@ export async function environmentKey(
   return `${projectId}-${hash}`;
 }
 
-async function named({ name, fullPath }: BundlePath): Promise<string[]> {
-  return [name, await hashPath(fullPath)];
+async function named({ name, fullPath }: BundlePath, signal: AbortSignal): Promise<string[]> {
+  return [name, await hashPath(fullPath, signal)];
+}
+
+/** Each has a file open, and there may be as many as lines. */
+async function oneByOne<Item>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<string[]>,
+): Promise<string[][]> {
+  const done: string[][] = [];
+  for (const item of items) done.push(await work(item));
+  return done;
 }

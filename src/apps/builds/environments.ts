@@ -35,7 +35,7 @@ export async function sharedEnvironment(
 ): Promise<string> {
   const folder = path.join(
     environmentsDir(site.dataDir),
-    await environmentKey(site.projectId, requirements, python),
+    await environmentKey(site.projectId, requirements, python, site.signal),
   );
   for (;;) {
     if (isReady(folder)) {

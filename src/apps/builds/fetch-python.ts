@@ -1,15 +1,12 @@
 import { hostPython } from "../../host/host-pythons.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { runKept } from "../../host/run-kept.ts";
-import { buildEnvironment } from "./build-environment.ts";
+import { hostEnvironment } from "./build-environment.ts";
 import { findUv } from "./installer.ts";
 import type { BuildSite } from "./site.ts";
 
 /** 30 MB from a server that may be slow, or may never answer. */
 const FETCH_MS = 5 * 60 * 1000;
-
-/** A cache that is no project's. */
-const HOST_CACHE = "host";
 
 /** What came of an attempt: a Python, or for people why there is none. */
 type Fetched = { readonly python: Interpreter | null; readonly why: string };
@@ -22,9 +19,8 @@ export async function fetchPython(version: string, site: BuildSite, limitMs = FE
   const { host, keeperPython, say, signal } = site;
   // Not from the bundle: a file there could have uv download from anywhere.
   const cwd = "/";
-  // Behind no walls, as it is for the whole host; so it uses nothing that a build may have written, nor runs its code.
-  const ofHost = { ...site, projectId: HOST_CACHE, scratch: null };
-  const env = { ...buildEnvironment(ofHost, "/usr/bin", null), UV_PYTHON_INSTALL_BIN: "0" };
+  // Behind no walls, as it is for the whole host.
+  const env = { ...hostEnvironment(site), UV_PYTHON_INSTALL_BIN: "0" };
   const uv = await findUv(host["PATH"] ?? "", env);
   if (uv === null) return { python: null, why: "uv, which could fetch it, is not on the PATH" };
   say(`Python ${version} is not on this host: fetching it with uv…`);

@@ -11,6 +11,9 @@ import type { BuildSite } from "./site.ts";
 /** The files that clients make of the tables. */
 const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;
 
+/** Each is asked for by a process of its own, outside the build's walls; no image has as many. */
+const MAX_LISTED = 1_000;
+
 const NO_IMAGES = "apps run as processes of this host, not in images";
 const WITHOUT_IMAGE =
   "Remove it, list the app's packages under [dependencies.pip], and answer calls with functions in main.py";
@@ -37,7 +40,7 @@ export async function checkHost(config: AppConfig, site: BuildSite): Promise<voi
     );
   }
   const apt = await listed("apt", config.dependencies, site);
-  const missing = apt.length > 0 ? await notInstalled(apt) : [];
+  const missing = apt.length > 0 ? await notInstalled(apt, site.signal) : [];
   const installed = apt.filter((name) => !missing.includes(bareName(name)));
   if (installed.length > 0) site.say(`system packages already on this host: ${installed.join(", ")}`);
   if (missing.length === 0) return;
@@ -88,12 +91,16 @@ async function listed(
   const text = await readBundleText(bundleDir, named ?? GENERATED[kind]);
   if (text === null && named !== null) throw new BuildError(`${named}: there is no such file in the bundle`);
   const words = (text ?? "").split("\n").map((line) => line.replace(/#.*/, "").trim());
-  return words.filter((word) => word !== "");
+  const names = [...new Set(words.filter((word) => word !== ""))];
+  if (names.length > MAX_LISTED)
+    throw new BuildError(`${named ?? GENERATED[kind]} lists more than ${MAX_LISTED} packages`);
+  return names;
 }
 
-async function notInstalled(names: readonly string[]): Promise<string[]> {
+async function notInstalled(names: readonly string[], signal: AbortSignal): Promise<string[]> {
   const missing: string[] = [];
   for (const name of names) {
+    signal.throwIfAborted();
     const bare = bareName(name);
     const state = await promisify(execFile)("dpkg-query", [
       "-W",

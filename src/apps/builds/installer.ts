@@ -4,6 +4,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { BuildError } from "./build-error.ts";
+import { hostEnvironment } from "./build-environment.ts";
 import { readPipSettings } from "./pip-settings.ts";
 import type { PipSettings } from "./pip-settings.ts";
 import { fetchPipWheel, pythonDownload } from "./pip-wheel.ts";
@@ -65,9 +66,9 @@ const REACHING_PIP = [22, 3] as const;
 export async function findInstaller(
   python: Interpreter,
   environment: string,
-  env: Readonly<Record<string, string>>,
   site: BuildSite,
 ): Promise<Installer> {
+  const env = hostEnvironment(site);
   const settings = await readPipSettings(site.host);
   const inside = path.join(environment, "bin", "python");
   const uv = await findUv(site.host["PATH"] ?? "", env);
@@ -123,10 +124,13 @@ function uvSources(settings: PipSettings, host: NodeJS.ProcessEnv): Pick<Install
   };
 }
 
-/** Asks an interpreter which pip it has that can install for another one. */
+/** Asks an interpreter which pip it has that can install for another one. Isolated: a home may hold code of a build. */
 export async function probePip(python: string, env: Readonly<Record<string, string>>): Promise<Probe> {
   try {
-    const asked = await promisify(execFile)(python, ["-c", PROBE], { env: { ...env }, timeout: ASK_MS });
+    const asked = await promisify(execFile)(python, ["-I", "-c", PROBE], {
+      env: { ...env },
+      timeout: ASK_MS,
+    });
     // oxlint-disable-next-line no-unsafe-type-assertion
     const probe = JSON.parse(asked.stdout) as Probe;
     const reaches = probe.pip !== null && isReaching(probe.pip);

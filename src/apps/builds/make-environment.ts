@@ -7,7 +7,7 @@ import { mkdir, writeFile } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { BuildError } from "./build-error.ts";
-import { buildEnvironment } from "./build-environment.ts";
+import { buildEnvironment, hostEnvironment } from "./build-environment.ts";
 import { findInstaller, probePip } from "./installer.ts";
 import type { Installer } from "./installer.ts";
 import { PYTHON_SYNC } from "./python-sync.ts";
@@ -48,7 +48,7 @@ export async function createEnvironment(
   await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
   if (withPip) {
     // The wheels of ensurepip, as it would install them: its own way takes five times as long, most of it to compile them.
-    const { runner, seeds } = await probePip(python.path, env);
+    const { runner, seeds } = await probePip(python.path, hostEnvironment(site));
     const bare = runner === null || seeds.length === 0 ? null : await make(["--without-pip"]);
     if (runner !== null && bare?.code === 0) {
       const args = [runner, "install", "--isolated", "--no-index", "--no-deps", "--no-compile", ...seeds];
@@ -75,7 +75,7 @@ export async function installInto(
   const inside = path.join(folder, "bin", "python");
   const hasTools = existsSync(path.join(folder, "bin", "pip"));
   const env = buildEnvironment(site, path.dirname(inside), null);
-  const installer = await findInstaller(python, folder, env, site);
+  const installer = await findInstaller(python, folder, site);
   const { source, packages, locals } = requirements;
   const count = packages.length + locals.length;
   site.say(

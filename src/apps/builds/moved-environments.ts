@@ -2,6 +2,7 @@ import path from "node:path";
 import { lstat, readFile, readdir, realpath, rename, utimes, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { environmentsDir, READY } from "./environments.ts";
+import { smallText } from "./small-text.ts";
 
 /** A script that an installer wrote is far smaller. */
 const MAX_SCRIPT_BYTES = 1024 * 1024;
@@ -33,9 +34,14 @@ async function realPathOf(root: string): Promise<string> {
 async function settle(folder: string): Promise<boolean> {
   const marker = path.join(folder, READY);
   const found = await lstat(marker).catch(() => null);
-  const recorded = found?.isFile() ? await readFile(marker, "utf8").catch(() => "") : "";
+  const recorded = await smallText(marker);
   // One that was never finished is swept.
   if (!found || recorded === folder) return false;
+  if (!found.isFile()) {
+    // No marker of ours, but what a build that was cut short has put in its place.
+    await removeTree(marker);
+    return false;
+  }
   const from = recorded === "" ? await pathInScript(folder) : recorded;
   if (from !== null && from !== folder) await rewrite(folder, from);
   // Last: should the service end in between, the next one begins again.
@@ -46,7 +52,7 @@ async function settle(folder: string): Promise<boolean> {
 
 /** Where an environment was made that does not say so itself, as releases before this one made them. */
 async function pathInScript(folder: string): Promise<string | null> {
-  const script = await readFile(path.join(folder, "bin", "activate"), "utf8").catch(() => "");
+  const script = await smallText(path.join(folder, "bin", "activate"));
   return /^\s*(?:export )?VIRTUAL_ENV=["']?(\/[^"'\n]+)["']?$/m.exec(script)?.[1] ?? null;
 }
 

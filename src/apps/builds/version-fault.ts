@@ -2,9 +2,11 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
-import { readFile, realpath } from "../../kit/files.ts";
+import { realpath } from "../../kit/files.ts";
 import type { PythonWish } from "../../model/app-config.ts";
 import { READY } from "./environments.ts";
+import { isOfHost } from "./host-program.ts";
+import { smallText } from "./small-text.ts";
 
 /** What an interpreter of a host is called. */
 const INTERPRETER = /^(?:python|pypy)[\d.]*$/;
@@ -28,12 +30,13 @@ export type VersionFault = {
 export async function versionFault(
   { bundle, environment, python }: BuiltVersion,
   own: string,
+  dataDir: string,
 ): Promise<VersionFault | null> {
   if (!existsSync(path.join(bundle, "main.py"))) {
     return { what: "bundle", message: `its bundle ${bundle} is missing` };
   }
   if (environment !== null) {
-    const message = await environmentFault(environment);
+    const message = await environmentFault(environment, dataDir);
     return message === null ? null : { what: "environment", message };
   }
   if (python === null) return null;
@@ -41,16 +44,16 @@ export async function versionFault(
   return found ? null : { what: "interpreter", message: `the host has no Python ${python.version}` };
 }
 
-async function environmentFault(folder: string): Promise<string | null> {
+async function environmentFault(folder: string, dataDir: string): Promise<string | null> {
   if (!existsSync(path.join(folder, READY))) return `its environment ${folder} is missing`;
   const inside = path.join(folder, "bin", "python");
   // Not as the environment's: its packages may have code that runs at every start of Python.
   const real = await realpath(inside).catch(() => "");
-  // One that a build has put in its place is the app's own, and not for us to run.
-  if (real.startsWith(path.dirname(folder) + path.sep)) return null;
+  // One that a build has put in its place, wherever it lies, is the app's own, and not for us to run.
+  if (real !== "" && !(await isOfHost(real, dataDir))) return null;
   const python = INTERPRETER.test(path.basename(real)) ? await findInterpreter(real).catch(() => null) : null;
   if (!python) return `the interpreter of its environment, ${inside}, is missing`;
-  const settings = await readFile(path.join(folder, "pyvenv.cfg"), "utf8").catch(() => "");
+  const settings = await smallText(path.join(folder, "pyvenv.cfg"));
   // Packages lie in a folder that is named after the version: another one does not find them.
   const made = /^version\S* *= *(\d+\.\d+)/m.exec(settings)?.[1];
   if (made === undefined || python.version.startsWith(`${made}.`)) return null;

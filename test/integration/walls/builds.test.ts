@@ -158,7 +158,7 @@ verifies("builds.no-service-writes", "doctor does not run the Python of an envir
   );
   const built = { bundle: bundleDir, environment: result.environment, python: null };
   const { path: python } = await servicePython();
-  expect(await versionFault(built, python)).toBeNull();
+  expect(await versionFault(built, python, place.dataDir)).toBeNull();
   expect(existsSync(`${proof}-2`)).toBe(false);
 });
 

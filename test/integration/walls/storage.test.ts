@@ -17,6 +17,7 @@ import { expect } from "vitest";
 import type { Volumes } from "../../../src/apps/volumes/volumes.ts";
 import { addDataDirectory } from "../../../src/cli/archive.ts";
 import { storageArchiver } from "../../../src/cli/archive-storage.ts";
+import { removeTree } from "../../../src/kit/remove-tree.ts";
 import { TarWriter } from "../../../src/kit/tar/write.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { until } from "../../support/until.ts";
@@ -26,6 +27,19 @@ import { verifies } from "../../verifies.ts";
 /** What each operation is tried so often with, while an app swaps folders. */
 const TRIES = 6;
 const SECRET = "what belongs to nobody here";
+
+/** Folders that lie too deep, and some whose path is too long. */
+const DEEP = `import os, sys
+top = os.open(sys.argv[1], os.O_RDONLY)
+if sys.argv[2]:
+    os.setuid(int(sys.argv[2]))
+for name, depth in (("d", 700), ("l" * 200, 19)):
+    os.fchdir(top)
+    for _ in range(depth):
+        os.mkdir(name)
+        os.chdir(name)
+    open("file", "w").write("deep")
+`;
 
 async function upload(volumes: Volumes, filePath: string, content: string) {
   const uploadId = await volumes.begin(PROJECT, filePath, 1);
@@ -162,6 +176,26 @@ for (const whose of WHOSE) {
       await codeOf(volumes.remove(PROJECT, "swapped-aside/"));
       expect(readdirSync(outside)).toEqual(["file"]);
       expect(readFileSync(path.join(outside, "file"), "utf8")).toBe(SECRET);
+    },
+  );
+
+  verifies(
+    "walls.storage",
+    `with files of ${whose} a backup leaves out what lies too deep to be restored, and has the rest`,
+    async (context) => {
+      const { dataDir, folder, user, python, give } = await openVolumes(whose, context);
+      writeFileSync(path.join(folder, "z-last"), SECRET);
+      give();
+      execFileSync("python3", ["-c", DEEP, folder, String(user ?? "")]);
+      const file = path.join(scratchDirectory(), "backup.tar");
+      const tar = await TarWriter.create(file);
+      const odd = { leftOut: [] as string[], changed: [] };
+      await addDataDirectory(tar, dataDir, odd, storageArchiver({ dataDir, uidRange: RANGE, python }));
+      await tar.finish();
+      await removeTree(folder);
+      const leftOut = new Set(odd.leftOut.map((name) => name.split("/")[2]?.at(0)));
+      expect([...leftOut].toSorted()).toEqual(["d", "l"]);
+      expect(readFileSync(file, "latin1")).toContain(SECRET);
     },
   );
 }

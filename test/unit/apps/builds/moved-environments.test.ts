@@ -1,4 +1,6 @@
+import { execFileSync } from "node:child_process";
 import {
+  existsSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
@@ -96,3 +98,21 @@ verifies("moved.shared", "of several that share them by links the first settles 
   expect(settled).toEqual([1, 0, 0, 0]);
   expect(read("bin/tool")).toBe(`#!${folder}/bin/python\n`);
 });
+
+verifies(
+  "builds.bounded-reading",
+  "whatever a build that was cut short has left, the next start neither waits for it nor fails",
+  async () => {
+    const pipe = moved({ ready: "" });
+    execFileSync("mkfifo", [path.join(pipe.folder, "bin", "activate")]);
+    expect(await settleMovedEnvironments(pipe.dataDir)).toBe(1);
+    const link = moved({});
+    symlinkSync("/dev/zero", path.join(link.folder, "ready"));
+    expect(await settleMovedEnvironments(link.dataDir)).toBe(0);
+    const folder = moved({ "bin/activate": `VIRTUAL_ENV="${OLD}"\n` });
+    mkdirSync(path.join(folder.folder, "ready", "inner"), { recursive: true });
+    expect(await settleMovedEnvironments(folder.dataDir)).toBe(0);
+    // They do not count, and are swept.
+    for (const each of [link, folder]) expect(existsSync(path.join(each.folder, "ready"))).toBe(false);
+  },
+);

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { networkInterfaces, tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { networkFields, networkVariables } from "../../../../src/host/walls/network.ts";
@@ -92,6 +92,19 @@ verifies(
     expect(permitted({ network: true, addresses: [...PUBLIC, ...PRIVATE] })).toEqual([...PUBLIC, ...PRIVATE]);
     expect(permitted({ network: true, addresses: HERE, port: 4100 })).toEqual([]);
     expect(permitted({ network: true, addresses: PUBLIC, port: 4100 })).toEqual(PUBLIC);
+  },
+);
+
+verifies(
+  "walls.connects",
+  "an address of one link is this machine's without a word which link: the socket may be bound to it",
+  (context) => {
+    const interfaces = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+    const addresses = interfaces.map(({ address }) => address).filter((each) => each.startsWith("fe80:"));
+    if (addresses.length === 0) context.skip("this machine has no address of one link");
+    expect(permitted({ network: true, addresses, port: 4100 })).toEqual([]);
+    expect(permitted({ network: true, addresses, owner: "neighbour" })).toEqual([]);
+    expect(permitted({ network: true, addresses })).toEqual(addresses);
   },
 );
 

@@ -10,7 +10,9 @@ const EPERM = 1;
 const ENOSYS = 38;
 const EOPNOTSUPP = 95;
 const EPROTONOSUPPORT = 93;
+const ENOPROTOOPT = 92;
 const MSG_FASTOPEN = 0x20000000;
+const [SOL_SOCKET, IPPROTO_TCP, TCP_NODELAY, TCP_FASTOPEN_CONNECT] = [1, 6, 1, 30];
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET] = [1, 2, 10, 16, 17];
 const [STREAM, DGRAM, RAW, SEQPACKET] = [1, 2, 3, 5];
 /** Flags that come with a socket's type: SOCK_CLOEXEC and SOCK_NONBLOCK. */
@@ -26,6 +28,7 @@ const MACHINES = {
     clone: 56,
     ioctl: 16,
     connect: 42,
+    setsockopt: 54,
     sends: [
       [44, 3],
       [46, 2],
@@ -88,6 +91,7 @@ const MACHINES = {
     clone: 220,
     ioctl: 29,
     connect: 203,
+    setsockopt: 208,
     sends: [
       [206, 3],
       [211, 2],
@@ -276,6 +280,13 @@ for (const [index, [name, machine]] of Object.entries(MACHINES).entries()) {
             expect(withFlags(BigInt(MSG_FASTOPEN))).toBe(EOPNOTSUPP);
             expect(withFlags(ABOVE_32_BITS | BigInt(MSG_FASTOPEN))).toBe(EOPNOTSUPP);
           }
+          // What is judged now must not be connected to later, when others listen there.
+          expect(ask(machine.setsockopt, [3, IPPROTO_TCP, TCP_FASTOPEN_CONNECT], rules)).toBe(ENOPROTOOPT);
+          for (const [level, option] of [
+            [IPPROTO_TCP, TCP_NODELAY],
+            [SOL_SOCKET, TCP_FASTOPEN_CONNECT],
+          ] as const)
+            expect(ask(machine.setsockopt, [3, level, option], rules)).toBe("allow");
           for (const type of [DGRAM, DGRAM | FLAGS])
             for (const protocol of [0, 1, 17, 58])
               expect(ask(machine.socket, [AF_INET, type, protocol], rules)).toBe(

@@ -1,0 +1,73 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished } from "vitest";
+import { removeTree } from "../../../src/kit/remove-tree.ts";
+import { scratchDirectory } from "../../support/command-line.ts";
+import { verifies } from "../../verifies.ts";
+
+const run = async (code: string, ...args: string[]) =>
+  await promisify(execFile)("python3", ["-c", code, ...args]);
+
+/** Deeper than a path can say, names that are no text, links, a pipe, and folders that nobody may read. */
+const FILL = `import os, sys
+os.chdir(sys.argv[1])
+for name in (b"\\xff\\xfe", b"\\xff-folder/\\xfe"):
+    os.makedirs(name)
+os.symlink(sys.argv[2], "link")
+os.mkfifo("pipe")
+os.makedirs("closed/inner/innermost")
+for folder in ("closed/inner", "closed"):
+    os.chmod(folder, 0)
+for _ in range(100):
+    os.mkdir("d" * 100)
+    os.chdir("d" * 100)
+    open("file", "w").close()
+`;
+
+/** Swaps folders for links and back, as fast as it can, and says when it has begun. */
+const SWAP = `import ctypes, os, sys
+swap = ctypes.CDLL(None).renameat2
+os.chdir(sys.argv[1])
+names = [name.encode() for name in os.listdir(".") if name.startswith("folder")]
+for name in names:
+    os.symlink(sys.argv[2], b"link-" + name)
+print("begun", flush=True)
+while True:
+    for name in names:
+        swap(-100, name, -100, b"link-" + name, 2)
+`;
+
+verifies("walls.removal", "a folder is removed whatever was put into it", async () => {
+  const place = scratchDirectory();
+  const [folder, other] = [path.join(place, "folder"), path.join(place, "other")];
+  for (const each of [folder, other]) mkdirSync(each);
+  writeFileSync(path.join(other, "kept"), "");
+  await run(FILL, folder, other);
+  await removeTree(folder);
+  await removeTree(folder);
+  expect(existsSync(folder)).toBe(false);
+  expect(readdirSync(other)).toEqual(["kept"]);
+});
+
+verifies("walls.removal", "whoever swaps folders for links meanwhile has nothing else removed", async () => {
+  const place = scratchDirectory();
+  const [folder, other] = [path.join(place, "folder"), path.join(place, "other")];
+  for (let round = 0; round < 10; round++) {
+    mkdirSync(path.join(other, "below"), { recursive: true });
+    const kept = Array.from({ length: 20 }, (_, index) => `kept-${index}`);
+    for (const name of kept) writeFileSync(path.join(other, name), "");
+    for (let index = 0; index < 50; index++)
+      mkdirSync(path.join(folder, `folder-${index}`, "x"), { recursive: true });
+    const swapper = spawn("python3", ["-c", SWAP, folder, other]);
+    onTestFinished(() => void swapper.kill("SIGKILL"));
+    await once(swapper.stdout, "data");
+    await removeTree(folder).catch(() => undefined);
+    swapper.kill("SIGKILL");
+    await once(swapper, "exit");
+    expect(readdirSync(other).toSorted()).toEqual(["below", ...kept].toSorted());
+    await removeTree(folder);
+  }
+});
