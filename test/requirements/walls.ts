@@ -25,7 +25,8 @@ export const WALLS = {
       "The last report of doctor --escape is kept in the data directory, bounded, and checked when it is read.",
     "walls.speed":
       "The walls benchmark says what walls cost in calls and starts, and whether that is too much.",
-    "walls.scratch": "Each template has a scratch folder of its own, which is removed with it.",
+    "walls.scratch":
+      "Each template has a scratch folder of its own, which is removed with it; a stop leaves none behind.",
     "walls.service-death": "After kill -9 of the service nothing is left of an app, on every level.",
     "walls.auto":
       "auto is the strongest level that the host gives; where it gives none the service says so, and why.",
