@@ -39,6 +39,7 @@ export const WALLS = {
       "On userns what an app writes to its working folder is its own: the bundle stays as deployed.",
     "walls.processes":
       "Locks, queues and shared memory of multiprocessing work on every level, terminals on userns.",
+    "walls.names": "On uid an app's user has a name and a group, which programs ask for; /var/tmp is there.",
     "walls.unix-sockets":
       "unix_sockets = true allows unix sockets on every level, and the control socket still wants a key.",
     "builds.own-environment": "No build, cache or package of one project changes what another project gets.",
