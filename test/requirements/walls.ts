@@ -54,6 +54,8 @@ export const WALLS = {
       "On uid each project has a user of its own, which it keeps over restarts and no other project gets.",
     "walls.uid-adoption":
       "Files that are there are given to their project's user, by a start that may be cut short, and nothing else is.",
+    "walls.uid-deployed":
+      "An app that was deployed on another level reads and writes its files as before, with its packages.",
     "walls.limits.memory":
       "A replica that uses more memory than its app names ends, its run is 502 out_of_memory, and no neighbour notices.",
     "walls.limits.memory.start":
