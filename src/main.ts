@@ -40,7 +40,7 @@ import { settleStorage } from "./host/storage/settle.ts";
 import { networkReport } from "./host/walls/network.ts";
 import { requireNetwork } from "./host/walls/require-network.ts";
 import { requireRung } from "./host/walls/require-rung.ts";
-import { clearScratch } from "./host/walls/scratch.ts";
+import { clearScratch, scratchRemoved } from "./host/walls/scratch.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import { Inspection } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
@@ -144,7 +144,11 @@ async function start(
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  await clearScratch(settings.dataDir, log);
+  await life.start(
+    "scratch folders",
+    () => clearScratch(settings.dataDir, log),
+    () => scratchRemoved(clock),
+  );
   const limits = await life.start(
     "limits of apps",
     () => findLimits(settings, rung, clock),

@@ -32,6 +32,8 @@ _READABLE = _WRITABLE | _RDONLY
 _HOST = "/.host"
 #: Under these names apps of other services find their own.
 _STORAGE, _BUNDLE = "/persistent-storage", "/cortex"
+#: Lists of users and groups, with the line of a project's own. Many programs do not do without a name.
+_NAMES = {"/etc/passwd": "app:x:%(id)d:%(id)d::/tmp:/bin/sh\n", "/etc/group": "app:x:%(id)d:\n"}
 #: Where a bundle is, and what is written to it, while both are put together.
 _BELOW, _ABOVE = "/.below", "/.above"
 
@@ -88,7 +90,9 @@ def build(places: Places) -> None:
     _show(places.scratch, "/tmp", _WRITABLE)
     shown: list[str] = []
     for path in sorted(places.read):
-        if not any(is_within(path, other) for other in shown):
+        if places.user is not None and path in _NAMES:
+            _name_user(path, places.user)
+        elif not any(is_within(path, other) for other in shown):
             _show(path, path, _READABLE)
             shown.append(path)
     for path in (*places.write, places.scratch):
@@ -101,13 +105,19 @@ def build(places: Places) -> None:
     _show("/sys", "/sys", _READABLE)
     _mount_processes()
     _make_devices(places.devices)
-    for link, target in places.links.items():
+    for link, target in {**places.links, "/var/tmp": "/tmp"}.items():
         if not os.path.lexists(link):
             os.makedirs(os.path.dirname(link), exist_ok=True)
             os.symlink(target, link)
     kernel.syscall(_UMOUNT[kernel.MACHINE], _HOST.encode(), _DETACH)
     os.rmdir(_HOST)
     _restrict("/", _RDONLY, 0)
+
+
+def _name_user(path: str, user: int) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(_HOST + path, "rb") as host, open(path, "wb") as own:
+        own.write(host.read().rstrip(b"\n") + b"\n" + (_NAMES[path] % {"id": user}).encode())
 
 
 def _mount_processes() -> None:

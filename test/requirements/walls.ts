@@ -25,7 +25,8 @@ export const WALLS = {
       "The last report of doctor --escape is kept in the data directory, bounded, and checked when it is read.",
     "walls.speed":
       "The walls benchmark says what walls cost in calls and starts, and whether that is too much.",
-    "walls.scratch": "Each template has a scratch folder of its own, which is removed with it.",
+    "walls.scratch":
+      "Each template has a scratch folder of its own, which is removed with it; a stop leaves none behind.",
     "walls.service-death": "After kill -9 of the service nothing is left of an app, on every level.",
     "walls.auto":
       "auto is the strongest level that the host gives; where it gives none the service says so, and why.",
@@ -38,6 +39,7 @@ export const WALLS = {
       "On userns what an app writes to its working folder is its own: the bundle stays as deployed.",
     "walls.processes":
       "Locks, queues and shared memory of multiprocessing work on every level, terminals on userns.",
+    "walls.names": "On uid an app's user has a name and a group, which programs ask for; /var/tmp is there.",
     "walls.unix-sockets":
       "unix_sockets = true allows unix sockets on every level, and the control socket still wants a key.",
     "builds.own-environment": "No build, cache or package of one project changes what another project gets.",
@@ -58,6 +60,8 @@ export const WALLS = {
       "On uid each project has a user of its own, which it keeps over restarts and no other project gets.",
     "walls.uid-adoption":
       "Files that are there are given to their project's user, by a start that may be cut short, and nothing else is.",
+    "walls.uid-deployed":
+      "An app that was deployed on another level reads and writes its files as before, with its packages.",
     "walls.limits.memory":
       "A replica that uses more memory than its app names ends, its run is 502 out_of_memory, and no neighbour notices.",
     "walls.limits.memory.start":

@@ -10,6 +10,7 @@ import { PROJECT_ID } from "../../model/names.ts";
 import { storageFolder } from "../artifacts.ts";
 import { startOf } from "../walls/isolated-start.ts";
 import type { Rung } from "../walls/rung.ts";
+import { giveDeployed } from "./give-deployed.ts";
 import { StorageFolders, freeUser, ownerOf } from "./folders.ts";
 
 export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
@@ -22,8 +23,9 @@ export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
 const LEFT = z.object({ count: z.number() });
 
 /**
- * Gives every project's folder to its user on `uid`, and to the service's own below that; no app may run yet. Only
- * root can, so for anybody else the folders stay as they are. Goes on where an earlier start was cut short.
+ * Gives every project's folder to its user on `uid`, with what it has deployed, and to the service's own below that; no
+ * app may run yet. Only root can, so for anybody else the folders stay as they are. Goes on where an earlier start was
+ * cut short.
  */
 export async function settleStorage(parts: SettleParts): Promise<StorageFolders> {
   const { dataDir, uidRange, rung } = parts;
@@ -35,7 +37,10 @@ export async function settleStorage(parts: SettleParts): Promise<StorageFolders>
     const folder = realpathSync(storageFolder(projectId, dataDir));
     const user = users?.get(projectId) ?? own;
     const owner = ownerOf(folder);
-    if (owner.user !== user || !owner.isSettled) await give(folder, user, projectId, parts);
+    if (owner.user === user && owner.isSettled) continue;
+    // First: a start that is cut short finds the storage as it was, and does both again.
+    await giveDeployed(dataDir, projectId, user);
+    await give(folder, user, projectId, parts);
   }
   return new StorageFolders(dataDir, range, users ?? undefined);
 }

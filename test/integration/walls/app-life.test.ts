@@ -8,9 +8,12 @@ import { TRIED_RUNGS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
 
 const MAIN = `
+import getpass
+import grp
 import multiprocessing
 import multiprocessing.shared_memory
 import os
+import pwd
 import socket
 
 def write():
@@ -50,6 +53,13 @@ def terminal():
     ours, theirs = os.openpty()
     os.write(theirs, b"hello")
     return os.read(ours, 5).decode()
+
+def names():
+    with open("/var/tmp/mine", "w") as file:
+        file.write("mine")
+    own = pwd.getpwuid(os.getuid())
+    group = grp.getgrgid(os.getgid()).gr_name
+    return [getpass.getuser(), own.pw_name, group, os.path.samefile(own.pw_dir, os.environ["HOME"]), pwd.getpwuid(0).pw_name]
 
 def talk():
     place = os.path.join(os.environ["HOME"], "own.sock")
@@ -134,3 +144,10 @@ verifies(
     }
   },
 );
+
+verifies("walls.names", "on uid an app's user has a name, beside those of the host", async (context) => {
+  await requireOffered("uid", context);
+  const service = await testService({ app: { main: MAIN } }, await onlyUpTo("uid"));
+  const { json } = await service.call("app", {}, { functionName: "names" });
+  expect(json.result).toEqual(["app", "app", "app", true, "root"]);
+});

@@ -34,6 +34,10 @@ def literal():
     with open("/persistent-storage/kept") as kept, open("/cortex/main.py") as code:
         return [kept.read(), "def literal" in code.read(), sorted(os.listdir("/proc"))[0]]
 
+def litter(count):
+    for each in range(count):
+        os.mkdir(os.path.join(os.environ["HOME"], str(each)))
+
 def die():
     os._exit(3)
 `;
@@ -100,6 +104,15 @@ for (const rung of TRIED_RUNGS) {
     },
   );
 }
+
+verifies("walls.scratch", "an orderly stop leaves no scratch folder", async (context) => {
+  await requireOffered("process", context);
+  const service = await testService({ app: { main: MAIN } }, { isolation: "auto" });
+  // Enough that its removal takes longer than the rest of the stop.
+  expect((await service.call("app", { count: 2_000 }, { functionName: "litter" })).status).toBe(200);
+  await service.service.stop();
+  expect(readdirSync(path.join(service.settings.dataDir, "scratch"))).toEqual([]);
+});
 
 verifies(
   "app.storage.path",

@@ -157,6 +157,53 @@ verifies(
   },
 );
 
+verifies(
+  "walls.uid-deployed",
+  "bundles and packages of another level, readable to root alone, are given with the storage",
+  async (context) => {
+    await requireOffered("uid", context);
+    const { dataDir, settle } = await storageOf("p-a", "p-b");
+    const key = path.join(dataDir, "master.key");
+    writeFileSync(key, "secret");
+    const made = (folder: string, file: string) => {
+      const place = path.join(dataDir, folder);
+      mkdirSync(path.join(place, path.dirname(file)), { recursive: true, mode: 0o700 });
+      writeFileSync(path.join(place, file), "mine", { mode: 0o600 });
+      return place;
+    };
+    const bundle = made("bundles/p-a/app/build", "logs/app.log");
+    const environment = made("environments/p-a-packages", "lib/module.py");
+    const others = made("bundles/p-b/app/build", "main.py");
+    linkSync(key, path.join(bundle, "stolen"));
+    symlinkSync(key, path.join(environment, "link"));
+    const storage = await settle("uid");
+    const ownersIn = (folder: string) =>
+      ["", ...readdirSync(folder, { recursive: true, encoding: "utf8" })].map((name) => [
+        name,
+        lstatSync(path.join(folder, name)).uid,
+      ]);
+    const user = storage.userOf("p-a");
+    expect(Object.fromEntries(ownersIn(bundle))).toEqual({
+      "": user,
+      logs: user,
+      "logs/app.log": user,
+      stolen: 0,
+    });
+    expect(Object.fromEntries(ownersIn(environment))).toEqual({
+      "": 0,
+      lib: user,
+      "lib/module.py": user,
+      link: user,
+    });
+    expect(statSync(environment).mode & 0o7777).toBe(0o755);
+    expect(statSync(path.join(others, "main.py")).uid).toBe(storage.userOf("p-b"));
+    await settle("landlock");
+    expect(new Set([...ownersIn(bundle), ...ownersIn(environment)].map(([, uid]) => uid))).toEqual(
+      new Set([0]),
+    );
+  },
+);
+
 verifies("walls.uid-adoption", "one that was cut short is finished by the next start", async (context) => {
   await requireOffered("uid", context);
   const { folderOf, settle } = await storageOf("p-a", "p-b");
