@@ -22,6 +22,8 @@ export async function removeTree(target: string): Promise<void> {
 
 /** `depth` is how many are open with it, below `top`; null for the first, which is the top itself. */
 async function removeFolder(place: Buffer, depth: number, top: FileHandle | null): Promise<void> {
+  // An empty one goes at once, without the descriptors that a look into it takes.
+  if (await isRemoved(place)) return;
   const folder = await openFolder(place);
   if (folder === null) return await unlink(place).catch(absent);
   const highest = top ?? folder;
@@ -34,6 +36,13 @@ async function removeFolder(place: Buffer, depth: number, top: FileHandle | null
     await folder.close();
   }
   await rmdir(place).catch(absent);
+}
+
+async function isRemoved(place: Buffer): Promise<boolean> {
+  return await rmdir(place).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** To the top, where it waits for its turn. */

@@ -16,7 +16,7 @@ export function makeScratch(dataDir: string, user: number | null): string {
 }
 
 /** A stop does not take longer than this for an app's sake: a million files take a while. */
-const STOP_MS = 5_000;
+const STOP_MS = 10_000;
 
 const removals = new Set<Promise<void>>();
 
