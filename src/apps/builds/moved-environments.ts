@@ -1,5 +1,7 @@
+import type { Stats } from "node:fs";
+import { lchown } from "node:fs/promises";
 import path from "node:path";
-import { lstat, readFile, readdir, realpath, rename, utimes, writeFile } from "../../kit/files.ts";
+import { fileCall, lstat, readFile, readdir, realpath, rename, utimes, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { environmentsDir, READY } from "./environments.ts";
 import { smallText } from "./small-text.ts";
@@ -45,7 +47,7 @@ async function settle(folder: string): Promise<boolean> {
   const from = recorded === "" ? await pathInScript(folder) : recorded;
   if (from !== null && from !== folder) await rewrite(folder, from);
   // Last: should the service end in between, the next one begins again.
-  await replace(marker, folder, 0o644);
+  await replace(marker, folder, 0o644, null);
   await utimes(marker, found.atime, found.mtime);
   return from !== folder;
 }
@@ -69,7 +71,7 @@ async function rewrite(folder: string, from: string): Promise<void> {
     // Programs, and whatever else is no text, are not touched.
     if (script.includes("\0") || !Buffer.from(script).equals(bytes)) continue;
     const changed = startable(replaceWhole(script, from, folder), folder);
-    if (changed !== script) await replace(file, changed, stats.mode & 0o777);
+    if (changed !== script) await replace(file, changed, stats.mode & 0o777, stats);
   }
 }
 
@@ -94,8 +96,11 @@ function startable(script: string, folder: string): string {
 }
 
 /** By another file in its place: a copy of the directory may share this one. */
-async function replace(file: string, text: string, mode: number): Promise<void> {
-  await removeTree(`${file}.new`);
-  await writeFile(`${file}.new`, text, { mode, flag: "wx" });
-  await rename(`${file}.new`, file);
+async function replace(file: string, text: string, mode: number, owner: Stats | null): Promise<void> {
+  const other = `${file}.new`;
+  await removeTree(other);
+  await writeFile(other, text, { mode, flag: "wx" });
+  // It may be a project's user's, and readable to nobody else.
+  if (owner && owner.uid !== process.getuid?.()) await fileCall(() => lchown(other, owner.uid, owner.gid));
+  await rename(other, file);
 }

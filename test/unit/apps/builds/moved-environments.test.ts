@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import {
   existsSync,
+  lchownSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
@@ -43,6 +44,15 @@ test("scripts name the new place, and stay what they were", async () => {
   expect(statSync(path.join(folder, "bin", "tool")).mode & 0o777).toBe(0o755);
   expect(read("ready")).toBe(folder);
   expect(await settleMovedEnvironments(dataDir)).toBe(0);
+});
+
+test.runIf(process.getuid?.() === 0)("what is a project's user's stays that user's", async () => {
+  const { dataDir, folder } = moved({ ready: OLD, "bin/tool": `#!${OLD}/bin/python\n` });
+  const tool = path.join(folder, "bin", "tool");
+  lchownSync(tool, 1234, 1235);
+  await settleMovedEnvironments(dataDir);
+  const { uid, gid } = statSync(tool);
+  expect([uid, gid, statSync(path.join(folder, "ready")).uid]).toEqual([1234, 1235, 0]);
 });
 
 test("one of an earlier release says where it was by its own script", async () => {
