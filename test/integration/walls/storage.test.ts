@@ -194,7 +194,7 @@ for (const whose of WHOSE) {
       await tar.finish();
       await removeTree(folder);
       const leftOut = new Set(odd.leftOut.map((name) => name.split("/")[2]?.at(0)));
-      expect([...leftOut].toSorted()).toEqual(["d", "l"]);
+      expect(leftOut).toEqual(new Set(["d", "l"]));
       expect(readFileSync(file, "latin1")).toContain(SECRET);
     },
   );
