@@ -1,7 +1,6 @@
 import type { Stats } from "node:fs";
-import { lchown } from "node:fs/promises";
 import path from "node:path";
-import { fileCall, lstat, readFile, readdir, realpath, rename, utimes, writeFile } from "../../kit/files.ts";
+import { lchown, lstat, readFile, readdir, realpath, rename, utimes, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { environmentsDir, READY } from "./environments.ts";
 import { smallText } from "./small-text.ts";
@@ -101,6 +100,6 @@ async function replace(file: string, text: string, mode: number, owner: Stats | 
   await removeTree(other);
   await writeFile(other, text, { mode, flag: "wx" });
   // It may be a project's user's, and readable to nobody else.
-  if (owner && owner.uid !== process.getuid?.()) await fileCall(() => lchown(other, owner.uid, owner.gid));
+  if (owner && owner.uid !== process.getuid?.()) await lchown(other, owner.uid, owner.gid);
   await rename(other, file);
 }
