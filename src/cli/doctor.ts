@@ -23,7 +23,14 @@ import {
 } from "./checks.ts";
 import type { Holder } from "./checks.ts";
 import type { Finding } from "./finding.ts";
-import { checkLimits, checkNetwork, checkNode, checkPythons, checkSandbox } from "./host-checks.ts";
+import {
+  checkLimits,
+  checkNetwork,
+  checkNode,
+  checkPythons,
+  checkSandbox,
+  lookAtWalls,
+} from "./host-checks.ts";
 import { printable } from "./output/paint.ts";
 import { repair } from "./repair.ts";
 import type { ServeFlags } from "./serve.ts";
@@ -48,6 +55,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
   const { holder, report, lock, limits, enforcement } = await look(settings);
   // Those of the service where one runs: whoever asks may have others.
   const bounds = { ...settings, ...limits };
+  const walls = await lookAtWalls(settings, process.env);
   const findings = [
     directory,
     checkPermissions(dataDir),
@@ -59,9 +67,9 @@ async function examine(settings: Settings): Promise<Finding[]> {
     ...(await checkStorage(report, bounds)),
     checkNode(process.versions.node),
     ...(await checkPythons(settings, process.env)),
-    await checkSandbox(settings, process.env),
-    await checkLimits(settings, enforcement),
-    await checkNetwork(settings),
+    checkSandbox(settings, walls),
+    await checkLimits(settings, walls, enforcement),
+    await checkNetwork(settings, walls),
     await checkPorts(settings, holder),
     checkClock(report, Date.now()),
   ];

@@ -9,9 +9,9 @@ import { networkReport } from "../host/walls/network.ts";
 import { findGap } from "../host/walls/require-network.ts";
 import { probeRungs } from "../host/walls/probe.ts";
 import { hostReads } from "../host/walls/host-reads.ts";
-import { complaintAbout, lackOf, requireRung } from "../host/walls/require-rung.ts";
+import { complaintAbout, lackOf } from "../host/walls/require-rung.ts";
 import { highestRung } from "../host/walls/rung.ts";
-import type { Rung } from "../host/walls/rung.ts";
+import type { Offer, Rung } from "../host/walls/rung.ts";
 import { fail, ok, warn } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
@@ -68,16 +68,31 @@ async function checkPackages(
   );
 }
 
-/** What separates an app from the machine, and what this host could put between them. */
-export async function checkSandbox(
+/** What this host can put around its apps, found out once. */
+type HostWalls = {
+  /** Null where there is no Python to try it. */
+  readonly python: string | null;
+  readonly offer: Offer | null;
+  /** What apps of the service live behind; null for nothing, or if it would not start. */
+  readonly rung: Rung | null;
+};
+
+export async function lookAtWalls(
   { isolation, python, dataDir, uidRange }: Settings,
   env: NodeJS.ProcessEnv,
-): Promise<Finding> {
+): Promise<HostWalls> {
+  const found = await findInterpreter(python).catch(() => null);
+  if (!found) return { python: null, offer: null, rung: null };
+  const seen = { dataDir, reads: hostReads(env, dataDir), user: uidRange.first };
+  const offer = await probeRungs({ ...seen, python: found.path });
+  const isRefused = isolation !== "auto" && isolation !== "none" && complaintAbout(isolation, offer) !== null;
+  return { python: found.path, offer, rung: isolation === "none" || isRefused ? null : highestRung(offer) };
+}
+
+/** What separates an app from the machine, and what this host could put between them. */
+export function checkSandbox({ isolation }: Settings, { offer }: HostWalls): Finding {
   const check = "sandbox";
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
-  const found = await findInterpreter(python).catch(() => null);
-  const seen = { dataDir, reads: hostReads(env, dataDir), user: uidRange.first };
-  const offer = found && (await probeRungs({ ...seen, python: found.path }));
   const highest = offer && highestRung(offer);
   const message = "none: an app can do whatever the service's user can";
   if (isolation === "none")
@@ -99,9 +114,13 @@ export async function checkSandbox(
 }
 
 /** Which limits apps are held to: those that the service found, where one runs; else those that are found from here. */
-export async function checkLimits(settings: Settings, found: Enforcement | undefined): Promise<Finding> {
+export async function checkLimits(
+  settings: Settings,
+  { rung }: HostWalls,
+  found: Enforcement | undefined,
+): Promise<Finding> {
   const check = "limits";
-  const enforcement = found ?? (await lookAtLimits(settings, await rungOf(settings)));
+  const enforcement = found ?? (await lookAtLimits(settings, rung));
   const remedies = new Set<string>();
   const told = LIMITS.map((name) => {
     const enforced = enforcement[name];
@@ -114,12 +133,9 @@ export async function checkLimits(settings: Settings, found: Enforcement | undef
 }
 
 /** What of an app's `network` this host enforces, behind the level that is set. */
-export async function checkNetwork(settings: Settings): Promise<Finding> {
-  const { python } = settings;
+export async function checkNetwork(settings: Settings, { python, rung }: HostWalls): Promise<Finding> {
   const check = "network";
-  const found = await findInterpreter(python).catch(() => null);
-  const rung = await rungOf(settings);
-  const gap = await findGap(rung, found?.path ?? python, settings);
+  const gap = await findGap(rung, python ?? settings.python, settings);
   const { true: judged } = networkReport({ hasWalls: rung !== null, gap });
   if (gap === null)
     return ok(
@@ -131,13 +147,4 @@ export async function checkNetwork(settings: Settings): Promise<Finding> {
     judged,
     'apps can connect to whatever this machine can; `network = "egress"` is refused unless MILLRACE_NETWORK_UNENFORCED=warn',
   );
-}
-
-/** What apps of a service with these settings live behind; null for nothing, or if it would not start. */
-async function rungOf(settings: Settings): Promise<Rung | null> {
-  const { python, dataDir } = settings;
-  const reads = hostReads(process.env, dataDir);
-  return await findInterpreter(python)
-    .then(async ({ path }) => (await requireRung(settings, path, reads)).rung)
-    .catch(() => null);
 }

@@ -34,7 +34,11 @@ verifies(
     const { settings } = readSettings({ flags: {}, env: {} });
     const lacking = new Map([["cpu", "its control group has no controllers cpu"]] as const);
     const enforcement = enforcementOf({ hierarchy: null, lacking }, settings, null);
-    const { status, message, remedy } = await checkLimits(settings, enforcement);
+    const { status, message, remedy } = await checkLimits(
+      settings,
+      { python: null, offer: null, rung: null },
+      enforcement,
+    );
     expect(status).toBe("warn");
     expect(message).toContain("memory: enforced by a watcher");
     expect(message).toContain("cpu: not enforced (its control group has no controllers cpu)");
