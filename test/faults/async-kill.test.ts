@@ -49,6 +49,7 @@ for (const kind of DATABASE_KINDS) {
       await promised.post(RUNS, { ms: RUN_MS });
       await promised.keep();
       await service.stop();
+      await endLost(service);
       await service.withStore(async (store) => {
         const runs = await store.runs.list({ appNumber: service.appNumber, limit: 2 * RUNS });
         // Those whose 202 was lost on its way too.
@@ -68,6 +69,21 @@ for (const kind of DATABASE_KINDS) {
     },
     IS_FULL ? 900_000 : undefined,
   );
+}
+
+/** Waits for runs whose 202 never came: nobody has waited for them, so they may still be queued. */
+async function endLost(service: KillableService): Promise<void> {
+  const { appNumber } = service;
+  const lost = await service.withStore((store) =>
+    store.runs.list({ appNumber, state: "queued", limit: RUNS }),
+  );
+  if (lost.length === 0) return;
+  await service.start();
+  await until("they have run", () => {
+    const ledger = Ledger.read(service);
+    return lost.every(({ id }) => ledger.ended(id) > 0);
+  });
+  await service.stop();
 }
 
 async function runningIn(service: KillableService): Promise<Run[]> {

@@ -36,7 +36,7 @@ verifies(
   "listening beyond loopback prints one loud warning, unless TLS stands in front",
   async () => {
     const dataDir = path.join(scratchDirectory(), "data");
-    const { command } = await serve(dataDir, { MILLRACE_HOST: "0.0.0.0" });
+    const { command } = await serve(dataDir, { MILLRACE_HOST: "0.0.0.0", MILLRACE_ISOLATION: "auto" });
     await command.interrupt();
     const beyond = { msg: expect.stringMatching(/^REACHABLE FROM OTHER MACHINES WITHOUT TLS/) };
     expect(warnings(command.stderr)).toEqual([expect.objectContaining(beyond)]);
