@@ -68,9 +68,9 @@ export default defineConfig({
     maxWorkers: isScale || isSoak || isWalls ? 1 : 5,
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
-      project("unit", 60_000, { isolate: false }),
-      project("integration", 180_000, { isolate: false, ...shared }),
-      project("faults", 300_000, { isolate: false, ...shared }),
+      project("unit", 300_000, { isolate: false }),
+      project("integration", 600_000, { isolate: false, ...shared }),
+      project("faults", 600_000, { isolate: false, ...shared }),
       ...(isScale ? [project("scale", 3_600_000, shared)] : []),
       ...(isWalls ? [project("walls", 1_800_000, { ...shared, include: WALLS })] : []),
       ...(isSoak ? [project("soak", soakMs, shared)] : []),

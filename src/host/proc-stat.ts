@@ -3,6 +3,9 @@ import { readFileSync } from "node:fs";
 /** The kernel reports processor time in hundredths of a second, whatever it uses internally. */
 const TICK_MS = 10;
 const PAGE_BYTES = 4096;
+/** Of the kernel's flags of a task, and of its pending signals. */
+const PF_EXITING = 0x4;
+const SIGKILL_PENDING = 1 << (9 - 1);
 /** There are four from a replica up to what we started: its keeper, the template, its keeper, the outer keeper. */
 const MAX_STEPS_UP = 6;
 
@@ -16,6 +19,8 @@ export type ProcStat = {
   /** That of its children that have ended, and of theirs. */
   readonly buriedMs: number;
   readonly residentBytes: number;
+  /** It was killed, or exits by itself; freeing a lot of memory takes a while. */
+  readonly isEnding: boolean;
   readonly threads: number;
 };
 
@@ -30,6 +35,7 @@ export function readStat(folder: string, proc: string): ProcStat {
     usedMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
     buriedMs: (Number(fields[13]) + Number(fields[14])) * TICK_MS,
     residentBytes: Number(fields[21]) * PAGE_BYTES,
+    isEnding: (Number(fields[6]) & PF_EXITING) !== 0 || (Number(fields[28]) & SIGKILL_PENDING) !== 0,
     threads: Number(fields[17]),
   };
 }

@@ -11,12 +11,17 @@ import type { Reach, WalledHost } from "./walls/outer-keeper.ts";
 import { describeExit, startKept } from "./start-kept.ts";
 import type { Kept, KeptStart } from "./start-kept.ts";
 
-/** A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. */
-const keepCode = (first: number): string => `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
+const INPUT_DESCRIPTOR = 3;
+/**
+ * A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. It waits
+ * for its input, if only for the end of it: that comes once it is in its group.
+ */
+const keepCode = (first: number): string => `import os, select, sys
+sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
 from millrace_worker import keeper, linux
+select.select([${INPUT_DESCRIPTOR}], [], [])
 linux.close_inherited(${first})
 keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
-const INPUT_DESCRIPTOR = 3;
 /** How long output may come after the end: only what another user runs can still hold the pipes. */
 const LATE_OUTPUT_MS = 5_000;
 
@@ -127,6 +132,6 @@ function startOf(keeperPython: string, { program, args, cwd, env, input, walls }
     args: ["-I", "-S", "-c", code, program, ...args],
     cwd,
     env,
-    input: input === undefined ? null : { descriptor: INPUT_DESCRIPTOR, text: input },
+    input: { descriptor: INPUT_DESCRIPTOR, text: input ?? "" },
   };
 }

@@ -20,7 +20,7 @@ type Ended = Omit<Tried, "kind">;
 /** So many of one kind are tried in a single call. */
 const AT_ONCE = 40;
 /** A service that does not answer for a file in this time is stuck on it. */
-const ANSWER_MS = 10_000;
+const ANSWER_MS = 60_000;
 
 /** Tries every attack that the stage is set for, one after the other, and tells of each as soon as it is known. */
 export async function* tryAttacks(stage: Stage): AsyncGenerator<Tried> {

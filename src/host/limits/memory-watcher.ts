@@ -75,7 +75,8 @@ class WatchedGroup implements LimitGroup {
     const pids = [...this.pids].flatMap((root) => [root, ...belowOnly(root, roots)]);
     const share = sum(pids.map(residentBytes)) / this.#maxBytes;
     if (share <= 1) return share;
-    const bytes = sum(await Promise.all(pids.map(proportionalBytes)));
+    const living = pids.filter((pid) => residentBytes(pid) > 0);
+    const bytes = sum(await Promise.all(living.map(proportionalBytes)));
     // It was removed meanwhile, and the pids may be of others by now.
     if (bytes > this.#maxBytes && this.pids.size > 0) {
       this.#hasRunOut = true;
@@ -97,9 +98,11 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, each) => total + each, 0);
 }
 
+/** None for a process that is ending: it may have become another group's by the death of those above it. */
 function residentBytes(pid: number): number {
   try {
-    return readStat(`${pid}`, "/proc").residentBytes;
+    const { isEnding, residentBytes: bytes } = readStat(`${pid}`, "/proc");
+    return isEnding ? 0 : bytes;
   } catch {
     return 0; // It has just ended.
   }

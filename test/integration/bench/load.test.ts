@@ -50,7 +50,7 @@ test("an answer that is not 200 is counted under its status", async () => {
 
 test("a latency is no less than what the server took", async () => {
   const tookUs: number[] = [];
-  const result = await loadOn((req, res) => {
+  const serve: RequestListener = (req, res) => {
     const from = performance.now();
     req.resume();
     // Not at once, whatever the machine does meanwhile.
@@ -59,7 +59,10 @@ test("a latency is no less than what the server took", async () => {
       res.writeHead(200, { "content-length": 2 });
       res.end("{}");
     }, 30);
-  });
+  };
+  let result = await loadOn(serve);
+  // On a busy machine all answers may come after the window.
+  while (result.calls === 0) result = await loadOn(serve);
   // A histogram knows two digits.
   expect(result.p50Us).toBeGreaterThan(0.95 * Math.min(...tookUs));
 });

@@ -12,8 +12,8 @@ def run():
     return os.getpid()
 
 def stubborn_loop():
-    open("entered", "w").close()
     try:
+        open("entered", "w").close()
         while True:
             try:
                 time.sleep(0.01)
@@ -26,8 +26,8 @@ def stubborn_loop():
         raise
 
 def slow_cleanup():
-    open("entered", "w").close()
     try:
+        open("entered", "w").close()
         while True:
             time.sleep(0.01)
     finally:

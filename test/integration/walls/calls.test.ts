@@ -108,8 +108,8 @@ for (const rung of TRIED_RUNGS) {
 verifies("walls.scratch", "an orderly stop leaves no scratch folder", async (context) => {
   await requireOffered("process", context);
   const service = await testService({ app: { main: MAIN } }, { isolation: "auto" });
-  // Enough that its removal takes longer than the rest of the stop.
-  expect((await service.call("app", { count: 2_000 }, { functionName: "litter" })).status).toBe(200);
+  // Their removal takes longer than the rest of the stop, and on a busy machine not as long as a stop waits for it.
+  expect((await service.call("app", { count: 400 }, { functionName: "litter" })).status).toBe(200);
   await service.service.stop();
   expect(readdirSync(path.join(service.settings.dataDir, "scratch"))).toEqual([]);
 });

@@ -43,10 +43,10 @@ verifies(
     await serve(dataDir, { ...env, MILLRACE_ISOLATION: "auto" });
     const asked = ["--running", "--json", "--data-dir", dataDir];
     const { code, stdout, stderr } = await run(MILLRACE, ["doctor", "--escape", ...asked], { env });
-    expect([code, stderr]).toEqual([0, ""]);
     const verdict = JSON.parse(stdout) as Verdict;
+    expect([code, stderr, verdict.failures]).toEqual([0, "", []]);
     expect(verdict.tried).toBeGreaterThanOrEqual(120);
-    expect(verdict).toMatchObject({ real_rung: verdict.claimed_rung, failures: [] });
+    expect(verdict).toMatchObject({ real_rung: verdict.claimed_rung });
     expect(readEscapeReport(dataDir)).toMatchObject({
       claimed: verdict.claimed_rung,
       tried: verdict.tried,

@@ -17,14 +17,14 @@ const burst = (stoppedBy: Wall, name: string, code: string): Attack => ({
 /** Ways to take from others what all share. Each has an end, for hosts where nothing stops it. */
 export const LIMITS: readonly Attack[] = [
   // The app says memory = 0.25: 640 MB are too much, and no machine misses them for a few seconds.
-  bomb("memory", "a memory bomb", `held = [b"x" * (4 << 20) for _ in range(160)]; time.sleep(5)`),
+  bomb("memory", "a memory bomb", `held = [b"x" * (4 << 20) for _ in range(160)]; time.sleep(30)`),
   bomb(
     "memory",
     "a memory bomb in a child",
     `child = os.fork()
 if child == 0:
     held = [b"x" * (4 << 20) for _ in range(160)]
-    time.sleep(5)
+    time.sleep(30)
     os._exit(0)
 require(os.waitpid(child, 0)[1] == 0)`,
   ),

@@ -55,9 +55,16 @@ verifies(
       UV_LINK_MODE: "symlink",
     };
     const caches = { PIP_CACHE_DIR: "/data/caches/p-one/pip", UV_CACHE_DIR: "/data/caches/p-one/uv" };
-    expect(buildEnvironment({ ...SITE, host }, "/bin", null)).toMatchObject({ ...caches, HOME: "/home/service" });
+    expect(buildEnvironment({ ...SITE, host }, "/bin", null)).toMatchObject({
+      ...caches,
+      HOME: "/home/service",
+    });
     const walled = buildEnvironment({ ...SITE, host, scratch: "/data/scratch/s" }, "/bin", null);
-    const home = { HOME: "/data/scratch/s", TMPDIR: "/data/scratch/s", XDG_CONFIG_HOME: "/home/service/.config" };
+    const home = {
+      HOME: "/data/scratch/s",
+      TMPDIR: "/data/scratch/s",
+      XDG_CONFIG_HOME: "/home/service/.config",
+    };
     expect(walled).toMatchObject({ ...caches, ...home, UV_LINK_MODE: "copy" });
   },
 );
