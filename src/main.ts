@@ -136,6 +136,7 @@ async function start(
     python: python.path,
     dataDir: settings.dataDir,
     rung,
+    serverPorts: settings.serverPorts,
     clock,
   });
   const basics = { ...settings, store, seal, reserve, clock, log };

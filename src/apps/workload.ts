@@ -6,7 +6,7 @@ import type { SecretMap } from "../model/app.ts";
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
   const { bundle, environment, config } = version;
-  const { deployment, scaling, limits } = config;
+  const { deployment, scaling, limits, customRuntime } = config;
   return {
     projectId: app.projectId,
     bundle,
@@ -19,5 +19,6 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     maxChunkBytes: limits.maxChunkBytes,
     mayFork: deployment.fork === "auto",
     network: deployment.network,
+    server: customRuntime && { entrypoint: customRuntime.entrypoint, port: customRuntime.port },
   };
 }

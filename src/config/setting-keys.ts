@@ -1,8 +1,7 @@
-import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { hostUrls } from "../kit/host-urls.ts";
-import { readMailServer } from "../kit/smtp/mail-server.ts";
 import { readSender } from "../kit/smtp/message.ts";
+import { databaseUrl, hostName, origin, portRange, smtpUrl } from "./address-readers.ts";
+import type { PortRange } from "./address-readers.ts";
 import { cidr, duration, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
 import type { Reader } from "./readers.ts";
@@ -43,6 +42,7 @@ export type Settings = {
   readonly maxAppTranscriptBytes: number;
   readonly logLevel: LogLevel;
   readonly python: string;
+  readonly serverPorts: PortRange;
   readonly corsOrigins: readonly string[];
   readonly maxConnections: number;
   readonly maxConnectionsPerAddress: number;
@@ -79,33 +79,6 @@ const milliseconds = (min: string, max: string): Reader<number> =>
 const age = (least: string): Reader<number> => milliseconds(least, "3650d");
 
 const port = (): Reader<number> => integer(0, 65_535);
-
-const hostName = matching("an IP address or a host name", (text) => {
-  if (isIP(text) !== 0) return true;
-  // Digits and dots alone are an address with a mistake in it.
-  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(text) && !/^[\d.]+$/.test(text);
-});
-
-const databaseUrl: Reader<string> = {
-  ...matching(
-    "an address that begins with postgres:// or postgresql://",
-    (text) => /^postgres(ql)?:\/\//.test(text) && hostUrls(text).every((url) => URL.canParse(url)),
-  ),
-  secret: true,
-};
-
-const smtpUrl: Reader<string> = {
-  ...matching(
-    "an address such as smtps://user:password@mail.example.com",
-    (text) => readMailServer(text) !== null,
-  ),
-  secret: true,
-};
-
-const origin = matching(
-  '"*" or an origin such as https://example.com',
-  (text) => text === "*" || (/^https?:\/\//.test(text) && URL.parse(text)?.origin === text),
-);
 
 /** Every setting, once. Flags, environment, file and documentation all follow from these rows. */
 export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings[K]> } = {
@@ -285,6 +258,12 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: line(4096),
     default: "python3",
     meaning: "The interpreter for apps: a path, or a name on the PATH.",
+  },
+  serverPorts: {
+    name: "server_ports",
+    reader: portRange,
+    default: "21000-24999",
+    meaning: "Ports of this machine for apps that are servers of their own; each replica gets one.",
   },
   corsOrigins: {
     name: "cors_origins",

@@ -11,6 +11,7 @@ import { readQuery } from "./query.ts";
 import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { CallRoute } from "./route.ts";
+import type { ProxyHandler } from "./proxy/proxy-route.ts";
 import type { CheckedCall, RunStarter } from "./start-run.ts";
 
 export type CallParts = {
@@ -18,6 +19,7 @@ export type CallParts = {
   readonly authenticator: Authenticator;
   readonly starter: RunStarter;
   readonly bodyRoom: BodyRoom;
+  readonly proxy: ProxyHandler;
 };
 
 /** A request for a run, as far as its head tells. */
@@ -39,8 +41,10 @@ export class CallHandler {
   readonly #authenticator: Authenticator;
   readonly #starter: RunStarter;
   readonly #bodyRoom: BodyRoom;
+  readonly #proxy: ProxyHandler;
 
-  constructor({ catalog, authenticator, starter, bodyRoom }: CallParts) {
+  constructor({ catalog, authenticator, starter, bodyRoom, proxy }: CallParts) {
+    this.#proxy = proxy;
     this.#catalog = catalog;
     this.#authenticator = authenticator;
     this.#starter = starter;
@@ -50,6 +54,7 @@ export class CallHandler {
   handle(call: CallRequest): void | Promise<void> {
     const { connection, head, route } = call;
     const live = this.#catalog.find(route.projectId, route.appName);
+    if (live?.version.config.customRuntime) return this.#proxy.handle(call, live);
     if (live?.version.config.deployment.disableAuth) return this.#welcome(call, live);
     const admitted = this.#authenticator.admit(connection, head.authorization, route.projectId);
     if (admitted) return admitted.then(() => this.#admit(call, live, true));

@@ -17,6 +17,8 @@ export type ProcStat = {
   readonly buriedMs: number;
   readonly residentBytes: number;
   readonly threads: number;
+  /** When it began, counted by the kernel since the machine started. */
+  readonly startedTicks: number;
 };
 
 /** Reads about a process or a thread: `folder` is where below `proc` the kernel tells of it. Throws if it has ended. */
@@ -31,6 +33,7 @@ export function readStat(folder: string, proc: string): ProcStat {
     buriedMs: (Number(fields[13]) + Number(fields[14])) * TICK_MS,
     residentBytes: Number(fields[21]) * PAGE_BYTES,
     threads: Number(fields[17]),
+    startedTicks: Number(fields[19]),
   };
 }
 

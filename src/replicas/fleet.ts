@@ -38,6 +38,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
+  /** One replica is all there can be. */
+  isSingle = false;
   readonly #emptied = Promise.withResolvers<void>();
 
   constructor(scaling: ScalingConfig, { source, clock, events, counts, allowance }: FleetParts<C, R>) {
@@ -86,10 +88,11 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   scale(): void {
     if (this.#isStopping) return;
     const now = this.#clock.monotonic();
-    const desired = desiredReplicas(this.#scaling, {
+    const wanted = desiredReplicas(this.#scaling, {
       calls: this.#events.demand().calls + this.#deafSlots(),
       ...this.#measured(now),
     });
+    const desired = this.isSingle ? Math.min(1, wanted) : wanted;
     let living = 0;
     for (const { state } of this.replicas) if (state === "starting" || state === "ready") living += 1;
     const waitMs = this.#crashes.waitMs(now);
@@ -142,6 +145,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     const startedAt = this.#clock.monotonic();
     const replica: R = this.#source.open(id, {
       onReady: (functions) => this.#onReady(replica, functions),
+      onSingle: () => (this.isSingle = true),
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
       onEnding: () => this.#withdraw(replica),

@@ -11,6 +11,7 @@ import type { Executor } from "./execute.ts";
 import { Heartbeat, LEASE_MS } from "./heartbeat.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
+import { httpOf } from "./server-run.ts";
 
 export type DispatcherParts = {
   readonly store: Store;
@@ -310,7 +311,10 @@ export class Dispatcher {
     const { input, isBare, sealedSecret } = payload;
     const body = Buffer.from(input ?? []);
     const webhook = endpoint === null ? null : { endpoint, sealedSecret };
-    const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook };
+    const request: RunRequest = {
+      ...{ id, target, functionName, body, isBare, ip, webhook },
+      ...httpOf(run, input, target.config.limits),
+    };
     const keyHash = null;
     const claim: Claim = {
       owner,

@@ -17,10 +17,10 @@ import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
 import { Seats } from "../../src/replicas/seats.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
-import type { Replica } from "../../src/replicas/replica.ts";
+import type { FleetReplica } from "../../src/replicas/fleet-events.ts";
 import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { writeApp } from "./service.ts";
+import { SERVER_PORTS, writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
 
 /** A call that a test made, and how it ended. */
@@ -46,7 +46,7 @@ export class TestPool {
   }
 
   /** The replicas that are ready now. */
-  get ready(): Replica[] {
+  get ready(): FleetReplica<Call>[] {
     return [...this.pool.replicas].filter(({ state }) => state === "ready");
   }
 
@@ -141,11 +141,12 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     maxChunkBytes: config.limits.maxChunkBytes,
     mayFork: config.deployment.fork === "auto",
     network: config.deployment.network,
+    server: config.customRuntime,
   };
   const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
-  const engine = processEngine({ python: python.path, dataDir: directory, rung: null, clock });
+  const engine = processEngine({ python: python.path, dataDir: directory, rung: null, serverPorts: SERVER_PORTS, clock });
   const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),

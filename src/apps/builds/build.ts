@@ -80,7 +80,7 @@ async function prepare(input: BuildInput): Promise<PreparedBuild> {
     const environment = own ?? (requirements && (await sharedEnvironment(requirements, python, site)));
     const runsOn = environment === null ? python.path : pythonOf(environment);
     await runCommands("shell_commands", after, env(environment), site);
-    await compileBundle(python.path, before.length + after.length > 0, site);
+    await compileBundle(python.path, before.length + after.length > 0, config.customRuntime === null, site);
     return { environment, python: runsOn === input.python.path ? null : runsOn };
   } catch (error) {
     if (own !== null) await removeEnvironment(own);

@@ -2,7 +2,12 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
-import type { AppConfig, DependenciesConfig, HardwareConfig } from "../../model/app-config.ts";
+import type {
+  AppConfig,
+  CustomRuntimeConfig,
+  DependenciesConfig,
+  HardwareConfig,
+} from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { readBundleText } from "./bundle-files.ts";
 import type { BuildSite } from "./site.ts";
@@ -15,11 +20,7 @@ const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;
  * warns of the rest.
  */
 export async function checkHost(config: AppConfig, site: BuildSite): Promise<void> {
-  if (config.customRuntime) {
-    throw new BuildError(
-      "[runtime.custom] is not supported yet: remove it, and answer calls with functions in main.py",
-    );
-  }
+  if (config.customRuntime) checkServer(config.customRuntime);
   const warn = (text: string): void => site.say(`warning: ${text}`, "stderr");
   for (const warning of hardwareWarnings(config.hardware)) warn(warning);
   if (config.deployment.dockerBaseImageUrl !== null) {
@@ -41,6 +42,20 @@ export async function checkHost(config: AppConfig, site: BuildSite): Promise<voi
     );
   }
   if (apt.length > 0) site.say(`system packages already on this host: ${apt.join(", ")}`);
+}
+
+/** A server has to be startable here. */
+function checkServer({ entrypoint, dockerfilePath }: CustomRuntimeConfig): void {
+  if (dockerfilePath !== null) {
+    throw new BuildError(
+      "runtime.custom.dockerfile_path: images are not supported yet. Remove it, and start the server with runtime.custom.entrypoint",
+    );
+  }
+  if (entrypoint.length === 0) {
+    throw new BuildError(
+      'runtime.custom.entrypoint is missing: the command that starts the server, such as ["uvicorn", "main:app", "--port", "8000"]',
+    );
+  }
 }
 
 function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig): string[] {

@@ -1,5 +1,7 @@
 import type { CustomRuntimeConfig, DependenciesConfig } from "../../model/app-config.ts";
-import { integer, line, listOf, mapped, matching, optional } from "../readers.ts";
+import { boolean, integer, line, listOf, mapped, matching, optional } from "../readers.ts";
+import type { Reader } from "../readers.ts";
+import { shellWords } from "../shell-words.ts";
 import type { AppKeys } from "./key.ts";
 
 /** The kinds of packages, each a table of its own under `[dependencies]`. */
@@ -45,42 +47,72 @@ export const DEPENDENCY_PATH_KEYS: AppKeys<DependenciesConfig["paths"]> = {
   },
 };
 
+const words = listOf("", line(4096), 100);
+
+/** A command as a list of words, or as one text. Some clients send that text as a list of one word. */
+const command: Reader<readonly string[]> = {
+  expects: "a command: a list of up to 100 words, or text that a shell could split into them",
+  read(raw) {
+    const text = Array.isArray(raw) && raw.length === 1 ? (raw[0] as unknown) : raw;
+    if (typeof text !== "string") return words.read(raw);
+    // A shell would take a line break for a blank here.
+    return words.read(shellWords(text.replace(/[\r\n\t]/g, " ")));
+  },
+  fromText: (text) => text,
+};
+
+/** A path on the app's own server; some files leave the first slash away. */
+const endpoint = mapped(
+  matching("a path of at most 1024 characters, without spaces", (text) => /^[\x21-\x7e]{1,1024}$/.test(text)),
+  (text) => (text.startsWith("/") ? text : `/${text}`),
+);
+
 /** The keys of `[runtime.custom]`. */
 export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
   entrypoint: {
     path: "runtime.custom.entrypoint",
     payload: "entrypoint",
-    reader: listOf("a list of up to 100 words", line(4096), 100),
+    reader: command,
     default: [],
     meaning:
-      "The command that starts the app's own server. Custom runtimes are not supported yet: such a build fails.",
+      "The command that starts the app's own server: a list of words, or one text that is split as a shell would.",
   },
   port: {
     path: "runtime.custom.port",
     payload: "port",
     reader: integer(1, 65_535),
     default: 8000,
-    meaning: "The port that server listens on.",
+    meaning:
+      "The port in that command. Each replica gets a port of its own in its place, and in the variable `PORT`.",
   },
   healthcheckEndpoint: {
     path: "runtime.custom.healthcheck_endpoint",
     payload: "healthcheckEndpoint",
-    reader: optional(line(1024)),
+    reader: optional(endpoint),
     default: null,
-    meaning: "Path that answers 200 while the server lives.",
+    meaning:
+      "Path that answers 200 while the server is healthy; three failed checks in a row end the replica. Default: it accepts connections.",
   },
   readycheckEndpoint: {
     path: "runtime.custom.readycheck_endpoint",
     payload: "readycheckEndpoint",
-    reader: optional(line(1024)),
+    reader: optional(endpoint),
     default: null,
-    meaning: "Path that answers 200 once the server takes calls.",
+    meaning:
+      "Path that answers 200 while the server can take calls; it gets none while the check fails. Default: it accepts connections.",
+  },
+  passAuthorization: {
+    path: "runtime.custom.pass_authorization",
+    payload: null,
+    reader: boolean(),
+    default: false,
+    meaning: "Whether the server gets the caller's `Authorization` header.",
   },
   dockerfilePath: {
     path: "runtime.custom.dockerfile_path",
     payload: "dockerfilePath",
     reader: optional(bundlePath),
     default: null,
-    meaning: "A Dockerfile to build instead.",
+    meaning: "A Dockerfile to build instead. Images are not supported yet: such a build fails.",
   },
 };

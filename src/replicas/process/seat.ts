@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import path from "node:path";
 import { pythonOfVersion } from "../../host/host-pythons.ts";
+import type { PortRange } from "../../config/address-readers.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
@@ -21,6 +22,8 @@ export type ProcessHost = {
   readonly dataDir: string;
   /** What apps live behind; null for nothing. */
   readonly rung: Rung | null;
+  /** For apps that are servers of their own. */
+  readonly serverPorts: PortRange;
   readonly clock: Clock;
 };
 

@@ -22,7 +22,7 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { assertNothingLeft, processesIn } from "../../support/leak-check.ts";
-import { CPUS, writeApp } from "../../support/service.ts";
+import { CPUS, SERVER_PORTS, writeApp } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
 
 /** Every version of it says which it is, and waits for a file where it is asked to. */
@@ -69,7 +69,7 @@ class Ground {
     this.#home = await Home.open(path.join(this.directory, "run"));
     this.catalog = await Catalog.open({
       store,
-      engine: processEngine({ python: this.#python, dataDir, rung: null, clock }),
+      engine: processEngine({ python: this.#python, dataDir, rung: null, serverPorts: SERVER_PORTS, clock }),
       home: this.#home,
       secrets,
       dataDir,

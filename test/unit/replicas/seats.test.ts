@@ -22,6 +22,7 @@ const WORKLOAD: Workload = {
   maxChunkBytes: 1,
   mayFork: true,
   network: true,
+  server: null,
 };
 
 type Played = { readonly workload: Workload; readonly owner: SeatOwner; readonly told: string[] };
@@ -31,6 +32,9 @@ function playedSeats() {
   const opened: Played[] = [];
   const engine: Engine = {
     name: "played",
+    serve: () => {
+      throw new Error("no server is played here");
+    },
     open: (workload, keepMs, _home, owner) => {
       const told = [`kept for ${keepMs}`];
       opened.push({ workload, owner, told });

@@ -1,0 +1,53 @@
+import { isIP } from "node:net";
+import { hostUrls } from "../kit/host-urls.ts";
+import { readMailServer } from "../kit/smtp/mail-server.ts";
+import { mapped, matching } from "./readers.ts";
+import type { Reader } from "./readers.ts";
+
+/** Where a listener binds. */
+export const hostName = matching("an IP address or a host name", (text) => {
+  if (isIP(text) !== 0) return true;
+  // Digits and dots alone are an address with a mistake in it.
+  return text.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(text) && !/^[\d.]+$/.test(text);
+});
+
+/** A Postgres database. */
+export const databaseUrl: Reader<string> = {
+  ...matching(
+    "an address that begins with postgres:// or postgresql://",
+    (text) => /^postgres(ql)?:\/\//.test(text) && hostUrls(text).every((url) => URL.canParse(url)),
+  ),
+  secret: true,
+};
+
+/** A server that takes mail. */
+export const smtpUrl: Reader<string> = {
+  ...matching(
+    "an address such as smtps://user:password@mail.example.com",
+    (text) => readMailServer(text) !== null,
+  ),
+  secret: true,
+};
+
+/** Whose pages may call. */
+export const origin = matching(
+  '"*" or an origin such as https://example.com',
+  (text) => text === "*" || (/^https?:\/\//.test(text) && URL.parse(text)?.origin === text),
+);
+
+/** Ports of this machine, both ends included. */
+export type PortRange = { readonly first: number; readonly last: number };
+
+/** A range of ports, of which none needs a privilege. */
+export const portRange: Reader<PortRange> = mapped(
+  matching("a range of ports from 1024 to 65535, such as 21000-24999", (text) => {
+    const [, first = "", last = ""] = PORTS.exec(text) ?? [];
+    return Number(first) >= 1024 && Number(last) <= 65_535 && Number(first) <= Number(last);
+  }),
+  (text) => {
+    const [first = 0, last = 0] = text.split("-").map(Number);
+    return { first, last };
+  },
+);
+
+const PORTS = /^(\d{1,5})-(\d{1,5})$/;
