@@ -9,6 +9,7 @@ import { IDENTITY } from "./requirements/identity.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { RUN } from "./requirements/run.ts";
+import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
 import { STREAMING } from "./requirements/streaming.ts";
@@ -35,6 +36,7 @@ export const TABLES = [
   HARDENING,
   LIMITS,
   WALLS,
+  SERVERS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -56,6 +58,7 @@ export const REQUIREMENTS = {
   ...HARDENING,
   ...LIMITS,
   ...WALLS,
+  ...SERVERS,
 };
 
 /** The id of a promise that exists. */

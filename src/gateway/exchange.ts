@@ -149,9 +149,9 @@ export class Exchange {
   }
 
   /** The answer to a browser that asks whether a page may call. */
-  answerPreflight(): void {
+  answerPreflight(methods?: string): void {
     const asked = this.request.headers["access-control-request-headers"];
-    const headers = this.#parts.cors.preflight(this.head?.origin ?? "", asked);
+    const headers = this.#parts.cors.preflight(this.head?.origin ?? "", asked, methods);
     this.response.writeHead(204, { ...headers, "x-request-id": this.id }).end();
     this.#settle();
   }

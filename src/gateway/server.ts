@@ -20,7 +20,7 @@ import { Connections } from "./connection.ts";
 import type { Connection } from "./connection.ts";
 import { BodyRoom, bodyRoomBytes } from "./body-room.ts";
 import { CallHandler } from "./call-route.ts";
-import { Cors } from "./cors.ts";
+import { Cors, SERVER_METHODS } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
 import { OpenExchanges } from "./open-exchanges.ts";
@@ -199,9 +199,13 @@ export class Gateway {
     exchange.isLast = this.#isDraining;
     this.#admit(connection, exchange);
     if (!route) throw new AppError("not_found");
-    if (exchange.request.method === "OPTIONS" && head.origin !== null && this.#isPreflight(exchange, route)) {
-      exchange.answerPreflight();
-      return undefined;
+    if (exchange.request.method === "OPTIONS" && head.origin !== null) {
+      const isServer = route.kind !== "run" && this.#proxy.isServer(route);
+      // A server may have a use for OPTIONS; what a browser asks before a call is ours to answer.
+      if (!isServer || exchange.request.headers["access-control-request-method"] !== undefined) {
+        exchange.answerPreflight(isServer ? SERVER_METHODS : undefined);
+        return undefined;
+      }
     }
     if (this.#isDraining && (route.kind === "call" || route.kind === "path")) {
       throw new AppError("draining", { headers: { "retry-after": "1" } });
@@ -219,11 +223,6 @@ export class Gateway {
       default:
         return route satisfies never;
     }
-  }
-
-  /** A server may have a use for OPTIONS; what a browser asks before a call is ours to answer. */
-  #isPreflight({ request }: Exchange, route: Route): boolean {
-    return request.headers["access-control-request-method"] !== undefined || !this.#proxy.isServer(route);
   }
 
   #read(connection: Connection, exchange: Exchange): RequestHead {

@@ -146,7 +146,13 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
   const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
   const faults: string[] = [];
-  const engine = processEngine({ python: python.path, dataDir: directory, rung: null, serverPorts: SERVER_PORTS, clock });
+  const engine = processEngine({
+    python: python.path,
+    dataDir: directory,
+    rung: null,
+    serverPorts: SERVER_PORTS,
+    clock,
+  });
   const seats = new Seats(engine, home, workload, keepMs, {
     onLog: () => {},
     onFault: (fault) => faults.push(fault),

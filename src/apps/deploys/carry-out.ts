@@ -40,6 +40,9 @@ export type CarryOutParts = Ceilings & {
 const NETWORK_NOT_REFUSED =
   "network = false is not enforced: this service runs apps without isolation (MILLRACE_ISOLATION)";
 
+const SINGLE =
+  "the server listens on the port in its code, not on the one in PORT, so it runs as one replica; have it read PORT, or name the port in runtime.custom.entrypoint";
+
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
 
@@ -205,6 +208,10 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<voi
       log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no callable functions" : names}`);
       return;
     }
+    case "serves":
+      log.say("check", `ready after ${seconds} s: the app's server takes calls`);
+      if (result.isSingle) log.say("check", `warning: ${SINGLE}`, "stderr");
+      return;
     case "failed": {
       const lines = result.traceback.trimEnd().split("\n");
       // The last thing said is why.

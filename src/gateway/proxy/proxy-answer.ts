@@ -52,7 +52,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   onResponse(head: ResponseHead, flow: ResponseFlow): ResponseSink {
     this.#head = head;
     this.#flow = flow;
-    process.nextTick(() => this.#exchange.attempt(() => this.#flush()));
+    process.nextTick(() => this.#attempt(() => this.#flush()));
     return this;
   }
 
@@ -62,19 +62,28 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
       this.#first = bytes;
       return true;
     }
-    this.#exchange.attempt(() => this.#flush());
-    return response.destroyed || this.#hasRoom(response.write(bytes));
+    this.#attempt(() => this.#flush());
+    return response.destroyed || response.writableEnded || this.#hasRoom(response.write(bytes));
   }
 
   trailers(trailers: readonly string[]): void {
     const pairs: [string, string][] = [];
     for (let i = 0; i < trailers.length; i += 2) pairs.push([trailers[i] ?? "", trailers[i + 1] ?? ""]);
-    this.#exchange.attempt(() => this.#exchange.response.addTrailers(pairs));
+    this.#attempt(() => this.#exchange.response.addTrailers(pairs));
   }
 
   onEnd(end: RunEnd): void {
     this.#stall?.cancel();
-    this.#exchange.attempt(() => this.#end(end));
+    this.#attempt(() => this.#end(end));
+  }
+
+  #attempt(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#exchange.fault(error);
+      this.#run?.cancel();
+    }
   }
 
   #end({ outcome, response: answer, timing }: RunEnd): void {
@@ -105,7 +114,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   #open(head: ResponseHead, timing: RunTiming): void {
     this.#head = null;
     if (this.#exchange.response.headersSent || this.#exchange.response.destroyed) return;
-    const { headers, hasCors } = responseHeaders(head);
+    const { headers, hasCors } = responseHeaders(head, this.#exchange.request.httpVersion === "1.1");
     this.#exchange.open(head.status, headers, timing, hasCors);
   }
 

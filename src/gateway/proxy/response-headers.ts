@@ -20,10 +20,9 @@ export type AnswerHeaders = {
   readonly hasCors: boolean;
 };
 
-/** The headers of a server's response as its caller gets them. */
-export function responseHeaders({ headers: given, length }: ResponseHead): AnswerHeaders {
-  const connection = headerOf(given, "connection") ?? undefined;
-  const named = connection === undefined ? null : namedByConnection(connection.toLowerCase());
+/** The headers of a server's response as its caller gets them; `isChunked`: a body of unknown length comes in chunks. */
+export function responseHeaders({ headers: given, length }: ResponseHead, isChunked: boolean): AnswerHeaders {
+  const named = namedByConnection(headerOf(given, "connection"));
   const headers: string[] = [];
   let hasCors = false;
   let hasLength = false;
@@ -37,6 +36,8 @@ export function responseHeaders({ headers: given, length }: ResponseHead): Answe
       if (length === null || hasLength) continue;
       hasLength = true;
     } else if (key === "set-cookie" && setsOwnCookie(value)) continue;
+    // Only chunks have something behind them.
+    else if (key === "trailer" && (length !== null || !isChunked)) continue;
     else if (key === "access-control-allow-origin") hasCors = true;
     headers.push(name, value);
   }

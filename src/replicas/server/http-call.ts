@@ -1,3 +1,4 @@
+import type { Clock } from "../../kit/clock.ts";
 import { BadResponse } from "../../kit/http/fields.ts";
 import { ResponseParser } from "../../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
@@ -32,7 +33,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   readonly #request: HttpCallRequest;
   readonly #connections: Connections;
   readonly #events: HttpCallEvents;
-  readonly #now: () => number;
+  readonly #clock: Pick<Clock, "monotonic">;
   #connection: Connection | null = null;
   #parser: ResponseParser;
   #isReused = false;
@@ -48,13 +49,13 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     request: HttpCallRequest,
     connections: Connections,
     events: HttpCallEvents,
-    now: () => number,
+    clock: Pick<Clock, "monotonic">,
   ) {
     this.#call = call;
     this.#request = request;
     this.#connections = connections;
     this.#events = events;
-    this.#now = now;
+    this.#clock = clock;
     this.#parser = new ResponseParser(request.method, this);
   }
 
@@ -169,7 +170,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   }
 
   #runMs(): number {
-    return this.#now() - this.#call.handedAt;
+    return this.#clock.monotonic() - this.#call.handedAt;
   }
 
   /** An idle connection that ends as it is used again was closed before the server read the request. */

@@ -101,10 +101,12 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     call.handedAt = now;
     if (this.calls.size === 0) this.headSince = now;
     this.calls.set(call.wireId, call);
-    if (!call.http) throw new Error("a server was handed a function's call");
-    const exchange = new HttpCall(call, call.http, this.#connections, this.#callEvents, () =>
-      this.#clock.monotonic(),
-    );
+    if (!call.http) {
+      // A run that was accepted when the app still had functions.
+      setImmediate(() => this.#finish(call, { kind: "no_function" }));
+      return;
+    }
+    const exchange = new HttpCall(call, call.http, this.#connections, this.#callEvents, this.#clock);
     call.exchange = exchange;
     exchange.start();
   }
@@ -236,8 +238,20 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     this.#connections.know(place);
     this.readyAt = this.#clock.now();
     this.idleSince = this.#clock.monotonic();
-    if (place.isFixed) this.#events.onSingle();
+    if (place.isFixed) {
+      this.#events.onSingle();
+      this.#say(`the server listens on port ${place.port} whatever PORT says: it runs as one replica`);
+    }
+    if (place.isOpen)
+      this.#say(
+        `the server listens on every address of this host: port ${place.port} can be reached past the service, without a token`,
+      );
     this.#events.onReady([]);
+  }
+
+  /** A line of ours among the app's own. */
+  #say(text: string): void {
+    this.#events.onLog({ stream: "stderr", runId: null, text: `[millrace] ${text}` });
   }
 
   async #check(): Promise<void> {

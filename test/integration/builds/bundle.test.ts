@@ -50,11 +50,17 @@ describe("a bundle", () => {
 });
 
 describe("what this host cannot give", () => {
-  verifies("config.runtime-custom.refused", "a custom runtime is refused", async () => {
-    const place = await buildPlace();
-    const { message } = await place.failure({}, { toml: '[runtime.custom]\nentrypoint = ["serve"]\n' });
-    expect(message).toMatch(/^\[runtime\.custom\] is not supported yet: /);
-  });
+  verifies(
+    "config.runtime-custom.refused",
+    "a Dockerfile and a server without a command are refused",
+    async () => {
+      const place = await buildPlace();
+      const image = await place.failure({}, { toml: '[runtime.custom]\ndockerfile_path = "Dockerfile"\n' });
+      expect(image.message).toMatch(/dockerfile_path: images are not supported yet\. .*entrypoint/);
+      const empty = await place.failure({}, { toml: "[runtime.custom]\nport = 8000\n" });
+      expect(empty.message).toMatch(/^runtime\.custom\.entrypoint is missing: /);
+    },
+  );
 
   test("system and Conda packages are named, with what would install them", async () => {
     const place = await buildPlace();

@@ -137,7 +137,8 @@ apt = "pkglist.txt"
 entrypoint = ["uvicorn", "main:app"]
 port = 5000
 healthcheck_endpoint = "/health"
-readycheck_endpoint = "/ready"
+readycheck_endpoint = "ready"
+pass_authorization = true
 dockerfile_path = "./Dockerfile"
 `;
 
@@ -218,6 +219,7 @@ verifies(
         port: 5000,
         healthcheckEndpoint: "/health",
         readycheckEndpoint: "/ready",
+        passAuthorization: true,
         dockerfilePath: "./Dockerfile",
       },
     });
