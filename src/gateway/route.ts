@@ -24,7 +24,7 @@ export type RunRoute = AppRoute & {
 export type DocumentRoute = AppRoute & { readonly kind: "document" };
 
 /** Some other address below an app: only a server of the app's own may have it. */
-export type PathRoute = AppRoute & { readonly kind: "path" };
+type PathRoute = AppRoute & { readonly kind: "path" };
 
 const RUN_ACTIONS = ["input", "result", "events", "cancel"] as const;
 /** The run itself, or one of these after its id. */

@@ -311,10 +311,8 @@ export class Dispatcher {
     const { input, isBare, sealedSecret } = payload;
     const body = Buffer.from(input ?? []);
     const webhook = endpoint === null ? null : { endpoint, sealedSecret };
-    const request: RunRequest = {
-      ...{ id, target, functionName, body, isBare, ip, webhook },
-      ...httpOf(run, input, target.config.limits),
-    };
+    const http = httpOf(run, input, target.config.limits);
+    const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook, ...http };
     const keyHash = null;
     const claim: Claim = {
       owner,

@@ -37,6 +37,7 @@ export const SERVERS = {
       "Whatever a server answers, its caller gets a right status or a connection that is cut, and the next call is unharmed.",
     "servers.response-parser":
       "Responses are read strictly: what is not plainly valid HTTP/1 is refused, however it is cut into pieces.",
+    "servers.walls": "On every level of isolation a server runs behind the same walls as functions do.",
     "servers.scaling": "Servers scale by the same metrics as functions.",
   }),
 };

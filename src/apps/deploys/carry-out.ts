@@ -43,6 +43,9 @@ const NETWORK_NOT_REFUSED =
 const SINGLE =
   "the server listens on the port in its code, not on the one in PORT, so it runs as one replica; have it read PORT, or name the port in runtime.custom.entrypoint";
 
+const NO_PORT_WITHOUT_NETWORK =
+  "network = false leaves a server no port to listen on: remove it, or offer functions in main.py instead of [runtime.custom]";
+
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
 
@@ -134,6 +137,8 @@ async function unpack({ buildId, source, log, signal }: Deploy, { folders }: Car
 
 function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
+  if (config.customRuntime && !config.deployment.network && parts.hasWalls)
+    throw new DeployFailure("build_failure", NO_PORT_WITHOUT_NETWORK);
   const unkept = config.deployment.network || parts.hasWalls ? [] : [NETWORK_NOT_REFUSED];
   for (const warning of [...warnings, ...unkept]) log.say("extract", `warning: ${warning}`, "stderr");
   return config;

@@ -3,7 +3,7 @@ import type { AddressRanges } from "../../kit/address-ranges.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { CustomRuntimeConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
-import { packRequest, pathName } from "../../model/http-request.ts";
+import { packBody, pathName } from "../../model/http-request.ts";
 import type { HttpRequest } from "../../model/http-request.ts";
 import type { Executor } from "../../runs/execute.ts";
 import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts";
@@ -140,7 +140,7 @@ export class ProxyHandler {
       ...head,
       ...keepOf(admitted),
       body,
-      input: () => packRequest(head, body),
+      input: () => packBody(head, body),
     });
   }
 
@@ -157,7 +157,7 @@ export class ProxyHandler {
     });
     const input = (): Buffer | null => {
       const kept = body.kept();
-      return kept && packRequest(head, kept);
+      return kept && packBody(head, kept);
     };
     return this.#start(admitted, { ...head, ...keepOf(admitted), body, input });
   }

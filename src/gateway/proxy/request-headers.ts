@@ -50,7 +50,9 @@ export function requestHeaders(request: IncomingMessage, head: RequestHead, by: 
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
-    const key = name.toLowerCase();
+    const lower = name.toLowerCase();
+    // Some servers take one for the other, so that one of ours could be forged.
+    const key = lower.includes("_") ? lower.replaceAll("_", "-") : lower;
     if (DROPPED.has(key) || named?.has(key)) continue;
     if (key.startsWith(FORWARDED)) {
       if (!by.isTrusted) continue;
@@ -75,10 +77,8 @@ export function requestHeaders(request: IncomingMessage, head: RequestHead, by: 
   const chain = by.isTrusted && head.forwardedFor !== null ? `${head.forwardedFor}, ${remote}` : remote;
   // HTTP/1.0 may come without a Host; a server of HTTP/1.1 wants one.
   if (host === "") headers.push("host", "localhost");
-  headers.push(
-    ...["x-request-id", by.runId, "x-forwarded-for", chain, "x-forwarded-proto", proto],
-    ...["x-forwarded-host", host, "x-forwarded-prefix", `${prefix}/v4/${projectId}/${appName}`],
-  );
+  headers.push("x-request-id", by.runId, "x-forwarded-for", chain, "x-forwarded-proto", proto);
+  headers.push("x-forwarded-host", host, "x-forwarded-prefix", `${prefix}/v4/${projectId}/${appName}`);
   return headers;
 }
 

@@ -100,6 +100,8 @@ export class Connections {
     connection.user = null;
     if (this.#isClosed || connection.socket.destroyed) connection.socket.destroy();
     else {
+      // The last piece of its response may have filled its reader.
+      connection.socket.resume();
       connection.idleSince = this.#clock.monotonic();
       this.#idle.push(connection);
     }

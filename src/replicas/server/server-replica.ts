@@ -10,7 +10,7 @@ import type { FleetReplica, ReplicaEvents } from "../fleet-events.ts";
 import { checkServer } from "./checks.ts";
 import { Connections } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
-import { LastLines } from "./last-lines.ts";
+import type { LastLines } from "./last-lines.ts";
 
 export type ServerReplicaParts = {
   readonly clock: Clock;
@@ -66,6 +66,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   #failedChecks = 0;
   #isChecking = false;
   #isAsked = false;
+  #isKilled = false;
   readonly #lastEnded = Promise.withResolvers<void>();
 
   constructor(id: string, { clock, events, checks, lines }: ServerReplicaParts) {
@@ -153,6 +154,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   }
 
   kill(): void {
+    this.#isKilled = true;
     if (this.state !== "gone") this.#started?.kill();
   }
 
@@ -324,7 +326,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
 
   /** It ended before it was ready: what it printed last tells why. Killed by us, it has not failed. */
   #earlyEnd({ detail }: Exit): InitFailure | null {
-    if (this.isCondemned) return null;
+    if (this.isCondemned || this.#isKilled) return null;
     const message = `The app's server ended before it was ready (${detail})${this.#lines.lastWords()}`;
     return { message, traceback: this.#lines.above(message) };
   }

@@ -105,6 +105,33 @@ mine.serve_forever()
   );
 });
 
+verifies(
+  "servers.own-listener",
+  "a port that is taken while the server starts is left, with nothing sent to it",
+  async () => {
+    const late = serverApp().main.replace(
+      'print("serving", flush=True)',
+      `print("port", port, flush=True)
+    if not os.path.exists("again"):
+        open("again", "w").close()
+        time.sleep(3600)`,
+    );
+    const app = await site().own(serverApp({ toml: "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n" }, late));
+    await until("it has its port", () => printed(app).some((text) => text.startsWith("port ")));
+    const port = Number(printed(app)[0]?.slice("port ".length));
+    let connections = 0;
+    const thief = createServer(() => (connections += 1));
+    await new Promise<void>((resolve) => void thief.listen(port, "127.0.0.1", resolve));
+    onTestFinished(() => void thief.close());
+    await until("another port serves", () => site().ready(app) === 1);
+    const answer = await site().call(app, {}, { functionName: "echo" });
+    expect(answer.status).toBe(200);
+    expect(answer.json.port).not.toBe(String(port));
+    expect(printed(app).join("\n")).toContain(`another process listens on its port ${port}`);
+    expect(connections).toBe(0);
+  },
+);
+
 describe("starting", () => {
   verifies(
     "servers.start",

@@ -139,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
 
-    def log_message(self, *_arguments):
+    def log_message(self, format, *args):  # noqa: A002 - the name that the standard library gave it
         pass
 
 

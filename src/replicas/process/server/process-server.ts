@@ -122,9 +122,12 @@ export class ProcessServer implements StartedServer {
       clock,
     );
     this.#kept = kept;
-    const { onLog, onError } = this.#events;
+    const events = this.#events;
+    const owner = this.#workload.projectId;
     for (const name of ["stdout", "stderr"] as const)
-      readLogLines(kept[name], name, onLog, { owner: this.#workload.projectId }).catch(onError);
+      readLogLines(kept[name], name, (line) => events.onLog(line), { owner }).catch((error: unknown) =>
+        events.onError(error),
+      );
     try {
       const { code, signal } = await kept.exited;
       const initFailure = code === 0 ? null : whatIsMissing(python, folders);
