@@ -51,6 +51,8 @@ export type ReplicaEvents<C> = {
 
 /** Where the replicas of a version come from. */
 export type ReplicaSource<C, R> = {
+  /** Whether it may turn out that there can be no second replica beside the first. */
+  readonly mayBeSingle: boolean;
   /** Starts one. */
   open(id: string, events: ReplicaEvents<C>): R;
   /** Ends every process of the version, kept templates too. */

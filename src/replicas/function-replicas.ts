@@ -10,6 +10,7 @@ export function functionReplicas(
   { seats, home, clock, owner = "" }: Pick<PoolParts, "seats" | "home" | "clock" | "owner">,
 ): ReplicaSource<Call, Replica> {
   return {
+    mayBeSingle: false,
     open: (id, events) => {
       const replica: Replica = new Replica(id, {
         clock,

@@ -12,6 +12,8 @@ export function serverReplicas(
   { seats, clock }: Pick<PoolParts, "seats" | "clock">,
 ): ReplicaSource<Call, ServerReplica> {
   return {
+    // Its port may be in its code.
+    mayBeSingle: true,
     open: (id, events) => {
       const lines = new LastLines();
       const replica: ServerReplica = new ServerReplica(id, { clock, events, checks, lines });

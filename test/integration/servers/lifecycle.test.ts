@@ -116,7 +116,9 @@ verifies(
         open("again", "w").close()
         time.sleep(3600)`,
     );
-    const app = await site().own(serverApp({ toml: "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n" }, late));
+    const app = await site().own(
+      serverApp({ toml: "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n" }, late),
+    );
     await until("it has its port", () => printed(app).some((text) => text.startsWith("port ")));
     const port = Number(printed(app)[0]?.slice("port ".length));
     let connections = 0;
