@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { request as httpRequest } from "node:http";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
@@ -15,7 +15,7 @@ const site = sharedService({
   web: serverApp({ toml: WIDE }),
   open: serverApp({
     runtime: "pass_authorization = true",
-    toml: `${WIDE}[deployment]\ndisable_auth = true\nrecord_payloads = "none"\n[limits]\nmax_body = "1MiB"\n`,
+    toml: `${WIDE}[deployment]\ndisable_auth = true\n[limits]\nmax_body = "1MiB"\n`,
   }),
   narrow: serverApp({ toml: "[scaling]\nmax_replicas = 1\nreplica_concurrency = 1\nmax_queue = 1\n" }),
 });
@@ -293,66 +293,5 @@ describe("limits", () => {
     writeFileSync(go, "");
     expect((await slow).json).toEqual({ slow: true });
     expect((await waiting).status).toBe(200);
-  });
-});
-
-describe("runs", () => {
-  verifies("servers.records", "a request is a run, with its bodies", async () => {
-    const answer = await site().call("web", { a: 1 }, { functionName: "some/path", suffix: "?status=418" });
-    expect(answer.status).toBe(418);
-    const runId = answer.headers.get("x-request-id") ?? "";
-    const record = await site().ofRun("web", runId);
-    expect(record.json).toMatchObject({
-      functionName: "/some/path",
-      method: "POST",
-      status: "failure",
-      statusCode: 418,
-      async: false,
-      error: null,
-      result: { method: "POST" },
-    });
-    expect(record.json.runtimeMs).toBeGreaterThan(0);
-    const input = await site().ofRun("web", runId, "input");
-    expect(input.text).toBe('{"a":1}');
-    expect(input.headers.get("content-type")).toBe("application/json");
-    const result = await site().ofRun("web", runId, "result");
-    expect(result).toMatchObject({ status: 418, text: answer.text });
-    const stream = await site().call("web", "", { functionName: "stream", method: "GET" });
-    const kept = await site().ofRun("web", stream.headers.get("x-request-id") ?? "", "result");
-    expect(kept.text).toBe("data: 0\n\ndata: 1\n\ndata: 2\n\n");
-    expect(kept.headers.get("content-type")).toMatch(/^text\/event-stream/);
-    const bare = await site().call("open", {}, { functionName: "echo" });
-    const nothing = await site().ofRun("open", bare.headers.get("x-request-id") ?? "", "result");
-    expect(nothing.json.code).toBe("payload_not_kept");
-  });
-
-  verifies("servers.cancel", "cancelling, or leaving, closes the connection to the app", async () => {
-    const gone = (): number => site().logs.filter(({ text }) => text === "the caller has gone").length;
-    const first = gone();
-    const response = await fetch(site().url("web", "forever"), { headers: { authorization: auth() } });
-    const runId = response.headers.get("x-request-id") ?? "";
-    const cancelled = await site().ofRun("web", runId, "cancel", { method: "POST" });
-    expect(cancelled.status).toBe(202);
-    await expect(response.text()).rejects.toThrow(/terminated/);
-    await until("the app has noticed", () => gone() > first);
-    await until(
-      "the run is recorded",
-      async () => (await site().ofRun("web", runId)).json.status === "cancelled",
-    );
-
-    const second = gone();
-    const leaving = new AbortController();
-    const left = await fetch(site().url("web", "forever"), {
-      headers: { authorization: auth() },
-      signal: leaving.signal,
-    });
-    leaving.abort();
-    await until("the app has noticed again", () => gone() > second);
-    const record = await site().ofRun("web", left.headers.get("x-request-id") ?? "");
-    expect(record.json.status).toBe("cancelled");
-    await until("every slot is free", () =>
-      [...(site().apps.get("web")?.pool.replicas ?? [])].every(({ calls }) => calls.size === 0),
-    );
-    expect(existsSync(site().bundleDir("web"))).toBe(true);
   });
 });
