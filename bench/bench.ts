@@ -21,24 +21,27 @@ import { streamText } from "./stream-report.ts";
 import { judgeStream } from "./stream-targets.ts";
 import { measureStream } from "./stream.ts";
 import type { StreamSettings } from "./stream.ts";
+import { judgeServer, SERVER_SUBJECTS } from "./server.ts";
+import type { Subject } from "./subject.ts";
 import { SUBJECTS } from "./subjects.ts";
 import { measureSync } from "./sync.ts";
-import type { SyncSettings } from "./sync.ts";
+import type { SubjectResult, SyncSettings } from "./sync.ts";
 import { judgeSync } from "./targets.ts";
 import type { Verdict } from "./targets.ts";
 import { wallsText } from "./walls-report.ts";
 import { judgeWalls } from "./walls-targets.ts";
 import { measureWalls } from "./walls.ts";
 
-const USAGE = `usage: npm run bench sync|cold|stream|async|deploy|walls [-- options]
+const USAGE = `usage: npm run bench sync|server|cold|stream|async|deploy|walls [-- options]
   sync          calls/s and latency beside the floor and FastAPI
+  server        calls/s and latency of FastAPI as a server app beside a bare pass-through and alone
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
   walls         what walls around apps cost: calls, first starts, starts from a kept template
-  --rounds N    rounds of each measurement (sync 15, quick 3; cold 5, 3; stream and async 3, 1; deploy and walls 20, 5)
-  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync 1, quick 0.7)
+  --rounds N    rounds of each measurement (sync, server 15, quick 3; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5)
+  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync and server 1, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
   --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
@@ -50,6 +53,7 @@ const TOP_FUNCTIONS = 12;
 /** Usually, and for a quick look. */
 const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
   sync: [15, 3],
+  server: [15, 3],
   cold: [5, 3],
   stream: [3, 1],
   async: [3, 1],
@@ -79,7 +83,8 @@ async function main(): Promise<boolean> {
   const isLong = isStream || isAsync;
   const [usual, quick] = ROUNDS[what ?? ""] ?? [0, 0];
   const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
-  const usualSeconds = what === "sync" || what === "walls" ? 1 : 2;
+  const isSync = what === "sync" || what === "server";
+  const usualSeconds = isSync || what === "walls" ? 1 : 2;
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : usualSeconds)) * 1000;
   const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
     PART_IDS.includes(part as PartId),
@@ -94,8 +99,10 @@ async function main(): Promise<boolean> {
     (isStream || values.part === undefined) &&
     (isLong || values.profile === undefined) &&
     (isAsync || values.database === undefined);
-  if (isSound && what === "sync") {
-    return sync({ rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 }, values.json);
+  if (isSound && isSync) {
+    const settings = { rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 };
+    if (what === "sync") return sync(SUBJECTS, judgeSync, settings, values.json);
+    return sync(SERVER_SUBJECTS, judgeServer, settings, values.json);
   }
   if (isSound && what === "walls") {
     return walls({ rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 }, values.json);
@@ -111,10 +118,15 @@ async function main(): Promise<boolean> {
   throw new Error(USAGE);
 }
 
-async function sync(settings: SyncSettings, asJson: boolean): Promise<boolean> {
+async function sync(
+  compared: readonly Subject[],
+  judgeAll: (results: readonly SubjectResult[]) => Verdict[],
+  settings: SyncSettings,
+  asJson: boolean,
+): Promise<boolean> {
   const machine = await describeMachine();
-  const subjects = await measureSync(SUBJECTS, settings);
-  const verdicts = judgeSync(subjects);
+  const subjects = await measureSync(compared, settings);
+  const verdicts = judgeAll(subjects);
   print(
     asJson
       ? JSON.stringify({ machine, settings, subjects, verdicts })

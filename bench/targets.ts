@@ -70,7 +70,7 @@ export function judgeSync(results: readonly SubjectResult[]): Verdict[] {
 }
 
 /** Of both in the same round: a machine that becomes faster or slower meanwhile changes each round alike. */
-function ratio(
+export function ratio(
   upper: SubjectResult | undefined,
   lower: SubjectResult | undefined,
   connections: ConnectionCount,

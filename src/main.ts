@@ -31,7 +31,7 @@ import { Management } from "./management/server.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
-import type { ProcessHost } from "./replicas/process/seat.ts";
+import type { ProcessHost } from "./replicas/process/host.ts";
 import { findInterpreter } from "./host/interpreter.ts";
 import { hostReads } from "./host/walls/host-reads.ts";
 import { findLimits } from "./host/limits/find-limits.ts";
@@ -167,6 +167,7 @@ async function start(
     limits,
     network,
     storage,
+    serverPorts: settings.serverPorts,
     clock,
   });
   const basics = { ...settings, store, storage, seal, reserve, clock, log };

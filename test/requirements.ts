@@ -10,6 +10,7 @@ import { IDENTITY } from "./requirements/identity.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { RUN } from "./requirements/run.ts";
+import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
 import { START } from "./requirements/start.ts";
 import { STREAMING } from "./requirements/streaming.ts";
@@ -37,6 +38,7 @@ export const TABLES = [
   LIMITS,
   WALLS,
   HOSTED,
+  SERVERS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -59,6 +61,7 @@ export const REQUIREMENTS = {
   ...LIMITS,
   ...WALLS,
   ...HOSTED,
+  ...SERVERS,
 };
 
 /** The id of a promise that exists. */

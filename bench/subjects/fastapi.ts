@@ -6,7 +6,8 @@ import { Skipped } from "../subject.ts";
 import type { Running } from "../subject.ts";
 
 const VENV = join(import.meta.dirname, "../../.cache/bench-venv");
-const PYTHON = join(VENV, "bin/python");
+/** The interpreter of that environment. */
+export const FASTAPI_PYTHON = join(VENV, "bin/python");
 const INSTALL_LIMIT_MS = 180_000;
 const VERSIONS = `
 import fastapi, uvicorn, uvloop, httptools
@@ -27,7 +28,7 @@ export async function prepareFastapi(): Promise<{
   return {
     note,
     start: async (route) => {
-      const child = startChild(PYTHON, [join(import.meta.dirname, "fastapi_app.py")]);
+      const child = startChild(FASTAPI_PYTHON, [join(import.meta.dirname, "fastapi_app.py")]);
       const { url } = JSON.parse(await child.nextLine()) as { url: string };
       return { url: `${url}/${route}`, headers: {}, note, pid: child.pid, stop: child.stop };
     },
@@ -36,8 +37,8 @@ export async function prepareFastapi(): Promise<{
 
 async function installedVersions(): Promise<string> {
   try {
-    await access(PYTHON);
-    return await runTool(PYTHON, ["-c", VERSIONS]);
+    await access(FASTAPI_PYTHON);
+    return await runTool(FASTAPI_PYTHON, ["-c", VERSIONS]);
   } catch {
     // Absent or half made: made again below.
   }
@@ -45,10 +46,10 @@ async function installedVersions(): Promise<string> {
     progress("FastAPI: making a virtual environment in .cache/bench-venv (once)");
     await runTool("python3", ["-m", "venv", "--clear", VENV], { limitMs: INSTALL_LIMIT_MS });
     const pip = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"];
-    await runTool(PYTHON, [...pip, "--retries", "1", "fastapi", "uvicorn[standard]"], {
+    await runTool(FASTAPI_PYTHON, [...pip, "--retries", "1", "fastapi", "uvicorn[standard]"], {
       limitMs: INSTALL_LIMIT_MS,
     });
-    return await runTool(PYTHON, ["-c", VERSIONS]);
+    return await runTool(FASTAPI_PYTHON, ["-c", VERSIONS]);
   } catch (error) {
     throw new Skipped(`its packages cannot be installed here (${(error as Error).message})`, {
       cause: error,

@@ -61,8 +61,10 @@ def end_with_parent():
     os._exit(0)
 
 
-threading.Thread(target=end_with_parent, daemon=True).start()
-listener = socket.socket()
-listener.bind(("127.0.0.1", 0))
-config = uvicorn.Config(app, loop="uvloop", http="httptools", workers=1, access_log=False, log_level="warning")
-AnnouncingServer(config).run(sockets=[listener])
+# As a server app it is imported, and started by uvicorn itself.
+if __name__ == "__main__":
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(app, loop="uvloop", http="httptools", workers=1, access_log=False, log_level="warning")
+    AnnouncingServer(config).run(sockets=[listener])

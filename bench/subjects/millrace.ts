@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { startChild, withOpenFiles } from "../processes.ts";
 
 const APPS = join(import.meta.dirname, "../apps");
@@ -26,7 +26,7 @@ export type MillraceOptions = {
 
 /**
  * Starts the service on a data directory with auth, records and limits as in production, and deploys apps of
- * `bench/apps`; those that an earlier start deployed there are served too.
+ * `bench/apps`, or of folders elsewhere; those that an earlier start deployed there are served too.
  */
 export async function startMillrace(
   dataDir: string,
@@ -40,7 +40,7 @@ export async function startMillrace(
     ...(typeof databaseUrl === "string" ? [`--database-url=${databaseUrl}`] : []),
     ...(isolation === undefined ? [] : [`--isolation=${isolation}`]),
     dataDir,
-    ...apps.map((app) => join(APPS, app)),
+    ...apps.map((app) => resolve(APPS, app)),
   ];
   const needsFiles = maxConnections !== undefined;
   const child = startChild(

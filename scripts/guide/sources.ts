@@ -19,6 +19,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   "Get started": ["README.md", "examples"],
   "Use it": [
     "docs/api.md",
+    "docs/servers.md",
     "docs/clients.md",
     "docs/webhooks.md",
     "docs/cli.md",

@@ -75,6 +75,12 @@ export class Catalog {
     return this.#registry.find(projectId, appName)?.pick();
   }
 
+  /** Whether the app is a server of its own: then nearly every address below it is its. */
+  isServer(projectId: string, appName: string): boolean {
+    const config = this.#registry.find(projectId, appName)?.current.version.config;
+    return config !== undefined && config.customRuntime !== null;
+  }
+
   /** What the app with that number serves, or is on its way to. */
   byNumber(appNumber: number): LiveApp | undefined {
     return this.#registry.byNumber(appNumber)?.current.live;

@@ -9,7 +9,7 @@ import type { SecretMap } from "../model/app.ts";
 /** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
   const { bundle, environment, config } = version;
-  const { deployment, scaling, limits } = config;
+  const { deployment, scaling, limits, customRuntime } = config;
   return {
     projectId: app.projectId,
     bundle,
@@ -24,6 +24,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     network: deployment.network,
     unixSockets: deployment.unixSockets,
     limits: limitsOf(config),
+    server: customRuntime && { entrypoint: customRuntime.entrypoint, port: customRuntime.port },
   };
 }
 

@@ -73,6 +73,7 @@ const KINDS: Readonly<Record<string, typeof MillraceError>> = {
   result_not_json: AppFailed,
   result_too_large: AppFailed,
   app_crashed: AppFailed,
+  bad_app_response: AppFailed,
   out_of_memory: AppFailed,
   app_not_ready: NotReady,
   too_many_requests: Busy,

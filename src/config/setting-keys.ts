@@ -3,7 +3,17 @@ import { readSender } from "../kit/smtp/message.ts";
 import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
 import type { SettingKey } from "./setting-key.ts";
-import { age, databaseUrl, hostName, milliseconds, origin, port, smtpUrl } from "./setting-readers.ts";
+import {
+  age,
+  databaseUrl,
+  hostName,
+  milliseconds,
+  origin,
+  port,
+  portRange,
+  smtpUrl,
+} from "./setting-readers.ts";
+import type { PortRange } from "./setting-readers.ts";
 import { WALL_KEYS } from "./wall-keys.ts";
 import type { WallSettings } from "./wall-keys.ts";
 
@@ -42,6 +52,7 @@ export type Settings = WallSettings & {
   readonly maxAppTranscriptBytes: number;
   readonly logLevel: LogLevel;
   readonly python: string;
+  readonly serverPorts: PortRange;
   readonly corsOrigins: readonly string[];
   readonly maxConnections: number;
   readonly maxConnectionsPerAddress: number;
@@ -230,6 +241,12 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     reader: line(4096),
     default: "python3",
     meaning: "The interpreter for apps: a path, or a name on the PATH.",
+  },
+  serverPorts: {
+    name: "server_ports",
+    reader: portRange,
+    default: "21000-24999",
+    meaning: "Ports of this machine for apps that are servers of their own; each replica gets one.",
   },
   corsOrigins: {
     name: "cors_origins",

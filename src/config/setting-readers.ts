@@ -44,3 +44,20 @@ export const origin: Reader<string> = matching(
   '"*" or an origin such as https://example.com',
   (text) => text === "*" || (/^https?:\/\//.test(text) && URL.parse(text)?.origin === text),
 );
+
+/** Ports of this machine, both ends included. */
+export type PortRange = { readonly first: number; readonly last: number };
+
+/** A range of ports, of which none needs a privilege. */
+export const portRange: Reader<PortRange> = mapped(
+  matching("a range of ports from 1024 to 65535, such as 21000-24999", (text) => {
+    const [, first = "", last = ""] = PORTS.exec(text) ?? [];
+    return Number(first) >= 1024 && Number(last) <= 65_535 && Number(first) <= Number(last);
+  }),
+  (text) => {
+    const [first = 0, last = 0] = text.split("-").map(Number);
+    return { first, last };
+  },
+);
+
+const PORTS = /^(\d{1,5})-(\d{1,5})$/;

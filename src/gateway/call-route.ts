@@ -11,6 +11,7 @@ import { readQuery } from "./query.ts";
 import { checkBodyHead, hasBody, readBody } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { CallRoute } from "./route.ts";
+import type { ProxyHandler } from "./proxy/proxy-route.ts";
 import type { CheckedCall, RunStarter } from "./start-run.ts";
 
 export type CallParts = {
@@ -19,6 +20,7 @@ export type CallParts = {
   readonly starter: RunStarter;
   readonly bodyRoom: BodyRoom;
   readonly whyAbsent: WhyAbsent;
+  readonly proxy: ProxyHandler;
 };
 
 /** What to tell who calls an app that takes no calls. */
@@ -44,8 +46,10 @@ export class CallHandler {
   readonly #starter: RunStarter;
   readonly #bodyRoom: BodyRoom;
   readonly #whyAbsent: WhyAbsent;
+  readonly #proxy: ProxyHandler;
 
-  constructor({ catalog, authenticator, starter, bodyRoom, whyAbsent }: CallParts) {
+  constructor({ catalog, authenticator, starter, bodyRoom, whyAbsent, proxy }: CallParts) {
+    this.#proxy = proxy;
     this.#catalog = catalog;
     this.#authenticator = authenticator;
     this.#starter = starter;
@@ -56,6 +60,7 @@ export class CallHandler {
   handle(call: CallRequest): void | Promise<void> {
     const { connection, head, route } = call;
     const live = this.#catalog.find(route.projectId, route.appName);
+    if (live?.version.config.customRuntime) return this.#proxy.handle(call, live);
     if (live?.version.config.deployment.disableAuth) return this.#welcome(call, live);
     const admitted = this.#authenticator.admit(connection, head.authorization, route.projectId);
     if (admitted) return admitted.then(() => this.#admit(call, live, true));

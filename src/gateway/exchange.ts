@@ -115,15 +115,25 @@ export class Exchange {
     if (!request.complete) request.resume();
   }
 
-  /** Sends the head of an answer whose body follows piece by piece. */
-  open(status: number, headers: string[], timing: RunTiming | null): void {
+  /** Sends the head of an answer whose body follows piece by piece; `hasCors`: the app has said who may read it. */
+  open(status: number, headers: string[], timing: RunTiming | null, hasCors = false): void {
     // Before what frames the body: Python's own HTTP client takes a head that breaks off for a whole one.
     headers.unshift("x-request-id", this.id);
     if (timing) headers.push("server-timing", serverTiming(timing));
-    if (this.head && this.head.origin !== null) addAll(headers, this.#parts.cors.headers(this.head.origin));
+    const origin = hasCors ? null : (this.head?.origin ?? null);
+    if (origin !== null) addAll(headers, this.#parts.cors.headers(origin));
     if (this.isLast) headers.push("connection", "close");
     this.response.writeHead(status, headers);
     this.#settle();
+  }
+
+  /** Ends an answer that was opened, with its last piece. */
+  close(last: Buffer | null): void {
+    const { request, response } = this;
+    if (last && last.length <= ONE_WRITE_BYTES) response.end(last.toString("latin1"), "latin1");
+    else response.end(last ?? undefined);
+    const { socket } = response;
+    if (!socket || socket.writableLength > 0) this.#parts.unread.add(request.socket, response);
   }
 
   /** Answers with an error. If the head of another answer has left, only closing the connection can signal it. */
@@ -139,9 +149,9 @@ export class Exchange {
   }
 
   /** The answer to a browser that asks whether a page may call. */
-  answerPreflight(): void {
+  answerPreflight(methods?: string): void {
     const asked = this.request.headers["access-control-request-headers"];
-    const headers = this.#parts.cors.preflight(this.head?.origin ?? "", asked);
+    const headers = this.#parts.cors.preflight(this.head?.origin ?? "", asked, methods);
     this.response.writeHead(204, { ...headers, "x-request-id": this.id }).end();
     this.#settle();
   }

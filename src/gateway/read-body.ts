@@ -70,7 +70,8 @@ export function readBody(
   request.on("end", () => done(null, more ? Buffer.concat(more, bytes) : (first ?? NOTHING)));
 }
 
-function tooLarge(maxBytes: number): AppError {
+/** The refusal of a body that is too large. */
+export function tooLarge(maxBytes: number): AppError {
   return new AppError("body_too_large", {
     message: `The body is larger than max_body, which is ${maxBytes} bytes.`,
   });

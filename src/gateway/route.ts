@@ -23,11 +23,14 @@ export type RunRoute = AppRoute & {
 /** The app's own OpenAPI document. */
 export type DocumentRoute = AppRoute & { readonly kind: "document" };
 
+/** Some other address below an app: only a server of the app's own may have it. */
+type PathRoute = AppRoute & { readonly kind: "path" };
+
 const RUN_ACTIONS = ["input", "result", "events", "cancel"] as const;
 /** The run itself, or one of these after its id. */
 export type RunAction = "record" | (typeof RUN_ACTIONS)[number];
 
-export type Route = CallRoute | RunRoute | DocumentRoute;
+export type Route = CallRoute | RunRoute | DocumentRoute | PathRoute;
 
 const MAX_CACHED = 4096;
 const MAX_CACHED_CHARS = 512;
@@ -35,7 +38,7 @@ const SUB_PATH = /^[A-Za-z0-9._~!$&'()*+,;=:@%-]+$/;
 
 /**
  * Finds the route in a request's target. Segments are matched as they came: nothing is decoded, so nothing can
- * be decoded twice. Null if no route matches.
+ * be decoded twice. Null if it is below no app.
  */
 export function parseRoute(target: string): Route | null {
   const mark = target.indexOf("?");
@@ -43,9 +46,10 @@ export function parseRoute(target: string): Route | null {
   const [before, version, projectId = "", appName = "", name = "", ...rest] = path.split("/");
   if (before !== "" || version !== "v4" || !PROJECT_ID.test(projectId) || !APP_NAME.test(appName))
     return null;
-  if (name === "runs") return parseRun({ projectId, appName }, rest);
-  if (name === "openapi.json") return rest.length === 0 ? { kind: "document", projectId, appName } : null;
-  if (!FUNCTION_NAME.test(name) || !rest.every((segment) => SUB_PATH.test(segment))) return null;
+  const other: PathRoute = { kind: "path", projectId, appName };
+  if (name === "runs") return parseRun({ projectId, appName }, rest) ?? other;
+  if (name === "openapi.json") return rest.length === 0 ? { kind: "document", projectId, appName } : other;
+  if (!FUNCTION_NAME.test(name) || !rest.every((segment) => SUB_PATH.test(segment))) return other;
   const query = mark === -1 ? "" : target.slice(mark + 1);
   return { kind: "call", projectId, appName, functionName: name, isBare: rest.length > 0, query };
 }

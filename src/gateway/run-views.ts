@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AppError } from "../model/errors.ts";
+import { headerOf, isServerRun, unpackRequest } from "../model/http-request.ts";
 import { isFinal } from "../model/run.ts";
 import { runRecord } from "../shapes/run-record.ts";
 import { plainValue, streamText } from "../runs/ended-run.ts";
@@ -14,6 +15,7 @@ import type { Exchange } from "./exchange.ts";
 type AppName = { readonly projectId: string; readonly name: string };
 
 const JSON_TYPE = "application/json";
+const UNKNOWN_TYPE = "application/octet-stream";
 const CANCELLED_STATUS = new AppError("cancelled").status;
 const EMPTY_OBJECT = Buffer.from("{}");
 
@@ -35,8 +37,14 @@ export async function sendRecord(exchange: Exchange, known: KnownRun, app: AppNa
 }
 
 /** Answers with a run's arguments, byte for byte. */
-export function sendInput(exchange: Exchange, { payload }: KnownRun): void {
+export function sendInput(exchange: Exchange, { run, payload }: KnownRun): void {
   if (!payload?.input) throw new AppError("payload_not_kept");
+  if (isServerRun(run)) {
+    const { head, body: sent } = unpackRequest(payload.input);
+    const type = headerOf(head.headers, "content-type") ?? UNKNOWN_TYPE;
+    exchange.answer({ status: 200, contentType: type, body: sent, headers: {}, error: null });
+    return;
+  }
   const body = payload.input.length === 0 ? EMPTY_OBJECT : Buffer.from(payload.input);
   exchange.answer({ status: 200, contentType: JSON_TYPE, body, headers: {}, error: null });
 }

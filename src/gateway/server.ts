@@ -21,10 +21,11 @@ import type { Connection } from "./connection.ts";
 import { BodyRoom, bodyRoomBytes } from "./body-room.ts";
 import { CallHandler } from "./call-route.ts";
 import type { CallParts } from "./call-route.ts";
-import { Cors } from "./cors.ts";
+import { Cors, SERVER_METHODS } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
 import { OpenExchanges } from "./open-exchanges.ts";
+import { ProxyHandler } from "./proxy/proxy-route.ts";
 import { readHead } from "./request-head.ts";
 import type { RequestHead } from "./request-head.ts";
 import { Router } from "./route.ts";
@@ -72,6 +73,7 @@ export class Gateway {
   /** Many connections may time out at the same moment. */
   readonly #late = new FewAtATime();
   readonly #calls: CallHandler;
+  readonly #proxy: ProxyHandler;
   readonly #runs: RunHandler;
   readonly #documents: DocumentHandler;
   #isDraining = false;
@@ -87,7 +89,9 @@ export class Gateway {
       unread: new UnreadAnswers(options.idleTimeoutMs, options.clock),
     };
     const bodyRoom = new BodyRoom(options.bodyRoomBytes ?? bodyRoomBytes());
-    this.#calls = new CallHandler({ ...options, starter: new RunStarter(options), bodyRoom });
+    this.#proxy = new ProxyHandler({ ...options, bodyRoom });
+    const starter = new RunStarter(options);
+    this.#calls = new CallHandler({ ...options, starter, bodyRoom, proxy: this.#proxy });
     this.#runs = new RunHandler({ ...options, closing: this.#closing.signal });
     this.#documents = new DocumentHandler(options);
     const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = options;
@@ -185,7 +189,8 @@ export class Gateway {
       return;
     }
     const route = this.#router.route(request.url ?? "");
-    const id = route?.kind === "call" ? this.#ids.next(this.#options.clock.now()) : randomUUID();
+    const mayBeRun = route !== null && route.kind !== "run";
+    const id = mayBeRun ? this.#ids.next(this.#options.clock.now()) : randomUUID();
     const exchange = this.#exchange(connection, request, response, id);
     exchange.attempt(() => this.#handle(connection, exchange, route));
   }
@@ -197,18 +202,25 @@ export class Gateway {
     this.#admit(connection, exchange);
     if (!route) throw new AppError("not_found");
     if (exchange.request.method === "OPTIONS" && head.origin !== null) {
-      exchange.answerPreflight();
-      return undefined;
+      const isServer = route.kind !== "run" && this.#proxy.isServer(route);
+      // A server may have a use for OPTIONS; what a browser asks before a call is ours to answer.
+      if (!isServer || exchange.request.headers["access-control-request-method"] !== undefined) {
+        exchange.answerPreflight(isServer ? SERVER_METHODS : undefined);
+        return undefined;
+      }
     }
-    if (this.#isDraining && route.kind === "call") {
+    if (this.#isDraining && (route.kind === "call" || route.kind === "path")) {
       throw new AppError("draining", { headers: { "retry-after": "1" } });
     }
     switch (route.kind) {
       case "call":
         return this.#calls.handle({ connection, exchange, head, route });
+      case "path":
+        return this.#proxy.handlePath({ connection, exchange, head, route });
       case "run":
         return this.#runs.handle({ connection, exchange, head, route });
       case "document":
+        if (this.#proxy.isServer(route)) return this.#proxy.handlePath({ connection, exchange, head, route });
         return this.#documents.handle({ connection, exchange, head, route });
       default:
         return route satisfies never;

@@ -1,36 +1,32 @@
 import { hash } from "node:crypto";
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { Seal } from "../kit/seal.ts";
 import { misfits } from "../model/arguments.ts";
 import { AppError } from "../model/errors.ts";
 import { isFinal } from "../model/run.ts";
 import type { Executor } from "../runs/execute.ts";
-import type { RunRequest, Webhook } from "../runs/live-run.ts";
+import type { RunRequest } from "../runs/live-run.ts";
 import type { RunLookup } from "../runs/lookup.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
-import { parseWebhookUrl } from "../runs/webhooks/target.ts";
-import type { AddressRanges } from "../kit/address-ranges.ts";
-import { appUrl } from "./app-url.ts";
+import { answerAccepted } from "./answer-accepted.ts";
 import type { Exchange } from "./exchange.ts";
 import { memberNames } from "../kit/json/member-names.ts";
 import { preferredWait } from "./prefer.ts";
 import type { RunQuery } from "./query.ts";
+import { readWebhook } from "./read-webhook.ts";
+import type { WebhookParts } from "./read-webhook.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { CallRoute } from "./route.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
 
-export type StarterParts = {
+export type StarterParts = WebhookParts & {
   readonly catalog: Catalog;
   readonly executor: Executor;
   readonly submitter: Submitter;
   readonly lookup: RunLookup;
-  readonly seal: Seal;
   readonly clock: Clock;
-  /** Private addresses that webhooks may reach all the same. */
-  readonly webhookAllow: AddressRanges;
   /** Null: links are made from the request's Host. */
   readonly publicApiUrl: string | null;
 };
@@ -47,7 +43,6 @@ export type CheckedCall = {
 };
 
 const MAX_KEY_CHARS = 255;
-const MAX_SECRET_CHARS = 1024;
 
 /** Starts a run in the mode its caller asked for. */
 export class RunStarter {
@@ -64,7 +59,8 @@ export class RunStarter {
     if (response.destroyed) return undefined;
     const { functionName, isBare } = route;
     const ip = exchange.ip ?? request.socket.remoteAddress ?? null;
-    const webhook = query.webhookEndpoint === null ? null : this.#webhook(call, query.webhookEndpoint);
+    const { webhookEndpoint } = query;
+    const webhook = webhookEndpoint === null ? null : readWebhook(id, head, webhookEndpoint, this.#parts);
     const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, webhook };
     const key = head.idempotencyKey !== null && hasToken ? keyMark(head.idempotencyKey, call, body) : null;
     if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
@@ -148,23 +144,12 @@ export class RunStarter {
     return true;
   }
 
-  #accepted({ exchange, route }: CheckedCall, runId: string, headers = NO_HEADERS): void {
-    const { host } = exchange.request.headers;
-    const location = `${appUrl(route, this.#parts.publicApiUrl, host)}/runs/${runId}`;
-    exchange.answerJson(202, { run_id: runId }, { location, ...headers });
-  }
-
-  #webhook({ exchange, head }: CheckedCall, endpoint: string): Webhook {
-    const { seal, webhookAllow } = this.#parts;
-    const { href } = parseWebhookUrl(endpoint, webhookAllow);
-    const secret = head.webhookSecret;
-    if (secret === null) return { endpoint: href, sealedSecret: null };
-    if (secret === "" || secret.length > MAX_SECRET_CHARS) {
-      throw new AppError("bad_request", {
-        message: `X-Webhook-Secret must have 1 to ${MAX_SECRET_CHARS} characters.`,
-      });
-    }
-    return { endpoint: href, sealedSecret: seal.close(Buffer.from(secret), `webhook_secret.${exchange.id}`) };
+  #accepted(
+    { exchange, route }: CheckedCall,
+    runId: string,
+    headers?: Readonly<Record<string, string>>,
+  ): void {
+    answerAccepted(exchange, route, this.#parts.publicApiUrl, runId, headers);
   }
 }
 
@@ -174,7 +159,6 @@ function isGenerator({ pool, version }: LiveApp, name: string): boolean {
   return known?.isGenerator ?? false;
 }
 
-const NO_HEADERS: Readonly<Record<string, string>> = {};
 const REPLAYED = { "idempotent-replayed": "true" };
 
 /** The fingerprint of a call: function, query and body. Sent again, the call has the same one. */

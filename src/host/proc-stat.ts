@@ -22,6 +22,8 @@ export type ProcStat = {
   /** It was killed, or exits by itself; freeing a lot of memory takes a while. */
   readonly isEnding: boolean;
   readonly threads: number;
+  /** When it began, counted by the kernel since the machine started. */
+  readonly startedTicks: number;
 };
 
 /** Reads about a process or a thread: `folder` is where below `proc` the kernel tells of it. Throws if it has ended. */
@@ -37,6 +39,7 @@ export function readStat(folder: string, proc: string): ProcStat {
     residentBytes: Number(fields[21]) * PAGE_BYTES,
     isEnding: (Number(fields[6]) & PF_EXITING) !== 0 || (Number(fields[28]) & SIGKILL_PENDING) !== 0,
     threads: Number(fields[17]),
+    startedTicks: Number(fields[19]),
   };
 }
 

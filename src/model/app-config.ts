@@ -7,7 +7,7 @@ export type AppConfig = {
   readonly scaling: ScalingConfig;
   readonly limits: LimitsConfig;
   readonly dependencies: DependenciesConfig;
-  /** A custom runtime is parsed and kept; no engine runs one yet. */
+  /** The app is a server of its own; null for one that offers functions. */
   readonly customRuntime: CustomRuntimeConfig | null;
 };
 
@@ -139,5 +139,6 @@ export type CustomRuntimeConfig = {
   readonly port: number;
   readonly healthcheckEndpoint: string | null;
   readonly readycheckEndpoint: string | null;
+  readonly passAuthorization: boolean;
   readonly dockerfilePath: string | null;
 };

@@ -104,6 +104,11 @@ export const ERRORS = {
   },
   not_available: { status: 501, type: "internal_error", message: "This release cannot do that yet." },
   app_crashed: { status: 502, type: "app_error", message: "The app's process ended before it answered." },
+  bad_app_response: {
+    status: 502,
+    type: "app_error",
+    message: "The app's server did not answer with a valid HTTP response.",
+  },
   out_of_memory: { status: 502, type: "app_error", message: "The app's process ran out of memory." },
   app_not_ready: { status: 503, type: "app_error", message: "The app failed to initialise." },
   queue_full: { status: 503, type: "overloaded_error", message: "Too many calls are waiting for this app." },

@@ -3,6 +3,9 @@ export type Outcome =
   | Returned
   /** A generator ran to its end; its chunks went before. */
   | { readonly kind: "streamed"; readonly runMs: number }
+  | Responded
+  /** The app's own server gave no valid answer, or only a part of one. */
+  | { readonly kind: "broken"; readonly message: string; readonly runMs: number }
   | Raised
   /** The arguments did not fit the signature; the function was not entered. */
   | Misfits
@@ -29,6 +32,17 @@ export type Returned = {
   readonly json: Buffer;
   /** The HTTP status the function asked for, or 200. */
   readonly status: number;
+  readonly runMs: number;
+};
+
+/** The app's own server has answered; its caller, if there is one, has got the body already. */
+export type Responded = {
+  readonly kind: "responded";
+  readonly status: number;
+  /** Null when it named none. */
+  readonly contentType: string | null;
+  /** The whole body; null where it was larger than what is kept, or encoded. */
+  readonly body: Buffer | null;
   readonly runMs: number;
 };
 

@@ -80,6 +80,8 @@ export type RunOrigin = {
   readonly id: string;
   readonly target: Pick<Run, "appNumber" | "versionId">;
   readonly functionName: string;
+  /** Of a run of a server app; a function is always called by POST. */
+  readonly http?: { readonly method: string };
   readonly ip: string | null;
   readonly webhook: { readonly endpoint: string } | null;
 };
@@ -124,7 +126,7 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     appNumber: target.appNumber,
     versionId: target.versionId,
     functionName: origin.functionName,
-    method: "POST",
+    method: origin.http === undefined ? "POST" : origin.http.method,
     isAsync: progress.isAsync,
     state: progress.state,
     statusCode: progress.statusCode,

@@ -1,5 +1,6 @@
 import type { Outcome } from "../model/outcome.ts";
 import { INITIAL_CREDIT_BYTES } from "./frames.ts";
+import type { HttpCallRequest, ResponseFlow, ResponseHead, ResponseSink } from "./server/http-exchange.ts";
 import type { Lane, SlotCall } from "./slots/slot-call.ts";
 import type { CallPhase } from "./wire-order.ts";
 
@@ -16,6 +17,10 @@ export type CallReader = {
   /** The function gave an iterator: chunks follow, then the end. */
   onStream?(): void;
   onChunk?(chunk: Chunk): void;
+  /** A server waits for the request's body. */
+  onContinue?(): void;
+  /** A server has begun to answer: its body goes into what this gives, if anything; then the end. */
+  onResponse?(head: ResponseHead, flow: ResponseFlow): ResponseSink | null;
   /** Exactly once. */
   onEnd(outcome: Outcome): void;
 };
@@ -47,6 +52,10 @@ export class Call implements SlotCall {
   readonly body: Buffer;
   readonly reader: CallReader;
   readonly lane: Lane;
+  /** What a server is sent; null for a call of a function. */
+  readonly http: HttpCallRequest | null;
+  /** What carries it to a server and back. */
+  exchange: { destroy(): void } | null = null;
   /** The id on its replica's wire; 0 while waiting. */
   wireId = 0;
   holder: CallHolder | null = null;
@@ -64,12 +73,20 @@ export class Call implements SlotCall {
   /** Milliseconds of the wait in which no replica was ready. */
   coldMs = 0;
 
-  constructor(runId: string, functionName: string, body: Buffer, reader: CallReader, lane: Lane = "caller") {
+  constructor(
+    runId: string,
+    functionName: string,
+    body: Buffer,
+    reader: CallReader,
+    lane: Lane = "caller",
+    http: HttpCallRequest | null = null,
+  ) {
     this.runId = runId;
     this.functionName = functionName;
     this.body = body;
     this.reader = reader;
     this.lane = lane;
+    this.http = http;
   }
 
   /** Tells the reader how it ended, the first time. */

@@ -27,7 +27,12 @@ export type Workload = {
   readonly network: Network;
   /** It may use unix sockets where those of others are in its view. */
   readonly unixSockets: boolean;
+  /** How its own server is started; null for an app that offers functions. */
+  readonly server: ServerCommand | null;
 };
+
+/** The command that starts an app's own server, as its author wrote it, and the port that stands in it. */
+export type ServerCommand = { readonly entrypoint: readonly string[]; readonly port: number };
 
 /** What of a start is one replica's own. */
 export type ReplicaStart = {
@@ -138,9 +143,49 @@ export type SeatOwner = SeatEvents & {
   onEnded(): void;
 };
 
-/** Where replicas run. An engine only starts things and stops them: calls travel by the wire. */
+/** Where a server takes connections. */
+export type ServerPlace =
+  /** Nothing listens yet, or not any more. */
+  | { readonly kind: "nowhere" }
+  | {
+      readonly kind: "listening";
+      readonly host: string;
+      readonly port: number;
+      /** Other machines reach it too, past the service. */
+      readonly isOpen: boolean;
+      /** The port is in its code: there cannot be a second such server beside it. */
+      readonly isFixed: boolean;
+    }
+  /** Somebody else listens where it should. */
+  | { readonly kind: "taken"; readonly port: number };
+
+/** An app's own server that was asked for. */
+export type StartedServer = {
+  /** Of its process; 0 while there is none. */
+  readonly pid: number;
+  readonly exited: Promise<Exit>;
+  /** Ends it and everything it started, at once. */
+  kill(): void;
+  /** Asks it to end by itself. */
+  askToEnd(): void;
+  /** Where it can be reached, checked to be its own. */
+  place(): Promise<ServerPlace>;
+  /** What it uses, with all it started; null where nobody can tell. */
+  usage(): Promise<Usage | null>;
+};
+
+/** What is learned of a server's process. */
+export type ServerEvents = {
+  onLog(line: PrintedLine): void;
+  /** An error of our own met while it was listened to. */
+  onError(error: unknown): void;
+};
+
+/** Where replicas run. An engine only starts things and stops them: calls travel by the wire, or to a server's port. */
 export type Engine = {
   readonly name: string;
   /** Opens a seat that is kept for `keepMs` without a replica. Nothing runs there until its first replica starts. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
+  /** Starts the server of a workload that is one. */
+  serve(workload: Workload, events: ServerEvents): StartedServer;
 };

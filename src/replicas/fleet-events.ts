@@ -20,6 +20,9 @@ export type FleetReplica<C> = SlotReplica<C> & {
   readonly isSilent: boolean;
   /** Checks whether it is alive; to be called every `ROUND_MS`. */
   feel(): void;
+  readonly startedAt: number;
+  /** Of its process; 0 while nobody knows. */
+  readonly pid: number;
   /** What its process and everything it started use; null if unknown. */
   usage(): Promise<Usage | null>;
   /** Orderly end: nothing new; what it holds goes on to its end, then the process exits. Killed if it does not. */
@@ -29,6 +32,8 @@ export type FleetReplica<C> = SlotReplica<C> & {
 /** What a replica's owner learns from it. */
 export type ReplicaEvents<C> = {
   onReady(functions: readonly FunctionSignature[]): void;
+  /** There cannot be another beside it. */
+  onSingle(): void;
   /** A call is over and its slot free. */
   onOutcome(call: C, outcome: Outcome): void;
   /** A call handed ahead was given back before it began. */
@@ -46,6 +51,8 @@ export type ReplicaEvents<C> = {
 
 /** Where the replicas of a version come from. */
 export type ReplicaSource<C, R> = {
+  /** Whether it may turn out that there can be no second replica beside the first. */
+  readonly mayBeSingle: boolean;
   /** Starts one. */
   open(id: string, events: ReplicaEvents<C>): R;
   /** Ends every process of the version, kept templates too. */

@@ -39,6 +39,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isStopping = false;
+  /** One replica is all there can be; null until the first one has told, and then there is no second before that. */
+  #single: boolean | null;
   readonly #emptied = Promise.withResolvers<void>();
 
   constructor(scaling: ScalingConfig, { source, clock, events, counts, allowance }: FleetParts<C, R>) {
@@ -47,6 +49,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#events = events;
     this.#clock = clock;
     this.#counts = counts;
+    this.#single = source.mayBeSingle ? null : false;
     this.#rounds = new Rounds(clock, () => {
       for (const replica of this.replicas) replica.feel();
     });
@@ -56,6 +59,11 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       onMeasured: () => this.scale(),
       onError: (error) => events.onError(error),
     });
+  }
+
+  /** Whether it was found that there can be only one replica. */
+  get isSingle(): boolean {
+    return this.#single === true;
   }
 
   /** For how long no replica is ready and none may be started, because the last ones failed. */
@@ -87,10 +95,11 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   scale(): void {
     if (this.#isStopping) return;
     const now = this.#clock.monotonic();
-    const desired = desiredReplicas(this.#scaling, {
+    const wanted = desiredReplicas(this.#scaling, {
       calls: this.#events.demand().calls + this.#deafSlots(),
       ...this.#measured(now),
     });
+    const desired = this.#single === false ? wanted : Math.min(1, wanted);
     let living = 0;
     for (const { state } of this.replicas) if (state === "starting" || state === "ready") living += 1;
     const waitMs = this.#crashes.waitMs(now);
@@ -143,6 +152,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     const startedAt = this.#clock.monotonic();
     const replica: R = this.#source.open(id, {
       onReady: (functions) => this.#onReady(replica, functions),
+      onSingle: () => (this.#single = true),
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
       onEnding: () => this.#withdraw(replica),
@@ -158,11 +168,15 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #onReady(replica: R, functions: readonly FunctionSignature[]): void {
     this.#crashes.initFailure = null;
     if (this.ready.length === 0) this.#counts.coldStarts += 1;
+    const isFirst = this.#single === null;
+    this.#single ??= false;
     this.#setReady([...this.ready, replica]);
     this.#rounds.start();
     this.readyClock.set(true, this.#clock.monotonic());
     this.#events.onReady(functions);
     this.noteIdle();
+    // Those that calls have asked for meanwhile.
+    if (isFirst) this.scale();
   }
 
   /** Its free slots are of no use meanwhile. */

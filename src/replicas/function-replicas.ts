@@ -11,6 +11,7 @@ export function functionReplicas(
   { seats, home, clock, owner = "" }: Pick<PoolParts, "seats" | "home" | "clock" | "owner">,
 ): ReplicaSource<Call, Replica> {
   return {
+    mayBeSingle: false,
     open: (id, events) => {
       let isConfined: Promise<void> | null = null;
       // As soon as its process is known, and once: it goes on starting meanwhile.

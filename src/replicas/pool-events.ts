@@ -9,7 +9,7 @@ import type { Seats } from "./seats.ts";
 /** What a pool is made of. */
 export type PoolParts = {
   /** Where its replicas start. */
-  readonly seats: Pick<Seats, "start" | "close">;
+  readonly seats: Pick<Seats, "start" | "serve" | "close">;
   readonly home: Home;
   readonly clock: Clock;
   readonly events: PoolEvents;

@@ -8,13 +8,16 @@ import type { InitFailure } from "./engine.ts";
 import { newFleetCounts } from "./fleet-counts.ts";
 import type { FleetCounts } from "./fleet-counts.ts";
 import { Fleet } from "./fleet.ts";
+import type { FleetReplica, ReplicaSource } from "./fleet-events.ts";
 import { functionReplicas } from "./function-replicas.ts";
 import type { PrintedLine } from "./log-lines.ts";
 import type { PoolEvents, PoolParts } from "./pool-events.ts";
-import type { Replica } from "./replica.ts";
+import { serverReplicas } from "./server/server-replicas.ts";
 import { Slots } from "./slots/slots.ts";
 
-/** The replicas of a version that offers functions, and the slots in which they take calls. */
+type PoolReplica = FleetReplica<Call>;
+
+/** The replicas of a version, and the slots in which they take calls. */
 export class Pool {
   /** What `main.py` offers; null until a replica has said hello. */
   functions: ReadonlyMap<string, FunctionSignature> | null = null;
@@ -22,7 +25,7 @@ export class Pool {
   readonly counts: FleetCounts;
   readonly #clock: Clock;
   readonly #events: PoolEvents;
-  readonly #fleet: Fleet<Call, Replica>;
+  readonly #fleet: Fleet<Call, PoolReplica>;
   /** A replica is ready, or none can be. */
   readonly #starts = new Bell();
 
@@ -31,8 +34,8 @@ export class Pool {
     this.#clock = clock;
     this.counts = counts;
     this.#events = events;
-    this.#fleet = new Fleet<Call, Replica>(config.scaling, {
-      source: functionReplicas(config, parts),
+    this.#fleet = new Fleet<Call, PoolReplica>(config.scaling, {
+      source: sourceOf(config, parts),
       clock,
       counts,
       allowance: config.hardware,
@@ -48,13 +51,18 @@ export class Pool {
         onError: (error) => events.onError(error),
       },
     });
-    const slots = new Slots(config.scaling, this.#fleet, clock);
+    const slots = new Slots(config.scaling, this.#fleet, clock, config.customRuntime === null);
     this.slots = slots;
     this.#fleet.scale();
   }
 
-  get replicas(): ReadonlySet<Replica> {
+  get replicas(): ReadonlySet<PoolReplica> {
     return this.#fleet.replicas;
+  }
+
+  /** Whether it was found that there can be only one replica. */
+  get isSingle(): boolean {
+    return this.#fleet.isSingle;
   }
 
   /** Calls that no replica holds. */
@@ -118,9 +126,14 @@ export class Pool {
     this.slots.refuseWaiting(failure);
   }
 
-  #onLog(replica: Replica, line: PrintedLine): void {
+  #onLog(replica: PoolReplica, line: PrintedLine): void {
     // Raw descriptor output carries no tag; with one call in hand it can only be that one's.
     const [only] = line.runId === null && replica.calls.size === 1 ? replica.calls.values() : [];
     this.#events.onLog({ ...line, replicaId: replica.id, runId: line.runId ?? only?.runId ?? null });
   }
+}
+
+function sourceOf(config: AppConfig, parts: PoolParts): ReplicaSource<Call, PoolReplica> {
+  const { customRuntime } = config;
+  return customRuntime ? serverReplicas(config, customRuntime, parts) : functionReplicas(config, parts);
 }

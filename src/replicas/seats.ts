@@ -1,12 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Engine, ReplicaStart, Seat, SeatEvents, Started, Workload } from "./engine.ts";
+import type { Engine, ReplicaStart, Seat, SeatEvents, ServerEvents, Started } from "./engine.ts";
+import type { StartedServer, Workload } from "./engine.ts";
 import type { Home } from "./home.ts";
 
-const NEVER_STARTED: Started = {
+const NEVER_STARTED: Started & StartedServer = {
   exited: Promise.resolve({ detail: "stopped before it started", initFailure: null }),
   kill: () => {},
   vitals: () => null,
   usage: async () => null,
+  pid: 0,
+  askToEnd: () => {},
+  place: async () => ({ kind: "nowhere" }),
 };
 
 /**
@@ -19,6 +23,8 @@ export class Seats {
   readonly #events: SeatEvents;
   /** Those with a process left. */
   readonly #open = new Set<Seat>();
+  /** The app's own servers that have not ended. */
+  readonly #servers = new Set<StartedServer>();
   /** The one that takes more replicas. */
   #current: Seat | null = null;
   #workload: Workload;
@@ -43,6 +49,15 @@ export class Seats {
     return this.#current.start(replica);
   }
 
+  /** Starts the server of a version that is one: each is a seat of its own. */
+  serve(events: ServerEvents): StartedServer {
+    if (this.#isClosed) return NEVER_STARTED;
+    const server = this.#engine.serve(this.#workload, events);
+    this.#servers.add(server);
+    void server.exited.then(() => this.#servers.delete(server));
+    return server;
+  }
+
   /** Applies to replicas started from now on. Existing ones and their template stay as they are. */
   update(workload: Workload, keepMs: number): void {
     const isSame = isDeepStrictEqual(this.#workload, workload);
@@ -60,7 +75,11 @@ export class Seats {
   /** Ends what is left of the version, kept templates too. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all(Array.from(this.#open, (seat) => seat.close()));
+    for (const server of this.#servers) server.kill();
+    await Promise.all([
+      ...Array.from(this.#open, (seat) => seat.close()),
+      ...Array.from(this.#servers, ({ exited }) => exited),
+    ]);
   }
 
   #single(workload: Workload): Seat {

@@ -11,6 +11,7 @@ import type { Executor } from "./execute.ts";
 import { Heartbeat, LEASE_MS } from "./heartbeat.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
+import { httpOf } from "./server-run.ts";
 
 export type DispatcherParts = {
   readonly store: Store;
@@ -313,7 +314,8 @@ export class Dispatcher {
     const { input, isBare, sealedSecret } = payload;
     const body = Buffer.from(input ?? []);
     const webhook = endpoint === null ? null : { endpoint, sealedSecret };
-    const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook };
+    const http = httpOf(run, input, target.config.limits);
+    const request: RunRequest = { id, target, functionName, body, isBare, ip, webhook, ...http };
     const keyHash = null;
     const claim: Claim = {
       owner,

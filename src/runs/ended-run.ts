@@ -1,9 +1,11 @@
 import { AppError, errorBody } from "../model/errors.ts";
 import type { NewDelivery } from "../model/delivery.ts";
+import { isServerRun } from "../model/http-request.ts";
 import type { Payload } from "../model/payload.ts";
 import { isFinal } from "../model/run.ts";
 import type { Run } from "../model/run.ts";
 import type { LiveRun, RunEnd } from "./live-run.ts";
+import { asJson, storedBody, storedType } from "./server-run.ts";
 import { STREAM_TYPE, isBodiless, respondError, unwrapResult } from "./response.ts";
 import type { RunResponse } from "./response.ts";
 import { SseBuffer } from "./sse.ts";
@@ -15,7 +17,8 @@ import type { Transcript } from "./transcript.ts";
 const SYNC_BYTES = 64 * 1024;
 
 /** What is kept of a run that has ended; null where the app wants nothing kept. */
-export function payloadOf(run: LiveRun, { response }: RunEnd): Payload | null {
+export function payloadOf(run: LiveRun, end: RunEnd): Payload | null {
+  const { response } = end;
   const { isBare, target } = run.request;
   const hides = { input: !run.isAsync && target.hidden.input, result: !run.isAsync && target.hidden.result };
   const { recordPayloads } = target.config.deployment;
@@ -26,11 +29,12 @@ export function payloadOf(run: LiveRun, { response }: RunEnd): Payload | null {
   const resultLimit = run.claim?.keyHash ? Number.POSITIVE_INFINITY : inputLimit;
   const input = hides.input ? null : inputOf(run);
   const isStream = hasStreamed(run);
-  const result = hides.result || (isStream && !response.error) ? null : response.body;
+  const result = hides.result || (isStream && !response.error) ? null : storedBody(end);
+  const type = isStream ? STREAM_TYPE : storedType(response.contentType);
   return {
     input: input && input.length <= inputLimit ? input : null,
     result: result && result.length <= resultLimit ? result : null,
-    contentType: hides.result ? null : isStream ? STREAM_TYPE : response.contentType,
+    contentType: hides.result ? null : type,
     isBare,
     sealedSecret: null,
   };
@@ -39,7 +43,8 @@ export function payloadOf(run: LiveRun, { response }: RunEnd): Payload | null {
 /** A run's arguments; null for one that a service which is gone was executing for its caller: they went with it. */
 export function inputOf({ request, isAsync, end }: LiveRun): Buffer | null {
   const isInterrupted = end?.outcome.kind === "refused" && end.outcome.code === "interrupted";
-  return isInterrupted && !isAsync ? null : request.body;
+  if (isInterrupted && !isAsync) return null;
+  return request.http === undefined ? request.body : request.http.input();
 }
 
 /** Whether what an ended run answered is still there. */
@@ -49,10 +54,11 @@ export function isKept({ statusCode }: Run, payload: Payload | null): boolean {
 }
 
 /** The JSON of the plain value that a run returned; null where there is none, or it is not kept. */
-export function plainValue({ state, statusCode, errorCode }: Run, payload: Payload | null): Buffer | null {
+export function plainValue(run: Run, payload: Payload | null): Buffer | null {
+  const { state, statusCode, errorCode } = run;
   const hasValue = isFinal(state) && errorCode === null && !isBodiless(statusCode ?? 0);
   if (!hasValue || !payload?.result || payload.contentType === STREAM_TYPE) return null;
-  return unwrapResult(payload.result, payload.isBare);
+  return isServerRun(run) ? asJson(payload) : unwrapResult(payload.result, payload.isBare);
 }
 
 /** The run's response on its way to its webhook; throws when what is stored of it cannot be read now. */

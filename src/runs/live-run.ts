@@ -6,6 +6,8 @@ import type { Run, RunState } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { CallReader, Chunk } from "../replicas/call.ts";
+import type { HttpCallRequest } from "../replicas/server/http-exchange.ts";
+import type { ResponseFlow, ResponseHead, ResponseSink } from "../replicas/server/http-exchange.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import type { PartWriter } from "./part-writer.ts";
@@ -16,6 +18,12 @@ import { LiveTranscript } from "./transcript.ts";
 /** Where a run's response goes besides its caller. */
 export type Webhook = { readonly endpoint: string; readonly sealedSecret: Uint8Array | null };
 
+/** A request to a server app. */
+export type ServerRequest = HttpCallRequest & {
+  /** What is stored as the run's input; null where it was larger than what is kept. */
+  input(): Buffer | null;
+};
+
 export type RunRequest = {
   readonly id: string;
   readonly target: RunTarget;
@@ -25,6 +33,8 @@ export type RunRequest = {
   readonly isBare: boolean;
   readonly ip: string | null;
   readonly webhook: Webhook | null;
+  /** Of a server app. Its path stands for the function's name. */
+  readonly http?: ServerRequest;
 };
 
 /** A run that is in the store before it ends, and the right to write its end there. */
@@ -67,6 +77,10 @@ export type RunReader = {
   onStream(): void;
   /** Each chunk's bytes have to be granted again, or the generator waits. */
   onChunk(chunk: Chunk): void;
+  /** A server waits for the request's body. */
+  onContinue?(): void;
+  /** A server has begun to answer: its body goes into what this gives, if anything; then the end. */
+  onResponse?(head: ResponseHead, flow: ResponseFlow): ResponseSink | null;
   /** Exactly once. */
   onEnd(end: RunEnd): void;
 };
@@ -122,7 +136,7 @@ export class LiveRun implements CallReader {
     this.#storedMs = Math.max(0, now - this.createdAt);
     this.isStream = claim !== null && claim.storedEvents > 0;
     const lane = claim?.isAsync ? "backlog" : "caller";
-    this.call = new Call(request.id, request.functionName, request.body, this, lane);
+    this.call = new Call(request.id, request.functionName, request.body, this, lane, request.http);
   }
 
   /** Nobody waits at the other end of a connection. */
@@ -223,6 +237,14 @@ export class LiveRun implements CallReader {
     transcript.add(chunk);
     this.#reader.onChunk(chunk);
     if ((this.isAsync || this.request.webhook) && transcript.isTooLong) this.#abandonTooLong();
+  }
+
+  onContinue(): void {
+    this.#reader.onContinue?.();
+  }
+
+  onResponse(head: ResponseHead, flow: ResponseFlow): ResponseSink | null {
+    return this.#reader.onResponse?.(head, flow) ?? null;
   }
 
   onEnd(outcome: Outcome): void {

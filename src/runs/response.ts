@@ -1,6 +1,6 @@
 import { writeAscii } from "../kit/ascii.ts";
 import { AppError, errorBody } from "../model/errors.ts";
-import type { Misfit, Outcome } from "../model/outcome.ts";
+import type { Misfit, Outcome, Responded } from "../model/outcome.ts";
 
 /** The HTTP answer to a run, byte for byte what a sync caller gets. */
 export type RunResponse = {
@@ -14,6 +14,7 @@ export type RunResponse = {
 };
 
 const JSON_TYPE = "application/json";
+const UNKNOWN_TYPE = "application/octet-stream";
 const NO_HEADERS = {};
 const TRY_SOON = { "retry-after": "1" };
 const EMPTY = Buffer.alloc(0);
@@ -33,12 +34,20 @@ const BODILESS = new Set([204, 205, 304]);
 /** Turns what the function did into an answer; `isBare` leaves the envelope away. */
 export function respond(runId: string, outcome: Outcome, isBare: boolean): RunResponse {
   if (outcome.kind === "streamed") return STREAMED;
+  if (outcome.kind === "responded") return asResponded(outcome);
   if (outcome.kind !== "returned") return respondError(runId, errorOf(outcome));
   const { status, json, runMs } = outcome;
   if (BODILESS.has(status))
     return { status, contentType: null, body: EMPTY, headers: NO_HEADERS, error: null };
   const body = isBare ? json : envelope(runId, json, runMs);
   return { status, contentType: JSON_TYPE, body, headers: NO_HEADERS, error: null };
+}
+
+/** What the app's own server answered: of a large body nothing is left here, its caller has it. */
+function asResponded({ status, contentType, body }: Responded): RunResponse {
+  const bytes = body ?? EMPTY;
+  const type = contentType ?? (bytes.length > 0 ? UNKNOWN_TYPE : null);
+  return { status, contentType: type, body: bytes, headers: NO_HEADERS, error: null };
 }
 
 /** The answer to a run, or to a request that never became one, that went wrong. */
@@ -97,7 +106,7 @@ export function respondMisfit(details: readonly Misfit[], more: number): AppErro
   return new AppError("invalid_arguments", { message: parts.join("; "), details });
 }
 
-function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): AppError {
+function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "responded" }>): AppError {
   switch (outcome.kind) {
     case "raised":
       // The same call would raise again: clients that retry on 500 must not.
@@ -116,6 +125,8 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" }>): 
       return new AppError("app_crashed", {
         message: `The app's process ended before it answered (${outcome.detail}).`,
       });
+    case "broken":
+      return new AppError("bad_app_response", { message: outcome.message });
     case "timed_out":
       return new AppError("timed_out", {
         message: `The run exceeded its response_grace_period of ${outcome.afterMs / 1000} s.`,

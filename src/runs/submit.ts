@@ -279,9 +279,9 @@ class HeldRun implements RunReader, RunRecorder {
   }
 }
 
-function inputOf({ body, isBare, webhook }: RunRequest): AcceptedRun["payload"] {
+function inputOf({ body, isBare, webhook, http }: RunRequest): AcceptedRun["payload"] {
   return {
-    input: body,
+    input: http === undefined ? body : http.input(),
     result: null,
     contentType: null,
     isBare,

@@ -18,10 +18,10 @@ import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
 import { Seats } from "../../src/replicas/seats.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
-import type { Replica } from "../../src/replicas/replica.ts";
+import type { FleetReplica } from "../../src/replicas/fleet-events.ts";
 import { HandClock } from "./clocks.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { writeApp } from "./service.ts";
+import { SERVER_PORTS, writeApp } from "./service.ts";
 import type { TestApp } from "./service.ts";
 import { OPEN_NETWORK } from "./walls/open-network.ts";
 
@@ -48,7 +48,7 @@ export class TestPool {
   }
 
   /** The replicas that are ready now. */
-  get ready(): Replica[] {
+  get ready(): FleetReplica<Call>[] {
     return [...this.pool.replicas].filter(({ state }) => state === "ready");
   }
 
@@ -145,6 +145,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     limits: { memoryBytes: null, cpus: null, cpuShare: config.hardware.cpu },
     network: config.deployment.network,
     unixSockets: config.deployment.unixSockets,
+    server: config.customRuntime,
   };
   const keepMs = config.scaling.templateKeepSeconds * 1000;
   const exits: string[] = [];
@@ -156,6 +157,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     rung: null,
     network: OPEN_NETWORK,
     storage,
+    serverPorts: SERVER_PORTS,
     clock,
   });
   const seats = new Seats(engine, home, workload, keepMs, {

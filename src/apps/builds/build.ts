@@ -106,7 +106,7 @@ async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuil
     const runsOn = environment === null ? python.path : pythonOf(environment);
     await runCommands("shell_commands", after, place(environment), site);
     if (own !== null) await ownEnvironmentDone(own, site);
-    await compileBundle(python.path, before.length + after.length > 0, site);
+    await compileBundle(python.path, before.length + after.length > 0, config.customRuntime === null, site);
     return { environment, python: runsOn === input.python.path ? null : runsOn };
   } catch (error) {
     if (own !== null) await removeEnvironment(own);

@@ -44,19 +44,25 @@ type Mistake = {
 };
 
 /**
- * Compiles the bundle's Python files, so that replicas need not. A mistake in `main.py` is a `BuildError`; in
- * other files it is a warning, for nobody may ever import them. A bundle that commands changed is on the disk
+ * Compiles the bundle's Python files, so that replicas need not. A mistake in `main.py` is a `BuildError` for an app
+ * that offers functions; in other files it is a warning, for nobody may ever import them. A bundle that commands changed is on the disk
  * afterwards.
  */
-export async function compileBundle(python: string, wasChanged: boolean, site: BuildSite): Promise<void> {
-  if (!existsSync(path.join(site.bundleDir, "main.py"))) {
+export async function compileBundle(
+  python: string,
+  wasChanged: boolean,
+  needsMain: boolean,
+  site: BuildSite,
+): Promise<void> {
+  if (needsMain && !existsSync(path.join(site.bundleDir, "main.py"))) {
     throw new BuildError("there is no main.py at the root of the bundle");
   }
   const mistakes = await compile(python, wasChanged, site);
-  const others = mistakes.filter(({ file }) => file !== "main.py");
+  const isMain = ({ file }: Mistake): boolean => needsMain && file === "main.py";
+  const others = mistakes.filter((mistake) => !isMain(mistake));
   for (const mistake of others.slice(0, MAX_NAMED)) site.say(`warning: ${describe(mistake)}`, "stderr");
   if (others.length > MAX_NAMED) site.say(`warning: … and ${others.length - MAX_NAMED} more files`, "stderr");
-  const own = mistakes.find(({ file }) => file === "main.py");
+  const own = mistakes.find(isMain);
   if (own) throw new BuildError(describe(own));
 }
 

@@ -3,7 +3,12 @@ import { existsSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
 import { isGpu } from "../../model/app-config.ts";
-import type { AppConfig, DependenciesConfig, HardwareConfig } from "../../model/app-config.ts";
+import type {
+  AppConfig,
+  CustomRuntimeConfig,
+  DependenciesConfig,
+  HardwareConfig,
+} from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
 import { insideBundle, readBundleText } from "./bundle-files.ts";
 import type { BuildSite } from "./site.ts";
@@ -23,7 +28,7 @@ const WITHOUT_IMAGE =
  * warns of the rest.
  */
 export async function checkHost(config: AppConfig, site: BuildSite): Promise<void> {
-  await refuseCustomRuntime(config, site);
+  if (config.customRuntime) await checkServer(config.customRuntime, site);
   const { dockerBaseImageUrl, containerRuntime, requireImage } = config.deployment;
   const warn = (text: string): void => site.say(`warning: ${text}`, "stderr");
   for (const warning of hardwareWarnings(config.hardware)) warn(warning);
@@ -51,18 +56,22 @@ export async function checkHost(config: AppConfig, site: BuildSite): Promise<voi
   warn(`${text}. The build goes on without them; to have it fail instead, set require_image = true`);
 }
 
-async function refuseCustomRuntime({ customRuntime }: AppConfig, { bundleDir }: BuildSite): Promise<void> {
-  if (customRuntime === null) return;
-  const { dockerfilePath } = customRuntime;
-  if (dockerfilePath === null) {
+/** A server has to be startable here. */
+async function checkServer(
+  { entrypoint, dockerfilePath }: CustomRuntimeConfig,
+  { bundleDir }: BuildSite,
+): Promise<void> {
+  if (dockerfilePath !== null) {
+    if ((await insideBundle(bundleDir, dockerfilePath)) === null) {
+      throw new BuildError(`dockerfile_path: there is no ${dockerfilePath} in the bundle`);
+    }
+    throw new BuildError(`dockerfile_path is not supported yet: ${NO_IMAGES}. ${WITHOUT_IMAGE}`);
+  }
+  if (entrypoint.length === 0) {
     throw new BuildError(
-      "[runtime.custom] is not supported yet: remove it, and answer calls with functions in main.py",
+      'runtime.custom.entrypoint is missing: the command that starts the server, such as ["uvicorn", "main:app", "--port", "8000"]',
     );
   }
-  if ((await insideBundle(bundleDir, dockerfilePath)) === null) {
-    throw new BuildError(`dockerfile_path: there is no ${dockerfilePath} in the bundle`);
-  }
-  throw new BuildError(`dockerfile_path is not supported yet: ${NO_IMAGES}. ${WITHOUT_IMAGE}`);
 }
 
 function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig): string[] {

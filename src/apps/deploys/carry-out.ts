@@ -42,6 +42,12 @@ export type CarryOutParts = Ceilings &
     readonly log: Log;
   };
 
+const SINGLE =
+  "the server listens on the port in its code, not on the one in PORT, so it runs as one replica; have it read PORT, or name the port in runtime.custom.entrypoint";
+
+const NO_PORT_WITHOUT_NETWORK =
+  "network = false leaves a server no port to listen on: remove it, or offer functions in main.py instead of [runtime.custom]";
+
 /** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
 
@@ -142,6 +148,8 @@ async function unpack(
 
 function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: string): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: thisHost(parts) });
+  if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
+    throw new DeployFailure("build_failure", NO_PORT_WITHOUT_NETWORK);
   const gap = unkept(config.deployment.network, parts.network);
   for (const warning of gap ? [...warnings, gap.message] : warnings)
     log.say("extract", `warning: ${warning}`, "stderr");
@@ -226,6 +234,10 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<voi
       log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no callable functions" : names}`);
       return;
     }
+    case "serves":
+      log.say("check", `ready after ${seconds} s: the app's server takes calls`);
+      if (result.isSingle) log.say("check", `warning: ${SINGLE}`, "stderr");
+      return;
     case "failed": {
       const lines = result.traceback.trimEnd().split("\n");
       // The last thing said is why.

@@ -4,6 +4,8 @@ import type { OpenVersion } from "./open-version.ts";
 /** What became of the start of a version's first replica. */
 export type Check =
   | { readonly kind: "ready"; readonly functions: readonly FunctionSignature[] }
+  /** A server takes calls; `isSingle` if there can be no second one beside it. */
+  | { readonly kind: "serves"; readonly isSingle: boolean }
   | { readonly kind: "failed"; readonly message: string; readonly traceback: string }
   /** Not ready within its deployment_initialization_timeout. */
   | { readonly kind: "timeout" };
@@ -33,7 +35,7 @@ export class Candidate {
       const failure = await open.warm(1, signal);
       signal.throwIfAborted();
       const result = failure ? failed(failure) : ready(open);
-      if (result.kind !== "ready") await this.discard();
+      if (result.kind === "failed" || result.kind === "timeout") await this.discard();
       return result;
     } catch (error) {
       await this.discard();
@@ -76,7 +78,8 @@ function failed({
   return isTimeout ? { kind: "timeout" } : { kind: "failed", message, traceback };
 }
 
-function ready({ pool }: OpenVersion): Check {
+function ready({ pool, version }: OpenVersion): Check {
+  if (version.config.customRuntime) return { kind: "serves", isSingle: pool.isSingle };
   const functions = [...(pool.functions?.values() ?? [])];
   if (!functions.some(({ name }) => name === TAKEN_NAME)) return { kind: "ready", functions };
   const message = `main.py has a function "${TAKEN_NAME}", whose address is reserved for the app's runs; rename it`;

@@ -1,5 +1,5 @@
 import type { CustomRuntimeConfig, DependenciesConfig } from "../../model/app-config.ts";
-import { integer, line, mapped, matching, optional } from "../readers.ts";
+import { boolean, integer, line, mapped, matching, optional } from "../readers.ts";
 import { entrypoint } from "./entrypoint.ts";
 import type { AppKeys } from "./key.ts";
 
@@ -46,6 +46,12 @@ export const DEPENDENCY_PATH_KEYS: AppKeys<DependenciesConfig["paths"]> = {
   },
 };
 
+/** A path on the app's own server; some files leave the first slash away. */
+const endpoint = mapped(
+  matching("a path of at most 1024 characters, without spaces", (text) => /^[\x21-\x7e]{1,1024}$/.test(text)),
+  (text) => (text.startsWith("/") ? text : `/${text}`),
+);
+
 /** The keys of `[runtime.custom]`. */
 export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
   entrypoint: {
@@ -53,29 +59,38 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     payload: "entrypoint",
     reader: entrypoint,
     default: [],
-    meaning:
-      "The command that starts the app's own server; a line is split as a shell would. Custom runtimes are not supported yet: such a build fails.",
+    meaning: "The command that starts the app's own server; a line is split as a shell would.",
   },
   port: {
     path: "runtime.custom.port",
     payload: "port",
     reader: integer(1, 65_535),
     default: 8000,
-    meaning: "The port that server listens on.",
+    meaning:
+      "The port in that command. Each replica gets a port of its own in its place, and in the variable `PORT`.",
   },
   healthcheckEndpoint: {
     path: "runtime.custom.healthcheck_endpoint",
     payload: "healthcheckEndpoint",
-    reader: optional(line(1024)),
+    reader: optional(endpoint),
     default: null,
-    meaning: "Path that answers 200 while the server lives.",
+    meaning:
+      "Path that answers 200 while the server is healthy; three failed checks in a row end the replica. Default: it accepts connections.",
   },
   readycheckEndpoint: {
     path: "runtime.custom.readycheck_endpoint",
     payload: "readycheckEndpoint",
-    reader: optional(line(1024)),
+    reader: optional(endpoint),
     default: null,
-    meaning: "Path that answers 200 once the server takes calls.",
+    meaning:
+      "Path that answers 200 while the server can take calls; it gets none while the check fails. Default: it accepts connections.",
+  },
+  passAuthorization: {
+    path: "runtime.custom.pass_authorization",
+    payload: null,
+    reader: boolean(),
+    default: false,
+    meaning: "Whether the server gets the caller's `Authorization` header.",
   },
   dockerfilePath: {
     path: "runtime.custom.dockerfile_path",

@@ -1,15 +1,22 @@
 import type { Engine } from "../engine.ts";
 import { IdleTemplates } from "./idle-templates.ts";
 import { ProcessSeat } from "./seat.ts";
-import type { ProcessHost } from "./seat.ts";
+import type { ProcessHost } from "./host.ts";
+import { Ports } from "./server/ports.ts";
+import { ProcessServer } from "./server/process-server.ts";
 import { spawnPython } from "./spawn.ts";
 import type { Spawn } from "./spawn.ts";
 
 /** Runs replicas as processes of this machine; `spawn` starts them. */
 export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): Engine {
   const parts = { ...host, idle: new IdleTemplates(), spawn };
+  const ports = new Ports(host.serverPorts);
   return {
     name: "process",
     open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
+    serve: (workload, events) => {
+      if (!workload.server) throw new Error("the app has no server of its own");
+      return new ProcessServer({ ...host, ports }, workload, workload.server, events);
+    },
   };
 }

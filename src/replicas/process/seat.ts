@@ -1,40 +1,14 @@
 import type { Socket } from "node:net";
-import path from "node:path";
-import { pythonFor } from "../../host/host-pythons.ts";
-import type { AppLimits } from "../../host/limits/limits.ts";
-import { unkept } from "../../host/walls/network.ts";
-import type { NetworkWall } from "../../host/walls/network.ts";
-import type { StorageFolders } from "../../host/storage/folders.ts";
-import type { PythonWish } from "../../model/app-config.ts";
-import type { Rung } from "../../host/walls/rung.ts";
-import type { Clock } from "../../kit/clock.ts";
-import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
+import type { ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
+import { appInterpreter } from "./app-interpreter.ts";
 import { foldersOf } from "./folders.ts";
+import type { ProcessHost } from "./host.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
 import type { Spawn, StartedProcess, Tickets } from "./spawn.ts";
 import { startLater } from "./start-later.ts";
 import { TemplateLine } from "./template-line.ts";
-import { missingVersion, notEnforced } from "./what-is-missing.ts";
-
-/** What of a machine its seats have to know. */
-export type ProcessHost = {
-  /** The interpreter for apps that ask for no other. */
-  readonly python: string;
-  /** Where bundles, environments and storage are. */
-  readonly dataDir: string;
-  /** What apps live behind; null for nothing. */
-  readonly rung: Rung | null;
-  /** What they may read of it, beyond what every program needs; absent for nothing. */
-  readonly reads?: readonly string[];
-  /** What it can hold them to; absent for nothing. */
-  readonly limits?: AppLimits;
-  readonly network: NetworkWall;
-  /** The projects' folders, and who their processes run as. */
-  readonly storage: Pick<StorageFolders, "userOf">;
-  readonly clock: Clock;
-};
 
 /** What the seats of a machine share. */
 export type SeatParts = ProcessHost & { readonly idle: IdleTemplates; readonly spawn: Spawn };
@@ -110,27 +84,15 @@ export class ProcessSeat implements Seat {
     const { limits = null } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
-    const { python: wish } = workload;
     const folders = foldersOf(workload, dataDir);
     const user = storage.userOf(workload.projectId);
     const walls = rung && { rung, python: own, dataDir, reads, network, user };
-    const gap = unkept(workload.network, network);
     const start = (python: string) =>
       spawn({ python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
-    const process = gap?.isRefused
-      ? startLater(Promise.resolve(notEnforced(gap.message)), start)
-      : folders.environment !== null
-        ? start(path.join(folders.environment, "bin", "python"))
-        : wish === null
-          ? start(own)
-          : startLater(findVersion(wish, own), start);
+    const python = appInterpreter(this.#parts, workload);
+    const process = typeof python === "string" ? start(python) : startLater(python, start);
     this.#process = process;
     void process.exited.then(() => this.#owner.onEnded());
     return process;
   }
-}
-
-async function findVersion(wish: PythonWish, own: string): Promise<string | InitFailure> {
-  const found = await pythonFor(wish, own, process.env);
-  return found?.path ?? missingVersion(wish.version);
 }

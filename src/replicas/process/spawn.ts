@@ -1,23 +1,18 @@
 import { PYTHON_DIR } from "../../config/package-files.ts";
 import { appEnvironment, withFolders } from "../../host/app-environment.ts";
-import type { AppLimits } from "../../host/limits/limits.ts";
 import { residentBelow } from "../../host/process-tree.ts";
 import { DOOR_ADDRESS, behindWalls } from "../../host/walls/outer-keeper.ts";
-import type { WalledHost } from "../../host/walls/outer-keeper.ts";
-import type { AppWalls } from "../../host/walls/app-walls.ts";
 import { networkFields, networkVariables } from "../../host/walls/network.ts";
-import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
-import { describeExit, startKept } from "../../host/start-kept.ts";
-import type { Kept, KeptStart } from "../../host/start-kept.ts";
+import type { KeptStart } from "../../host/start-kept.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Exit, SeatEvents, Started, Workload } from "../engine.ts";
-import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
 import type { WorkloadFolders } from "./folders.ts";
-import { endOf, hold, judge } from "./limited.ts";
-import type { HeldFork, Verdict } from "./limited.ts";
+import { hold, judge } from "./limited.ts";
+import type { HeldFork } from "./limited.ts";
+import { startHeld } from "./start-held.ts";
+import type { HeldStart, ProjectWalls, Ways } from "./start-held.ts";
 import { usageOf } from "./usage.ts";
 import { ProcessLook } from "./vitals.ts";
-import { whatIsMissing } from "./what-is-missing.ts";
 
 /** Reads its order, then keeps the replica or template that the order names. */
 const START = `import sys; sys.path[:1] = [${JSON.stringify(PYTHON_DIR)}]; from millrace_worker.start import main; main()`;
@@ -27,18 +22,8 @@ const look = new ProcessLook();
 
 export type Tickets = { readonly template?: string; readonly replica: string };
 
-/** What a project's processes live behind. */
-type ProjectWalls = AppWalls & Pick<WalledHost, "user">;
-
 /** A process that is to be. */
-export type ProcessStart = {
-  readonly python: string;
-  readonly workload: Workload;
-  readonly folders: WorkloadFolders;
-  /** Null where apps live behind no walls. */
-  readonly walls: ProjectWalls | null;
-  /** Null where the host holds them to nothing. */
-  readonly limits: AppLimits | null;
+export type ProcessStart = HeldStart & {
   /** Where it calls home. */
   readonly address: string;
   readonly tickets: Tickets;
@@ -60,44 +45,15 @@ export type Spawn = (
 ) => StartedProcess;
 
 /** Starts a keeper and, under it, a template or a replica; behind walls, if the host has some. */
-export const spawnPython: Spawn = (start, clock, { onLog, onError }) => {
-  const { python, workload, folders, walls, limits } = start;
-  let kept: Kept;
-  const verdict: Verdict = { why: limits?.refusal(folders.storage) ?? null };
-  if (verdict.why !== null) return refused(verdict.why);
-  const held = limits && hold(limits, workload.limits, verdict);
-  let scratch: string | null = null;
-  try {
-    scratch = walls && makeScratch(walls.dataDir, walls.user);
-    kept = startKept(
-      walls && scratch !== null ? walledStart(start, walls, scratch) : plainStart(start),
-      clock,
-      held?.group,
-    );
-  } catch (error) {
-    held?.group.remove();
-    if (scratch !== null) void removeScratch(scratch);
-    return stillborn(error as NodeJS.ErrnoException);
-  }
-  for (const name of ["stdout", "stderr"] as const)
-    readLogLines(kept[name], name, onLog, { owner: workload.projectId }).catch(onError);
-  const missing = () => whatIsMissing(python, folders);
-  const ended = kept.exited.then(
-    // Behind walls it is the outer keeper that starts, and its child that finds nothing there.
-    ({ code, signal }): Exit => ({
-      detail: describeExit(code, signal),
-      initFailure: walls && code !== 0 ? missing() : null,
-    }),
-    (error: Error): Exit => ({ detail: error.message, initFailure: missing() }),
-  );
-  const exited = held ? endOf(ended, held) : ended;
-  const unwatch = limits?.watch({ scratch, storage: folders.storage }, (why) => {
-    verdict.why = why;
-    kept.end();
-  });
-  void exited.then(unwatch);
-  void exited.then(() => clock.after(LAST_LINES_MS, () => kept.close()));
-  if (scratch !== null) void exited.then(() => removeScratch(scratch));
+export const spawnPython: Spawn = (start, clock, events) => {
+  const { workload, limits } = start;
+  const ways: Ways = {
+    plain: () => plainStart(start),
+    walled: (walls, scratch) => walledStart(start, walls, scratch),
+  };
+  const started = startHeld(start, ways, clock, events);
+  if (!("kept" in started)) return over(started);
+  const { kept, exited, held, verdict } = started;
   return {
     exited,
     kill: () => kept.end(),
@@ -166,18 +122,7 @@ function orderOf(
   });
 }
 
-/** A process that could not be started. */
-function stillborn({ code, message }: NodeJS.ErrnoException): StartedProcess {
-  const detail = code === "E2BIG" ? "its secrets are too large to pass as environment variables" : message;
-  return over({ detail, initFailure: null });
-}
-
-/** A process that may not be started. */
-function refused(why: string): StartedProcess {
-  const message = `The app cannot start: ${why}.`;
-  return over({ detail: why, initFailure: { message, traceback: message } });
-}
-
+/** A process that has not been started. */
 function over(exit: Exit): StartedProcess {
   const exited = Promise.resolve(exit);
   return { exited, kill: () => {}, vitals: () => null, usage: async () => null, residentBytes: () => 0 };

@@ -38,6 +38,7 @@ export class Slots<C extends SlotCall> {
   readonly #clock: Clock;
   #scaling: ScalingConfig;
   #growsEarly: boolean;
+  readonly #mayHandAhead: boolean;
   readonly #capacity: Capacity<C>;
   readonly #lanes = new Lanes<C>();
   readonly #balancer: Balancer;
@@ -51,7 +52,9 @@ export class Slots<C extends SlotCall> {
   /** The replicas are ending: a call that comes back finds no other. */
   #isClosing = false;
 
-  constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock) {
+  /** `mayHandAhead`: replicas give back what they have not begun, so a busy one may hold more than it runs. */
+  constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock, mayHandAhead = true) {
+    this.#mayHandAhead = mayHandAhead;
     this.#clock = clock;
     this.#watch = new Watch(clock, () => this.#look());
     this.#scaling = scaling;
@@ -231,7 +234,7 @@ export class Slots<C extends SlotCall> {
     const slots = this.#scaling.replicaConcurrency;
     const free = this.#balancer.choose(this.#capacity.awake, slots);
     if (free) return free;
-    const ahead = this.#pace.ahead;
+    const ahead = this.#mayHandAhead ? this.#pace.ahead : 0;
     return ahead > 0 ? this.#balancer.choose(this.#capacity.awake, slots + ahead) : null;
   }
 

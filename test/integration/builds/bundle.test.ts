@@ -50,16 +50,20 @@ describe("a bundle", () => {
 });
 
 describe("what this host cannot give", () => {
-  verifies("config.runtime-custom.refused", "a custom runtime is refused", async () => {
-    const place = await buildPlace();
-    const { message } = await place.failure({}, { toml: '[runtime.custom]\nentrypoint = ["serve"]\n' });
-    expect(message).toMatch(/^\[runtime\.custom\] is not supported yet: /);
-    const toml = '[runtime.custom]\ndockerfile_path = "Dockerfile"\n';
-    const lacking = await place.failure({}, { toml });
-    expect(lacking.message).toBe("dockerfile_path: there is no Dockerfile in the bundle");
-    const given = await place.failure({ Dockerfile: "FROM x" }, { toml });
-    expect(given.message).toMatch(/^dockerfile_path is not supported yet: .* Remove it, list the app's/);
-  });
+  verifies(
+    "config.runtime-custom.refused",
+    "a Dockerfile and a server without a command are refused",
+    async () => {
+      const place = await buildPlace();
+      const toml = '[runtime.custom]\ndockerfile_path = "Dockerfile"\n';
+      const lacking = await place.failure({}, { toml });
+      expect(lacking.message).toBe("dockerfile_path: there is no Dockerfile in the bundle");
+      const given = await place.failure({ Dockerfile: "FROM x" }, { toml });
+      expect(given.message).toMatch(/^dockerfile_path is not supported yet: .* Remove it, list the app's/);
+      const empty = await place.failure({}, { toml: "[runtime.custom]\nport = 8000\n" });
+      expect(empty.message).toMatch(/^runtime\.custom\.entrypoint is missing: /);
+    },
+  );
 
   verifies("hosted.images", "system and Conda packages are named, with what would install them", async () => {
     const place = await buildPlace();

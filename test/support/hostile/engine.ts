@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Engine, Exit } from "../../../src/replicas/engine.ts";
 import { processEngine } from "../../../src/replicas/process/engine.ts";
-import type { ProcessHost } from "../../../src/replicas/process/seat.ts";
+import type { ProcessHost } from "../../../src/replicas/process/host.ts";
 import { spawnPython } from "../../../src/replicas/process/spawn.ts";
 import type { ProcessStart, Spawn } from "../../../src/replicas/process/spawn.ts";
 import type { FromPeer, ToPeer } from "./orders.ts";

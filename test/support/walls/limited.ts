@@ -10,7 +10,7 @@ import type { Rung } from "../../../src/host/walls/rung.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import type { Engine } from "../../../src/replicas/engine.ts";
 import { processEngine } from "../../../src/replicas/process/engine.ts";
-import type { ProcessHost } from "../../../src/replicas/process/seat.ts";
+import type { ProcessHost } from "../../../src/replicas/process/host.ts";
 
 /** What a replica's memory can be limited by. */
 export const MEANS = ["control groups", "watcher"] as const;

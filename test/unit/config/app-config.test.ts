@@ -147,7 +147,8 @@ container_runtime = "v2"
 entrypoint = ["uvicorn", "main:app"]
 port = 5000
 healthcheck_endpoint = "/health"
-readycheck_endpoint = "/ready"
+readycheck_endpoint = "ready"
+pass_authorization = true
 dockerfile_path = "./Dockerfile"
 `;
 
@@ -233,6 +234,7 @@ verifies(
         port: 5000,
         healthcheckEndpoint: "/health",
         readycheckEndpoint: "/ready",
+        passAuthorization: true,
         dockerfilePath: "./Dockerfile",
       },
     });

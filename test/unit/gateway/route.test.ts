@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import { parseRoute, Router } from "../../../src/gateway/route.ts";
 import { APP_NAME, FUNCTION_NAME, PROJECT_ID } from "../../../src/model/names.ts";
 
+const OTHER = { kind: "path", projectId: "p-1", appName: "app" };
+
 describe("the route of a target", () => {
   test("has project, app, function and query as they stand in it", () => {
     expect(parseRoute("/v4/p-1/app/run?async=true&a=/x")).toEqual({
@@ -41,7 +43,7 @@ describe("the route of a target", () => {
       `${runId}/record`,
     ];
     for (const path of [...wrong, runId.toUpperCase(), `${runId}/Events`, `${runId}0`]) {
-      expect([path, parseRoute(`/v4/p-1/app/runs/${path}`)]).toEqual([path, null]);
+      expect([path, parseRoute(`/v4/p-1/app/runs/${path}`)]).toEqual([path, OTHER]);
     }
   });
 
@@ -61,33 +63,41 @@ describe("the route of a target", () => {
     );
   });
 
-  test("is none where anything is missing, doubled, encoded, reserved or of another version", () => {
+  test("is none where the app is missing, doubled, encoded or of another version", () => {
     for (const target of [
       "",
       "*",
       "/",
       "/v4",
-      "/v4/p-1/app",
-      "/v4/p-1/app/",
-      "/v4/p-1/app/run/",
-      "/v4/p-1/app/run//x",
+      "/v4/p-1",
       "//v4/p-1/app/run",
       "/v4//p-1/app/run",
       "/v3/p-1/app/run",
       "/v4/x-1/app/run",
       "/v4/p-1/App/run",
-      "/v4/p-1/app/_run",
-      "/v4/p-1/app/%72un",
       "/v4/p-1/../p-1/app/run",
-      "/v4/p-1/app/runs",
-      "/v4/p-1/app/openapi.json/",
-      "/v4/p-1/app/openapi.json/x",
-      "/v4/p-1/app/openapi.JSON",
-      "/v4/p-1/app/run/a b",
-      '/v4/p-1/app/run/"',
       "http://x/v4/p-1/app/run",
     ]) {
       expect([target, parseRoute(target)]).toEqual([target, null]);
+    }
+  });
+
+  test("is some other path of the app where no function can have it: a server may", () => {
+    for (const path of [
+      "",
+      "/",
+      "/run/",
+      "/run//x",
+      "/_run",
+      "/%72un",
+      "/runs",
+      "/openapi.json/",
+      "/openapi.json/x",
+      "/openapi.JSON",
+      "/run/a b",
+      '/run/"',
+    ]) {
+      expect([path, parseRoute(`/v4/p-1/app${path}`)]).toEqual([path, OTHER]);
     }
   });
 });

@@ -160,7 +160,7 @@ export class HandReplica implements Started {
 }
 
 /** Starts replicas that the test plays. */
-export class HandSeats implements Pick<Seats, "start" | "close"> {
+export class HandSeats implements Pick<Seats, "start" | "serve" | "close"> {
   /** All that were asked for, in order. */
   readonly started: HandReplica[] = [];
   readonly #home: Home;
@@ -173,6 +173,10 @@ export class HandSeats implements Pick<Seats, "start" | "close"> {
     const replica = new HandReplica(this.#home.address, ticket);
     this.started.push(replica);
     return replica;
+  }
+
+  serve(): never {
+    throw new Error("the replicas played here are functions'");
   }
 
   /** One of those that were asked for. */

@@ -24,6 +24,7 @@ const WORKLOAD: Workload = {
   limits: { memoryBytes: null, cpus: null, cpuShare: 2 },
   network: true,
   unixSockets: false,
+  server: null,
 };
 
 type Played = { readonly workload: Workload; readonly owner: SeatOwner; readonly told: string[] };
@@ -33,6 +34,9 @@ function playedSeats() {
   const opened: Played[] = [];
   const engine: Engine = {
     name: "played",
+    serve: () => {
+      throw new Error("no server is played here");
+    },
     open: (workload, keepMs, _home, owner) => {
       const told = [`kept for ${keepMs}`];
       opened.push({ workload, owner, told });

@@ -1,0 +1,134 @@
+import type { Clock, Timer } from "../../kit/clock.ts";
+import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/server/http-exchange.ts";
+import type { LiveRun, RunEnd, RunReader, RunTiming } from "../../runs/live-run.ts";
+import type { Exchange, GoneListener } from "../exchange.ts";
+import { responseHeaders } from "./response-headers.ts";
+
+/**
+ * The caller of a server app: gets the response as it comes, and slows the server down when it does not read.
+ * What came in one piece leaves in one write.
+ */
+export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
+  readonly #exchange: Exchange;
+  readonly #clock: Clock;
+  readonly #stallMs: number;
+  #run: LiveRun | null = null;
+  #head: ResponseHead | null = null;
+  #flow: ResponseFlow | null = null;
+  /** The first piece of the body, until the head leaves with it. */
+  #first: Buffer | null = null;
+  #stall: Timer | null = null;
+
+  constructor(exchange: Exchange, clock: Clock, stallSeconds: number) {
+    this.#exchange = exchange;
+    this.#clock = clock;
+    this.#stallMs = stallSeconds * 1000;
+  }
+
+  attach(run: LiveRun): void {
+    this.#run = run;
+    // Gone already, while the store was asked.
+    if (this.#exchange.response.destroyed) run.cancel();
+    this.#exchange.goneListener = this;
+  }
+
+  /** Nobody reads the answer: the server is not to go on with it. */
+  onGone(): void {
+    this.#stall?.cancel();
+    this.#run?.cancel();
+  }
+
+  onStream(): void {}
+
+  onChunk(): void {}
+
+  onContinue(): void {
+    const { response } = this.#exchange;
+    if (!response.headersSent && !response.destroyed) response.writeContinue();
+  }
+
+  // An error in these becomes this caller's answer; it must not reach the replica that calls them.
+
+  onResponse(head: ResponseHead, flow: ResponseFlow): ResponseSink {
+    this.#head = head;
+    this.#flow = flow;
+    process.nextTick(() => this.#attempt(() => this.#flush()));
+    return this;
+  }
+
+  write(bytes: Buffer): boolean {
+    const { response } = this.#exchange;
+    if (this.#head && this.#first === null) {
+      this.#first = bytes;
+      return true;
+    }
+    this.#attempt(() => this.#flush());
+    return response.destroyed || response.writableEnded || this.#hasRoom(response.write(bytes));
+  }
+
+  trailers(trailers: readonly string[]): void {
+    const pairs: [string, string][] = [];
+    for (let i = 0; i < trailers.length; i += 2) pairs.push([trailers[i] ?? "", trailers[i + 1] ?? ""]);
+    this.#attempt(() => this.#exchange.response.addTrailers(pairs));
+  }
+
+  onEnd(end: RunEnd): void {
+    this.#stall?.cancel();
+    this.#attempt(() => this.#end(end));
+  }
+
+  #attempt(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#exchange.fault(error);
+      this.#run?.cancel();
+    }
+  }
+
+  #end({ outcome, response: answer, timing }: RunEnd): void {
+    const exchange = this.#exchange;
+    const { response } = exchange;
+    if (outcome.kind === "responded") {
+      const first = this.#first;
+      this.#first = null;
+      if (this.#head) this.#open(this.#head, timing);
+      if (!response.destroyed && !response.writableEnded) exchange.close(first);
+    } else if (this.#head === null && response.headersSent) {
+      // Only a cut tells that what came so far is not all of it.
+      if (!response.writableEnded) response.destroy();
+    } else exchange.answer(answer, timing);
+  }
+
+  /** Sends the head, with what has come of the body. */
+  #flush(): void {
+    const { response } = this.#exchange;
+    if (!this.#head || !this.#run || response.destroyed) return;
+    const first = this.#first;
+    this.#first = null;
+    this.#open(this.#head, this.#run.timing());
+    if (!first) response.flushHeaders();
+    else if (!this.#hasRoom(response.write(first))) this.#flow?.pause();
+  }
+
+  #open(head: ResponseHead, timing: RunTiming): void {
+    this.#head = null;
+    if (this.#exchange.response.headersSent || this.#exchange.response.destroyed) return;
+    const { headers, hasCors } = responseHeaders(head, this.#exchange.request.httpVersion === "1.1");
+    this.#exchange.open(head.status, headers, timing, hasCors);
+  }
+
+  /** Whether the server may send more at once; if not, it may when the caller has read, or never. */
+  #hasRoom(isTaken: boolean): boolean {
+    if (isTaken) return true;
+    const { response } = this.#exchange;
+    if (this.#stall) return false;
+    this.#stall = this.#clock.after(this.#stallMs, () => response.destroy());
+    response.once("drain", () => {
+      this.#stall?.cancel();
+      this.#stall = null;
+      this.#flow?.resume();
+    });
+    return false;
+  }
+}

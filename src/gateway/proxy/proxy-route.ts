@@ -1,0 +1,214 @@
+import type { Catalog, LiveApp } from "../../apps/catalog.ts";
+import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { Clock } from "../../kit/clock.ts";
+import type { CustomRuntimeConfig } from "../../model/app-config.ts";
+import { AppError } from "../../model/errors.ts";
+import { packBody, pathName } from "../../model/http-request.ts";
+import type { HttpRequest } from "../../model/http-request.ts";
+import type { Executor } from "../../runs/execute.ts";
+import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts";
+import { storedRequest } from "../../runs/server-run.ts";
+import type { Submitter } from "../../runs/submit.ts";
+import { answerAccepted } from "../answer-accepted.ts";
+import type { Authenticator } from "../authenticate.ts";
+import type { BodyRoom } from "../body-room.ts";
+import type { Connection } from "../connection.ts";
+import type { Exchange } from "../exchange.ts";
+import { hasBody, readBody, tooLarge } from "../read-body.ts";
+import { readWebhook } from "../read-webhook.ts";
+import type { WebhookParts } from "../read-webhook.ts";
+import type { RequestHead } from "../request-head.ts";
+import type { AppRoute } from "../route.ts";
+import { ProxyAnswer } from "./proxy-answer.ts";
+import { ProxyBody } from "./proxy-body.ts";
+import { readTarget } from "./proxy-query.ts";
+import type { ProxyTarget } from "./proxy-query.ts";
+import { requestHeaders } from "./request-headers.ts";
+
+export type ProxyParts = WebhookParts & {
+  readonly catalog: Catalog;
+  readonly authenticator: Authenticator;
+  readonly executor: Executor;
+  readonly submitter: Submitter;
+  readonly bodyRoom: BodyRoom;
+  readonly trusted: AddressRanges;
+  readonly publicApiUrl: string | null;
+  readonly clock: Clock;
+};
+
+type AppRequest = {
+  readonly connection: Connection;
+  readonly exchange: Exchange;
+  readonly head: RequestHead;
+  readonly route: AppRoute;
+};
+
+/** A request that may go to the app's server. */
+type Admitted = AppRequest &
+  ProxyTarget & {
+    readonly live: LiveApp;
+    readonly runtime: CustomRuntimeConfig;
+    readonly webhook: Webhook | null;
+  };
+
+const NO_BODY = Buffer.alloc(0);
+/** What is kept of a body that somebody waited for, as of a function's; a body this small is read at once. */
+const LITTLE_BYTES = 64 * 1024;
+
+/**
+ * `/v4/{project}/{app}/{path…}` of an app that is a server: the checks in the contract's order, then the run. Paths
+ * and queries stay as they came.
+ */
+export class ProxyHandler {
+  readonly #parts: ProxyParts;
+
+  constructor(parts: ProxyParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether the app of a route is a server. */
+  isServer({ projectId, appName }: AppRoute): boolean {
+    return this.#parts.catalog.isServer(projectId, appName);
+  }
+
+  /** An address that is no function's: there is something only if the app is a server. */
+  handlePath(request: AppRequest): void | Promise<void> {
+    const { projectId, appName } = request.route;
+    const live = this.#parts.catalog.find(projectId, appName);
+    if (!live?.version.config.customRuntime) throw new AppError("not_found");
+    return this.handle(request, live);
+  }
+
+  handle(request: AppRequest, live: LiveApp): void | Promise<void> {
+    const { connection, head, route } = request;
+    if (live.version.config.deployment.disableAuth) return this.#admit(request, live);
+    const { authenticator } = this.#parts;
+    const admitted = authenticator.admit(connection, head.authorization, route.projectId);
+    return admitted ? admitted.then(() => this.#admit(request, live)) : this.#admit(request, live);
+  }
+
+  #admit(request: AppRequest, live: LiveApp): void | Promise<void> {
+    const { exchange, head, route } = request;
+    const { customRuntime: runtime, limits } = live.version.config;
+    if (!runtime) throw new AppError("not_found");
+    const { url = "", method = "GET" } = exchange.request;
+    const { target, query } = readTarget(pathOf(url, route), method);
+    if (head.contentLength !== null && Number(head.contentLength) > limits.maxBodyBytes)
+      throw tooLarge(limits.maxBodyBytes);
+    const { webhookEndpoint } = query;
+    const webhook =
+      webhookEndpoint === null ? null : readWebhook(exchange.id, head, webhookEndpoint, this.#parts);
+    const admitted: Admitted = { ...request, live, runtime, target, query, webhook };
+    if (query.isAsync) {
+      this.#read(admitted, (body) => this.#submit(admitted, body));
+      return undefined;
+    }
+    if (!hasBody(head)) return this.#execute(admitted, NO_BODY);
+    if (!head.isChunked && Number(head.contentLength) <= LITTLE_BYTES) {
+      this.#read(admitted, (body) => this.#execute(admitted, body));
+      return undefined;
+    }
+    return this.#stream(admitted);
+  }
+
+  /** Reads the whole body, which is then the app's in one piece. */
+  #read({ exchange, head, route, live }: Admitted, go: (body: Buffer) => void | Promise<void>): void {
+    if (!hasBody(head)) {
+      exchange.attempt(() => go(NO_BODY));
+      return;
+    }
+    const { maxBodyBytes } = live.version.config.limits;
+    if (head.isHeldBack) exchange.response.writeContinue();
+    const room = () => this.#parts.bodyRoom.open(route.projectId, exchange);
+    readBody(exchange.request, maxBodyBytes, room, (error, body) => {
+      if (error) exchange.fail(error);
+      else exchange.attempt(() => go(body));
+    });
+  }
+
+  async #submit(admitted: Admitted, body: Buffer): Promise<void> {
+    const { exchange, route, live } = admitted;
+    const head = this.#headOf(admitted, { isStored: true, passExpect: false });
+    const http = storedRequest(head, body, live.version.config.limits);
+    await this.#parts.submitter.submit(this.#runOf(admitted, http));
+    answerAccepted(exchange, route, this.#parts.publicApiUrl, exchange.id);
+  }
+
+  #execute(admitted: Admitted, body: Buffer): void | Promise<void> {
+    const head = this.#headOf(admitted, { isStored: false, passExpect: false });
+    return this.#start(admitted, {
+      ...head,
+      ...keepOf(admitted),
+      body,
+      input: () => packBody(head, body),
+    });
+  }
+
+  /** A body that is large, or of unknown length, goes on as it comes. */
+  #stream(admitted: Admitted): void | Promise<void> {
+    const { exchange, head: given, live } = admitted;
+    const { maxBodyBytes } = live.version.config.limits;
+    const head = this.#headOf(admitted, { isStored: false, passExpect: given.isHeldBack });
+    const length = given.isChunked ? null : Number(given.contentLength);
+    const limits = { maxBytes: maxBodyBytes, keptBytes: keepOf(admitted).keptBytes };
+    const body = new ProxyBody(exchange.request, length, limits, () => {
+      exchange.fail(tooLarge(maxBodyBytes));
+      exchange.goneListener?.onGone();
+    });
+    const input = (): Buffer | null => {
+      const kept = body.kept();
+      return kept && packBody(head, kept);
+    };
+    return this.#start(admitted, { ...head, ...keepOf(admitted), body, input });
+  }
+
+  #start(admitted: Admitted, http: ServerRequest): void | Promise<void> {
+    const { exchange, live, webhook } = admitted;
+    const { executor, submitter, clock } = this.#parts;
+    if (exchange.response.destroyed) return undefined;
+    const run = this.#runOf(admitted, http);
+    const answer = new ProxyAnswer(exchange, clock, live.version.config.limits.streamStallTimeoutSeconds);
+    // A webhook waits for it, so it has to survive a crash.
+    if (webhook) return submitter.executeKept(run, answer).then((started) => answer.attach(started));
+    answer.attach(executor.execute(run, answer));
+    return undefined;
+  }
+
+  #runOf({ exchange, live, target, webhook }: Admitted, http: ServerRequest): RunRequest {
+    return {
+      id: exchange.id,
+      target: live.target,
+      functionName: pathName(target),
+      body: NO_BODY,
+      isBare: true,
+      ip: exchange.ip ?? exchange.request.socket.remoteAddress ?? null,
+      webhook,
+      http,
+    };
+  }
+
+  #headOf(
+    { exchange, head, route, runtime, target }: Admitted,
+    how: { readonly isStored: boolean; readonly passExpect: boolean },
+  ): HttpRequest {
+    const { request } = exchange;
+    const { passAuthorization } = runtime;
+    const isTrusted =
+      head.forwardedFor !== null && this.#parts.trusted.includes(request.socket.remoteAddress ?? "");
+    const by = { ...how, runId: exchange.id, route, isTrusted, passAuthorization };
+    return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
+  }
+}
+
+/** What follows the app's own address: a path in any case. */
+function pathOf(url: string, { projectId, appName }: AppRoute): string {
+  const path = url.slice(`/v4/${projectId}/${appName}`.length);
+  return path.startsWith("/") ? path : `/${path}`;
+}
+
+/** How much of the answer is kept: all that a webhook is to get, else as much as of a function's. */
+function keepOf({ live, webhook }: Admitted): { readonly keptBytes: number; readonly mustKeep: boolean } {
+  const { limits, deployment } = live.version.config;
+  if (webhook) return { keptBytes: limits.maxResultBytes, mustKeep: true };
+  return { keptBytes: deployment.recordPayloads === "all" ? LITTLE_BYTES : 0, mustKeep: false };
+}

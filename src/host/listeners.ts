@@ -1,0 +1,68 @@
+import { readFile, readdir, readlink } from "node:fs/promises";
+import { below } from "./process-tree.ts";
+
+/** A socket that accepts connections. */
+export type Listener = {
+  /** Where it can be reached from this machine. */
+  readonly host: string;
+  readonly port: number;
+  /** It can be reached from other machines too. */
+  readonly isOpen: boolean;
+  /** What the kernel knows it by. */
+  readonly inode: string;
+};
+
+const LISTENING = "0A";
+const ANY = /^0+$/;
+const LOOPBACK_6 = `${"0".repeat(24)}01000000`;
+const MAPPED = `${"0".repeat(16)}FFFF0000`;
+/** The app decides how many there are. */
+const MAX_PROCESSES = 256;
+const MAX_DESCRIPTORS = 4096;
+
+/** Everything that listens for TCP connections where that process could connect to it. */
+export async function listenersSeenBy(pid: number): Promise<Listener[]> {
+  const tables = await Promise.all(
+    ["tcp", "tcp6"].map((name) => readFile(`/proc/${pid}/net/${name}`, "latin1").catch(() => "")),
+  );
+  return tables.flatMap((table) => table.split("\n").flatMap((line) => parse(line)));
+}
+
+/** Which of these sockets some process below that one holds. */
+export async function heldBelow(pid: number, inodes: ReadonlySet<string>): Promise<Set<string>> {
+  const held = new Set<string>();
+  for (const each of below(pid).living.slice(0, MAX_PROCESSES)) {
+    if (held.size === inodes.size) break;
+    const folder = `/proc/${each}/fd`;
+    // It has just ended, or belongs to another user.
+    const names = await readdir(folder).catch(() => []);
+    for (const name of names.slice(0, MAX_DESCRIPTORS)) {
+      const target = await readlink(`${folder}/${name}`).catch(() => "");
+      const inode = /^socket:\[(\d+)\]$/.exec(target)?.[1];
+      if (inode !== undefined && inodes.has(inode)) held.add(inode);
+    }
+  }
+  return held;
+}
+
+function parse(line: string): Listener[] {
+  // Most sockets of a busy machine do not listen.
+  if (!line.includes(` ${LISTENING} `)) return [];
+  const [, local = "", , state, , , , , , inode] = line.trim().split(/\s+/);
+  const [address = "", port = ""] = local.split(":");
+  if (state !== LISTENING || inode === undefined) return [];
+  return [{ ...reach(address), port: Number.parseInt(port, 16), inode }];
+}
+
+/** The kernel writes addresses as the machine's own 32-bit numbers, of which all have the low byte first. */
+function reach(address: string): { host: string; isOpen: boolean } {
+  if (address.length === 8) {
+    if (ANY.test(address)) return { host: "127.0.0.1", isOpen: true };
+    const host = [6, 4, 2, 0].map((at) => Number.parseInt(address.slice(at, at + 2), 16)).join(".");
+    return { host, isOpen: !host.startsWith("127.") };
+  }
+  if (ANY.test(address)) return { host: "127.0.0.1", isOpen: true };
+  if (address === LOOPBACK_6) return { host: "::1", isOpen: false };
+  if (address.startsWith(MAPPED)) return reach(address.slice(MAPPED.length));
+  return { host: "::1", isOpen: true };
+}

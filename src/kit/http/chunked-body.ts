@@ -1,0 +1,89 @@
+import { BadResponse, parseFields } from "./fields.ts";
+
+/** The last chunk has come. */
+type ChunksEnd = {
+  readonly trailers: readonly string[];
+  /** What came behind it. */
+  readonly restBytes: number;
+};
+
+const LINE_END = Buffer.from("\r\n");
+/** A size, and what a server may say about a chunk beside it. */
+const MAX_LINE_BYTES = 4 * 1024;
+const MAX_TRAILER_BYTES = 16 * 1024;
+/** Up to 2^48: no number loses a digit. */
+const SIZE = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
+
+/** Takes a chunked body apart. Holds no more than a line of it. */
+export class ChunkedBody {
+  readonly #onBody: (bytes: Buffer) => void;
+  #state: "size" | "data" | "data-end" | "trailers" = "size";
+  #leftBytes = 0;
+  #line: Buffer | null = null;
+  #trailers: string[] = [];
+  #trailerBytes = 0;
+
+  constructor(onBody: (bytes: Buffer) => void) {
+    this.#onBody = onBody;
+  }
+
+  /** Tells when the body is whole; throws `BadResponse` where it is not what it should be. */
+  feed(data: Buffer): ChunksEnd | null {
+    let at = 0;
+    for (;;) {
+      if (this.#state === "data") {
+        if (at === data.length) return null;
+        const end = Math.min(data.length, at + this.#leftBytes);
+        this.#leftBytes -= end - at;
+        this.#onBody(at === 0 && end === data.length ? data : data.subarray(at, end));
+        at = end;
+        if (this.#leftBytes > 0) return null;
+        this.#state = "data-end";
+      }
+      const end = data.indexOf(LINE_END, at);
+      const line = this.#takeLine(data, at, end);
+      if (line === null) return null;
+      at = line.next;
+      if (this.#state === "trailers" && line.text === "") {
+        return { trailers: parseFields(this.#trailers).headers, restBytes: data.length - at };
+      }
+      this.#take(line.text);
+    }
+  }
+
+  #take(line: string): void {
+    if (this.#state === "data-end") {
+      if (line !== "") throw new BadResponse("a chunk of its body is longer than it said");
+      this.#state = "size";
+    } else if (this.#state === "size") {
+      const size = SIZE.exec(line)?.[1];
+      if (size === undefined) throw new BadResponse("the size of a chunk of its body is malformed");
+      this.#leftBytes = Number.parseInt(size, 16);
+      this.#state = this.#leftBytes === 0 ? "trailers" : "data";
+    } else {
+      this.#trailerBytes += line.length + LINE_END.length;
+      if (this.#trailerBytes > MAX_TRAILER_BYTES) throw new BadResponse("its trailers are too large");
+      this.#trailers.push(line);
+    }
+  }
+
+  /** The line that begins at `at`, with what came of it before; null if it is not whole yet. */
+  #takeLine(data: Buffer, at: number, found: number): { text: string; next: number } | null {
+    const before = this.#line;
+    // Its end may have been cut in two.
+    if (before && before.at(-1) === 0x0d && data[at] === 0x0a) {
+      this.#line = null;
+      return { text: before.toString("latin1", 0, before.length - 1), next: at + 1 };
+    }
+    const end = found === -1 ? data.length : found;
+    const piece = data.subarray(at, end);
+    const whole = before ? Buffer.concat([before, piece]) : piece;
+    if (whole.length > MAX_LINE_BYTES) throw new BadResponse("a line between its chunks is too long");
+    if (found === -1) {
+      this.#line = whole;
+      return null;
+    }
+    this.#line = null;
+    return { text: whole.toString("latin1", 0, whole.length), next: found + LINE_END.length };
+  }
+}

@@ -1,0 +1,67 @@
+/** What the other side sent is no valid HTTP response; the text says why, and names nothing that it sent. */
+export class BadResponse extends Error {}
+
+/** The header fields of a response, and what they say of its frame. */
+type Fields = {
+  /** Names and values in turn, as they came. */
+  readonly headers: readonly string[];
+  /** Null if none is given. */
+  readonly length: number | null;
+  readonly isChunked: boolean;
+  /** The connection ends with this response. */
+  readonly isClosing: boolean;
+  /** It does not, says an HTTP/1.0 server. */
+  readonly isKept: boolean;
+};
+
+const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const BAD_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
+const LENGTH = /^\d{1,15}$/;
+
+/** Reads the lines of a head, without the first; throws `BadResponse` for any that is not plainly right. */
+export function parseFields(lines: readonly string[]): Fields {
+  const headers: string[] = [];
+  let length: number | null = null;
+  let isChunked = false;
+  let isClosing = false;
+  let isKept = false;
+  for (const line of lines) {
+    const colon = line.indexOf(":");
+    const name = line.slice(0, colon);
+    const value = trimmed(line, colon + 1);
+    // A line that begins with a blank, which once continued the one before, has no name either.
+    if (colon < 1 || !NAME.test(name) || BAD_VALUE.test(value))
+      throw new BadResponse("one of its headers is malformed");
+    headers.push(name, value);
+    // By length first: lower-casing every name would cost more than the rest.
+    if (name.length === 14 && name.toLowerCase() === "content-length") {
+      const bytes = LENGTH.test(value) ? Number(value) : Number.NaN;
+      if (Number.isNaN(bytes) || (length !== null && length !== bytes))
+        throw new BadResponse("its Content-Length is not one number");
+      length = bytes;
+    } else if (name.length === 17 && name.toLowerCase() === "transfer-encoding") {
+      if (isChunked || value.toLowerCase() !== "chunked")
+        throw new BadResponse("its Transfer-Encoding is not chunked");
+      isChunked = true;
+    } else if (name.length === 10 && name.toLowerCase() === "connection") {
+      const options = value.toLowerCase().split(",");
+      isClosing ||= options.some((option) => option.trim() === "close");
+      isKept ||= options.some((option) => option.trim() === "keep-alive");
+    }
+  }
+  return { headers, length, isChunked, isClosing, isKept };
+}
+
+/** The rest of a line without the blanks at either end. */
+function trimmed(line: string, from: number): string {
+  let start = from;
+  let end = line.length;
+  while (start < end && isBlank(line.charCodeAt(start))) start += 1;
+  while (end > start && isBlank(line.charCodeAt(end - 1))) end -= 1;
+  return line.slice(start, end);
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09;
+}

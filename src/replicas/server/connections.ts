@@ -1,0 +1,146 @@
+import { connect } from "node:net";
+import type { Socket } from "node:net";
+import type { Clock } from "../../kit/clock.ts";
+import type { ServerPlace } from "../engine.ts";
+
+/** Who uses a connection now. */
+export type ConnectionUser = {
+  onOpen(): void;
+  onData(data: Buffer): void;
+  onDrain(): void;
+  /** It has ended; nothing more comes from it. */
+  onLost(): void;
+};
+
+type Place = Extract<ServerPlace, { kind: "listening" }>;
+
+/** Shorter than any usual server waits before it closes an idle connection, on which a request would be lost. */
+const IDLE_MS = 1_000;
+/** How old the knowledge may be that the port is the server's own. */
+const KNOWN_MS = 1_000;
+
+/** A connection to a server, one request at a time. */
+export class Connection {
+  readonly socket: Socket;
+  user: ConnectionUser | null;
+  idleSince = 0;
+
+  constructor(socket: Socket, user: ConnectionUser) {
+    this.socket = socket;
+    this.user = user;
+    socket.setNoDelay(true);
+    socket.on("data", (data: Buffer) => {
+      // Nobody has asked for anything: not to be trusted with a request.
+      if (this.user) this.user.onData(data);
+      else socket.destroy();
+    });
+    socket.on("drain", () => this.user?.onDrain());
+    socket.on("error", () => {}); // `close` follows.
+    socket.on("close", () => {
+      const { user: last } = this;
+      this.user = null;
+      last?.onLost();
+    });
+  }
+}
+
+/** Connections to one server, kept from one request to the next. */
+export class Connections {
+  readonly #clock: Clock;
+  readonly #look: () => Promise<ServerPlace>;
+  /** The one used last comes first: the others may grow old and go. */
+  #idle: Connection[] = [];
+  readonly #all = new Set<Connection>();
+  #place: Place | null = null;
+  #knownAt = Number.NEGATIVE_INFINITY;
+  #looking: Promise<boolean> | null = null;
+  #isClosed = false;
+
+  /** `look` tells where the server listens, if that is its own. */
+  constructor(clock: Clock, look: () => Promise<ServerPlace>) {
+    this.#clock = clock;
+    this.#look = look;
+  }
+
+  /** The server was found there, and found to be the one that listens. */
+  know(place: Place): void {
+    this.#place = place;
+    this.#knownAt = this.#clock.monotonic();
+  }
+
+  /** One that is open and has nothing to do; null if there is none. */
+  take(user: ConnectionUser): Connection | null {
+    const connection = this.#idle.pop();
+    if (!connection) return null;
+    if (connection.socket.destroyed || this.#clock.monotonic() - connection.idleSince > IDLE_MS) {
+      connection.socket.destroy();
+      this.sweep();
+      return this.take(user);
+    }
+    connection.user = user;
+    return connection;
+  }
+
+  /** A new one; its user learns when it can be used, or that it cannot. */
+  open(user: ConnectionUser): Connection {
+    const { host = "127.0.0.1", port = 0 } = this.#place ?? {};
+    const connection = new Connection(connect({ host, port }), user);
+    this.#all.add(connection);
+    const { socket } = connection;
+    socket.once("close", () => this.#all.delete(connection));
+    socket.once("connect", () => {
+      if (this.#clock.monotonic() - this.#knownAt < KNOWN_MS) connection.user?.onOpen();
+      else void this.#require(connection);
+    });
+    return connection;
+  }
+
+  /** Its exchange is over, and it may carry another. */
+  release(connection: Connection): void {
+    connection.user = null;
+    if (this.#isClosed || connection.socket.destroyed) connection.socket.destroy();
+    else {
+      // The last piece of its response may have filled its reader.
+      connection.socket.resume();
+      connection.idleSince = this.#clock.monotonic();
+      this.#idle.push(connection);
+    }
+  }
+
+  /** Closes those that were idle for too long. */
+  sweep(): void {
+    const since = this.#clock.monotonic() - IDLE_MS;
+    const isOld = ({ idleSince }: Connection): boolean => idleSince < since;
+    if (!this.#idle.some(isOld)) return;
+    for (const connection of this.#idle.filter(isOld)) connection.socket.destroy();
+    this.#idle = this.#idle.filter((connection) => !isOld(connection));
+  }
+
+  /** No connection outlives its request any more. */
+  retire(): void {
+    this.#isClosed = true;
+    for (const { socket } of this.#idle) socket.destroy();
+    this.#idle = [];
+  }
+
+  /** Ends all of them. */
+  close(): void {
+    this.retire();
+    for (const { socket } of this.#all) socket.destroy();
+  }
+
+  /** Before the first byte: somebody else could have taken the port. */
+  async #require(connection: Connection): Promise<void> {
+    this.#looking ??= this.#isOwn().finally(() => (this.#looking = null));
+    if (await this.#looking) connection.user?.onOpen();
+    else connection.socket.destroy();
+  }
+
+  async #isOwn(): Promise<boolean> {
+    const place = await this.#look().catch(() => null);
+    const before = this.#place;
+    if (place?.kind !== "listening" || place.port !== before?.port) return false;
+    this.know(place);
+    return true;
+  }
+}

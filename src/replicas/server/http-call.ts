@@ -1,0 +1,256 @@
+import type { Clock } from "../../kit/clock.ts";
+import { BadResponse } from "../../kit/http/fields.ts";
+import { ResponseParser } from "../../kit/http/response-parser.ts";
+import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
+import { headerOf } from "../../model/http-request.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import type { Call } from "../call.ts";
+import type { Connection, ConnectionUser, Connections } from "./connections.ts";
+import type { BodySource, HttpCallRequest, ResponseSink } from "./http-exchange.ts";
+import { KeptBody } from "./kept-body.ts";
+
+/** What the replica learns of an exchange: one of these, once. */
+export type HttpCallEvents = {
+  onOutcome(call: Call, outcome: Outcome): void;
+  /** The server ended the connection before its answer was whole; its process may just be ending. */
+  onCut(call: Call, message: string): void;
+  /** Nothing of it was sent: another replica, or this one later, may have it. */
+  onUnsent(call: Call): void;
+};
+
+/** Methods that change nothing, or nothing more the second time: lost with an idle connection, they are sent again. */
+const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"]);
+/** A server may want to know that a request of these has no body. */
+const LENGTH_EXPECTED = new Set(["POST", "PUT", "PATCH"]);
+/** Up to here copying a body into a string costs less than a second write. */
+const ONE_WRITE_BYTES = 16 * 1024;
+const HEX = 16;
+const MAX_TYPE_CHARS = 255;
+
+/** One request to a server, and its response as it comes. */
+export class HttpCall implements ConnectionUser, ResponseEvents {
+  readonly #call: Call;
+  readonly #request: HttpCallRequest;
+  readonly #connections: Connections;
+  readonly #events: HttpCallEvents;
+  readonly #clock: Pick<Clock, "monotonic">;
+  #connection: Connection | null = null;
+  #parser: ResponseParser;
+  #isReused = false;
+  #hasBegun = false;
+  #hasSentBody = false;
+  #isOver = false;
+  #head: ResponseHead | null = null;
+  #sink: ResponseSink | null = null;
+  #kept: KeptBody | null = null;
+
+  constructor(
+    call: Call,
+    request: HttpCallRequest,
+    connections: Connections,
+    events: HttpCallEvents,
+    clock: Pick<Clock, "monotonic">,
+  ) {
+    this.#call = call;
+    this.#request = request;
+    this.#connections = connections;
+    this.#events = events;
+    this.#clock = clock;
+    this.#parser = new ResponseParser(request.method, this);
+  }
+
+  start(): void {
+    const idle = this.#connections.take(this);
+    this.#isReused = idle !== null;
+    this.#connection = idle ?? this.#connections.open(this);
+    if (idle) this.#send(idle);
+  }
+
+  /** Closes the connection to the server; nothing more is told. */
+  destroy(): void {
+    this.#isOver = true;
+    if (!Buffer.isBuffer(this.#request.body)) this.#request.body.stop();
+    this.#connection?.socket.destroy();
+  }
+
+  onOpen(): void {
+    if (this.#connection) this.#send(this.#connection);
+  }
+
+  onData(data: Buffer): void {
+    if (this.#isOver) return;
+    try {
+      this.#parser.feed(data);
+    } catch (error) {
+      if (!(error instanceof BadResponse)) throw error;
+      this.#break(error.message);
+    }
+  }
+
+  onDrain(): void {
+    const { body } = this.#request;
+    if (!Buffer.isBuffer(body)) body.resume();
+  }
+
+  onLost(): void {
+    if (this.#isOver) return;
+    if (!this.#hasBegun) {
+      this.#isOver = true;
+      this.#events.onUnsent(this.#call);
+      return;
+    }
+    if (this.#mayRepeat()) {
+      this.#parser = new ResponseParser(this.#request.method, this);
+      this.#isReused = false;
+      this.#hasBegun = false;
+      this.#connection = this.#connections.open(this);
+      return;
+    }
+    try {
+      this.#parser.close();
+    } catch (error) {
+      if (!(error instanceof BadResponse)) throw error;
+      this.destroy();
+      this.#events.onCut(this.#call, told(error.message));
+    }
+  }
+
+  onContinue(): void {
+    if (!this.#call.hasEnded) this.#call.reader.onContinue?.();
+  }
+
+  onHead(head: ResponseHead): void {
+    const { keptBytes, mustKeep } = this.#request;
+    this.#head = head;
+    const encoding = headerOf(head.headers, "content-encoding");
+    // Without the header that names its encoding, nobody could read it later.
+    const isPlain = mustKeep || encoding === null || encoding.toLowerCase() === "identity";
+    this.#kept = isPlain ? new KeptBody(keptBytes) : null;
+    if (mustKeep && (head.length ?? 0) > keptBytes) return this.#refuse();
+    if (!this.#call.hasEnded) this.#sink = this.#call.reader.onResponse?.(head, this) ?? null;
+    return undefined;
+  }
+
+  onBody(bytes: Buffer): void {
+    if (this.#isOver) return;
+    this.#kept?.add(bytes);
+    if (this.#request.mustKeep && this.#kept?.isTooLarge) {
+      this.#refuse();
+      return;
+    }
+    if (this.#sink && !this.#sink.write(bytes)) this.pause();
+  }
+
+  pause(): void {
+    if (!this.#isOver) this.#connection?.socket.pause();
+  }
+
+  /** The sink has room again. */
+  resume(): void {
+    if (!this.#isOver) this.#connection?.socket.resume();
+  }
+
+  onEnd(trailers: readonly string[], isReusable: boolean): void {
+    const head = this.#head;
+    if (this.#isOver || !head) return;
+    this.#isOver = true;
+    if (trailers.length > 0) this.#sink?.trailers(trailers);
+    const connection = this.#connection;
+    // A body that the server did not wait for is still on its way: the next request would follow the rest of it.
+    if (!this.#hasSentBody && !Buffer.isBuffer(this.#request.body)) this.#request.body.stop();
+    if (isReusable && this.#hasSentBody && connection) this.#connections.release(connection);
+    else connection?.socket.destroy();
+    this.#events.onOutcome(this.#call, {
+      kind: "responded",
+      status: head.status,
+      contentType: typeOf(head),
+      body: this.#kept?.whole() ?? null,
+      runMs: this.#runMs(),
+    });
+  }
+
+  #runMs(): number {
+    return this.#clock.monotonic() - this.#call.handedAt;
+  }
+
+  /** An idle connection that ends as it is used again was closed before the server read the request. */
+  #mayRepeat(): boolean {
+    const { method, body } = this.#request;
+    return this.#isReused && this.#head === null && Buffer.isBuffer(body) && REPEATABLE.has(method);
+  }
+
+  #send({ socket }: Connection): void {
+    const { body } = this.#request;
+    this.#hasBegun = true;
+    if (Buffer.isBuffer(body)) {
+      this.#hasSentBody = true;
+      const head = this.#headText(body.length);
+      if (body.length <= ONE_WRITE_BYTES) socket.write(head + body.toString("latin1"), "latin1");
+      else {
+        socket.write(head, "latin1");
+        socket.write(body);
+      }
+      return;
+    }
+    socket.write(this.#headText(body.length), "latin1");
+    this.#sendPieces(body, body.length === null, socket);
+  }
+
+  #sendPieces(body: BodySource, isChunked: boolean, socket: Connection["socket"]): void {
+    body.start(
+      (bytes) => {
+        if (!isChunked) return socket.write(bytes);
+        socket.cork();
+        socket.write(`${bytes.length.toString(HEX)}\r\n`, "latin1");
+        socket.write(bytes);
+        const hasRoom = socket.write("\r\n", "latin1");
+        socket.uncork();
+        return hasRoom;
+      },
+      (trailers) => {
+        this.#hasSentBody = true;
+        if (isChunked) socket.write(`0\r\n${fieldLines(trailers)}\r\n`, "latin1");
+      },
+    );
+  }
+
+  #headText(bodyLength: number | null): string {
+    const { method, target, headers } = this.#request;
+    const text = `${method} ${target} HTTP/1.1\r\n${fieldLines(headers)}`;
+    if (bodyLength === null) return `${text}transfer-encoding: chunked\r\n\r\n`;
+    if (bodyLength === 0 && !LENGTH_EXPECTED.has(method)) return `${text}\r\n`;
+    return `${text}content-length: ${bodyLength}\r\n\r\n`;
+  }
+
+  #refuse(): void {
+    const message = `The response is larger than max_result (${this.#request.keptBytes} bytes).`;
+    this.#finish({ kind: "unsendable", code: "result_too_large", message, runMs: this.#runMs() });
+  }
+
+  #break(message: string): void {
+    this.#finish({ kind: "broken", message: told(message), runMs: this.#runMs() });
+  }
+
+  #finish(outcome: Outcome): void {
+    if (this.#isOver) return;
+    this.destroy();
+    this.#events.onOutcome(this.#call, outcome);
+  }
+}
+
+/** As it is stored: one that is longer than any real one counts as none. */
+function typeOf({ headers }: ResponseHead): string | null {
+  const type = headerOf(headers, "content-type");
+  return type !== null && type !== "" && type.length <= MAX_TYPE_CHARS ? type : null;
+}
+
+function told(message: string): string {
+  return `The app's server did not answer with a valid HTTP response: ${message}.`;
+}
+
+/** Every name and value was checked where it came in. */
+function fieldLines(headers: readonly string[]): string {
+  let text = "";
+  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return text;
+}

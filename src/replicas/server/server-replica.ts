@@ -1,0 +1,338 @@
+import type { Clock, Timer } from "../../kit/clock.ts";
+import { pause } from "../../kit/pause.ts";
+import { within } from "../../kit/within.ts";
+import type { CustomRuntimeConfig } from "../../model/app-config.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import type { Call, CallHolder } from "../call.ts";
+import { CallTable } from "../call-table.ts";
+import type { Exit, InitFailure, ServerPlace, StartedServer, Usage } from "../engine.ts";
+import type { FleetReplica, ReplicaEvents } from "../fleet-events.ts";
+import { checkServer } from "./checks.ts";
+import { Connections } from "./connections.ts";
+import { HttpCall } from "./http-call.ts";
+import type { LastLines } from "./last-lines.ts";
+
+export type ServerReplicaParts = {
+  readonly clock: Clock;
+  readonly events: ReplicaEvents<Call>;
+  readonly checks: Pick<CustomRuntimeConfig, "healthcheckEndpoint" | "readycheckEndpoint">;
+  /** What it printed, for when it does not start. */
+  readonly lines: LastLines;
+};
+
+type Listening = Extract<ServerPlace, { kind: "listening" }>;
+
+/** Of a fleet's rounds, one a second, every so many with a check. */
+const CHECK_ROUNDS = 3;
+const MAX_FAILED_CHECKS = 3;
+/** How soon a server that starts is looked at again. */
+const FIRST_LOOK_MS = 20;
+const LAST_LOOK_MS = 250;
+/** How far the report of a process's end may lag behind the end of its connections, or the other way round. */
+const LAST_WORDS_MS = 500;
+/** For what a server does at its end, with no call in its hands. */
+const END_SECONDS = 10;
+
+/**
+ * An app's own server, as the service sees it: one process that takes calls on a port.
+ *
+ * starting → ready → draining → gone; any of them → gone. Only a ready replica is given calls, and none while its
+ * ready check fails.
+ */
+export class ServerReplica implements CallHolder, FleetReplica<Call> {
+  readonly id: string;
+  readonly startedAt: number;
+  readonly calls = new CallTable();
+  state: "starting" | "ready" | "draining" | "gone" = "starting";
+  readyAt = 0;
+  isCondemned = false;
+  /** A server never gives a call back, so its ids, which only we see, may begin again. */
+  readonly isWorn = false;
+  idleSince = 0;
+  headSince = 0;
+  isSilent = false;
+  readonly #clock: Clock;
+  readonly #events: ReplicaEvents<Call>;
+  readonly #checks: ServerReplicaParts["checks"];
+  readonly #lines: LastLines;
+  readonly #connections: Connections;
+  #started: StartedServer | null = null;
+  #nextId = 1;
+  #deadline: Timer | null = null;
+  #initFailure: InitFailure | null = null;
+  /** Why it is taken for dead. */
+  #silence: string | null = null;
+  #rounds = 0;
+  #failedChecks = 0;
+  #isChecking = false;
+  #isAsked = false;
+  #isKilled = false;
+  readonly #lastEnded = Promise.withResolvers<void>();
+
+  constructor(id: string, { clock, events, checks, lines }: ServerReplicaParts) {
+    this.id = id;
+    this.startedAt = clock.now();
+    this.#clock = clock;
+    this.#events = events;
+    this.#checks = checks;
+    this.#lines = lines;
+    this.#connections = new Connections(clock, async () => await this.#place());
+  }
+
+  get pid(): number {
+    return this.#started?.pid ?? 0;
+  }
+
+  /** Ties it to its process, and ends with that. If it is not ready after `initSeconds`, it has failed to start. */
+  bindTo(started: StartedServer, initSeconds: number): void {
+    this.#started = started;
+    let fault = "nothing listens on its port";
+    this.#setDeadline(initSeconds, () => {
+      const message = `the app's server was not ready within deployment_initialization_timeout (${initSeconds} s): ${fault}`;
+      this.#initFailure = { message, traceback: this.#lines.above(message), isTimeout: true };
+      this.kill();
+    });
+    this.#awaitReady((found) => (fault = found)).catch((error: unknown) => this.#events.onError(error));
+    this.#outlive(started).catch((error: unknown) => this.#events.onError(error));
+  }
+
+  hand(call: Call, now: number): void {
+    call.wireId = this.#nextId++;
+    call.holder = this;
+    call.handedAt = now;
+    if (this.calls.size === 0) this.headSince = now;
+    this.calls.set(call.wireId, call);
+    if (!call.http) {
+      // A run that was accepted when the app still had functions.
+      setImmediate(() => this.#finish(call, { kind: "no_function" }));
+      return;
+    }
+    const exchange = new HttpCall(call, call.http, this.#connections, this.#callEvents, this.#clock);
+    call.exchange = exchange;
+    exchange.start();
+  }
+
+  /** Slots hand nothing ahead to a server. */
+  withdraw(): void {}
+
+  /** Chunks are a function's. */
+  grant(): void {}
+
+  /** Closes the connection that carries it: a server can be told no more than that. */
+  cancel(call: Call): void {
+    if (!this.calls.holds(call)) return;
+    call.exchange?.destroy();
+    // Whoever cancels says first how the call ended.
+    setImmediate(() => this.#finish(call, { kind: "cancelled" }));
+  }
+
+  /** Every round; now and then it is checked. */
+  feel(): void {
+    this.#connections.sweep();
+    this.#rounds += 1;
+    if (this.#rounds % CHECK_ROUNDS !== 0 || this.#isChecking || this.state !== "ready") return;
+    this.#isChecking = true;
+    this.#check()
+      .catch((error: unknown) => this.#events.onError(error))
+      .finally(() => (this.#isChecking = false));
+  }
+
+  async usage(): Promise<Usage | null> {
+    return (await this.#started?.usage()) ?? null;
+  }
+
+  stop(withinSeconds: number): void {
+    if (this.state === "draining" || this.state === "gone") return;
+    if (this.state === "starting") {
+      this.kill();
+      return;
+    }
+    this.state = "draining";
+    this.#connections.retire();
+    this.#setDeadline(withinSeconds, () => this.kill());
+    if (this.calls.size === 0) this.#askToEnd();
+  }
+
+  kill(): void {
+    this.#isKilled = true;
+    if (this.state !== "gone") this.#started?.kill();
+  }
+
+  readonly #callEvents = {
+    onOutcome: (call: Call, outcome: Outcome): void => this.#finish(call, outcome),
+    onCut: (call: Call, message: string): void => void this.#explain(call, message),
+    onUnsent: (call: Call): void => this.#giveBack(call),
+  };
+
+  #askToEnd(): void {
+    if (this.#isAsked) return;
+    this.#isAsked = true;
+    this.#setDeadline(END_SECONDS, () => this.kill());
+    this.#started?.askToEnd();
+  }
+
+  #release(call: Call): void {
+    const now = this.#clock.monotonic();
+    call.exchange = null;
+    this.calls.delete(call.wireId);
+    this.headSince = now;
+    if (this.calls.size > 0) return;
+    this.idleSince = now;
+    this.#lastEnded.resolve();
+    if (this.state === "draining") this.#askToEnd();
+  }
+
+  #finish(call: Call, outcome: Outcome): void {
+    if (!this.calls.holds(call)) return;
+    this.#release(call);
+    this.#events.onOutcome(call, outcome);
+  }
+
+  /** Its answer broke off: by the end of the process, which tells of it a moment later, or by the server's own doing. */
+  async #explain(call: Call, message: string): Promise<void> {
+    const exited = this.#started?.exited;
+    if (exited && (await within(LAST_WORDS_MS, exited, this.#clock))) return;
+    this.#finish(call, { kind: "broken", message, runMs: this.#clock.monotonic() - call.handedAt });
+  }
+
+  /** It accepts no connections: calls wait until it does again, go elsewhere, or it is found dead. */
+  #giveBack(call: Call): void {
+    if (!this.calls.holds(call)) return;
+    this.#setSilent(true);
+    this.#release(call);
+    call.wireId = 0;
+    this.#events.onWithdrawn(call);
+  }
+
+  #setSilent(isSilent: boolean): void {
+    if (this.isSilent === isSilent || this.state !== "ready") return;
+    this.isSilent = isSilent;
+    this.#events.onSilence(isSilent);
+  }
+
+  async #awaitReady(onFault: (fault: string) => void): Promise<void> {
+    let waitMs = FIRST_LOOK_MS;
+    let taken = 0;
+    while (this.state === "starting") {
+      const place = await this.#place();
+      taken = place.kind === "taken" ? taken + 1 : 0;
+      const fault = await this.#faultAt(place, this.#checks.readycheckEndpoint);
+      if (fault === null && place.kind === "listening") {
+        this.#becomeReady(place);
+        return;
+      }
+      // Once may be a moment in which its own process could not be seen.
+      if (taken > 1 && fault !== null) {
+        this.#initFailure = { message: `The app cannot start: ${fault}.`, traceback: fault };
+        this.kill();
+        return;
+      }
+      if (fault !== null) onFault(fault);
+      await pause(this.#clock, waitMs);
+      waitMs = Math.min(LAST_LOOK_MS, waitMs * 1.5);
+    }
+  }
+
+  #becomeReady(place: Listening): void {
+    if (this.state !== "starting") return;
+    this.state = "ready";
+    this.#deadline?.cancel();
+    this.#connections.know(place);
+    this.readyAt = this.#clock.now();
+    this.idleSince = this.#clock.monotonic();
+    if (place.isFixed) {
+      this.#events.onSingle();
+      this.#say(`the server listens on port ${place.port} whatever PORT says: it runs as one replica`);
+    }
+    if (place.isOpen)
+      this.#say(
+        `the server listens on every address of this host: port ${place.port} can be reached past the service, without a token`,
+      );
+    this.#events.onReady([]);
+  }
+
+  /** A line of ours among the app's own. */
+  #say(text: string): void {
+    this.#events.onLog({ stream: "stderr", runId: null, text: `[millrace] ${text}` });
+  }
+
+  async #check(): Promise<void> {
+    const { healthcheckEndpoint, readycheckEndpoint } = this.#checks;
+    const place = await this.#place();
+    const fault = await this.#faultAt(place, healthcheckEndpoint);
+    this.#failedChecks = fault === null ? 0 : this.#failedChecks + 1;
+    if (fault !== null && this.#failedChecks >= MAX_FAILED_CHECKS) {
+      this.#giveUp(`its health check failed ${MAX_FAILED_CHECKS} times in a row: ${fault}`);
+      return;
+    }
+    if (place.kind === "listening") this.#connections.know(place);
+    const isSame = readycheckEndpoint === healthcheckEndpoint;
+    this.#setSilent((isSame ? fault : await this.#faultAt(place, readycheckEndpoint)) !== null);
+  }
+
+  async #place(): Promise<ServerPlace> {
+    return (await this.#started?.place()) ?? { kind: "nowhere" };
+  }
+
+  /** What is wrong with it; null if nothing is. */
+  async #faultAt(place: ServerPlace, endpoint: string | null): Promise<string | null> {
+    switch (place.kind) {
+      case "nowhere":
+        return "nothing listens on its port";
+      case "taken":
+        return `another process listens on its port ${place.port}`;
+      case "listening":
+        return await checkServer(place, endpoint, this.#clock);
+      default:
+        return place satisfies never;
+    }
+  }
+
+  #giveUp(why: string): void {
+    this.#silence = why;
+    this.#retreat();
+    this.kill();
+  }
+
+  /** A call given to it now would be lost. */
+  #retreat(): void {
+    if (this.state !== "ready") return;
+    this.state = "draining";
+    this.#connections.retire();
+    this.#events.onEnding();
+  }
+
+  async #outlive(started: StartedServer): Promise<void> {
+    const exit = await started.exited;
+    this.#retreat();
+    // Its last answers may still be unread.
+    if (this.calls.size > 0) await within(LAST_WORDS_MS, this.#lastEnded.promise, this.#clock);
+    this.#leave(exit);
+  }
+
+  #leave(exit: Exit): void {
+    const wasReady = this.readyAt > 0;
+    this.state = "gone";
+    this.#deadline?.cancel();
+    const lost = [...this.calls.values()];
+    for (const { exchange } of lost) exchange?.destroy();
+    this.#connections.close();
+    this.calls.clear();
+    const initFailure = exit.initFailure ?? this.#initFailure ?? (wasReady ? null : this.#earlyEnd(exit));
+    const silence = this.#silence;
+    const told = silence === null ? { detail: exit.detail } : { detail: silence, silence };
+    this.#events.onGone({ ...told, initFailure }, lost, []);
+  }
+
+  /** It ended before it was ready: what it printed last tells why. Killed by us, it has not failed. */
+  #earlyEnd({ detail }: Exit): InitFailure | null {
+    if (this.isCondemned || this.#isKilled) return null;
+    const message = `The app's server ended before it was ready (${detail})${this.#lines.lastWords()}`;
+    return { message, traceback: this.#lines.above(message) };
+  }
+
+  #setDeadline(seconds: number, act: () => void): void {
+    this.#deadline?.cancel();
+    this.#deadline = this.#clock.after(seconds * 1000, act);
+  }
+}

@@ -1,0 +1,26 @@
+import { readFileSync } from "node:fs";
+import { expect } from "vitest";
+import { RUNGS } from "../../../src/host/walls/rung.ts";
+import { serverApp } from "../../support/servers/server-app.ts";
+import { testService } from "../../support/service.ts";
+import { requireOffered } from "../../support/walls/walled.ts";
+import { verifies } from "../../verifies.ts";
+
+for (const rung of RUNGS) {
+  verifies(
+    "servers.walls",
+    `on ${rung} a server starts, answers, and ends with its calls`,
+    async (context) => {
+      await requireOffered(rung, context);
+      const site = await testService({ web: serverApp() }, { isolation: rung });
+      const { status, json } = await site.call("web", { a: 1 }, { functionName: "some/path" });
+      expect([status, json.path]).toEqual([200, "/some/path"]);
+      const [replica] = site.apps.get("web")?.pool.replicas ?? [];
+      // By the host's ids: it is the server itself, below both keepers.
+      expect(readFileSync(`/proc/${replica?.pid}/cmdline`, "utf8")).toContain(
+        `main.py\0--port\0${json.port}`,
+      );
+      expect((await replica?.usage())?.residentBytes).toBeGreaterThan(0);
+    },
+  );
+}

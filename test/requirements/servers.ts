@@ -1,0 +1,43 @@
+import { section } from "./row.ts";
+
+/** Apps that are servers of their own. */
+export const SERVERS = {
+  ...section("issue: Any server", {
+    "servers.entrypoint":
+      "entrypoint is a list, or one text that is split as a shell would; a list of one such text counts as that text.",
+    "servers.port":
+      "Each replica has a port of its own: it is put in place of the one in its command, and PORT is set.",
+    "servers.port-in-code":
+      "A server that listens on the port in its code, whatever PORT says, is served as one replica, and its log says so.",
+    "servers.own-listener":
+      "Nothing is sent to a listener that is not the replica's: a port that somebody else took is left, and another is tried.",
+    "servers.start":
+      "A server that ends before it is ready, or is not ready in time, fails to start; its last words tell why.",
+    "servers.ready-check": "A replica whose ready check fails gets no calls until it passes again.",
+    "servers.health-check": "Three failed health checks in a row end a replica.",
+    "servers.stop": "A replica that has to end finishes its calls, gets SIGTERM, and leaves nothing behind.",
+    "servers.request":
+      "Every method, path, query and body reaches the server as it came; only runs/{uuid} is not the app's.",
+    "servers.headers":
+      "Hop-by-hop headers, Authorization and our cookies stay with us; X-Forwarded-* and X-Request-Id are set anew.",
+    "servers.streaming":
+      "Bodies of any size pass in both directions, no faster than the other side reads; trailers too.",
+    "servers.http": "HTTP/1.0, Expect: 100-continue, HEAD and pipelined requests work.",
+    "servers.limits":
+      "max_body, response_grace_period and replica_concurrency hold for servers as for functions.",
+    "servers.records":
+      "A request is a run: its record has method, path, status and times, its bodies are kept as record_payloads says.",
+    "servers.cancel":
+      "Cancelling a run, or leaving, closes the connection to the app; the slot is free again.",
+    "servers.async":
+      "async=true and webhookEndpoint work for a POST and are removed from the query; the response is kept and forwarded.",
+    "servers.died":
+      "A replica that dies fails the calls it held with 502 and no others; an async run starts again.",
+    "servers.hostile":
+      "Whatever a server answers, its caller gets a right status or a connection that is cut, and the next call is unharmed.",
+    "servers.response-parser":
+      "Responses are read strictly: what is not plainly valid HTTP/1 is refused, however it is cut into pieces.",
+    "servers.walls": "On every level of isolation a server runs behind the same walls as functions do.",
+    "servers.scaling": "Servers scale by the same metrics as functions.",
+  }),
+};
