@@ -10,14 +10,15 @@ import { DeploySite } from "../deploys/site.ts";
 import { HOSTED_APPS, folderOf, officialDeploy } from "./official-client.ts";
 
 /** What becomes of an app: it serves, with these lines in its build log; or it is refused with this message. */
-type Fate = { readonly serves: readonly RegExp[] } | { readonly refused: RegExp };
+type Fate = { readonly serves: readonly RegExp[]; readonly page?: string } | { readonly refused: RegExp };
 
-const OWN_SERVER = /^\[runtime\.custom\] is not supported yet: remove it, and answer calls with functions/;
+/** What a server of its own answers at its root. */
+const PAGE = { method: "GET", functionName: "" };
 
 /** Of every app in the folder. */
 const FATES: Readonly<Record<string, Fate>> = {
   plain: { serves: [/^warning: docker_base_image_url is not used: apps run as processes of this host/m] },
-  "string-entrypoint": { refused: OWN_SERVER },
+  "string-entrypoint": { serves: [], page: "<p>hello</p>\n" },
   "empty-command": { serves: [] },
   "spaced-extras": { serves: [/^installing 1 package from \[dependencies\.pip\]/m] },
   "bare-python-version": { serves: [] },
@@ -84,7 +85,8 @@ for (const [app, fate] of Object.entries(FATES)) {
       } else {
         expect({ refusal, log }).toEqual({ refusal: null, log });
         for (const line of fate.serves) expect(log).toMatch(line);
-        expect(await here().answer(app)).toEqual({ hello: "world" });
+        if (fate.page === undefined) expect(await here().answer(app)).toEqual({ hello: "world" });
+        else expect(await here().test.call(app, null, PAGE)).toMatchObject({ status: 200, text: fate.page });
       }
     },
   );
