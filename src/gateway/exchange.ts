@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { AppError } from "../model/errors.ts";
 import type { RunTiming } from "../runs/live-run.ts";
 import { msText, respondError } from "../runs/response.ts";
@@ -134,6 +135,17 @@ export class Exchange {
     else response.end(last ?? undefined);
     const { socket } = response;
     if (!socket || socket.writableLength > 0) this.#parts.unread.add(request.socket, response);
+  }
+
+  /** Its connection carries something else from now on; what counts until its end still does. */
+  takeOver(): Socket {
+    const { request, response } = this;
+    const { socket } = request;
+    response.detachSocket(socket);
+    this.goneListener = null;
+    this.#settle();
+    socket.once("close", () => response.emit("close"));
+    return socket;
   }
 
   /** Answers with an error. If the head of another answer has left, only closing the connection can signal it. */

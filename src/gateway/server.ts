@@ -1,5 +1,5 @@
-import { createServer } from "node:http";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { ServerResponse, createServer } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { randomUUID } from "node:crypto";
@@ -27,6 +27,7 @@ import type { ExchangeParts } from "./exchange.ts";
 import { OpenExchanges } from "./open-exchanges.ts";
 import { ProxyHandler } from "./proxy/proxy-route.ts";
 import { readHead } from "./request-head.ts";
+import { SocketHandler, asksForSocket } from "./sockets/socket-route.ts";
 import type { RequestHead } from "./request-head.ts";
 import { Router } from "./route.ts";
 import type { Route } from "./route.ts";
@@ -76,6 +77,7 @@ export class Gateway {
   readonly #proxy: ProxyHandler;
   readonly #runs: RunHandler;
   readonly #documents: DocumentHandler;
+  readonly #sockets: SocketHandler;
   #isDraining = false;
   /** Requests that were left without an answer when it closed. */
   unanswered = 0;
@@ -94,6 +96,7 @@ export class Gateway {
     this.#calls = new CallHandler({ ...options, starter, bodyRoom, proxy: this.#proxy });
     this.#runs = new RunHandler({ ...options, closing: this.#closing.signal });
     this.#documents = new DocumentHandler(options);
+    this.#sockets = new SocketHandler(options);
     const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = options;
     this.#gate = new ConnectionGate({
       ...options,
@@ -109,6 +112,7 @@ export class Gateway {
       connectionsCheckingInterval: checkingInterval(Math.min(headerTimeoutMs, bodyTimeoutMs)),
       // Looked at in readHead: Node's own answer would be no JSON and carry no request id.
       requireHostHeader: false,
+      shouldUpgradeCallback: asksForSocket,
       noDelay: true,
     });
     // Counted in readHead; Node's own limit would drop the rest without a word.
@@ -126,6 +130,9 @@ export class Gateway {
       exchange.isLast = true;
       exchange.fail(new AppError("expectation_failed"));
     });
+    this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, first: Buffer) =>
+      this.#upgrade(request, socket, first),
+    );
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) =>
       this.#onClientError(error, socket),
     );
@@ -160,6 +167,7 @@ export class Gateway {
     this.#closing.abort();
     this.unanswered = await this.#open.settle(LAST_ANSWERS_MS, clock);
     if (this.unanswered > 0) log.error({ count: this.unanswered }, "some requests were never answered");
+    this.#sockets.tunnels.destroy();
     this.#server.closeAllConnections();
     await closed;
     await closeJsonChecker();
@@ -193,6 +201,32 @@ export class Gateway {
     const id = mayBeRun ? this.#ids.next(this.#options.clock.now()) : randomUUID();
     const exchange = this.#exchange(connection, request, response, id);
     exchange.attempt(() => this.#handle(connection, exchange, route));
+  }
+
+  /** Somebody asks for a WebSocket: HTTP has let go of the connection. */
+  #upgrade(request: IncomingMessage, socket: Socket, first: Buffer): void {
+    socket.on("error", () => {}); // `close` follows.
+    const connection = this.#connections.of(socket);
+    // Answers to requests before it would come too late.
+    if (connection.isOver || connection.pending > 0 || !asksForSocket(request)) {
+      socket.destroy();
+      return;
+    }
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    response.once("finish", () => socket.destroySoon());
+    const exchange = this.#exchange(connection, request, response, this.#ids.next(this.#options.clock.now()));
+    exchange.attempt(() => {
+      const head = this.#read(connection, exchange);
+      exchange.head = head;
+      exchange.isLast = true;
+      this.#admit(connection, exchange);
+      const route = this.#router.route(request.url ?? "");
+      if (!route || route.kind === "run") throw new AppError("not_found");
+      if (this.#isDraining) throw new AppError("draining", { headers: { "retry-after": "1" } });
+      return this.#sockets.handle({ connection, exchange, head, route, first });
+    });
   }
 
   #handle(connection: Connection, exchange: Exchange, route: Route | null): void | Promise<void> {

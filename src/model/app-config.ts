@@ -140,5 +140,7 @@ export type CustomRuntimeConfig = {
   readonly healthcheckEndpoint: string | null;
   readonly readycheckEndpoint: string | null;
   readonly passAuthorization: boolean;
+  readonly websocketMaxAgeSeconds: number;
+  readonly websocketIdleSeconds: number;
   readonly dockerfilePath: string | null;
 };

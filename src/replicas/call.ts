@@ -1,6 +1,8 @@
+import type { Socket } from "node:net";
 import type { Outcome } from "../model/outcome.ts";
 import { INITIAL_CREDIT_BYTES } from "./frames.ts";
-import type { HttpCallRequest, ResponseFlow, ResponseHead, ResponseSink } from "./server/http-exchange.ts";
+import type { Conversation, ConversationEnd, HttpCallRequest } from "./server/http-exchange.ts";
+import type { ResponseFlow, ResponseHead, ResponseSink } from "./server/http-exchange.ts";
 import type { Lane, SlotCall } from "./slots/slot-call.ts";
 import type { CallPhase } from "./wire-order.ts";
 
@@ -21,6 +23,8 @@ export type CallReader = {
   onContinue?(): void;
   /** A server has begun to answer: its body goes into what this gives, if anything; then the end. */
   onResponse?(head: ResponseHead, flow: ResponseFlow): ResponseSink | null;
+  /** A server agrees to a WebSocket: the connection to it, what has come on it so far, and whom to tell of its end. */
+  onUpgrade?(head: ResponseHead, app: Socket, rest: Buffer, onOver: ConversationEnd): Conversation | null;
   /** Exactly once. */
   onEnd(outcome: Outcome): void;
 };
@@ -39,6 +43,13 @@ export type CallHolder = {
   grant(call: Call, bytes: number): void;
 };
 
+/** What carries a call to a server. */
+type CallExchange = {
+  destroy(): void;
+  /** The replica ends: those who talk are told to come again. */
+  retire(): void;
+};
+
 /**
  * One run handed to one replica.
  *
@@ -55,7 +66,9 @@ export class Call implements SlotCall {
   /** What a server is sent; null for a call of a function. */
   readonly http: HttpCallRequest | null;
   /** What carries it to a server and back. */
-  exchange: { destroy(): void } | null = null;
+  exchange: CallExchange | null = null;
+  /** It goes on for as long as those who talk like: no time limit of calls holds for it. */
+  isEndless = false;
   /** The id on its replica's wire; 0 while waiting. */
   wireId = 0;
   holder: CallHolder | null = null;
@@ -87,6 +100,10 @@ export class Call implements SlotCall {
     this.reader = reader;
     this.lane = lane;
     this.http = http;
+  }
+
+  farewell(): void {
+    this.exchange?.retire();
   }
 
   /** Tells the reader how it ended, the first time. */

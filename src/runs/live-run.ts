@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { Bell } from "../kit/bell.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
@@ -6,7 +7,7 @@ import type { Run, RunState } from "../model/run.ts";
 import type { TranscriptPart } from "../model/transcript-part.ts";
 import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { CallReader, Chunk } from "../replicas/call.ts";
-import type { HttpCallRequest } from "../replicas/server/http-exchange.ts";
+import type { Conversation, ConversationEnd, HttpCallRequest } from "../replicas/server/http-exchange.ts";
 import type { ResponseFlow, ResponseHead, ResponseSink } from "../replicas/server/http-exchange.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
@@ -81,6 +82,8 @@ export type RunReader = {
   onContinue?(): void;
   /** A server has begun to answer: its body goes into what this gives, if anything; then the end. */
   onResponse?(head: ResponseHead, flow: ResponseFlow): ResponseSink | null;
+  /** A server agrees to a WebSocket. */
+  onUpgrade?: CallReader["onUpgrade"];
   /** Exactly once. */
   onEnd(end: RunEnd): void;
 };
@@ -245,6 +248,10 @@ export class LiveRun implements CallReader {
 
   onResponse(head: ResponseHead, flow: ResponseFlow): ResponseSink | null {
     return this.#reader.onResponse?.(head, flow) ?? null;
+  }
+
+  onUpgrade(head: ResponseHead, app: Socket, rest: Buffer, onOver: ConversationEnd): Conversation | null {
+    return this.#reader.onUpgrade?.(head, app, rest, onOver) ?? null;
   }
 
   onEnd(outcome: Outcome): void {

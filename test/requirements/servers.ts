@@ -38,6 +38,21 @@ export const SERVERS = {
     "servers.response-parser":
       "Responses are read strictly: what is not plainly valid HTTP/1 is refused, however it is cut into pieces.",
     "servers.walls": "On every level of isolation a server runs behind the same walls as functions do.",
+    "servers.sockets":
+      "A server's WebSockets work through the service: frames pass as they came, compressed end to end.",
+    "servers.sockets.token":
+      "A handshake has its token as a header, as a subprotocol or in the query; the app sees neither of the latter.",
+    "servers.sockets.refused":
+      "A handshake that the app refuses gets the app's response; an app of functions has no WebSockets.",
+    "servers.sockets.close": "A close frame of either side passes, and with it the connection ends.",
+    "servers.sockets.cut": "A WebSocket whose app or replica ends without a close frame ends with 1011.",
+    "servers.sockets.run": "A WebSocket is a run, with a slot as long as it lasts, and can be cancelled.",
+    "servers.sockets.drain":
+      "A replica that has to go leaves WebSockets for response_grace_period, then ends them with 1012.",
+    "servers.sockets.life":
+      "A WebSocket ends when it is too old or idle for too long, or when a side answers no ping.",
+    "servers.sockets.frames":
+      "Whatever frames a client sends, both ends see the same with the service in between as without it.",
     "servers.scaling": "Servers scale by the same metrics as functions.",
   }),
 };

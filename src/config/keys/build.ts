@@ -1,5 +1,5 @@
 import type { CustomRuntimeConfig, DependenciesConfig } from "../../model/app-config.ts";
-import { boolean, integer, line, mapped, matching, optional } from "../readers.ts";
+import { boolean, duration, integer, line, mapped, matching, optional } from "../readers.ts";
 import { entrypoint } from "./entrypoint.ts";
 import type { AppKeys } from "./key.ts";
 
@@ -91,6 +91,20 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     reader: boolean(),
     default: false,
     meaning: "Whether the server gets the caller's `Authorization` header.",
+  },
+  websocketMaxAgeSeconds: {
+    path: "runtime.custom.websocket_max_age",
+    payload: null,
+    reader: duration("1m", "30d"),
+    default: "12h",
+    meaning: "How long a WebSocket may last; `response_grace_period` does not hold for it.",
+  },
+  websocketIdleSeconds: {
+    path: "runtime.custom.websocket_idle_timeout",
+    payload: null,
+    reader: duration("1m", "30d"),
+    default: "1h",
+    meaning: "How long a WebSocket may stay open while neither side sends anything.",
   },
   dockerfilePath: {
     path: "runtime.custom.dockerfile_path",

@@ -23,7 +23,7 @@ import { ProxyAnswer } from "./proxy-answer.ts";
 import { ProxyBody } from "./proxy-body.ts";
 import { readTarget } from "./proxy-query.ts";
 import type { ProxyTarget } from "./proxy-query.ts";
-import { requestHeaders } from "./request-headers.ts";
+import { pathOf, requestHeaders } from "./request-headers.ts";
 
 export type ProxyParts = WebhookParts & {
   readonly catalog: Catalog;
@@ -198,12 +198,6 @@ export class ProxyHandler {
     const by = { ...how, runId: exchange.id, route, isTrusted, passAuthorization };
     return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
   }
-}
-
-/** What follows the app's own address: a path in any case. */
-function pathOf(url: string, { projectId, appName }: AppRoute): string {
-  const path = url.slice(`/v4/${projectId}/${appName}`.length);
-  return path.startsWith("/") ? path : `/${path}`;
 }
 
 /** How much of the answer is kept: all that a webhook is to get, else as much as of a function's. */

@@ -100,3 +100,9 @@ function withoutOwn(cookies: string): string {
 export function setsOwnCookie(value: string): boolean {
   return value.trimStart().startsWith(OWN_COOKIE);
 }
+
+/** What follows the app's own address: a path in any case. */
+export function pathOf(url: string, { projectId, appName }: AppRoute): string {
+  const path = url.slice(`/v4/${projectId}/${appName}`.length);
+  return path.startsWith("/") ? path : `/${path}`;
+}

@@ -14,6 +14,8 @@ export type ResponseHead = {
 export type ResponseEvents = {
   /** `100 Continue`. */
   onContinue(): void;
+  /** `101 Switching Protocols`, with what came after it: the connection is no longer HTTP's. Only if that was asked for. */
+  onUpgrade?(head: ResponseHead, rest: Buffer): void;
   onHead(head: ResponseHead): void;
   onBody(bytes: Buffer): void;
   /** Once, and the last. `isReusable`: the connection may carry another exchange. */
@@ -36,6 +38,7 @@ const MAX_INTERIM = 16;
 export class ResponseParser {
   readonly #events: ResponseEvents;
   readonly #isBodiless: boolean;
+  readonly #mayUpgrade: boolean;
   #state: "head" | "counted" | "chunked" | "open" | "done" = "head";
   /** The beginning of a head that has not come whole. */
   #held: Buffer | null = null;
@@ -43,9 +46,11 @@ export class ResponseParser {
   #leftBytes = 0;
   #chunks: ChunkedBody | null = null;
   #mayReuse = false;
+  #upgrade: ResponseHead | null = null;
 
-  /** `method` is the request's: the answer to HEAD has no body. */
-  constructor(method: string, events: ResponseEvents) {
+  /** `method` is the request's: the answer to HEAD has no body. `mayUpgrade`: the request asks for another protocol. */
+  constructor(method: string, events: ResponseEvents, mayUpgrade = false) {
+    this.#mayUpgrade = mayUpgrade;
     this.#events = events;
     this.#isBodiless = method === "HEAD";
   }
@@ -60,6 +65,10 @@ export class ResponseParser {
       const next = this.#takeHead(rest);
       if (next === null) return;
       rest = next;
+    }
+    if (this.#upgrade) {
+      this.#events.onUpgrade?.(this.#upgrade, rest);
+      return;
     }
     switch (this.#state) {
       case "counted":
@@ -105,9 +114,16 @@ export class ResponseParser {
     const line = STATUS_LINE.exec(statusLine);
     if (!line) throw new BadResponse("it did not answer with HTTP/1");
     const status = Number(line[2]);
-    if (status < 200) this.#takeInterim(status);
+    if (status === 101 && this.#mayUpgrade) this.#takeUpgrade(lines);
+    else if (status < 200) this.#takeInterim(status);
     else this.#begin(status, line[1] === "1", lines);
     return all.subarray(end + HEAD_END.length);
+  }
+
+  #takeUpgrade(lines: readonly string[]): void {
+    const { headers } = parseFields(lines);
+    this.#upgrade = { status: 101, headers, length: null };
+    this.#state = "done";
   }
 
   #takeInterim(status: number): void {

@@ -24,12 +24,15 @@ export class Connection {
   readonly socket: Socket;
   user: ConnectionUser | null;
   idleSince = 0;
+  /** It was handed on, to somebody who listens to the socket. */
+  #isDetached = false;
 
   constructor(socket: Socket, user: ConnectionUser) {
     this.socket = socket;
     this.user = user;
     socket.setNoDelay(true);
     socket.on("data", (data: Buffer) => {
+      if (this.#isDetached) return;
       // Nobody has asked for anything: not to be trusted with a request.
       if (this.user) this.user.onData(data);
       else socket.destroy();
@@ -41,6 +44,13 @@ export class Connection {
       this.user = null;
       last?.onLost();
     });
+  }
+
+  /** Hands it on: it carries something else than requests from now on. */
+  detach(): Socket {
+    this.#isDetached = true;
+    this.user = null;
+    return this.socket;
   }
 }
 
@@ -81,10 +91,10 @@ export class Connections {
     return connection;
   }
 
-  /** A new one; its user learns when it can be used, or that it cannot. */
-  open(user: ConnectionUser): Connection {
+  /** A new one; its user learns when it can be used, or that it cannot. `allowHalfOpen`: its ends are not ended for us. */
+  open(user: ConnectionUser, allowHalfOpen = false): Connection {
     const { host = "127.0.0.1", port = 0 } = this.#place ?? {};
-    const connection = new Connection(connect({ host, port }), user);
+    const connection = new Connection(connect({ host, port, allowHalfOpen }), user);
     this.#all.add(connection);
     const { socket } = connection;
     socket.once("close", () => this.#all.delete(connection));

@@ -6,7 +6,7 @@ import { headerOf } from "../../model/http-request.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call } from "../call.ts";
 import type { Connection, ConnectionUser, Connections } from "./connections.ts";
-import type { BodySource, HttpCallRequest, ResponseSink } from "./http-exchange.ts";
+import type { BodySource, Conversation, HttpCallRequest, ResponseSink } from "./http-exchange.ts";
 import { KeptBody } from "./kept-body.ts";
 
 /** What the replica learns of an exchange: one of these, once. */
@@ -25,6 +25,9 @@ const LENGTH_EXPECTED = new Set(["POST", "PUT", "PATCH"]);
 /** Up to here copying a body into a string costs less than a second write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 const HEX = 16;
+/** What a WebSocket's close frame says: somebody goes; come again. */
+const GOING_AWAY = 1001;
+const SERVICE_RESTART = 1012;
 const MAX_TYPE_CHARS = 255;
 
 /** One request to a server, and its response as it comes. */
@@ -43,6 +46,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   #head: ResponseHead | null = null;
   #sink: ResponseSink | null = null;
   #kept: KeptBody | null = null;
+  #conversation: Conversation | null = null;
 
   constructor(
     call: Call,
@@ -56,13 +60,14 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     this.#connections = connections;
     this.#events = events;
     this.#clock = clock;
-    this.#parser = new ResponseParser(request.method, this);
+    this.#parser = new ResponseParser(request.method, this, request.isUpgrade);
   }
 
   start(): void {
-    const idle = this.#connections.take(this);
+    const { isUpgrade = false } = this.#request;
+    const idle = isUpgrade ? null : this.#connections.take(this);
     this.#isReused = idle !== null;
-    this.#connection = idle ?? this.#connections.open(this);
+    this.#connection = idle ?? this.#connections.open(this, isUpgrade);
     if (idle) this.#send(idle);
   }
 
@@ -70,7 +75,12 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   destroy(): void {
     this.#isOver = true;
     if (!Buffer.isBuffer(this.#request.body)) this.#request.body.stop();
-    this.#connection?.socket.destroy();
+    if (this.#conversation) this.#conversation.close(GOING_AWAY, "the run was cancelled");
+    else this.#connection?.socket.destroy();
+  }
+
+  retire(): void {
+    this.#conversation?.close(SERVICE_RESTART, "the app's replica ends; connect again");
   }
 
   onOpen(): void {
@@ -119,6 +129,17 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     if (!this.#call.hasEnded) this.#call.reader.onContinue?.();
   }
 
+  onUpgrade(head: ResponseHead, rest: Buffer): void {
+    const connection = this.#connection;
+    if (this.#isOver || !connection || this.#call.hasEnded) return;
+    this.#isOver = true;
+    this.#call.isEndless = true;
+    const app = connection.detach();
+    const onOver = (isCut: boolean): void => this.#onOver(head, isCut);
+    this.#conversation = this.#call.reader.onUpgrade?.(head, app, rest, onOver) ?? null;
+    if (!this.#conversation) app.destroy();
+  }
+
   onHead(head: ResponseHead): void {
     const { keptBytes, mustKeep } = this.#request;
     this.#head = head;
@@ -158,7 +179,9 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     const connection = this.#connection;
     // A body that the server did not wait for is still on its way: the next request would follow the rest of it.
     if (!this.#hasSentBody && !Buffer.isBuffer(this.#request.body)) this.#request.body.stop();
-    if (isReusable && this.#hasSentBody && connection) this.#connections.release(connection);
+    // One for a WebSocket may be half closed.
+    const mayCarryMore = isReusable && this.#hasSentBody && !this.#request.isUpgrade;
+    if (mayCarryMore && connection) this.#connections.release(connection);
     else connection?.socket.destroy();
     this.#events.onOutcome(this.#call, {
       kind: "responded",
@@ -167,6 +190,18 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
       body: this.#kept?.whole() ?? null,
       runMs: this.#runMs(),
     });
+  }
+
+  #onOver({ status }: ResponseHead, isCut: boolean): void {
+    if (isCut) this.#events.onCut(this.#call, "The app's server ended the WebSocket without a close frame.");
+    else
+      this.#events.onOutcome(this.#call, {
+        kind: "responded",
+        status,
+        contentType: null,
+        body: null,
+        runMs: this.#runMs(),
+      });
   }
 
   #runMs(): number {

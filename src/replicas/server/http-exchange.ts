@@ -20,7 +20,18 @@ export type HttpCallRequest = HttpRequest & {
   readonly keptBytes: number;
   /** A response whose body is larger than that has failed: somebody will ask for it. */
   readonly mustKeep: boolean;
+  /** It asks for a WebSocket. */
+  readonly isUpgrade?: boolean;
 };
+
+/** A connection of two who talk as they like, a WebSocket. */
+export type Conversation = {
+  /** Says goodbye to both; nothing more passes. */
+  close(code: number, reason: string): void;
+};
+
+/** Tells of its end; `isCut`: the app has broken it off. */
+export type ConversationEnd = (isCut: boolean) => void;
 
 /** Where a response's body goes. */
 export type ResponseSink = {

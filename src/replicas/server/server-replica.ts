@@ -32,6 +32,8 @@ const LAST_LOOK_MS = 250;
 const LAST_WORDS_MS = 500;
 /** For what a server does at its end, with no call in its hands. */
 const END_SECONDS = 10;
+/** How long before it is killed those who talk to it are told. */
+const FAREWELL_SECONDS = 6;
 
 /**
  * An app's own server, as the service sees it: one process that takes calls on a port.
@@ -59,6 +61,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   #started: StartedServer | null = null;
   #nextId = 1;
   #deadline: Timer | null = null;
+  #farewell: Timer | null = null;
   #initFailure: InitFailure | null = null;
   /** Why it is taken for dead. */
   #silence: string | null = null;
@@ -150,11 +153,14 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     this.state = "draining";
     this.#connections.retire();
     this.#setDeadline(withinSeconds, () => this.kill());
+    const talkSeconds = Math.max(0, withinSeconds - FAREWELL_SECONDS);
+    this.#farewell = this.#clock.after(talkSeconds * 1000, () => this.#retireCalls());
     if (this.calls.size === 0) this.#askToEnd();
   }
 
   kill(): void {
     this.#isKilled = true;
+    this.#retireCalls();
     if (this.state !== "gone") this.#started?.kill();
   }
 
@@ -163,6 +169,11 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     onCut: (call: Call, message: string): void => void this.#explain(call, message),
     onUnsent: (call: Call): void => this.#giveBack(call),
   };
+
+  /** Those who talk to it learn that it ends. */
+  #retireCalls(): void {
+    for (const { exchange } of this.calls.values()) exchange?.retire();
+  }
 
   #askToEnd(): void {
     if (this.#isAsked) return;
@@ -314,6 +325,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     const wasReady = this.readyAt > 0;
     this.state = "gone";
     this.#deadline?.cancel();
+    this.#farewell?.cancel();
     const lost = [...this.calls.values()];
     for (const { exchange } of lost) exchange?.destroy();
     this.#connections.close();

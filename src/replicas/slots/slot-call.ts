@@ -10,6 +10,10 @@ export type SlotCall = {
   holder: object | null;
   readonly hasEnded: boolean;
   isCancelled: boolean;
+  /** No time limit holds for it. */
+  readonly isEndless: boolean;
+  /** One that is endless is told that it has to end. */
+  farewell(): void;
   /** Monotonic milliseconds. */
   enqueuedAt: number;
   readonly handedAt: number;

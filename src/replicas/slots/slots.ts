@@ -33,8 +33,8 @@ export type Demand = {
  * replica is the replica's business.
  */
 export class Slots<C extends SlotCall> {
-  /** Another version has taken this one's place: if it cannot start, its backlog has somewhere else to go. */
-  isRetired = false;
+  /** Since when another version has taken this one's place; never while it is in it. */
+  #retiredAt = Number.POSITIVE_INFINITY;
   readonly #clock: Clock;
   #scaling: ScalingConfig;
   #growsEarly: boolean;
@@ -158,6 +158,15 @@ export class Slots<C extends SlotCall> {
     await this.#capacity.close();
   }
 
+  /** Another version has taken this one's place: if it cannot start, its backlog has somewhere else to go. */
+  get isRetired(): boolean {
+    return this.#retiredAt < Number.POSITIVE_INFINITY;
+  }
+
+  set isRetired(isRetired: boolean) {
+    this.#retiredAt = isRetired ? this.#clock.monotonic() : Number.POSITIVE_INFINITY;
+  }
+
   /** What the number of replicas has to be in line with. */
   demand(): Demand {
     return { calls: this.#load(), arrivals: this.#watch.arrivals };
@@ -272,6 +281,10 @@ export class Slots<C extends SlotCall> {
     for (const replica of this.#capacity.replicas) {
       for (const call of replica.calls.values()) {
         if (now - call.handedAt < graceMs) break; // Oldest first: the rest is younger.
+        if (call.isEndless) {
+          if (now - this.#retiredAt >= graceMs) call.farewell();
+          continue;
+        }
         this.abandon(call, { kind: "timed_out", afterMs: graceMs });
       }
       const isAhead = replica.calls.size > this.#scaling.replicaConcurrency;

@@ -15,6 +15,7 @@ class PlainCall implements SlotCall {
   holder: object | null = null;
   hasEnded = false;
   isCancelled = false;
+  isEndless = false;
   enqueuedAt = 0;
   handedAt = 0;
   readyMsAtStart = 0;
@@ -24,6 +25,10 @@ class PlainCall implements SlotCall {
     this.name = name;
     this.lane = lane;
     this.#said = said;
+  }
+
+  farewell(): void {
+    this.#said.push(`${this.name} told to end`);
   }
 
   end(outcome: Outcome): void {

@@ -1,0 +1,83 @@
+import type { Socket } from "node:net";
+import type { Clock } from "../../kit/clock.ts";
+import { headerOf } from "../../model/http-request.ts";
+import type { Conversation, ConversationEnd } from "../../replicas/server/http-exchange.ts";
+import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/server/http-exchange.ts";
+import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
+import type { Exchange } from "../exchange.ts";
+import { ProxyAnswer } from "../proxy/proxy-answer.ts";
+import { responseHeaders } from "../proxy/response-headers.ts";
+import { OWN_PROTOCOL, offersOwn } from "./socket-token.ts";
+import { Tunnel } from "./tunnel.ts";
+import type { TunnelLimits } from "./tunnel.ts";
+import type { Tunnels } from "./tunnels.ts";
+
+export type SocketAnswerParts = {
+  readonly exchange: Exchange;
+  /** What came after the handshake, together with it. */
+  readonly first: Buffer;
+  readonly limits: TunnelLimits;
+  readonly tunnels: Tunnels;
+  readonly clock: Clock;
+};
+
+/** The caller of a WebSocket: gets one if the app agrees, or else the app's response. */
+export class SocketAnswer implements RunReader {
+  readonly #parts: SocketAnswerParts;
+  readonly #plain: ProxyAnswer;
+  #hasUpgraded = false;
+
+  constructor(parts: SocketAnswerParts) {
+    this.#parts = parts;
+    this.#plain = new ProxyAnswer(parts.exchange, parts.clock, parts.limits.stallMs / 1000);
+  }
+
+  attach(run: LiveRun): void {
+    if (!this.#hasUpgraded) this.#plain.attach(run);
+  }
+
+  onStream(): void {}
+
+  onChunk(): void {}
+
+  onResponse(head: ResponseHead, flow: ResponseFlow): ResponseSink {
+    return this.#plain.onResponse(head, flow);
+  }
+
+  onUpgrade(head: ResponseHead, app: Socket, rest: Buffer, onOver: ConversationEnd): Conversation | null {
+    const { exchange, first, limits, tunnels, clock } = this.#parts;
+    if (exchange.response.destroyed) return null;
+    this.#hasUpgraded = true;
+    const client = exchange.takeOver();
+    client.write(this.#handshake(head), "latin1");
+    const tunnel = new Tunnel({
+      client,
+      app,
+      limits,
+      clock,
+      onOver: (isCut) => {
+        tunnels.remove(tunnel);
+        onOver(isCut);
+      },
+    });
+    tunnels.add(tunnel);
+    tunnel.begin(first, rest);
+    return tunnel;
+  }
+
+  onEnd(end: RunEnd): void {
+    if (!this.#hasUpgraded) this.#plain.onEnd(end);
+  }
+
+  #handshake(head: ResponseHead): string {
+    const { exchange } = this.#parts;
+    const { headers } = responseHeaders(head, false);
+    headers.push("connection", "Upgrade", "upgrade", "websocket", "x-request-id", exchange.id);
+    const hasChosen = headerOf(head.headers, "sec-websocket-protocol") !== null;
+    if (!hasChosen && offersOwn(exchange.request.rawHeaders))
+      headers.push("sec-websocket-protocol", OWN_PROTOCOL);
+    let text = "HTTP/1.1 101 Switching Protocols\r\n";
+    for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
+    return `${text}\r\n`;
+  }
+}

@@ -1,0 +1,116 @@
+import type { IncomingMessage } from "node:http";
+import type { Catalog, LiveApp } from "../../apps/catalog.ts";
+import type { AddressRanges } from "../../kit/address-ranges.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { AppError } from "../../model/errors.ts";
+import { packBody, pathName } from "../../model/http-request.ts";
+import type { HttpRequest } from "../../model/http-request.ts";
+import type { Executor } from "../../runs/execute.ts";
+import type { Authenticator } from "../authenticate.ts";
+import type { Connection } from "../connection.ts";
+import type { Exchange } from "../exchange.ts";
+import { pathOf, requestHeaders } from "../proxy/request-headers.ts";
+import type { RequestHead } from "../request-head.ts";
+import type { AppRoute } from "../route.ts";
+import { SocketAnswer } from "./socket-answer.ts";
+import { readSocketToken, withoutOwnProtocols } from "./socket-token.ts";
+import { Tunnels } from "./tunnels.ts";
+
+export type SocketParts = {
+  readonly catalog: Catalog;
+  readonly authenticator: Authenticator;
+  readonly executor: Executor;
+  readonly trusted: AddressRanges;
+  readonly clock: Clock;
+};
+
+type SocketRequest = {
+  readonly connection: Connection;
+  readonly exchange: Exchange;
+  readonly head: RequestHead;
+  readonly route: AppRoute;
+  /** What came after the handshake, together with it. */
+  readonly first: Buffer;
+};
+
+const NO_BODY = Buffer.alloc(0);
+
+/** Whether a request asks for a WebSocket; any other protocol is not spoken here, and such a wish is passed over. */
+export function asksForSocket({ method, headers }: IncomingMessage): boolean {
+  return method === "GET" && headers.upgrade?.toLowerCase() === "websocket";
+}
+
+/** `ws://…/v4/{project}/{app}/{path…}` of an app that is a server. */
+export class SocketHandler {
+  readonly tunnels: Tunnels;
+  readonly #parts: SocketParts;
+
+  constructor(parts: SocketParts) {
+    this.#parts = parts;
+    this.tunnels = new Tunnels(parts.clock);
+  }
+
+  handle(request: SocketRequest): void | Promise<void> {
+    const { connection, exchange, head, route } = request;
+    const { catalog, authenticator } = this.#parts;
+    const live = catalog.find(route.projectId, route.appName);
+    if (!live?.version.config.customRuntime) throw new AppError("not_found");
+    const { url = "", rawHeaders } = exchange.request;
+    const { authorization, target } = readSocketToken(head.authorization, rawHeaders, pathOf(url, route));
+    const start = (): void => this.#start(request, live, target);
+    if (live.version.config.deployment.disableAuth) return start();
+    const admitted = authenticator.admit(connection, authorization, route.projectId);
+    return admitted ? admitted.then(start) : start();
+  }
+
+  #start(request: SocketRequest, live: LiveApp, target: string): void {
+    const { exchange, first } = request;
+    const { customRuntime, limits } = live.version.config;
+    if (!customRuntime || exchange.response.destroyed) return;
+    const { executor, clock } = this.#parts;
+    const head = this.#headOf(request, target, customRuntime.passAuthorization);
+    const answer = new SocketAnswer({
+      exchange,
+      first,
+      limits: {
+        maxAgeMs: customRuntime.websocketMaxAgeSeconds * 1000,
+        idleMs: customRuntime.websocketIdleSeconds * 1000,
+        stallMs: limits.streamStallTimeoutSeconds * 1000,
+      },
+      tunnels: this.tunnels,
+      clock,
+    });
+    const input = (): Buffer => packBody(head, NO_BODY);
+    const run = executor.execute(
+      {
+        id: exchange.id,
+        target: live.target,
+        functionName: pathName(target),
+        body: NO_BODY,
+        isBare: true,
+        ip: exchange.ip ?? exchange.request.socket.remoteAddress ?? null,
+        webhook: null,
+        http: { ...head, body: NO_BODY, keptBytes: 0, mustKeep: false, isUpgrade: true, input },
+      },
+      answer,
+    );
+    answer.attach(run);
+  }
+
+  #headOf({ exchange, head, route }: SocketRequest, target: string, passAuthorization: boolean): HttpRequest {
+    const { request } = exchange;
+    const isTrusted =
+      head.forwardedFor !== null && this.#parts.trusted.includes(request.socket.remoteAddress ?? "");
+    const by = {
+      runId: exchange.id,
+      route,
+      isTrusted,
+      passAuthorization,
+      passExpect: false,
+      isStored: false,
+    };
+    const headers = withoutOwnProtocols(requestHeaders(request, head, by));
+    headers.push("connection", "Upgrade", "upgrade", "websocket");
+    return { method: "GET", target, headers };
+  }
+}

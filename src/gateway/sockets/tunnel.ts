@@ -1,0 +1,182 @@
+import { randomBytes } from "node:crypto";
+import type { Socket } from "node:net";
+import type { Clock } from "../../kit/clock.ts";
+import { closeFrame, pingFrame } from "../../kit/websocket/frames.ts";
+import { Lane } from "../../kit/websocket/lane.ts";
+
+/** How long a WebSocket may last, and how long one side may leave unread what the other sent. */
+export type TunnelLimits = {
+  readonly maxAgeMs: number;
+  readonly idleMs: number;
+  readonly stallMs: number;
+};
+
+/** The two ends of a WebSocket. */
+export type TunnelParts = {
+  readonly client: Socket;
+  readonly app: Socket;
+  readonly limits: TunnelLimits;
+  readonly clock: Clock;
+  /** Both connections have ended; `isCut`: the app's came first, and without a close frame. */
+  readonly onOver: (isCut: boolean) => void;
+};
+
+/** One end of it. */
+type Side = {
+  readonly socket: Socket;
+  /** What comes from the other side passes here. */
+  readonly lane: Lane;
+  /** Something came from it since the last look. */
+  isHeard: boolean;
+  /** It was asked for a sign of life. */
+  isAsked: boolean;
+  /** Since when it has left unread what was sent to it; null while it reads. */
+  stalledAt: number | null;
+};
+
+const MARK_BYTES = 12;
+const GOING_AWAY = 1001;
+const INTERNAL_ERROR = 1011;
+/** For the last words of both sides after a close frame of ours. */
+const FAREWELL_MS = 5_000;
+
+/**
+ * A WebSocket between a caller and an app. It follows the frames of both, and its caller is never left without a close
+ * frame, unless one breaks off in the middle of a frame.
+ */
+export class Tunnel {
+  readonly #parts: TunnelParts;
+  readonly #client: Side;
+  readonly #app: Side;
+  /** What our pings say, by which their answers are known. */
+  readonly #mark = randomBytes(MARK_BYTES);
+  readonly #begunAt: number;
+  #passedAt: number;
+  #isClosing = false;
+  #hasClientLeft = false;
+  #isCut = false;
+  #open = 2;
+
+  constructor(parts: TunnelParts) {
+    this.#parts = parts;
+    this.#begunAt = parts.clock.monotonic();
+    this.#passedAt = this.#begunAt;
+    this.#client = this.#side(parts.client);
+    this.#app = this.#side(parts.app);
+    this.#join(this.#client, this.#app);
+    this.#join(this.#app, this.#client);
+    parts.client.once("close", () => this.#onClientClosed());
+    parts.app.once("close", () => this.#onAppClosed());
+  }
+
+  /** What came from the caller, and from the app, together with the handshake. */
+  begin(fromClient: Buffer, fromApp: Buffer): void {
+    if (fromClient.length > 0) this.#pass(fromClient, this.#client, this.#app);
+    if (fromApp.length > 0) this.#pass(fromApp, this.#app, this.#client);
+  }
+
+  /** Says goodbye to both sides. */
+  close(code: number, reason: string): void {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    this.#client.lane.shut(closeFrame(code, reason, false));
+    this.#app.lane.shut(closeFrame(code, reason, true));
+    this.#parts.clock.after(FAREWELL_MS, () => this.destroy());
+  }
+
+  /** Every now and then: whoever is silent is asked for a sign of life, and whoever gave none is gone. */
+  look(): void {
+    const { limits, clock } = this.#parts;
+    const now = clock.monotonic();
+    // Both: each look forgets what has passed.
+    const hasPassed = [this.#client, this.#app].filter(({ lane }) => lane.takePassed()).length > 0;
+    if (hasPassed) this.#passedAt = now;
+    if (now - this.#begunAt > limits.maxAgeMs)
+      this.close(GOING_AWAY, "it is as old as websocket_max_age allows");
+    else if (now - this.#passedAt > limits.idleMs)
+      this.close(GOING_AWAY, "nothing was sent for longer than websocket_idle_timeout");
+    for (const each of [this.#client, this.#app]) {
+      if (each.stalledAt !== null && now - each.stalledAt > limits.stallMs) this.destroy();
+      this.#ask(each);
+    }
+  }
+
+  destroy(): void {
+    this.#client.socket.destroy();
+    this.#app.socket.destroy();
+  }
+
+  #side(socket: Socket): Side {
+    const lane = new Lane(this.#mark, {
+      write: (bytes) => socket.destroyed || socket.write(bytes),
+      onShut: () => socket.end(),
+    });
+    return { socket, lane, isHeard: false, isAsked: false, stalledAt: null };
+  }
+
+  #join(from: Side, to: Side): void {
+    const { socket } = from;
+    socket.setNoDelay(true);
+    socket.setTimeout(0);
+    socket.on("error", () => {}); // `close` follows.
+    socket.on("data", (data: Buffer) => this.#pass(data, from, to));
+    socket.on("drain", () => {
+      from.stalledAt = null;
+      to.socket.resume();
+    });
+    socket.once("end", () => this.#onEnded(from, to));
+    socket.resume();
+  }
+
+  #pass(data: Buffer, from: Side, to: Side): void {
+    from.isHeard = true;
+    if (to.lane.feed(data)) return;
+    to.stalledAt ??= this.#parts.clock.monotonic();
+    from.socket.pause();
+  }
+
+  #ask(each: Side): void {
+    if (each.isHeard) {
+      each.isHeard = false;
+      each.isAsked = false;
+    } else if (!each.isAsked) {
+      each.isAsked = true;
+      each.lane.put(pingFrame(this.#mark, each === this.#app));
+    } else if (each === this.#client) each.socket.destroy();
+    else this.close(INTERNAL_ERROR, "the app does not answer");
+  }
+
+  #onEnded(from: Side, to: Side): void {
+    to.lane.end();
+    if (from === this.#client) this.#hasClientLeft = true;
+    if (from === this.#app && !to.lane.hasClosed) this.#cut();
+    else to.socket.end();
+  }
+
+  /** The app has gone without a word: its caller gets one. */
+  #cut(): void {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    this.#isCut = !this.#hasClientLeft;
+    this.#client.lane.shut(closeFrame(INTERNAL_ERROR, "the app ended the connection", false));
+    // In the middle of a frame nothing can be said.
+    this.#client.socket.end();
+  }
+
+  #onClientClosed(): void {
+    this.#hasClientLeft = true;
+    this.#app.socket.destroySoon();
+    this.#onClosed();
+  }
+
+  #onAppClosed(): void {
+    if (!this.#client.lane.hasClosed) this.#cut();
+    this.#client.socket.destroySoon();
+    this.#onClosed();
+  }
+
+  #onClosed(): void {
+    this.#open -= 1;
+    if (this.#open === 0) this.#parts.onOver(this.#isCut);
+  }
+}
