@@ -1,0 +1,148 @@
+import { once } from "node:events";
+import { createServer, connect } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { expect, onTestFinished } from "vitest";
+import { Tunnel } from "../../../src/gateway/sockets/tunnel.ts";
+import { Tunnels } from "../../../src/gateway/sockets/tunnels.ts";
+import { readFrameHead, unmasked } from "../../../src/kit/websocket/frames.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { frame } from "../../support/socket-frames.ts";
+import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
+
+const LOOK_MS = 30_000;
+
+/** Two ends of a real connection. */
+async function pair(): Promise<{ near: Socket; far: Socket }> {
+  const server = createServer({ allowHalfOpen: true }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const far = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  const [near] = (await once(server, "connection")) as [Socket];
+  server.close();
+  onTestFinished(() => void [near, far].forEach((socket) => socket.destroy()));
+  far.on("error", () => {});
+  return { near, far };
+}
+
+type Frame = { readonly opcode: number; readonly payload: Buffer };
+
+/** What a far end has got, frame by frame. */
+class FarEnd {
+  readonly socket: Socket;
+  isEnded = false;
+  #bytes = Buffer.alloc(0);
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on("data", (data: Buffer) => (this.#bytes = Buffer.concat([this.#bytes, data])));
+    socket.once("end", () => (this.isEnded = true));
+    socket.once("close", () => (this.isEnded = true));
+  }
+
+  get frames(): Frame[] {
+    const frames: Frame[] = [];
+    let at = 0;
+    for (let head = readFrameHead(this.#bytes, at); head; head = readFrameHead(this.#bytes, at)) {
+      const from = at + head.size;
+      at = from + head.length;
+      frames.push({ opcode: head.opcode, payload: unmasked(this.#bytes.subarray(from, at), head.mask) });
+    }
+    return frames;
+  }
+
+  /** The code of the close frame it got, if any. */
+  get code(): number | undefined {
+    return this.frames.find(({ opcode }) => opcode === 8)?.payload.readUInt16BE();
+  }
+}
+
+const DAY_MS = 24 * 3_600_000;
+async function tunnel(limits: { maxAgeMs?: number; idleMs?: number } = {}) {
+  const clock = new HandClock();
+  const [caller, server] = await Promise.all([pair(), pair()]);
+  const tunnels = new Tunnels(clock);
+  const over: boolean[] = [];
+  const made = new Tunnel({
+    client: caller.near,
+    app: server.near,
+    limits: { maxAgeMs: DAY_MS, idleMs: DAY_MS, stallMs: DAY_MS, ...limits },
+    clock,
+    onOver: (isCut) => void over.push(isCut),
+  });
+  tunnels.add(made);
+  return { clock, over, made, client: new FarEnd(caller.far), app: new FarEnd(server.far) };
+}
+
+verifies(
+  "servers.sockets.life",
+  "a side that answers no ping is gone; one that does stays, unseen",
+  async () => {
+    const { clock, client, app, over } = await tunnel();
+    clock.advance(LOOK_MS);
+    await until("both are asked", () => [client, app].every(({ frames }) => frames.length === 1));
+    for (const side of [client, app]) {
+      const { opcode, payload } = side.frames[0]!;
+      expect(opcode).toBe(9);
+      side.socket.write(frame({ opcode: 10, payload }));
+      // The answer has come when what follows it has.
+      side.socket.write(frame({ opcode: 2, payload: Buffer.alloc(0) }));
+    }
+    await until("both are heard", () => [client, app].every(({ frames }) => frames.length === 2));
+    expect([...client.frames, ...app.frames].map(({ opcode }) => opcode)).toEqual([9, 2, 9, 2]);
+    // One look that finds them heard, one that asks, and one without an answer.
+    for (let look = 0; look < 3; look++) {
+      expect(client.isEnded).toBe(false);
+      clock.advance(LOOK_MS);
+    }
+    await until("the client is given up", () => client.isEnded);
+    app.socket.end();
+    await until("all is over", () => over.length === 1);
+  },
+);
+
+for (const [what, limits] of [
+  ["is too old", { maxAgeMs: 10_000 }],
+  ["is idle for too long", { idleMs: 10_000 }],
+] as const) {
+  verifies("servers.sockets.life", `one that ${what} ends with 1001 for both`, async () => {
+    const { clock, client, app, over } = await tunnel(limits);
+    clock.advance(LOOK_MS);
+    await until("both are told", () => client.code === 1001 && app.code === 1001);
+    for (const side of [client, app]) side.socket.end();
+    await until("all is over", () => over.length === 1);
+    expect(over).toEqual([false]);
+  });
+}
+
+verifies(
+  "servers.sockets.cut",
+  "in the middle of a frame ours waits for its end, and for no longer than seconds",
+  async () => {
+    const { clock, client, app, made, over } = await tunnel();
+    const text = frame({ payload: Buffer.alloc(1_000), mask: null });
+    app.socket.write(text.subarray(0, 500));
+    await until("half of it came", () => client.frames.length === 1);
+    made.close(1012, "come again");
+    await until("the app is told", () => app.code === 1012);
+    expect(client.code).toBeUndefined();
+    app.socket.write(text.subarray(500));
+    await until("the client is told", () => client.code === 1012);
+    clock.advance(5_000);
+    await until("all is over", () => over.length === 1);
+  },
+);
+
+verifies(
+  "servers.sockets.close",
+  "a client that leaves without a word leaves the app as it would without us",
+  async () => {
+    const { client, app, over } = await tunnel();
+    client.socket.destroy();
+    await until("the app knows", () => app.isEnded);
+    expect(app.frames).toEqual([]);
+    app.socket.end();
+    await until("all is over", () => over.length === 1);
+    expect(over).toEqual([false]);
+  },
+);
