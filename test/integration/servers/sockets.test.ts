@@ -126,7 +126,7 @@ describe("a WebSocket", () => {
   verifies("servers.sockets.run", "is a run with a slot of its own, and can be cancelled", async () => {
     const client = new Client(address(site(), "narrow", "echo"), { headers: bearer(site()) });
     const [response] = (await once(client, "upgrade")) as [IncomingMessage];
-    const path = `runs/${response.headers["x-request-id"]}`;
+    const path = `runs/${String(response.headers["x-request-id"])}`;
     const record = async () =>
       (await site().call("narrow", null, { method: "GET", functionName: path })).json;
     const next = site().call("narrow", {}, { functionName: "port" });
@@ -142,7 +142,7 @@ describe("a WebSocket", () => {
   verifies("servers.sockets.run", "that ended well has status 101", async () => {
     const client = new Client(address(site(), "talk", "echo"), { headers: bearer(site()) });
     const [response] = (await once(client, "upgrade")) as [IncomingMessage];
-    const path = `runs/${response.headers["x-request-id"]}`;
+    const path = `runs/${String(response.headers["x-request-id"])}`;
     client.close();
     await closed(client);
     const record = async () => (await site().call("talk", null, { method: "GET", functionName: path })).json;

@@ -20,7 +20,7 @@ async function pair(): Promise<{ near: Socket; far: Socket }> {
   const far = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
   const [near] = (await once(server, "connection")) as [Socket];
   server.close();
-  onTestFinished(() => void [near, far].forEach((socket) => socket.destroy()));
+  onTestFinished(() => [near, far].forEach((socket) => void socket.destroy()));
   far.on("error", () => {});
   return { near, far };
 }

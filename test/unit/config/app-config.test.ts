@@ -1,5 +1,4 @@
 import { expect } from "vitest";
-
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { APP_KEYS } from "../../../src/config/app-shape.ts";
 import { ConfigError } from "../../../src/config/problems.ts";
@@ -149,6 +148,8 @@ port = 5000
 healthcheck_endpoint = "/health"
 readycheck_endpoint = "ready"
 pass_authorization = true
+websocket_max_age = "2h"
+websocket_idle_timeout = "5m"
 dockerfile_path = "./Dockerfile"
 `;
 
@@ -235,6 +236,8 @@ verifies(
         healthcheckEndpoint: "/health",
         readycheckEndpoint: "/ready",
         passAuthorization: true,
+        websocketMaxAgeSeconds: 7_200,
+        websocketIdleSeconds: 300,
         dockerfilePath: "./Dockerfile",
       },
     });

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect } from "vitest";
 import { closeFrame, pingFrame, readFrameHead, unmasked } from "../../../../src/kit/websocket/frames.ts";
 import { Lane } from "../../../../src/kit/websocket/lane.ts";
@@ -21,7 +21,7 @@ const anyFrame = fc
     reserved: fc.integer({ min: 0, max: 7 }),
     mask: fc.constantFrom(MASK, null),
     payload: fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
-    lengthBytes: fc.constantFrom(2, 8) as fc.Arbitrary<2 | 8>,
+    lengthBytes: fc.constantFrom(2, 8),
   })
   .map((parts) => frame(parts));
 
