@@ -1,4 +1,4 @@
-import { readFileSync, readdirSync, readlinkSync } from "node:fs";
+import { readFileSync, readdirSync, readlinkSync, rmdirSync } from "node:fs";
 import { until } from "./until.ts";
 
 /** The living processes that work in a directory or below it: what a service started and did not end. */
@@ -32,4 +32,19 @@ export async function assertNothingLeft(directory: string): Promise<void> {
     }
     return left.length === 0;
   });
+  for (const place of [directory, `${directory}/data`]) removeGroups(place);
+}
+
+/** Empty control groups of services that were killed, which the next start on their directory would remove. */
+function removeGroups(dataDir: string): void {
+  try {
+    const roots = JSON.parse(readFileSync(`${dataDir}/limit-groups.json`, "utf8")) as string[];
+    for (const root of roots) {
+      for (const entry of readdirSync(root, { withFileTypes: true }))
+        if (entry.isDirectory()) rmdirSync(`${root}/${entry.name}`);
+      rmdirSync(root);
+    }
+  } catch {
+    // It was stopped in an orderly way, or had none.
+  }
 }

@@ -10,7 +10,8 @@ export const SOCKETS: readonly Attack[] = [
     "connect to the control socket",
     `socket.socket(socket.AF_UNIX).connect(sockets + "/control.sock")`,
   ),
-  proven(
+  // Also stopped by the key that the socket asks for.
+  attack(
     "process",
     "ask the control socket for the owner's token",
     `require(b'"token"' in ask(sockets + "/control.sock", ${CONTROL_REQUEST}))`,
