@@ -108,7 +108,7 @@ export async function runKept(
     const end = await started.exited;
     await within(LATE_OUTPUT_MS, read);
     signal.throwIfAborted();
-    if (held && group?.ranOut()) excess = describeRunOut(held.limits);
+    if (excess === null && held && group?.ranOut()) excess = describeRunOut(held.limits);
     if (excess !== null) return { code: KILLED, detail: excess, lastWords: "" };
     return {
       code: end.code ?? 1,
