@@ -85,6 +85,9 @@ export async function runKept(
     hasError ||= isError;
   };
   const { held } = kept;
+  const storage = held?.folders.storage ?? null;
+  const refusal = held && storage !== null ? held.host.refusal(storage) : null;
+  if (refusal !== null) return { code: KILLED, detail: refusal, lastWords: "" };
   const group = held && held.host.group(held.limits);
   let started: Kept;
   try {

@@ -8,6 +8,8 @@ const MEASURE_MS = 5_000;
 /** Of a folder with so many files that measuring takes long, a twentieth of the time is spent on it. */
 const REST = 20;
 
+const NEVER = Number.NEGATIVE_INFINITY;
+
 /** A folder, and the most that it may hold. */
 export type Bound = { readonly folder: string; readonly maxBytes: number };
 
@@ -46,7 +48,9 @@ export class DiskWatcher {
     this.#lookLater();
     return () => {
       watched.listeners.delete(onOver);
-      this.#forgetIfIdle(watched);
+      // Whoever has ended before the first look may have written as much as anybody.
+      if (watched.measuredAt === NEVER) void this.#measure(watched);
+      else this.#forgetIfIdle(watched);
     };
   }
 
@@ -104,14 +108,13 @@ export class DiskWatcher {
 }
 
 function unmeasured(folder: string, maxBytes: number): Watched {
-  const never = Number.NEGATIVE_INFINITY;
   return {
     folder,
     maxBytes,
     listeners: new Set(),
     bytes: 0,
     takenBytes: 0,
-    measuredAt: never,
+    measuredAt: NEVER,
     tookMs: 0,
     isMeasuring: false,
     isOver: false,

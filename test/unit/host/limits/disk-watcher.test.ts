@@ -36,3 +36,12 @@ verifies(
     await until("it is found to be too large", () => (look(), isOver));
   },
 );
+
+verifies("walls.limits.disk", "what somebody wrote who has ended before the first look counts", async () => {
+  const watcher = new DiskWatcher(new HandClock());
+  const bound = { folder: scratchDirectory(), maxBytes: MIB };
+  const stop = watcher.watch(bound, () => {});
+  writeFileSync(path.join(bound.folder, "large"), Buffer.alloc(2 * MIB));
+  stop();
+  await until("it is known to be too large", () => watcher.isOver(bound.folder));
+});
