@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 
 /** The kernel reports processor time in hundredths of a second, whatever it uses internally. */
 const TICK_MS = 10;
@@ -13,6 +13,8 @@ const MAX_STEPS_UP = 6;
 export type ProcStat = {
   /** One letter: R is running, T is stopped, Z is a zombie. */
   readonly state: string;
+  /** A zombie. Of a process this is its first thread, and others may live on: `threads` counts it and them. */
+  readonly hasExited: boolean;
   readonly parent: number;
   /** Processor time. That of a process is the sum of its threads'. */
   readonly usedMs: number;
@@ -31,8 +33,10 @@ export function readStat(folder: string, proc: string): ProcStat {
   const text = readFileSync(`${proc}/${folder}/stat`, "latin1");
   // The name in front is the app's own, and may hold anything.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const state = fields[0] ?? "";
   return {
-    state: fields[0] ?? "",
+    state,
+    hasExited: "ZX".includes(state),
     parent: Number(fields[1]),
     usedMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
     buriedMs: (Number(fields[13]) + Number(fields[14])) * TICK_MS,
@@ -41,6 +45,15 @@ export function readStat(folder: string, proc: string): ProcStat {
     threads: Number(fields[17]),
     startedTicks: Number(fields[19]),
   };
+}
+
+/** The threads of a process, as folders below `proc`; none if it has ended. */
+export function threadsOf(pid: number, proc: string): string[] {
+  try {
+    return readdirSync(`${proc}/${pid}/task`).map((thread) => `${pid}/task/${thread}`);
+  } catch {
+    return [];
+  }
 }
 
 /** Whether a process is below `ancestor`: an app can claim any pid. Throws if a process in between has ended. */

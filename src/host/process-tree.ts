@@ -1,5 +1,5 @@
-import { readFileSync, readdirSync } from "node:fs";
-import { readStat } from "./proc-stat.ts";
+import { readFileSync } from "node:fs";
+import { readStat, threadsOf } from "./proc-stat.ts";
 
 type Below = {
   /** Its own children, including zombies. */
@@ -32,25 +32,24 @@ export function isEmpty(first: Below, second: Below): boolean {
   );
 }
 
-/** Of all its threads: a process belongs to the thread that started it. */
+/** Of all its threads: a process belongs to the thread that started it, and threads come and go as the app likes. */
 function childrenOf(pid: number): number[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
-      readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8")
-        .split(" ")
-        .filter((word) => word !== "")
-        .map(Number),
-    );
-  } catch {
-    // It has ended; or the kernel does not tell of children, and then those above are killed alone.
-    return [];
-  }
+  return threadsOf(pid, "/proc").flatMap((thread) => {
+    try {
+      const words = readFileSync(`/proc/${thread}/children`, "utf8").split(" ");
+      return words.filter((word) => word !== "").map(Number);
+    } catch {
+      // It has ended; or the kernel does not tell of children, and then those above are killed alone.
+      return [];
+    }
+  });
 }
 
-/** A zombie counts as ended. */
+/** A zombie counts as ended, unless it is a first thread that has left others behind. */
 function hasEnded(pid: number): boolean {
   try {
-    return "ZX".includes(readStat(`${pid}`, "/proc").state);
+    const { hasExited, threads } = readStat(`${pid}`, "/proc");
+    return hasExited && threads <= 1;
   } catch {
     return true;
   }

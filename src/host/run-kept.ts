@@ -14,14 +14,16 @@ import type { Kept, KeptStart } from "./start-kept.ts";
 const INPUT_DESCRIPTOR = 3;
 /**
  * A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. It waits
- * for its input, if only for the end of it: that comes once it is in its group.
+ * for its input, if only for the end of it: that comes once it is in its group. If the end comes because the service has
+ * died, the keeper's parent is another one by then, and nothing begins.
  */
 const keepCode = (first: number): string => `import os, select, sys
 sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
 from millrace_worker import keeper, linux
+service = os.getppid()
 select.select([${INPUT_DESCRIPTOR}], [], [])
 linux.close_inherited(${first})
-keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), os.getppid())`;
+keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), service)`;
 /** How long output may come after the end: only what another user runs can still hold the pipes. */
 const LATE_OUTPUT_MS = 5_000;
 
@@ -83,6 +85,9 @@ export async function runKept(
     hasError ||= isError;
   };
   const { held } = kept;
+  const storage = held?.folders.storage ?? null;
+  const refusal = held && storage !== null ? held.host.refusal(storage) : null;
+  if (refusal !== null) return { code: KILLED, detail: refusal, lastWords: "" };
   const group = held && held.host.group(held.limits);
   let started: Kept;
   try {
@@ -106,7 +111,7 @@ export async function runKept(
     const end = await started.exited;
     await within(LATE_OUTPUT_MS, read);
     signal.throwIfAborted();
-    if (held && group?.ranOut()) excess = describeRunOut(held.limits);
+    if (excess === null && held && group?.ranOut()) excess = describeRunOut(held.limits);
     if (excess !== null) return { code: KILLED, detail: excess, lastWords: "" };
     return {
       code: end.code ?? 1,

@@ -48,7 +48,10 @@ export const unlink = inTurn(fs.unlink);
 export const utimes = inTurn(fs.utimes);
 export const writeFile = inTurn(fs.writeFile);
 
-const HANDLE_CALLS = ["read", "write", "writev", "stat", "sync", "chmod", "writeFile", "close"] as const;
+const HANDLE_CALLS = [
+  ...(["read", "write", "writev", "writeFile", "close"] as const),
+  ...(["stat", "sync", "chmod", "chown", "utimes"] as const),
+];
 
 /** Opens a file whose own calls take their turn too, those of its streams included. */
 export async function open(...terms: Parameters<typeof fs.open>): Promise<FileHandle> {

@@ -30,7 +30,8 @@ async function removeFolder(place: Buffer, depth: number, top: FileHandle | null
   try {
     await empty(folder, async (inner) => {
       if (depth < MAX_OPEN) await removeFolder(inner, depth + 1, highest);
-      else await moveUp(inner, highest);
+      // To the top, where it waits for its turn.
+      else await moveFolder(inner, Buffer.concat([inside(highest), Buffer.from(randomUUID())]));
     });
   } finally {
     await folder.close();
@@ -45,16 +46,15 @@ async function isRemoved(place: Buffer): Promise<boolean> {
   );
 }
 
-/** To the top, where it waits for its turn. */
-async function moveUp(folder: Buffer, top: FileHandle): Promise<void> {
-  const above = Buffer.concat([inside(top), Buffer.from(randomUUID())]);
+/** Moves a folder, also one that nobody may change. One that is gone is fine. */
+export async function moveFolder(folder: Buffer, to: Buffer): Promise<void> {
   try {
-    await rename(folder, above).catch(absent);
+    await rename(folder, to).catch(absent);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error;
     // To move a folder takes the right to write to it.
     await (await openFolder(folder))?.close();
-    await rename(folder, above).catch(absent);
+    await rename(folder, to).catch(absent);
   }
 }
 
@@ -71,8 +71,11 @@ async function empty(folder: FileHandle, take: (place: Buffer) => Promise<void>)
   }
 }
 
-/** Held by its descriptor: whatever takes its name meanwhile is not it. Null for what is no folder, or is gone. */
-async function openFolder(place: Buffer): Promise<FileHandle | null> {
+/**
+ * Held by its descriptor: whatever takes its name meanwhile is not it. One that nobody may read is opened up. Null for
+ * what is no folder, or is gone.
+ */
+export async function openFolder(place: Buffer): Promise<FileHandle | null> {
   const found = await open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW).catch(notAFolder);
   if (found === null) return null;
   try {
@@ -85,7 +88,8 @@ async function openFolder(place: Buffer): Promise<FileHandle | null> {
   }
 }
 
-function inside({ fd }: FileHandle): Buffer {
+/** What the names in an open folder are appended to. */
+export function inside({ fd }: FileHandle): Buffer {
   return Buffer.from(`/proc/self/fd/${fd}/`);
 }
 

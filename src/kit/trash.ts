@@ -1,10 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { constants } from "node:fs";
 import path from "node:path";
-import { mkdir, open, readdir, rename, rmdir, unlink } from "./files.ts";
+import { mkdir, readdir, rmdir, unlink } from "./files.ts";
 import type { Log } from "./log.ts";
-
-const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
+import { inside, moveFolder, openFolder } from "./remove-tree.ts";
 
 /** Where folders go that are removed: out of sight in one step, then piece by piece. */
 export class Trash {
@@ -45,12 +43,16 @@ export class Trash {
     }
   }
 
+  /** What cannot be removed keeps nothing else from it; throws the first such error in the end. */
   async #removeAll(): Promise<void> {
+    const errors = new Map<string, unknown>();
     while (!this.#isStopping) {
-      const names = await readdir(this.#dir).catch(() => []);
-      if (names.length === 0) return;
-      for (const name of names) await this.#remove(path.join(this.#dir, name));
+      const names = (await readdir(this.#dir).catch(() => [])).filter((name) => !errors.has(name));
+      if (names.length === 0) break;
+      for (const name of names)
+        await this.#remove(path.join(this.#dir, name)).catch((error: unknown) => errors.set(name, error));
     }
+    for (const error of errors.values()) throw error;
   }
 
   /**
@@ -58,19 +60,19 @@ export class Trash {
    * time. Links are never followed, though an app may still be at work in there.
    */
   async #remove(target: string): Promise<void> {
-    const folder = await open(target, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).catch(() => null);
+    const folder = await openFolder(Buffer.from(target));
     if (!folder) {
       await unlink(target);
       return;
     }
     try {
       // Names as bytes: not every one is UTF-8.
-      const here = Buffer.from(`/proc/self/fd/${folder.fd}/`);
+      const here = inside(folder);
       for (const entry of await readdir(here, { withFileTypes: true, encoding: "buffer" })) {
         if (this.#isStopping) return;
-        const inside = Buffer.concat([here, entry.name]);
-        if (entry.isDirectory()) await rename(inside, await this.freePath());
-        else await unlink(inside);
+        const place = Buffer.concat([here, entry.name]);
+        if (entry.isDirectory()) await moveFolder(place, Buffer.from(await this.freePath()));
+        else await unlink(place);
       }
     } finally {
       await folder.close();

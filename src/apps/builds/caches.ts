@@ -1,6 +1,7 @@
-import { statSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { lchownSync, mkdirSync, renameSync, statSync } from "node:fs";
 import path from "node:path";
-import { lchown, mkdir, readdir, utimes } from "../../kit/files.ts";
+import { readdir, utimes } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 
 /** Where installers keep what they have fetched or built for a project. What it holds is as good as the project's code. */
@@ -13,9 +14,12 @@ export async function makeCache(dataDir: string, projectId: string, user: number
   const cache = cacheDir(dataDir, projectId);
   const owner = user ?? process.getuid?.() ?? 0;
   const found = statSync(cache, { throwIfNoEntry: false });
-  if (found && found.uid !== owner) await removeTree(cache);
-  await mkdir(cache, { recursive: true, mode: 0o700 });
-  if (user !== null) await lchown(cache, user, user);
+  const old = found && found.uid !== owner ? `${cache}-${randomUUID()}` : null;
+  // At once: another build of the project that begins now must not find it half made, or half removed.
+  if (old !== null) renameSync(cache, old);
+  mkdirSync(cache, { recursive: true, mode: 0o700 });
+  if (user !== null) lchownSync(cache, user, user);
+  if (old !== null) await removeTree(old);
   return cache;
 }
 

@@ -1,12 +1,13 @@
+import { constants } from "node:fs";
 import type { Stats } from "node:fs";
+import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
-import { lchown, lstat, readFile, readdir, realpath, rename, utimes, writeFile } from "../../kit/files.ts";
+import { lstat, open, readdir, realpath, rename } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { environmentsDir, READY } from "./environments.ts";
-import { smallText } from "./small-text.ts";
+import { readSmall, smallText } from "./small-text.ts";
 
-/** A script that an installer wrote is far smaller. */
-const MAX_SCRIPT_BYTES = 1024 * 1024;
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
 /** What every kernel reads of a script's first line. */
 const MAX_FIRST_LINE = 127;
 /** What a path goes on with: next to one of these it is a part of another. */
@@ -33,7 +34,18 @@ async function realPathOf(root: string): Promise<string> {
 }
 
 async function settle(folder: string): Promise<boolean> {
-  const marker = path.join(folder, READY);
+  const held = await heldFolder(folder);
+  if (held === null) return false;
+  try {
+    return await settleHeld(folder, inside(held));
+  } finally {
+    await held.close();
+  }
+}
+
+/** `here` leads to what is held, though a build may be at work in there and put a link in its place. */
+async function settleHeld(folder: string, here: string): Promise<boolean> {
+  const marker = here + READY;
   const found = await lstat(marker).catch(() => null);
   const recorded = await smallText(marker);
   // One that was never finished is swept.
@@ -43,34 +55,45 @@ async function settle(folder: string): Promise<boolean> {
     await removeTree(marker);
     return false;
   }
-  const from = recorded === "" ? await pathInScript(folder) : recorded;
-  if (from !== null && from !== folder) await rewrite(folder, from);
-  // Last: should the service end in between, the next one begins again.
-  await replace(marker, folder, 0o644, null);
-  await utimes(marker, found.atime, found.mtime);
-  return from !== folder;
+  const bin = await heldFolder(`${here}bin`);
+  try {
+    const from = recorded === "" ? bin && (await pathInScript(inside(bin))) : recorded;
+    if (from !== null && from !== folder) await rewrite(folder, from, here, bin && inside(bin));
+    // Last: should the service end in between, the next one begins again.
+    await replace(marker, folder, { mode: 0o644, owner: null, times: found });
+    return from !== folder;
+  } finally {
+    await bin?.close();
+  }
+}
+
+/** Held by its descriptor: whatever takes its name meanwhile is not it. Null for a link, and for what is no folder. */
+async function heldFolder(place: string): Promise<FileHandle | null> {
+  return await open(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).catch(() => null);
+}
+
+function inside({ fd }: FileHandle): string {
+  return `/proc/self/fd/${fd}/`;
 }
 
 /** Where an environment was made that does not say so itself, as releases before this one made them. */
-async function pathInScript(folder: string): Promise<string | null> {
-  const script = await smallText(path.join(folder, "bin", "activate"));
+async function pathInScript(bin: string): Promise<string | null> {
+  const script = await smallText(`${bin}activate`);
   return /^\s*(?:export )?VIRTUAL_ENV=["']?(\/[^"'\n]+)["']?$/m.exec(script)?.[1] ?? null;
 }
 
-async function rewrite(folder: string, from: string): Promise<void> {
-  const bin = path.join(folder, "bin");
-  // A build may have put links here: what they lead to is not the environment's.
-  if (!(await lstat(bin).catch(() => null))?.isDirectory()) return;
-  const scripts = (await readdir(bin).catch(() => [])).map((name) => path.join(bin, name));
-  for (const file of [path.join(folder, "pyvenv.cfg"), ...scripts]) {
-    const stats = await lstat(file).catch(() => null);
-    if (!stats?.isFile() || stats.size > MAX_SCRIPT_BYTES) continue;
-    const bytes = await readFile(file);
-    const script = bytes.toString("utf8");
+async function rewrite(folder: string, from: string, here: string, bin: string | null): Promise<void> {
+  const scripts = bin === null ? [] : (await readdir(bin).catch(() => [])).map((name) => bin + name);
+  for (const file of [`${here}pyvenv.cfg`, ...scripts]) {
+    const found = await readSmall(file);
     // Programs, and whatever else is no text, are not touched.
-    if (script.includes("\0") || !Buffer.from(script).equals(bytes)) continue;
+    if (found === null || found.bytes.includes(0)) continue;
+    const script = found.bytes.toString("utf8");
+    if (!Buffer.from(script).equals(found.bytes)) continue;
     const changed = startable(replaceWhole(script, from, folder), folder);
-    if (changed !== script) await replace(file, changed, stats.mode & 0o777, stats);
+    const { stats } = found;
+    if (changed !== script)
+      await replace(file, changed, { mode: stats.mode & 0o777, owner: stats, times: null });
   }
 }
 
@@ -94,12 +117,25 @@ function startable(script: string, folder: string): string {
   return `#!/bin/sh\n'''exec' "${python}" "$0" "$@"\n' '''${script.slice(first.length)}`;
 }
 
+type Replacement = {
+  readonly mode: number;
+  /** It may be a project's user's, and readable to nobody else; null for the service's own. */
+  readonly owner: Stats | null;
+  /** Null for now. */
+  readonly times: Stats | null;
+};
+
 /** By another file in its place: a copy of the directory may share this one. */
-async function replace(file: string, text: string, mode: number, owner: Stats | null): Promise<void> {
+async function replace(file: string, text: string, { mode, owner, times }: Replacement): Promise<void> {
   const other = `${file}.new`;
   await removeTree(other);
-  await writeFile(other, text, { mode, flag: "wx" });
-  // It may be a project's user's, and readable to nobody else.
-  if (owner && owner.uid !== process.getuid?.()) await lchown(other, owner.uid, owner.gid);
+  const made = await open(other, "wx", mode);
+  try {
+    await made.writeFile(text);
+    if (owner && owner.uid !== process.getuid?.()) await made.chown(owner.uid, owner.gid);
+    if (times) await made.utimes(times.atime, times.mtime);
+  } finally {
+    await made.close();
+  }
   await rename(other, file);
 }

@@ -38,9 +38,9 @@ export async function runStep(
   const reach = {
     folders: { bundle: cwd, environment, storage: null },
     scratch,
-    // Programs that the app's Python brings come first on the path of its commands.
+    // Programs that the app's Python brings come first on the path of its commands. Not its own program, which the outer
+    // keeper shows where it is the host's: an environment's may be a link to what is another project's.
     reads: [
-      step.program,
       asideDir,
       ...hostReads({ ...site.host, PATH: step.env["PATH"] }, dataDir),
       ...(await settingsOf(site)),

@@ -1,14 +1,33 @@
-import { lstat, readFile } from "../../kit/files.ts";
+import { constants } from "node:fs";
+import type { Stats } from "node:fs";
+import { open } from "../../kit/files.ts";
 
-/** What installers write about an environment is far smaller. */
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+/** What installers write about an environment, and their scripts, are far smaller. */
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * The text of a file of an environment; empty for none. A build may have put anything there: a pipe that nobody writes
- * to, a link, a file without end.
+ * A file of an environment; null for none. A build may have put anything there, and may be about to: a pipe that
+ * nobody writes to, a link, a file without end.
  */
+export async function readSmall(
+  file: string,
+): Promise<{ readonly bytes: Buffer; readonly stats: Stats } | null> {
+  const opened = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(() => null);
+  if (opened === null) return null;
+  try {
+    const stats = await opened.stat();
+    if (!stats.isFile() || stats.size > MAX_BYTES) return null;
+    const { buffer, bytesRead } = await opened.read(Buffer.alloc(stats.size));
+    return { bytes: buffer.subarray(0, bytesRead), stats };
+  } catch {
+    return null;
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Its text; empty for none. */
 export async function smallText(file: string): Promise<string> {
-  const found = await lstat(file).catch(() => null);
-  if (!found?.isFile() || found.size > MAX_BYTES) return "";
-  return await readFile(file, "utf8").catch(() => "");
+  return (await readSmall(file))?.bytes.toString("utf8") ?? "";
 }

@@ -1,11 +1,11 @@
+import type { LimitName } from "../../host/limits/limits.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 
 /**
  * What stops an attack: the service itself, on every host and every rung; a rung, with all above it; or a rule that a
  * host may not have the means for, by the name that the service has for it.
  */
-export type Wall = "service" | Rung | Means;
-type Means = "memory" | "cpu" | "processes" | "open_files" | "scratch" | "storage" | "network";
+export type Wall = "service" | Rung | LimitName | "network";
 
 /** Where an attack is tried from. */
 type Origin =

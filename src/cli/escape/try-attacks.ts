@@ -52,7 +52,7 @@ function partOf({ from }: Attack): Part {
 
 async function tryTogether(stage: Stage, part: Part, attacks: readonly Attack[]): Promise<Ended[]> {
   const results = await runEach(stage, part, attacks);
-  return attacks.map((attack, index) => sought(stage, attack, results[index] ?? "no answer"));
+  return attacks.map((attack, index) => sought(stage, attack, results[index] ?? "broken: no answer"));
 }
 
 async function runEach(stage: Stage, part: Part, attacks: readonly Attack[]): Promise<string[]> {

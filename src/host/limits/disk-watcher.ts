@@ -8,6 +8,8 @@ const MEASURE_MS = 5_000;
 /** Of a folder with so many files that measuring takes long, a twentieth of the time is spent on it. */
 const REST = 20;
 
+const NEVER = Number.NEGATIVE_INFINITY;
+
 /** A folder, and the most that it may hold. */
 export type Bound = { readonly folder: string; readonly maxBytes: number };
 
@@ -19,6 +21,8 @@ type Watched = Bound & {
   measuredAt: number;
   /** How long it took. */
   tookMs: number;
+  /** It is being measured now. */
+  isMeasuring: boolean;
   isOver: boolean;
 };
 
@@ -44,7 +48,9 @@ export class DiskWatcher {
     this.#lookLater();
     return () => {
       watched.listeners.delete(onOver);
-      if (watched.listeners.size === 0 && !watched.isOver) this.#watched.delete(folder);
+      // Whoever has ended before the first look may have written as much as anybody.
+      if (watched.measuredAt === NEVER) void this.#measure(watched);
+      else this.#forgetIfIdle(watched);
     };
   }
 
@@ -58,7 +64,8 @@ export class DiskWatcher {
 
   async #look(): Promise<void> {
     for (const watched of this.#watched.values())
-      if (watched.listeners.size > 0 && (await this.#mayBeOver(watched))) await this.#measure(watched);
+      // Not waited for: an app with millions of files keeps nobody else's from being measured.
+      if (watched.listeners.size > 0 && (await this.#mayBeOver(watched))) void this.#measure(watched);
     const isIdle = [...this.#watched.values()].every(({ listeners }) => listeners.size === 0);
     this.#isLooking = false;
     if (!isIdle) this.#lookLater();
@@ -75,31 +82,41 @@ export class DiskWatcher {
     return bytes + (await takenOf(folder)) - takenBytes > maxBytes;
   }
 
+  /** Unless that is under way: each start of an app that is over its bound asks for it. */
   async #measure(watched: Watched): Promise<void> {
+    if (watched.isMeasuring) return;
+    watched.isMeasuring = true;
     const startedAt = this.#clock.monotonic();
     watched.takenBytes = await takenOf(watched.folder);
     watched.bytes = await folderBytes(watched.folder, watched.maxBytes);
     watched.measuredAt = this.#clock.monotonic();
     watched.tookMs = watched.measuredAt - startedAt;
+    watched.isMeasuring = false;
     watched.isOver = watched.bytes > watched.maxBytes;
-    const { listeners } = watched;
-    if (!watched.isOver && listeners.size === 0) this.#watched.delete(watched.folder);
+    this.#forgetIfIdle(watched);
     if (!watched.isOver) return;
+    const { listeners } = watched;
     for (const listener of listeners) listener();
     listeners.clear();
+  }
+
+  /** The folder may be watched anew by now, and that goes on. */
+  #forgetIfIdle(watched: Watched): void {
+    const isIdle = watched.listeners.size === 0 && !watched.isOver;
+    if (isIdle && this.#watched.get(watched.folder) === watched) this.#watched.delete(watched.folder);
   }
 }
 
 function unmeasured(folder: string, maxBytes: number): Watched {
-  const never = Number.NEGATIVE_INFINITY;
   return {
     folder,
     maxBytes,
     listeners: new Set(),
     bytes: 0,
     takenBytes: 0,
-    measuredAt: never,
+    measuredAt: NEVER,
     tookMs: 0,
+    isMeasuring: false,
     isOver: false,
   };
 }

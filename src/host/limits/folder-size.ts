@@ -5,6 +5,8 @@ const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
 /** An app decides how deep its folders are, and each that is open takes descriptors of the service. */
 const MAX_DEPTH = 200;
 const BLOCK_BYTES = 512;
+/** What is empty counts too: a disk holds only so many files, and whoever has millions keeps us at it for minutes. */
+const LEAST_BYTES = 4096;
 
 /**
  * The space that a folder takes on its disk, with all in it, by whatever names. Links are not followed. Stops as soon as
@@ -41,7 +43,7 @@ async function bytesIn(place: Buffer, enough: number, depth: number): Promise<nu
 
 async function ownBytes(place: Buffer): Promise<number> {
   try {
-    return (await lstat(place)).blocks * BLOCK_BYTES;
+    return Math.max(LEAST_BYTES, (await lstat(place)).blocks * BLOCK_BYTES);
   } catch {
     return 0; // It was removed meanwhile.
   }

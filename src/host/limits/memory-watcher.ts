@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { readStat } from "../proc-stat.ts";
+import { readStat, threadsOf } from "../proc-stat.ts";
 import { below } from "../process-tree.ts";
 import type { LimitGroup } from "./limits.ts";
 
@@ -9,6 +9,8 @@ const CALM_MS = 1_000;
 const CLOSE_MS = 100;
 /** Of its limit: nothing that uses less can pass it in a calm second unless it takes half of it at once. */
 const CLOSE_SHARE = 0.5;
+/** To find a thread that lives long enough to be asked. */
+const ATTEMPTS = 10;
 
 /**
  * Watches the memory of groups where the kernel does not limit it. It counts what processes share in parts (Pss), as
@@ -101,11 +103,30 @@ function sum(numbers: readonly number[]): number {
 /** None for a process that is ending: it may have become another group's by the death of those above it. */
 function residentBytes(pid: number): number {
   try {
-    const { isEnding, residentBytes: bytes } = readStat(`${pid}`, "/proc");
-    return isEnding ? 0 : bytes;
+    const first = readStat(`${pid}`, "/proc");
+    if (first.hasExited && first.threads > 1) return bytesOfThreads(pid);
+    return first.isEnding ? 0 : first.residentBytes;
   } catch {
     return 0; // It has just ended.
   }
+}
+
+/**
+ * What a process holds whose first thread has ended, of which the kernel tells nothing then. Too much if its other
+ * threads come and go so fast that none can be asked: an app has no other reason for that than to hide.
+ */
+function bytesOfThreads(pid: number): number {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    for (const thread of threadsOf(pid, "/proc")) {
+      try {
+        const { hasExited, isEnding, residentBytes: bytes } = readStat(thread, "/proc");
+        if (!hasExited) return isEnding ? 0 : bytes;
+      } catch {
+        // It has just ended, and the others have not.
+      }
+    }
+  }
+  return readStat(`${pid}`, "/proc").threads > 1 ? Number.POSITIVE_INFINITY : 0;
 }
 
 /** All it has, where the kernel does not tell: an app can hide what it shares, and then nothing is shared. */

@@ -60,6 +60,7 @@ export async function endOf(exited: Promise<Exit>, held: Held): Promise<Exit> {
 
 /** How a process of a group ended, if its limits have ended it. */
 export function judge(exit: Exit, { group, limits, verdict }: Held): Exit {
-  if (group.ranOut()) return { ...exit, detail: describeRunOut(limits), isOutOfMemory: true };
-  return verdict.why === null ? exit : { ...exit, detail: verdict.why };
+  // First: what it was ended for now, while its memory may have run out long ago, in a child that it did without.
+  if (verdict.why !== null) return { ...exit, detail: verdict.why };
+  return group.ranOut() ? { ...exit, detail: describeRunOut(limits), isOutOfMemory: true } : exit;
 }

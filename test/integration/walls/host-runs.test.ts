@@ -40,6 +40,30 @@ for (const rung of TRIED_RUNGS.filter((each) => each !== "process")) {
   );
 }
 
+for (const rung of TRIED_RUNGS.filter((each) => each !== "process")) {
+  verifies(
+    "builds.own-environment",
+    `on ${rung} a build whose Python is a link to another project's program cannot read that`,
+    async (context) => {
+      await requireOffered(rung, context);
+      const place = await buildPlace();
+      const theirs = path.join(place.dataDir, "bundles", "p-other000", "tool");
+      mkdirSync(path.dirname(theirs), { recursive: true });
+      writeFileSync(theirs, "#!/bin/sh\n. ./steal\n", { mode: 0o755 });
+      const commands = [`pip --version && ln -sf ${theirs} "$VIRTUAL_ENV/bin/python"`];
+      const toml = `[deployment]\npre_build_commands = ${JSON.stringify(commands)}\n`;
+      const wheels = { "": [{ name: "one", version: "1.0" }] };
+      const files = {
+        "requirements.txt": "./one-1.0-py3-none-any.whl\n",
+        steal: `cat ${theirs} > stolen\n`,
+      };
+      const { bundleDir, done } = await place.begin(files, { toml, wheels, rung });
+      await done.catch(() => undefined);
+      expect(existsSync(path.join(bundleDir, "stolen"))).toBe(false);
+    },
+  );
+}
+
 verifies(
   "builds.no-service-runs",
   "doctor runs no program that an environment leads to unless it is the host's",

@@ -1,7 +1,9 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
+import { storageFolder } from "../../../src/host/artifacts.ts";
 import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { requireCgroups } from "../../support/walls/limited.ts";
 import { verifies } from "../../verifies.ts";
 import { OnceClient } from "../once/site.ts";
@@ -22,6 +24,24 @@ verifies(
     expect((await service.call("files", {})).json.result).toBe(true);
   },
 );
+
+verifies("walls.limits.disk", "files that fill the storage and end at once are soon refused", async () => {
+  const service = await testService({ files: { main: MAIN } }, { maxProjectStorage: "30MB" });
+  const client = new OnceClient(service, "files");
+  const fill = `import os, uuid
+with open(os.environ["PERSISTENT_STORAGE"] + "/" + str(uuid.uuid4()), "wb") as file:
+    file.write(bytes(20_000_000))
+`;
+  const isRefused = async (): Promise<boolean> => {
+    const { error } = await client.ended(await client.run("filename=fill.py", { "fill.py": fill }));
+    return error?.message.includes("remove some of its files") ?? false;
+  };
+  await until("it is refused", isRefused);
+  const storage = storageFolder(service.service.owner.projectId, service.settings.dataDir);
+  const count = readdirSync(storage).length;
+  expect(await isRefused()).toBe(true);
+  expect(readdirSync(storage)).toHaveLength(count);
+});
 
 verifies("walls.limits.once", "what a build starts is in a group of its own", async (context) => {
   await requireCgroups("memory", context);

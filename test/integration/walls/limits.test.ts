@@ -78,6 +78,24 @@ verifies(
   },
 );
 
+/** A process without its first thread: the kernel tells nothing of its memory, and calls it a zombie. */
+const HEADLESS = `
+import ctypes, threading
+
+def eat_headless():
+    if os.fork() == 0:
+        threading.Thread(target=eat).start()
+        ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+    time.sleep(600)
+`;
+
+verifies("walls.limits.memory", "a watcher counts a process whose first thread has ended", async () => {
+  const main = HUNGRY + HEADLESS;
+  const service = await testService({ app: { main, toml: SMALL } }, {}, { engine: withoutCgroups });
+  const { status, json } = await service.call("app", {}, { functionName: "eat_headless" });
+  expect([status, json.code]).toEqual([502, "out_of_memory"]);
+});
+
 for (const means of MEANS) {
   verifies(
     "walls.limits.memory.start",

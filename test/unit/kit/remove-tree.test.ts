@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
 import { removeTree } from "../../../src/kit/remove-tree.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
+import { SWAP } from "../../support/swap.ts";
 import { verifies } from "../../verifies.ts";
 
 const run = async (code: string, ...args: string[]) =>
@@ -25,19 +26,6 @@ for _ in range(100):
     os.mkdir("d" * 100)
     os.chdir("d" * 100)
     open("file", "w").close()
-`;
-
-/** Swaps folders for links and back, as fast as it can, and says when it has begun. */
-const SWAP = `import ctypes, os, sys
-swap = ctypes.CDLL(None).renameat2
-os.chdir(sys.argv[1])
-names = [name.encode() for name in os.listdir(".") if name.startswith("folder")]
-for name in names:
-    os.symlink(sys.argv[2], b"link-" + name)
-print("begun", flush=True)
-while True:
-    for name in names:
-        swap(-100, name, -100, b"link-" + name, 2)
 `;
 
 verifies("walls.removal", "a folder is removed whatever was put into it", async () => {
@@ -61,7 +49,7 @@ verifies("walls.removal", "whoever swaps folders for links meanwhile has nothing
     for (const name of kept) writeFileSync(path.join(other, name), "");
     for (let index = 0; index < 50; index++)
       mkdirSync(path.join(folder, `folder-${index}`, "x"), { recursive: true });
-    const swapper = spawn("python3", ["-c", SWAP, folder, other]);
+    const swapper = spawn("python3", ["-c", SWAP, folder, other, "folder"]);
     onTestFinished(() => void swapper.kill("SIGKILL"));
     await once(swapper.stdout, "data");
     await removeTree(folder).catch(() => undefined);

@@ -28,6 +28,20 @@ if child == 0:
     os._exit(0)
 require(os.waitpid(child, 0)[1] == 0)`,
   ),
+  // The kernel calls such a process a zombie, and tells nothing of its memory where it is asked by the process's id.
+  bomb(
+    "memory",
+    "a memory bomb in a process without its first thread",
+    `def eat():
+    held = [b"x" * (4 << 20) for _ in range(160)]
+    time.sleep(30)
+    os._exit(0)
+child = os.fork()
+if child == 0:
+    threading.Thread(target=eat).start()
+    call("exit", 0)
+require(os.waitpid(child, 0)[1] == 0)`,
+  ),
   // The app says cpu = 0.25. On a machine that is busy it gets no more than that anyway.
   bomb(
     "cpu",

@@ -1,4 +1,5 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   existsSync,
   lchownSync,
@@ -6,6 +7,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  readdirSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -16,6 +18,7 @@ import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { settleMovedEnvironments } from "../../../../src/apps/builds/moved-environments.ts";
 import { verifies } from "../../../verifies.ts";
+import { SWAP } from "../../../support/swap.ts";
 
 const OLD = "/srv/old/environments/abc";
 
@@ -124,5 +127,27 @@ verifies(
     expect(await settleMovedEnvironments(folder.dataDir)).toBe(0);
     // They do not count, and are swept.
     for (const each of [link, folder]) expect(existsSync(path.join(each.folder, "ready"))).toBe(false);
+  },
+);
+
+verifies(
+  "builds.no-service-writes",
+  "a build that swaps folders for links while they are settled has nothing else read or written",
+  async () => {
+    const names = Array.from({ length: 200 }, (_, index) => `script-${index}`);
+    const scripts = Object.fromEntries(names.map((name) => [`bin/${name}`, `says ${OLD}\n`]));
+    const { dataDir, folder } = moved({ ready: OLD, ...scripts });
+    const other = path.join(dataDir, "other");
+    mkdirSync(other);
+    for (const name of names) writeFileSync(path.join(other, name), `secret ${OLD}\n`);
+    const swapper = spawn("python3", ["-c", SWAP, folder, other, "bin"]);
+    onTestFinished(() => void swapper.kill("SIGKILL"));
+    await once(swapper.stdout, "data");
+    for (let round = 0; round < 20; round++) {
+      writeFileSync(path.join(folder, "ready"), OLD);
+      await settleMovedEnvironments(dataDir).catch(() => undefined);
+    }
+    expect(readdirSync(other).toSorted()).toEqual(names.toSorted());
+    for (const name of names) expect(readFileSync(path.join(other, name), "utf8")).toBe(`secret ${OLD}\n`);
   },
 );

@@ -42,3 +42,9 @@ verifies("walls.limits.disk", "what a link leads to is not counted, but for the 
   expect(await folderBytes(folder, 10 * MIB)).toBeLessThan(MIB);
   expect(await folderBytes(path.join(folder, "link"), 10 * MIB)).toBeGreaterThanOrEqual(MIB);
 });
+
+verifies("walls.limits.disk", "empty files count, as a disk holds only so many", async () => {
+  const folder = scratchDirectory();
+  for (let index = 0; index < 1_000; index++) writeFileSync(path.join(folder, `empty-${index}`), "");
+  expect(await folderBytes(folder, 10 * MIB)).toBeGreaterThan(3 * MIB);
+});
