@@ -31,7 +31,8 @@ export async function runStep(
   site: BuildSite,
 ): Promise<KeptEnd> {
   const { walls, limits, user, scratch, bundleDir: cwd, asideDir, dataDir, projectId, signal } = site;
-  const held = limits && { host: limits, limits: LIMITS, folders: { scratch, storage: null } };
+  const folders = { scratch: scratch === null ? [] : [scratch], storage: null };
+  const held = limits && { host: limits, limits: LIMITS, folders };
   if (walls === null || scratch === null)
     return await runKept(site.keeperPython, { ...step, cwd, walls: null, held }, signal);
   const cache = await makeCache(dataDir, projectId, user);

@@ -71,7 +71,7 @@ export class HostLimits implements AppLimits {
     const stops: (() => void)[] = [];
     const watch = (folder: string, maxBytes: number, why: string): void =>
       void stops.push(this.#disk.watch({ folder, maxBytes }, () => onOver(why)));
-    if (scratch !== null) watch(scratch, maxScratchBytes, SCRATCH_FULL(maxScratchBytes));
+    for (const folder of scratch) watch(folder, maxScratchBytes, SCRATCH_FULL(maxScratchBytes));
     if (storage !== null && maxProjectStorageBytes !== null)
       watch(storage, maxProjectStorageBytes, STORAGE_FULL(maxProjectStorageBytes));
     return () => stops.forEach((stop) => stop());

@@ -18,9 +18,11 @@ export type LimitGroup = {
   remove(): void;
 };
 
-/** Folders that an app's processes write to; null for one that they do not have. */
+/** Folders that an app's processes write to. */
 export type WrittenFolders = {
-  readonly scratch: string | null;
+  /** Those that are gone when the processes are. */
+  readonly scratch: readonly string[];
+  /** Null where they have none. */
   readonly storage: string | null;
 };
 

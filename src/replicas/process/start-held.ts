@@ -77,7 +77,8 @@ export function startHeld(
     (error: Error): Exit => ({ detail: error.message, initFailure: missing() }),
   );
   const exited = held ? endOf(ended, held) : ended;
-  const unwatch = limits?.watch({ scratch, storage: folders.storage }, (why) => {
+  const written = { scratch: scratch === null ? [] : [scratch], storage: folders.storage };
+  const unwatch = limits?.watch(written, (why) => {
     verdict.why = why;
     kept.end();
   });

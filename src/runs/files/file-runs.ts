@@ -266,7 +266,11 @@ export class FileRuns {
               },
             }
           : null,
-      held: limits && { host: limits, limits: context.limits(app), folders: { scratch, storage } },
+      held: limits && {
+        host: limits,
+        limits: context.limits(app),
+        folders: { scratch: scratch === null ? [] : [scratch, folder], storage },
+      },
       onLine: (text: string, stream: LogStream) => context.onLine(app, run.id, { text, stream }),
     };
     try {

@@ -43,7 +43,7 @@ verifies("walls.limits.once", "a program without walls begins only once it is in
       env: {},
       onLine: () => {},
       walls: null,
-      held: { host, limits, folders: { scratch: null, storage: null } },
+      held: { host, limits, folders: { scratch: [], storage: null } },
     },
     new AbortController().signal,
   );

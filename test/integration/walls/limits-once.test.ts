@@ -5,6 +5,7 @@ import { storageFolder } from "../../../src/host/artifacts.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { requireCgroups } from "../../support/walls/limited.ts";
+import { requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
 import { OnceClient } from "../once/site.ts";
 
@@ -42,6 +43,20 @@ with open(os.environ["PERSISTENT_STORAGE"] + "/" + str(uuid.uuid4()), "wb") as f
   expect(await isRefused()).toBe(true);
   expect(readdirSync(storage)).toHaveLength(count);
 });
+
+verifies(
+  "walls.limits.disk",
+  "what a file writes beside itself is held to max_scratch, too",
+  async (context) => {
+    await requireOffered("process", context);
+    const flags = { isolation: "process", maxScratch: "30MB" };
+    const service = await testService({ files: { main: MAIN } }, flags);
+    const client = new OnceClient(service, "files");
+    const fill = `import time\nopen("filler", "wb").write(bytes(60_000_000))\ntime.sleep(600)\n`;
+    const { status, error } = await client.ended(await client.run("filename=fill.py", { "fill.py": fill }));
+    expect([status, error?.message]).toEqual(["failed", expect.stringContaining("MILLRACE_MAX_SCRATCH")]);
+  },
+);
 
 verifies("walls.limits.once", "what a build starts is in a group of its own", async (context) => {
   await requireCgroups("memory", context);
