@@ -112,7 +112,9 @@ export class Gateway {
       connectionsCheckingInterval: checkingInterval(Math.min(headerTimeoutMs, bodyTimeoutMs)),
       // Looked at in readHead: Node's own answer would be no JSON and carry no request id.
       requireHostHeader: false,
-      shouldUpgradeCallback: asksForSocket,
+      // Behind other requests it is one like them: their answers come first.
+      shouldUpgradeCallback: (request) =>
+        asksForSocket(request) && this.#connections.of(request.socket).pending === 0,
       noDelay: true,
     });
     // Counted in readHead; Node's own limit would drop the rest without a word.
@@ -207,8 +209,7 @@ export class Gateway {
   #upgrade(request: IncomingMessage, socket: Socket, first: Buffer): void {
     socket.on("error", () => {}); // `close` follows.
     const connection = this.#connections.of(socket);
-    // Answers to requests before it would come too late.
-    if (connection.isOver || connection.pending > 0 || !asksForSocket(request)) {
+    if (connection.isOver) {
       socket.destroy();
       return;
     }

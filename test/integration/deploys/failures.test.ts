@@ -99,11 +99,11 @@ const BROKEN: readonly Broken[] = [
     logged: /before/,
   },
   {
-    what: "a runtime of its own",
+    what: "a server whose program is missing",
     zip: bundle(answering("x")),
     payload: { runtime: "custom", entrypoint: ["./serve"], port: 8000 },
-    status: "build_failure",
-    message: /runtime/,
+    status: "init_failure",
+    message: /cannot start: \.\/serve: No such file or directory/,
   },
   {
     what: "a function with a name that is taken",

@@ -33,7 +33,7 @@ verifies(
       mkdirSync(path.join(stuck, "inner"), { recursive: true });
       lchownSync(stuck, 1234, 1234);
     }
-    const [program = "", ...args] = [...(IS_ROOT ? ORDINARY : []), process.execPath];
+    const [program, ...args] = [...(IS_ROOT ? ORDINARY : []), process.execPath];
     await promisify(execFile)(program, [...args, "--input-type=module", "-e", EMPTY, trash]);
     expect(readdirSync(trash).filter((name) => !name.startsWith("stuck-"))).toEqual([]);
   },
