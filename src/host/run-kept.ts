@@ -14,14 +14,14 @@ import type { Kept, KeptStart } from "./start-kept.ts";
 const INPUT_DESCRIPTOR = 3;
 /**
  * A keeper whose ward becomes the program that the arguments name, with the descriptors below `first` alone. It waits
- * for its input, which comes once it is in its group. If the end comes instead, the service has died, and nothing begins.
+ * for a byte before its input, which comes once it is in its group. If the end comes instead, the service has died, and
+ * nothing begins.
  */
-const keepCode = (first: number): string => `import fcntl, os, select, sys, termios
+const keepCode = (first: number): string => `import os, sys
 sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
 from millrace_worker import keeper, linux
 service = os.getppid()
-select.select([${INPUT_DESCRIPTOR}], [], [])
-if not any(fcntl.ioctl(${INPUT_DESCRIPTOR}, termios.FIONREAD, bytes(4))):
+if not os.read(${INPUT_DESCRIPTOR}, 1):
     os._exit(1)
 linux.close_inherited(${first})
 keeper.keep(lambda: os.execv(sys.argv[1], sys.argv[1:]), service)`;
@@ -43,7 +43,7 @@ export type KeptProgram = {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What its descriptor 3 gives it, for what must not be seen on a command line; not empty. Without it there is none. */
+  /** What its descriptor 3 gives it, for what must not be seen on a command line; without it there is none. */
   readonly input?: string;
   readonly onLine: (text: string, stream: LogStream) => void;
   /** What it may reach where it lives behind walls, which is also where it starts; null for all the service can. */
@@ -138,6 +138,6 @@ function startOf(keeperPython: string, { program, args, cwd, env, input, walls }
     args: ["-I", "-S", "-c", code, program, ...args],
     cwd,
     env,
-    input: { descriptor: INPUT_DESCRIPTOR, text: input ?? "\n" },
+    input: { descriptor: INPUT_DESCRIPTOR, text: `\n${input ?? ""}` },
   };
 }

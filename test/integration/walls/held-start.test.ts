@@ -11,7 +11,7 @@ import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
-const isWaiting = (pid: number): boolean => readFileSync(`/proc/${pid}/wchan`, "latin1").includes("poll");
+const isWaiting = (pid: number): boolean => readFileSync(`/proc/${pid}/wchan`, "latin1").includes("read");
 
 verifies("walls.limits.once", "a program without walls begins only once it is in its group", async () => {
   const python = await findInterpreter("python3");
