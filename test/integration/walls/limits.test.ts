@@ -158,7 +158,7 @@ verifies(
 const BUSY = `
 import time
 
-def burn(cpu_seconds, wall_seconds):
+def burn(wall_seconds):
     """The processor time it got in that window, as a share of it."""
     began, used = time.perf_counter(), time.process_time()
     while time.perf_counter() - began < wall_seconds:
@@ -166,24 +166,15 @@ def burn(cpu_seconds, wall_seconds):
     return (time.process_time() - used) / (time.perf_counter() - began)
 `;
 
-verifies(
-  "walls.limits.cpu",
-  "cpu = 0.25 gives a quarter of what a twin without a limit gets in the same time",
-  async (context) => {
-    await requireCgroups("cpu", context);
-    const apps = { slow: { main: BUSY, toml: "[hardware]\ncpu = 0.25\n" }, free: { main: BUSY } };
-    const service = await testService(apps);
-    const burn = async (app: string): Promise<number> =>
-      Number(
-        (await service.call(app, { cpu_seconds: 0, wall_seconds: 3 }, { functionName: "burn" })).json.result,
-      );
-    const [slow, free] = await Promise.all([burn("slow"), burn("free")]);
-    process.stderr.write(`\ncpu = 0.25: ${slow.toFixed(3)} of a core; without a limit: ${free.toFixed(3)}\n`);
-    // On a machine that is busy otherwise neither gets all it may: the shares are in the same relation then.
-    expect(slow).toBeLessThan(free / 2);
-    expect(slow).toBeGreaterThan(0);
-  },
-);
+verifies("walls.limits.cpu", "cpu = 0.25 gives no more than a quarter of a core", async (context) => {
+  await requireCgroups("cpu", context);
+  const service = await testService({ slow: { main: BUSY, toml: "[hardware]\ncpu = 0.25\n" } });
+  const { json } = await service.call("slow", { wall_seconds: 3 }, { functionName: "burn" });
+  process.stderr.write(`\ncpu = 0.25: ${Number(json.result).toFixed(3)} of a core\n`);
+  // On a machine that is busy otherwise it gets less; what it got before its first period ended comes on top.
+  expect(json.result).toBeLessThan(0.35);
+  expect(json.result).toBeGreaterThan(0);
+});
 
 const FILLER = `
 import os
