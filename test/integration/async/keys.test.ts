@@ -87,6 +87,7 @@ describe("the same key and call", () => {
       const runs = await test.service.store.runs.list({ appNumber: deployed.number, limit: 10 });
       return runs.some(({ functionName }) => functionName === "tick");
     });
+    await until("its code runs", () => ledger(test, name).includes("ticking"));
     expect(told(await keyed("tick", {}, tick))).toEqual([409, "run_unfinished", null]);
     leaving.abort();
     await stream.catch(() => undefined);

@@ -172,6 +172,7 @@ def count(to):
 
 def tick():
     try:
+        note("ticking")
         while True:
             yield "tick"
             time.sleep(0.01)

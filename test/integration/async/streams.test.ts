@@ -3,7 +3,7 @@ import { WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
-import { MAIN, ONE, cancel, ended, ledger, look, recordOf, submit } from "./site.ts";
+import { MAIN, ONE, cancel, ended, ledger, look, submit } from "./site.ts";
 
 const STREAMS = `${MAIN}
 def breaks():
@@ -89,7 +89,7 @@ verifies(
 
 test("a generator in the background is cancelled as one somebody reads", async () => {
   const id = await submit(service(), "app", {}, { functionName: "tick" });
-  await until("it runs", async () => (await recordOf(service(), "app", id)).status === "running");
+  await until("its code runs", () => ledger(service(), "app").includes("ticking"));
   expect((await cancel(service(), "app", id)).status).toBe(202);
   expect(await ended(service(), "app", id)).toMatchObject({ status: "cancelled", statusCode: null });
   await until("it is closed", () => ledger(service(), "app").includes("closed"));
