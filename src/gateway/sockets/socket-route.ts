@@ -56,9 +56,10 @@ export class SocketHandler {
     const live = catalog.find(route.projectId, route.appName);
     if (!live?.version.config.customRuntime) throw new AppError("not_found");
     const { url = "", rawHeaders } = exchange.request;
-    const { authorization, target } = readSocketToken(head.authorization, rawHeaders, pathOf(url, route));
+    const path = pathOf(url, route);
+    if (live.version.config.deployment.disableAuth) return this.#start(request, live, path);
+    const { authorization, target } = readSocketToken(head.authorization, rawHeaders, path);
     const start = (): void => this.#start(request, live, target);
-    if (live.version.config.deployment.disableAuth) return start();
     const admitted = authenticator.admit(connection, authorization, route.projectId);
     return admitted ? admitted.then(start) : start();
   }

@@ -14,18 +14,22 @@ export type SocketToken = {
   readonly target: string;
 };
 
-/** Finds the token of a handshake: in its header, among its subprotocols, or in its query, in this order. */
+/**
+ * Finds the token of a handshake: in its header, among its subprotocols, or in its query, in this order. A query that
+ * is not asked for it is the app's own.
+ */
 export function readSocketToken(
   authorization: string | null,
   rawHeaders: readonly string[],
   target: string,
 ): SocketToken {
+  if (authorization !== null) return { authorization, target };
   const offered = protocolsOf(headerOf(rawHeaders, PROTOCOL_HEADER));
   const asProtocol = offered.find((name) => name.startsWith(BEARER))?.slice(BEARER.length);
+  if (asProtocol !== undefined) return { authorization: `Bearer ${asProtocol}`, target };
   const inQuery = takeFromQuery(target);
-  const token = asProtocol ?? inQuery.token;
   return {
-    authorization: authorization ?? (token === null || token === undefined ? null : `Bearer ${token}`),
+    authorization: inQuery.token === null ? null : `Bearer ${inQuery.token}`,
     target: inQuery.target,
   };
 }
