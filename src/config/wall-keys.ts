@@ -1,4 +1,5 @@
-import { boolean, cidr, listOf, oneOf, optional, size } from "./readers.ts";
+import type { ContainerWish } from "../host/containers/container-tool.ts";
+import { boolean, cidr, line, listOf, oneOf, optional, size } from "./readers.ts";
 import type { SettingKey } from "./setting-key.ts";
 import { uidRange } from "./uid-range.ts";
 import type { UidRange } from "./uid-range.ts";
@@ -20,6 +21,8 @@ export type WallSettings = {
   readonly networkDeny: readonly string[];
   readonly networkUnenforced: "refuse" | "warn";
   readonly uidRange: UidRange;
+  readonly containerEngine: ContainerWish;
+  readonly baseImage: string;
 };
 
 /** Their rows, among those of all settings. */
@@ -76,5 +79,19 @@ export const WALL_KEYS: { readonly [K in keyof WallSettings]: SettingKey<WallSet
     default: "1900000000-1900065535",
     meaning:
       "User and group ids that nobody else on the machine has: on `uid`, each project gets one of them.",
+  },
+  containerEngine: {
+    name: "container_engine",
+    reader: oneOf(["auto", "podman", "docker", "none"]),
+    default: "auto",
+    meaning:
+      "What builds and runs the images of apps with a Dockerfile, a base image or system packages that the host lacks. `auto` is podman if it works, else docker.",
+  },
+  baseImage: {
+    name: "base_image",
+    reader: line(2048),
+    default: "docker.io/library/python:{python}-slim-bookworm",
+    meaning:
+      "The image that apps begin from which need system packages and name no image; `{python}` stands for their Python version.",
   },
 };

@@ -18,6 +18,7 @@ import {
   sharedEnvironment,
 } from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
+import { makeImage } from "./images/make-image.ts";
 import { installInto } from "./make-environment.ts";
 import { readRequirements } from "./requirements.ts";
 import type { BuildHost, BuildSite } from "./site.ts";
@@ -62,6 +63,7 @@ export async function prepareBuild<Kept>(
     user,
     scratch,
     keeperPython: input.python.path,
+    pythonVersion: input.python.version,
     host: input.host ?? process.env,
     wantsUv: config.deployment.useUv,
     unixSockets: config.deployment.unixSockets,
@@ -83,7 +85,8 @@ export async function prepareBuild<Kept>(
 async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuild> {
   const { config, bundleDir, signal } = input;
   signal.throwIfAborted();
-  await checkHost(config, site);
+  const image = await checkHost(config, site);
+  if (image !== null) return { environment: await makeImage(image, config, site), python: null };
   const python = await choosePython(pythonWish(config.deployment), input.python, site);
   const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
   const after = await readCommands("shell_commands", config.deployment, bundleDir);

@@ -93,6 +93,8 @@ describe("a Python that the host lacks", () => {
       user: null,
       scratch: null,
       unixSockets: false,
+      images: null,
+      pythonVersion: "3.11.7",
       dataDir: place.dataDir,
       keeperPython: (await servicePython()).path,
       host: hanging,
