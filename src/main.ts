@@ -163,12 +163,8 @@ async function start(
     rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
   const containers = await life.start(
     "containers",
-    async () => {
-      const started = new Containers(settings);
-      await started.clearLeftovers();
-      return started;
-    },
-    () => {},
+    () => Containers.open(settings, log),
+    (opened) => opened.close(),
   );
   const images = { containers, baseImage: settings.baseImage };
   const processHost = {

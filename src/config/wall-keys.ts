@@ -1,4 +1,3 @@
-import type { ContainerWish } from "../host/containers/container-tool.ts";
 import { boolean, cidr, line, listOf, oneOf, optional, size } from "./readers.ts";
 import type { SettingKey } from "./setting-key.ts";
 import { uidRange } from "./uid-range.ts";
@@ -8,6 +7,11 @@ import type { UidRange } from "./uid-range.ts";
 const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
 /** One of the isolation settings. */
 type Isolation = (typeof ISOLATION_LEVELS)[number];
+
+/** What builds and runs images: `auto` is podman where it works, else docker. */
+const CONTAINER_ENGINES = ["auto", "podman", "docker", "none"] as const;
+/** One of those. */
+export type ContainerWish = (typeof CONTAINER_ENGINES)[number];
 
 /** What stands between apps and everything else. */
 export type WallSettings = {
@@ -82,7 +86,7 @@ export const WALL_KEYS: { readonly [K in keyof WallSettings]: SettingKey<WallSet
   },
   containerEngine: {
     name: "container_engine",
-    reader: oneOf(["auto", "podman", "docker", "none"]),
+    reader: oneOf(CONTAINER_ENGINES),
     default: "auto",
     meaning:
       "What builds and runs the images of apps with a Dockerfile, a base image or system packages that the host lacks. `auto` is podman if it works, else docker.",

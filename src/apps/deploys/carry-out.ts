@@ -180,10 +180,11 @@ async function build(
 /** Whether more is asked for than the files and the service's own Python. */
 function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): boolean {
   const { pip, apt, conda, paths } = dependencies;
-  const { pythonVersion, preBuildCommands, shellCommands } = deployment;
+  const { pythonVersion, dockerBaseImageUrl, preBuildCommands, shellCommands } = deployment;
   return (
     customRuntime !== null ||
     pythonVersion !== null ||
+    dockerBaseImageUrl !== null ||
     [...preBuildCommands, ...shellCommands].length > 0 ||
     [pip, apt, conda].some((packages) => Object.keys(packages).length > 0) ||
     Object.values(paths).some((file) => file !== null)

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
+import type { ContainerWish } from "../../config/wall-keys.ts";
 
 /** A program that builds images and runs containers, as this host has it. */
 export type ContainerTool = {
@@ -16,9 +17,6 @@ export type ContainerTool = {
   /** Where podman keeps the images of whoever runs the host; null for docker, which keeps all in one place. */
   readonly images: string | null;
 };
-
-/** Which one to use: `auto` is podman where it works, else docker. */
-export type ContainerWish = "auto" | "podman" | "docker" | "none";
 
 /** What was found: one that works, or why there is none, for people. */
 export type FoundTool = { readonly tool: ContainerTool } | { readonly lack: string };

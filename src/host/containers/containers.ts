@@ -1,11 +1,15 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { userInfo } from "node:os";
 import path from "node:path";
-import { mkdir, readdir } from "../../kit/files.ts";
+import type { ContainerWish } from "../../config/wall-keys.ts";
+import type { Log } from "../../kit/log.ts";
+import { mkdir, readFile, readdir, writeFile } from "../../kit/files.ts";
+import { makeRuntimeDir } from "../../kit/runtime-dir.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { findContainerTool, toolEnvironment } from "./container-tool.ts";
-import type { ContainerTool, ContainerWish, FoundTool } from "./container-tool.ts";
+import type { ContainerTool, FoundTool } from "./container-tool.ts";
 import type { ImageRecord } from "./image-record.ts";
 
 /** How a command of the tool ended. */
@@ -31,12 +35,26 @@ export class Containers {
   readonly #parts: ContainersParts;
   readonly #host: NodeJS.ProcessEnv;
   #found: Promise<FoundTool> | null = null;
+  /** The projects whose images or containers this process has dealt with. */
+  readonly #used = new Map<string, ContainerTool>();
+  /** What stands before their commands. */
+  readonly #stores = new Map<string, Promise<readonly string[]>>();
   readonly #networks = new Map<string, Promise<string>>();
 
   /** `host` is the environment of the service's process. */
   constructor(parts: ContainersParts, host: NodeJS.ProcessEnv = process.env) {
     this.#parts = parts;
     this.#host = host;
+  }
+
+  /** With what a service that was killed has left removed. */
+  static async open(parts: ContainersParts, log: Log): Promise<Containers> {
+    const containers = new Containers(parts);
+    // Apps without images do not wait for it to be mended.
+    await containers
+      .clearLeftovers()
+      .catch((error: unknown) => log.error({ err: error }, "containers were left behind"));
+    return containers;
   }
 
   /** Marks what belongs to this service, among all that the tool knows. */
@@ -59,11 +77,12 @@ export class Containers {
   }
 
   /** What stands before every command about a project's images and containers. */
-  before({ kind, images }: ContainerTool, projectId: string): string[] {
-    if (kind === "docker") return [];
-    const folder = this.folderOf(projectId);
-    const own = ["--root", path.join(folder, "store"), "--runroot", path.join(folder, "run")];
-    return images === null ? own : [...own, "--storage-opt", `additionalimagestore=${images}`];
+  async before(tool: ContainerTool, projectId: string): Promise<readonly string[]> {
+    this.#used.set(projectId, tool);
+    const making = this.#stores.get(projectId) ?? this.#makeStore(tool, projectId);
+    this.#stores.set(projectId, making);
+    making.catch(() => this.#stores.delete(projectId));
+    return await making;
   }
 
   /** Where what a project's images need on this machine is kept. */
@@ -73,9 +92,10 @@ export class Containers {
 
   /** Runs a command to its end. */
   async run(tool: ContainerTool, projectId: string, args: readonly string[]): Promise<ToolEnd> {
+    const before = await this.before(tool, projectId);
     const options = { env: this.env, timeout: COMMAND_MS, maxBuffer: MAX_OUTPUT_BYTES };
     return await new Promise((resolve) => {
-      execFile(tool.program, [...this.before(tool, projectId), ...args], options, (error, stdout, stderr) => {
+      execFile(tool.program, [...before, ...args], options, (error, stdout, stderr) => {
         const code = error === null ? 0 : typeof error.code === "number" ? error.code : 1;
         resolve({ code, stdout, stderr });
       });
@@ -88,7 +108,7 @@ export class Containers {
     return !("tool" in found) || (await this.run(found.tool, projectId, ["image", "inspect", id])).code === 0;
   }
 
-  /** The name of a container that is to be. */
+  /** The name of a container, or of a project's network, that is to be. */
   nameOf(id: string): string {
     return `${this.#name}-${id}`;
   }
@@ -122,6 +142,16 @@ export class Containers {
     for (const projectId of projects) await removeTree(this.runFolder(projectId));
   }
 
+  /** Lets go of all that is left once no container runs: networks, and what podman has mounted. */
+  async close(): Promise<void> {
+    for (const [projectId, tool] of this.#used) {
+      if (this.#networks.has(projectId))
+        await this.run(tool, projectId, ["network", "rm", this.nameOf(projectId)]);
+      // A store stays mounted after a command that has failed, and not after one that has not.
+      if (tool.kind === "podman") await this.run(tool, projectId, ["ps", "--quiet"]);
+    }
+  }
+
   /** Where files lie that a running container needs. */
   runFolder(projectId: string): string {
     return path.join(this.folderOf(projectId), "files");
@@ -149,8 +179,7 @@ export class Containers {
   }
 
   async #makeNetwork(tool: ContainerTool, projectId: string): Promise<string> {
-    const name = `${this.#name}-${projectId}`;
-    await mkdir(this.folderOf(projectId), { recursive: true, mode: 0o700 });
+    const name = this.nameOf(projectId);
     if ((await this.run(tool, projectId, ["network", "inspect", name])).code === 0) return name;
     // With podman only those that say so are kept apart; with docker all are.
     const apart = tool.kind === "podman" ? ["--opt", "isolate=true", "--disable-dns"] : [];
@@ -164,6 +193,28 @@ export class Containers {
     ]);
     if (made.code !== 0) throw new Error(`${tool.kind} could not make a network: ${made.stderr.trim()}`);
     return name;
+  }
+
+  async #makeStore({ kind, images }: ContainerTool, projectId: string): Promise<readonly string[]> {
+    const folder = this.folderOf(projectId);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    if (kind === "docker") return [];
+    const store = path.join(folder, "store");
+    const runRoot = this.#runRoot(folder);
+    const marker = path.join(folder, "place");
+    // It knows its own place, and is of no use in another. Whatever is in it can be built again.
+    if ((await readFile(marker, "utf8").catch(() => store)) !== store) await removeTree(store);
+    await writeFile(marker, store);
+    makeRuntimeDir(runRoot);
+    const shared = images === null ? [] : ["--storage-opt", `additionalimagestore=${images}`];
+    return ["--root", store, "--runroot", runRoot, ...shared];
+  }
+
+  /** Where podman keeps what does not outlive the machine's next start; it takes no path longer than 50 characters. */
+  #runRoot(folder: string): string {
+    const base = userInfo().uid === 0 ? "/run" : (this.#host["XDG_RUNTIME_DIR"] ?? "/tmp");
+    const name = createHash("sha256").update(folder).digest("hex").slice(0, 12);
+    return path.join(base, `millrace-${name}`);
   }
 
   async #projects(): Promise<string[]> {

@@ -51,7 +51,7 @@ export type StartedContainer = {
   end(): void;
 };
 
-export type ContainerExit = { readonly code: number; readonly isOutOfMemory: boolean };
+type ContainerExit = { readonly code: number; readonly isOutOfMemory: boolean };
 
 /** Removes the container as soon as whoever holds the other end of its stdin has closed it, or has died. */
 const REMOVE = 'read -r _; exec "$0" "$@" >/dev/null 2>&1';
@@ -71,7 +71,7 @@ export async function startContainer(
 ): Promise<StartedContainer> {
   const { projectId } = start;
   const name = containers.nameOf(start.id);
-  const before = containers.before(tool, projectId);
+  const before = await containers.before(tool, projectId);
   const folder = path.join(containers.runFolder(projectId), start.id);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const variables = await writeVariables(path.join(folder, "variables"), start.variables);

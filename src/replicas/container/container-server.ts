@@ -61,7 +61,6 @@ export class ContainerServer implements StartedServer {
    * in the container's own network.
    */
   async place(): Promise<ServerPlace> {
-    this.#pid = (await this.#container?.pid()) ?? 0;
     if (this.#pid === 0) return { kind: "nowhere" };
     const inside = (await listenersSeenBy(this.#pid)).filter(({ port }) => port === this.#command.port);
     if (inside.some(({ isOpen }) => isOpen))
@@ -103,6 +102,7 @@ export class ContainerServer implements StartedServer {
     if (!("container" in started)) return started;
     this.#container = started.container;
     if (this.#isKilled) started.container.end();
+    started.onBorn((pid) => (this.#pid = pid));
     return await started.exited;
   }
 }

@@ -4,8 +4,6 @@ import { readImageRecord } from "../../host/containers/image-record.ts";
 import type { StartedContainer } from "../../host/containers/start-container.ts";
 import { residentBelow } from "../../host/process-tree.ts";
 import { parentOf } from "../../host/proc-stat.ts";
-import type { Clock } from "../../kit/clock.ts";
-import { pause } from "../../kit/pause.ts";
 import type { Exit, SeatEvents, Started } from "../engine.ts";
 import type { Door, Home } from "../home.ts";
 import { hold } from "../process/limited.ts";
@@ -22,14 +20,12 @@ const HARNESS = "/opt/millrace/python";
 const BUNDLE = "/cortex";
 const DOOR = "/run/millrace";
 const START = `import sys; sys.path[:1] = [${JSON.stringify(HARNESS)}]; from millrace_worker.start import main; main()`;
-/** How often a container that starts is asked for its first process. */
-const LOOK_MS = 50;
 
 const look = new ProcessLook();
 
 /** Starts templates and replicas in containers of their app's image; each calls home by a door of its own. */
 export function spawnContainer(host: ContainerHost, home: Home): Spawn {
-  return (start, clock, events) => new SpawnedContainer(host, home, start, clock, events).process;
+  return (start, _clock, events) => new SpawnedContainer(host, home, start, events).process;
 }
 
 class SpawnedContainer {
@@ -37,27 +33,23 @@ class SpawnedContainer {
   readonly #host: ContainerHost;
   readonly #home: Home;
   readonly #start: ProcessStart;
-  readonly #clock: Clock;
   readonly #events: Pick<SeatEvents, "onLog" | "onError">;
   readonly #pids = new HostPids();
   #container: StartedContainer | null = null;
   #isKilled = false;
-  #hasEnded = false;
 
   constructor(
     host: ContainerHost,
     home: Home,
     start: ProcessStart,
-    clock: Clock,
     events: Pick<SeatEvents, "onLog" | "onError">,
   ) {
     this.#host = host;
     this.#home = home;
     this.#start = start;
-    this.#clock = clock;
     this.#events = events;
     const { limits, workload } = start;
-    const exited = this.#live().finally(() => (this.#hasEnded = true));
+    const exited = this.#live();
     this.process = {
       exited,
       kill: () => {
@@ -111,14 +103,7 @@ class SpawnedContainer {
     if (!("container" in started)) return started;
     this.#container = started.container;
     if (this.#isKilled) started.container.end();
-    this.#find(started.container).catch((error: unknown) => this.#events.onError(error));
+    started.onBorn((pid) => (this.#pids.first = pid));
     return await started.exited;
-  }
-
-  async #find(container: StartedContainer): Promise<void> {
-    while (this.#pids.first === 0 && !this.#hasEnded) {
-      this.#pids.first = await container.pid();
-      if (this.#pids.first === 0) await pause(this.#clock, LOOK_MS);
-    }
   }
 }

@@ -26,21 +26,23 @@ export const IMAGE_PYTHON = `${ENVIRONMENT}/bin/python`;
 const CHECK_PYTHON =
   "import sys; sys.exit(None if sys.version_info >= (3, 9) else 'the image has Python %d.%d; the oldest that works is 3.9' % sys.version_info[:2])";
 const HAS_PYTHON = "command -v python3 >/dev/null 2>&1";
-const MAKE_ENVIRONMENT = `python3 -m venv --system-site-packages ${ENVIRONMENT}`;
 
 /** A Dockerfile for an app that has none: what changes least comes first, so that its layers are found again. */
 export function dockerfileFor(layers: ImageLayers): string {
   const { base, apt, before, after, requirements, needsApp, bundle, user } = layers;
   const owner = user === null ? "" : `--chown=${user}:${user} `;
   const copyApp = `COPY ${owner}${JSON.stringify([`${bundle}/`, `${APP}/`])}`;
+  // Without pip it takes a tenth of the time.
+  const needsPip = requirements !== null || before.length + after.length > 0;
+  const environment = `python3 -m venv --system-site-packages ${needsPip ? "" : "--without-pip "}${ENVIRONMENT}`;
   const copiesFirst = before.length > 0 || needsApp;
   const lines = [
     `FROM ${base}`,
-    "USER root",
+    "USER 0",
     `WORKDIR ${APP}`,
     // Both are part of Python, but Debian has them as packages of their own.
     shell(`${HAS_PYTHON} || { ${install(["python3", "python3-venv"])}; }`),
-    shell(`${MAKE_ENVIRONMENT} || { ${install(["python3-venv"])} && ${MAKE_ENVIRONMENT}; }`),
+    shell(`${environment} || { ${install(["python3-venv"])} && ${environment}; }`),
     exec([IMAGE_PYTHON, "-c", CHECK_PYTHON]),
     `ENV PATH="${ENVIRONMENT}/bin:$PATH" VIRTUAL_ENV="${ENVIRONMENT}"`,
   ];

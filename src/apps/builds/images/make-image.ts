@@ -5,7 +5,7 @@ import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { writeImageRecord } from "../../../host/containers/image-record.ts";
 import { runKept } from "../../../host/run-kept.ts";
-import { mkdir, readFile, writeFile } from "../../../kit/files.ts";
+import { readFile, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
 import { readCommands } from "../commands.ts";
@@ -72,7 +72,7 @@ async function layered(
   const listed = requirements && path.join(asideDir, "requirements.txt");
   if (requirements && listed !== null) await writeFile(listed, requirementsText(requirements, bundleDir));
   const pipSettings = path.join(asideDir, "pip.conf");
-  await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
+  if (requirements) await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
   const dockerfile = path.join(asideDir, "Dockerfile");
   await writeFile(
     dockerfile,
@@ -87,7 +87,8 @@ async function layered(
       user,
     }),
   );
-  const args = ["--secret", `id=pip,src=${pipSettings}`];
+  // Not as an argument: that would stay in the image, with the password of the index.
+  const args = requirements ? ["--secret", `id=pip,src=${pipSettings}`] : [];
   return { context, dockerfile, python: config.customRuntime === null ? IMAGE_PYTHON : null, args };
 }
 
@@ -99,7 +100,6 @@ async function build(
   site: BuildSite,
 ): Promise<string> {
   const { asideDir, projectId, keeperPython, signal, say } = site;
-  await mkdir(containers.folderOf(projectId), { recursive: true, mode: 0o700 });
   const idFile = path.join(asideDir, "image-id");
   const options = ["--file", dockerfile, "--iidfile", idFile, "--label", containers.label];
   options.push("--label", `${PROJECT_LABEL}=${projectId}`, "--label", `${ENVIRONMENT_LABEL}=${environment}`);
@@ -111,7 +111,7 @@ async function build(
     keeperPython,
     {
       program: tool.program,
-      args: [...containers.before(tool, projectId), "build", ...options, ...args, context],
+      args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
       cwd: context,
       env: containers.env,
       // The tool tells its progress there, as others tell faults.
