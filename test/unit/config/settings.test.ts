@@ -215,22 +215,6 @@ test("each setting is read from its flag, its variable and its key", () => {
   expect(readSettings({ flags: { config }, env: {} })).toEqual({ settings: expected, warnings: [] });
 });
 
-test("a mail server needs a sender, and no message shows its password", () => {
-  const given = (smtpUrl: string, smtpFrom?: string) =>
-    problemsOf({ flags: { smtpUrl, ...(smtpFrom !== undefined && { smtpFrom }) }, env: {} });
-  expect(given("smtp://u:hunter2@mail.example.com")).toEqual(["smtp_from is required when smtp_url is set"]);
-  const bad = given("smtp://u:hunter2@mail.example.com?tls=no", "a@b.example, c@d.example").join("\n");
-  expect(bad).toContain("--smtp-url must be an address such as");
-  expect(bad).toContain("--smtp-from must be an address such as");
-  expect(bad).not.toContain("hunter2");
-});
-
-test("an empty variable counts as unset", () => {
-  expect(readSettings({ flags: {}, env: { MILLRACE_API_PORT: "", MILLRACE_DATABASE_URL: "" } })).toEqual(
-    readSettings({ flags: {}, env: {} }),
-  );
-});
-
 verifies(
   "settings.all-problems",
   "all problems of all sources are reported at once, by the name the source uses",
@@ -256,6 +240,16 @@ verifies(
     ]);
   },
 );
+
+test("a mail server needs a sender, and no message shows its password", () => {
+  const given = (smtpUrl: string, smtpFrom?: string) =>
+    problemsOf({ flags: { smtpUrl, ...(smtpFrom !== undefined && { smtpFrom }) }, env: {} });
+  expect(given("smtp://u:hunter2@mail.example.com")).toEqual(["smtp_from is required when smtp_url is set"]);
+  const bad = given("smtp://u:hunter2@mail.example.com?tls=no", "a@b.example, c@d.example").join("\n");
+  expect(bad).toContain("--smtp-url must be an address such as");
+  expect(bad).toContain("--smtp-from must be an address such as");
+  expect(bad).not.toContain("hunter2");
+});
 
 test("a password never appears in a problem, from whichever source it came", () => {
   const address = "mysql://root:hunter2@db/x";
