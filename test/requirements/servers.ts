@@ -48,6 +48,7 @@ export const SERVERS = {
     "servers.sockets.cut": "A WebSocket whose app or replica ends without a close frame ends with 1011.",
     "servers.sockets.run":
       "A WebSocket is a run, with a slot as long as it lasts, and can be cancelled; its bytes each way are counted.",
+    "servers.sockets.browser": "A page's own WebSocket works through the service.",
     "servers.sockets.drain":
       "A replica that has to go leaves WebSockets for response_grace_period, then ends them with 1012.",
     "servers.sockets.life":
