@@ -47,6 +47,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   #sink: ResponseSink | null = null;
   #kept: KeptBody | null = null;
   #conversation: Conversation | null = null;
+  readonly #traffic = { requestBytes: 0, responseBytes: 0 };
 
   constructor(
     call: Call,
@@ -137,7 +138,8 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     const app = connection.detach();
     const onOver = (isCut: boolean): void => this.#onOver(head, isCut);
     this.#conversation = this.#call.reader.onUpgrade?.(head, app, rest, onOver) ?? null;
-    if (!this.#conversation) app.destroy();
+    if (this.#conversation) this.#call.traffic = this.#conversation;
+    else app.destroy();
   }
 
   onHead(head: ResponseHead): void {
@@ -154,6 +156,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
 
   onBody(bytes: Buffer): void {
     if (this.#isOver) return;
+    this.#traffic.responseBytes += bytes.length;
     this.#kept?.add(bytes);
     if (this.#request.mustKeep && this.#kept?.isTooLarge) {
       this.#refuse();
@@ -217,8 +220,10 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   #send({ socket }: Connection): void {
     const { body } = this.#request;
     this.#hasBegun = true;
+    this.#call.traffic = this.#traffic;
     if (Buffer.isBuffer(body)) {
       this.#hasSentBody = true;
+      this.#traffic.requestBytes = body.length;
       const head = this.#headText(body.length);
       if (body.length <= ONE_WRITE_BYTES) socket.write(head + body.toString("latin1"), "latin1");
       else {
@@ -234,6 +239,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   #sendPieces(body: BodySource, isChunked: boolean, socket: Connection["socket"]): void {
     body.start(
       (bytes) => {
+        this.#traffic.requestBytes += bytes.length;
         if (!isChunked) return socket.write(bytes);
         socket.cork();
         socket.write(`${bytes.length.toString(HEX)}\r\n`, "latin1");
