@@ -1,10 +1,12 @@
 import { execFile, spawn } from "node:child_process";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, vi } from "vitest";
 import { Containers } from "../../src/host/containers/containers.ts";
 import type { ContainerTool } from "../../src/host/containers/container-tool.ts";
 import { readImageRecord } from "../../src/host/containers/image-record.ts";
@@ -112,6 +114,40 @@ describe.each(tools)("$kind", (tool) => {
       expect.anything(),
     ]);
   });
+
+  verifies(
+    "images.registry-auth",
+    "a registry is opened by what the client sends, and by nothing else",
+    async () => {
+      const seen: (string | undefined)[] = [];
+      const registry = createServer((request, response) => {
+        seen.push(request.headers.authorization);
+        response.writeHead(401, { "www-authenticate": 'Basic realm="registry"' }).end();
+      });
+      await new Promise<void>((resolve) => registry.listen(0, "127.0.0.1", resolve));
+      onTestFinished(() => void registry.close());
+      const place = `127.0.0.1:${(registry.address() as AddressInfo).port}`;
+      const folder = await mkdtemp(path.join(tmpdir(), "millrace-registries-"));
+      onTestFinished(async () => await rm(folder, { recursive: true }));
+      await writeFile(
+        path.join(folder, "registries.conf"),
+        `[[registry]]\nlocation = "${place}"\ninsecure = true\n`,
+      );
+      vi.stubEnv("CONTAINERS_REGISTRIES_CONF", path.join(folder, "registries.conf"));
+      onTestFinished(() => void vi.unstubAllEnvs());
+      const { test, site } = await serviceWith(tool);
+      const auth = Buffer.from("someone:hunter2").toString("base64");
+      const files = zip({ Dockerfile: `FROM ${place}/private:1\n` });
+      const dockerAuth = JSON.stringify({ auths: { [place]: { auth } } });
+      const { status } = await site.deploy("app", files, { ...AS_SERVER, dockerAuth });
+      expect([status, seen.includes(`Basic ${auth}`)]).toEqual(["build_failure", true]);
+      seen.length = 0;
+      expect((await site.deploy("app", files, AS_SERVER)).status).toBe("build_failure");
+      expect(seen).not.toContain(`Basic ${auth}`);
+      const stored = readFileSync(path.join(test.settings.dataDir, "millrace.db"), "latin1");
+      expect(stored.includes(auth)).toBe(false);
+    },
+  );
 
   verifies("images.walls", "a container has its project's storage and user, and no privilege", async () => {
     const { test, site } = await serviceWith(tool);

@@ -18,6 +18,8 @@ export const IMAGES = {
     "images.variables":
       "Secrets reach a container by a file, never by a name that means something to its engine.",
     "images.recipe": "Without a Dockerfile the image is made in the order in which layers are found again.",
+    "images.registry-auth":
+      "dockerAuth opens a registry for one build; only its logins are used, and none is stored.",
     "images.engine": "podman is used if it works, else docker; doctor tells which, or what to install.",
   }),
 } as const;

@@ -18,6 +18,7 @@ import {
   sharedEnvironment,
 } from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
+import type { RegistryAuth } from "./images/registry-auth.ts";
 import { makeImage } from "./images/make-image.ts";
 import { installInto } from "./make-environment.ts";
 import { readRequirements } from "./requirements.ts";
@@ -32,6 +33,8 @@ export type BuildInput = BuildHost & {
   /** Takes a line for those who follow the build. */
   readonly say: BuildSite["say"];
   readonly signal: AbortSignal;
+  /** What opens the registries of its images, beside what the service itself can open. */
+  readonly registryAuth?: RegistryAuth | null;
   /** The environment of the service's process. */
   readonly host?: NodeJS.ProcessEnv;
 };
@@ -65,6 +68,7 @@ export async function prepareBuild<Kept>(
     keeperPython: input.python.path,
     pythonVersion: input.python.version,
     host: input.host ?? process.env,
+    registryAuth: input.registryAuth ?? null,
     wantsUv: config.deployment.useUv,
     unixSockets: config.deployment.unixSockets,
   };

@@ -3,6 +3,7 @@ import type { Interpreter } from "../../host/interpreter.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/app-walls.ts";
+import type { RegistryAuth } from "./images/registry-auth.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
 /** What of this machine builds need. */
@@ -50,6 +51,7 @@ export type BuildSite = {
   readonly walls: AppWalls | null;
   readonly limits: AppLimits | null;
   readonly images: ImageHost | null;
+  readonly registryAuth: RegistryAuth | null;
   /** Who steps run as, and what they make belongs to; null for the service's own user. */
   readonly user: number | null;
   /** The home of its steps where they live behind walls; null where they have the service's. */

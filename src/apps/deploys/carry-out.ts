@@ -17,6 +17,7 @@ import { unkept } from "../../host/walls/network.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
+import type { RegistryAuth } from "../builds/images/registry-auth.ts";
 import { buildHost } from "../builds/site.ts";
 import type { BuildHost } from "../builds/site.ts";
 import { copyFolder } from "../bundles/copy.ts";
@@ -66,6 +67,8 @@ export type Deploy = {
   readonly buildId: string;
   readonly app: App;
   readonly payload: unknown;
+  /** What opens the registries of its images; null for what the service itself can open. */
+  readonly registryAuth: RegistryAuth | null;
   readonly source: Source;
   readonly log: BuildLog;
   readonly signal: AbortSignal;
@@ -162,7 +165,7 @@ function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: s
 }
 
 async function build(
-  { buildId, app, source, log, signal }: Deploy,
+  { buildId, app, source, log, signal, registryAuth }: Deploy,
   parts: CarryOutParts,
   { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
   keepVersion: (environment: string | null) => Promise<Version>,
@@ -173,7 +176,8 @@ async function build(
     return await keepVersion(null);
   }
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
-  const input = { ...buildHost(parts), buildId, projectId: app.projectId, bundleDir, config, say, signal };
+  const { projectId } = app;
+  const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, registryAuth };
   return await prepareBuild(input, async ({ environment }) => await keepVersion(environment));
 }
 

@@ -95,6 +95,7 @@ describe("a Python that the host lacks", () => {
       unixSockets: false,
       images: null,
       pythonVersion: "3.11.7",
+      registryAuth: null,
       dataDir: place.dataDir,
       keeperPython: (await servicePython()).path,
       host: hanging,

@@ -5,7 +5,7 @@ import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { writeImageRecord } from "../../../host/containers/image-record.ts";
 import { runKept } from "../../../host/run-kept.ts";
-import { readFile, writeFile } from "../../../kit/files.ts";
+import { mkdir, readFile, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
 import { readCommands } from "../commands.ts";
@@ -113,7 +113,7 @@ async function build(
       program: tool.program,
       args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
       cwd: context,
-      env: containers.env,
+      env: { ...containers.env, ...(await authVariables(site)) },
       // The tool tells its progress there, as others tell faults.
       onLine: (text) => say(text),
       walls: null,
@@ -126,6 +126,15 @@ async function build(
   if (!IMAGE_ID.test(id)) throw new BuildError(`${tool.kind} did not tell which image it has built`);
   say(`image ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
   return id;
+}
+
+/** Where podman, and docker, find what opens registries. */
+async function authVariables({ asideDir, registryAuth }: BuildSite): Promise<Record<string, string>> {
+  if (registryAuth === null) return {};
+  const folder = path.join(asideDir, "registries");
+  await mkdir(folder, { mode: 0o700 });
+  await writeFile(path.join(folder, "config.json"), JSON.stringify(registryAuth), { mode: 0o600 });
+  return { REGISTRY_AUTH_FILE: path.join(folder, "config.json"), DOCKER_CONFIG: folder };
 }
 
 /** Files of the app are where the image has them. */
