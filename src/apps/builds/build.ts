@@ -23,6 +23,7 @@ import { makeImage } from "./images/make-image.ts";
 import { installInto } from "./make-environment.ts";
 import { readRequirements } from "./requirements.ts";
 import type { BuildHost, BuildSite } from "./site.ts";
+import { warnOfStoragePath } from "./storage-path.ts";
 
 export type BuildInput = BuildHost & {
   readonly buildId: string;
@@ -91,6 +92,7 @@ async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuil
   signal.throwIfAborted();
   const image = await checkHost(config, site);
   if (image !== null) return { environment: await makeImage(image, config, site), python: null };
+  await warnOfStoragePath(site);
   const python = await choosePython(pythonWish(config.deployment), input.python, site);
   const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
   const after = await readCommands("shell_commands", config.deployment, bundleDir);

@@ -90,6 +90,18 @@ describe("what this host cannot give", () => {
     expect(conda.message).toMatch(/^Conda packages are not supported on this host \(cuda\)/);
   });
 
+  verifies("app.storage.named", "the hosted original's path of storage is warned of, once", async () => {
+    const place = await buildPlace();
+    const files = { "lib/load.py": 'WEIGHTS = "/persistent-storage/w"', "again.py": "# /persistent-storage" };
+    const { lines } = await place.build(files);
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /^warning: (?:lib\/load|again)\.py names \/persistent-storage, .* PERSISTENT_STORAGE$/,
+      ),
+    ]);
+    expect((await place.build({ "data.bin": "/persistent-storage" })).lines).toEqual([]);
+  });
+
   verifies("config.hardware.absent-on-host", "hardware and an image it has not are warnings", async () => {
     const place = await buildPlace();
     const { lines } = await place.build(
