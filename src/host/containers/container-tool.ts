@@ -14,8 +14,8 @@ export type ContainerTool = {
   readonly isRootless: boolean;
   /** The OCI runtimes that it can use, by name. */
   readonly runtimes: readonly string[];
-  /** Where podman keeps the images of whoever runs the host; null for docker, which keeps all in one place. */
-  readonly images: string | null;
+  /** How podman keeps the images of whoever runs the host; null for docker, which keeps all in one place. */
+  readonly store: { readonly driver: string; readonly folder: string } | null;
 };
 
 /** What was found: one that works, or why there is none, for people. */
@@ -82,7 +82,7 @@ async function ask(
       version: info.version?.Version ?? "",
       isRootless: info.host?.security?.rootless ?? false,
       runtimes: RUNTIMES.filter((name) => onPath(name, host) !== null),
-      images: info.store?.graphRoot ?? null,
+      store: { driver: info.store?.graphDriverName ?? "overlay", folder: info.store?.graphRoot ?? "" },
     };
   }
   // Its daemon answers for itself: the program alone tells a lot when it is not there.
@@ -92,14 +92,14 @@ async function ask(
     version: info.ServerVersion,
     isRootless: info.SecurityOptions?.some((option) => option.includes("rootless")) ?? false,
     runtimes: Object.keys(info.Runtimes ?? {}),
-    images: null,
+    store: null,
   };
 }
 
 type PodmanInfo = {
   readonly version?: { readonly Version?: string };
   readonly host?: { readonly security?: { readonly rootless?: boolean } };
-  readonly store?: { readonly graphRoot?: string };
+  readonly store?: { readonly graphDriverName?: string; readonly graphRoot?: string };
 };
 
 type DockerInfo = {

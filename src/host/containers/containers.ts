@@ -195,10 +195,10 @@ export class Containers {
     return name;
   }
 
-  async #makeStore({ kind, images }: ContainerTool, projectId: string): Promise<readonly string[]> {
+  async #makeStore({ store: known }: ContainerTool, projectId: string): Promise<readonly string[]> {
     const folder = this.folderOf(projectId);
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    if (kind === "docker") return [];
+    if (known === null) return [];
     const store = path.join(folder, "store");
     const runRoot = this.#runRoot(folder);
     const marker = path.join(folder, "place");
@@ -206,8 +206,10 @@ export class Containers {
     if ((await readFile(marker, "utf8").catch(() => store)) !== store) await removeTree(store);
     await writeFile(marker, store);
     makeRuntimeDir(runRoot);
-    const shared = images === null ? [] : ["--storage-opt", `additionalimagestore=${images}`];
-    return ["--root", store, "--runroot", runRoot, ...shared];
+    const place = ["--root", store, "--runroot", runRoot, "--storage-driver", known.driver];
+    // No other driver can read a second store.
+    if (known.driver !== "overlay") return place;
+    return [...place, "--storage-opt", `additionalimagestore=${known.folder}`];
   }
 
   /** Where podman keeps what does not outlive the machine's next start; it takes no path longer than 50 characters. */

@@ -19,12 +19,12 @@ async function hostWith(programs: Readonly<Record<string, string>>): Promise<Nod
 
 const BROKEN = "echo 'cannot connect to its socket' >&2; exit 125";
 const DOCKER = `echo '{"ServerVersion":"27.1","Runtimes":{"runc":{},"runsc":{}},"SecurityOptions":["name=rootless"]}'`;
-const PODMAN = `echo '{"version":{"Version":"5.2"},"host":{"security":{"rootless":false}},"store":{"graphRoot":"/images"}}'`;
+const PODMAN = `echo '{"version":{"Version":"5.2"},"host":{"security":{"rootless":false}},"store":{"graphDriverName":"vfs","graphRoot":"/images"}}'`;
 
 verifies("images.engine", "one that is installed and does not work is passed over, and told", async () => {
   const both = await hostWith({ podman: BROKEN, docker: DOCKER });
   expect(await findContainerTool("auto", both)).toMatchObject({
-    tool: { kind: "docker", version: "27.1", isRootless: true, runtimes: ["runc", "runsc"], images: null },
+    tool: { kind: "docker", version: "27.1", isRootless: true, runtimes: ["runc", "runsc"], store: null },
   });
   expect(await findContainerTool("podman", both)).toEqual({
     lack: "podman does not work: cannot connect to its socket",
@@ -43,7 +43,13 @@ verifies("images.engine", "one that is installed and does not work is passed ove
 verifies("images.engine", "podman comes first, and tells where the operator's images are", async () => {
   const host = await hostWith({ podman: PODMAN, docker: DOCKER, crun: "" });
   expect(await findContainerTool("auto", host)).toMatchObject({
-    tool: { kind: "podman", version: "5.2", isRootless: false, runtimes: ["crun"], images: "/images" },
+    tool: {
+      kind: "podman",
+      version: "5.2",
+      isRootless: false,
+      runtimes: ["crun"],
+      store: { driver: "vfs", folder: "/images" },
+    },
   });
 });
 
