@@ -4,6 +4,10 @@ import { section } from "./row.ts";
 export const TOOLS = {
   ...section("issue: The command line", {
     "cli.call": "`millrace call` runs a function in every mode.",
+    "cli.call-path":
+      "`millrace call APP /path` sends any method, headers and body to a server, and prints the response as it comes.",
+    "cli.call-socket":
+      "`millrace call APP /path --ws` sends the lines of stdin, prints messages, and closes as it should.",
     "cli.apps": "`millrace apps` lists, shows, scales, rolls back and deletes.",
     "cli.runs": "`millrace runs` lists, shows, cancels and follows runs.",
     "cli.logs": "`millrace logs` shows, searches and follows an app's lines.",

@@ -2,28 +2,47 @@ import type { Api } from "../api/api.ts";
 import { explain } from "../api/explain.ts";
 import { textOf } from "../api/http.ts";
 import type { Answer } from "../api/http.ts";
+import { isOwnRefusal } from "../api/server-path.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { duration } from "../output/amounts.ts";
 import { indented, readEnvelope } from "../output/json-text.ts";
 import type { Output } from "../output/output.ts";
 
-export type Printing = { readonly api: Api; readonly out: Output; readonly app: string };
+export type Printing = {
+  readonly api: Api;
+  readonly out: Output;
+  readonly app: string;
+  readonly functionName: string;
+};
 
 /** Prints what a run answered, a stream as it comes; throws when the run failed. */
-export async function printAnswer({ api, out, app }: Printing, answer: Answer): Promise<void> {
+export async function printAnswer(printing: Printing, answer: Answer): Promise<void> {
   if (String(answer.headers["content-type"]).startsWith("text/event-stream")) {
-    await printStream({ api, out, app }, answer);
+    await printStream(printing, answer);
     return;
   }
+  const { out } = printing;
   const text = await textOf(answer);
   const envelope = readEnvelope(text);
-  if (!envelope && answer.status >= 400) throw explain(answer, text, api.site, { app });
+  if (!envelope && answer.status >= 400) refuse(printing, answer, text);
   if (out.isJson) process.stdout.write(text === "" ? "null\n" : `${text}\n`);
   else if (text !== "") process.stdout.write(`${plain(envelope?.result ?? text)}\n`);
   if (envelope) out.note(`run ${envelope.runId}, ${duration(envelope.runTimeMs)}`);
   // The function answered, with a status of its own that says it could not.
   if (answer.status >= 400) process.exitCode = EXIT.failure;
+}
+
+/** Throws what to say to an error that is not a function's answer: the service refused, or the app is a server. */
+function refuse({ api, app, functionName }: Printing, answer: Answer, text: string): void {
+  const isFromApp = answer.headers["server-timing"] !== undefined && !isOwnRefusal(text);
+  if (!isFromApp) throw explain(answer, text, api.site, { app });
+  // With a path behind it, a function answers in a form of its own.
+  if (functionName.includes("/")) return;
+  throw new CliFailure(
+    `${app} is a server of its own, and answered ${answer.status} to POST /${functionName}`,
+    { hint: `name one of its paths: millrace call ${app} /PATH` },
+  );
 }
 
 /** Prints each message when it comes. */
@@ -54,6 +73,9 @@ function lost(app: string, runId: string, count: number): CliFailure {
 
 /** A result as a person reads it: text as it is, anything else as JSON on several lines. */
 function plain(json: string): string {
-  if (!json.startsWith('"')) return indented(json);
-  return JSON.parse(json) as string;
+  try {
+    return json.startsWith('"') ? (JSON.parse(json) as string) : indented(json);
+  } catch {
+    return json; // A server's answer may be anything.
+  }
 }
