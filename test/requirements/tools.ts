@@ -23,6 +23,7 @@ export const TOOLS = {
     "cli.init": "`millrace init` makes an app that deploys as it is, and overwrites nothing.",
     "cli.deploy": "`millrace deploy` brings a folder to a running version.",
     "cli.dev": "`millrace dev` serves a folder and follows its changes.",
+    "cli.dev-server": "`millrace dev` serves an app that is a server, and starts it anew on every save.",
     "cli.completion": "Shells can complete every command.",
     "cli.errors": "An error says what happened and what helps, with the documented exit code and no stack.",
     "cli.json": "`--json` prints one document and nothing else.",
