@@ -51,6 +51,7 @@ export const TOOLS = {
   ...section("issue: Client libraries", {
     "client.typescript": "The TypeScript client runs, submits, streams and cancels.",
     "client.python": "The Python client has the same verbs.",
+    "client.server": "Both clients call a server's paths, and tell its answers from refusals by the service.",
     "client.reattach": "A stream that is cut is taken up again without loss or repetition.",
     "client.webhook": "Both clients verify webhooks.",
   }),
