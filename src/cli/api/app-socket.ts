@@ -5,7 +5,7 @@ import { CliFailure, usage } from "../failure.ts";
 import type { Api } from "./api.ts";
 import { explainConnection } from "./explain.ts";
 import { ConnectionError } from "./http.ts";
-import { isOwnRefusal, pathUrl, refusedPath } from "./server-path.ts";
+import { explainPath, isOwnRefusal, pathUrl } from "./server-path.ts";
 import type { SocketEnd } from "./tail-socket.ts";
 
 export type AppSocket = { readonly socket: WebSocket; readonly ended: Promise<SocketEnd> };
@@ -28,7 +28,7 @@ const MAX_REFUSAL_CHARS = 64 * 1024;
 export async function openSocket(api: Api, { app, path, headers, onMessage }: Wish): Promise<AppSocket> {
   const url = await pathUrl(api, app, path);
   url.protocol = url.protocol.replace("http", "ws");
-  // Asked first: this renews a token that has expired, and says so where there is no such app.
+  // A handshake cannot be sent again with a token that was renewed: this renews one that has expired.
   await api.get(APP, await api.appPath(app), { about: { app } });
   api.signal.throwIfAborted();
   const socket = connect(url, { authorization: `Bearer ${api.site.token}`, ...headers });
@@ -76,7 +76,7 @@ async function refused(api: Api, app: string, path: string, response: IncomingMe
     if (text.length > MAX_REFUSAL_CHARS) break;
   }
   const { statusCode: status = 0, statusMessage } = response;
-  if (isOwnRefusal(text)) return await refusedPath(api, app, { status }, text);
+  if (isOwnRefusal(text)) throw explainPath(api, app, { status }, text);
   throw new CliFailure(`${path} opens no WebSocket: it answered ${status} ${statusMessage}`, {
     details: text.trim() === "" ? [] : [text.trim().slice(0, 500)],
   });

@@ -1,7 +1,6 @@
-import { APP } from "../../shapes/apps.ts";
 import { ERROR } from "../../shapes/errors.ts";
 import { fits } from "../../shapes/shape.ts";
-import { usage } from "../failure.ts";
+import { CliFailure, usage } from "../failure.ts";
 import type { Api } from "./api.ts";
 import { explain } from "./explain.ts";
 import type { Answer } from "./http.ts";
@@ -27,20 +26,27 @@ export function isOwnRefusal(text: string): boolean {
   }
 }
 
-/** Throws what to say where the service itself refused a request to a path. */
-export async function refusedPath(
-  api: Api,
-  app: string,
-  answer: Pick<Answer, "status">,
-  text: string,
-): Promise<never> {
+/** What to say where the service itself refused a request to a path. */
+export function explainPath(api: Api, app: string, answer: Pick<Answer, "status">, text: string): CliFailure {
   const failure = explain(answer, text, api.site, { app });
-  if (!NO_SUCH_PATH.includes(failure.detail.code ?? "")) throw failure;
-  // Says so where there is no such app.
-  const { latestBuildId } = await api.get(APP, await api.appPath(app), { about: { app } });
-  if (latestBuildId === null) throw failure;
-  throw usage(
+  if (!NO_SUCH_PATH.includes(failure.detail.code ?? "")) return failure;
+  return usage(
     `${app} offers functions and has no paths: it is not a server of its own`,
     `millrace call ${app} FUNCTION key=value`,
+  );
+}
+
+/** What to say to an error that a call of a function led to: the service refused it, or the app is a server. */
+export function explainCall(
+  api: Api,
+  { app, functionName }: { readonly app: string; readonly functionName: string },
+  answer: Answer,
+  text: string,
+): CliFailure {
+  const isFromApp = answer.headers["server-timing"] !== undefined && !isOwnRefusal(text);
+  if (!isFromApp) return explain(answer, text, api.site, { app });
+  return new CliFailure(
+    `${app} is a server of its own, and answered ${answer.status} to POST /${functionName}`,
+    { hint: `name one of its paths: millrace call ${app} /PATH` },
   );
 }

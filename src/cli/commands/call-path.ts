@@ -1,4 +1,5 @@
 import { METHODS } from "node:http";
+import type { Answer } from "../api/http.ts";
 import { pathUrl } from "../api/server-path.ts";
 import { usage } from "../failure.ts";
 import { Progress } from "../output/progress.ts";
@@ -23,14 +24,14 @@ export async function callPath(
   // Added to the text: read and written again, the query might not be what was typed.
   url.search = [url.search.slice(1), ...ownQuery(flags)].filter(Boolean).join("&");
   const progress = new Progress(`${method} ${app} ${path}`, out.isJson);
+  let answer: Answer | null;
   try {
-    const answer = await api.open(method, url.href, { body, headers: readHeaders(flags) });
-    const response = flags.async ? await accepted(task, app, answer, progress) : answer;
-    progress.end();
-    if (response) await printResponse({ api, out, app, path, answer: response });
+    answer = await api.open(method, url.href, { body, headers: readHeaders(flags) });
+    if (flags.async) answer = await accepted(task, app, answer, progress);
   } finally {
     progress.end();
   }
+  if (answer) await printResponse({ api, out, app, path, answer });
 }
 
 /** Bytes as they are; with `key=value`, a JSON object as a function would get it. */

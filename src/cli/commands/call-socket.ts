@@ -34,15 +34,14 @@ export async function callSocket(
   const onMessage = (from: WebSocket, data: Buffer, isBinary: boolean): void =>
     print(from, out, data, isBinary);
   try {
-    const { socket, ended } = await openSocket(api, { app, path, headers, onMessage });
-    progress.end();
+    const opening = openSocket(api, { app, path, headers, onMessage });
+    const { socket, ended } = await opening.finally(() => progress.end());
     out.note("connected: each line is sent as a message, Ctrl-D ends");
     await sendLines(socket, lingerMs);
     const end = await ended;
     signal.throwIfAborted();
     conclude(out, end);
   } finally {
-    progress.end();
     // Left open at a terminal, it would keep the process alive.
     process.stdin.destroy();
   }

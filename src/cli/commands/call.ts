@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Answer } from "../api/http.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { Progress } from "../output/progress.ts";
@@ -69,19 +70,19 @@ async function callFunction(task: Task<CallFlags>, app: string, words: readonly 
   const { functionName, pairs } = readWords(words);
   const body = await readArguments(flags.data, pairs);
   const progress = new Progress(`${app}/${functionName}`, out.isJson);
+  let answer: Answer | null;
   try {
-    const answer = await api.open("POST", await api.appUrl(app, functionName), {
+    answer = await api.open("POST", await api.appUrl(app, functionName), {
       body,
       query: { async: flags.async && true, webhookEndpoint: flags.webhook },
       // Ctrl-C ends what it started: the service cancels the run of a caller who goes.
       headers: { "x-disconnect": "cancel", ...readHeaders(flags) },
     });
-    const result = flags.async ? await accepted(task, app, answer, progress) : answer;
-    progress.end();
-    if (result) await printAnswer({ api, out, app, functionName }, result);
+    if (flags.async) answer = await accepted(task, app, answer, progress);
   } finally {
     progress.end();
   }
+  if (answer) await printAnswer({ api, out, app, functionName }, answer);
 }
 
 function collect(line: string, before: readonly string[] = []): string[] {

@@ -2,7 +2,7 @@ import type { Api } from "../api/api.ts";
 import { explain } from "../api/explain.ts";
 import { textOf } from "../api/http.ts";
 import type { Answer } from "../api/http.ts";
-import { isOwnRefusal } from "../api/server-path.ts";
+import { explainCall, isOwnRefusal } from "../api/server-path.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { duration } from "../output/amounts.ts";
@@ -22,27 +22,17 @@ export async function printAnswer(printing: Printing, answer: Answer): Promise<v
     await printStream(printing, answer);
     return;
   }
-  const { out } = printing;
+  const { api, out, app, functionName } = printing;
   const text = await textOf(answer);
   const envelope = readEnvelope(text);
-  if (!envelope && answer.status >= 400) refuse(printing, answer, text);
+  // With a path behind its name, a function answers in a form of its own.
+  const isResult = envelope !== null || (functionName.includes("/") && !isOwnRefusal(text));
+  if (!isResult && answer.status >= 400) throw explainCall(api, { app, functionName }, answer, text);
   if (out.isJson) process.stdout.write(text === "" ? "null\n" : `${text}\n`);
   else if (text !== "") process.stdout.write(`${plain(envelope?.result ?? text)}\n`);
   if (envelope) out.note(`run ${envelope.runId}, ${duration(envelope.runTimeMs)}`);
   // The function answered, with a status of its own that says it could not.
   if (answer.status >= 400) process.exitCode = EXIT.failure;
-}
-
-/** Throws what to say to an error that is not a function's answer: the service refused, or the app is a server. */
-function refuse({ api, app, functionName }: Printing, answer: Answer, text: string): void {
-  const isFromApp = answer.headers["server-timing"] !== undefined && !isOwnRefusal(text);
-  if (!isFromApp) throw explain(answer, text, api.site, { app });
-  // With a path behind it, a function answers in a form of its own.
-  if (functionName.includes("/")) return;
-  throw new CliFailure(
-    `${app} is a server of its own, and answered ${answer.status} to POST /${functionName}`,
-    { hint: `name one of its paths: millrace call ${app} /PATH` },
-  );
 }
 
 /** Prints each message when it comes. */

@@ -3,7 +3,7 @@ import { STATUS_CODES } from "node:http";
 import type { Api } from "../api/api.ts";
 import { bytesOf, textOf } from "../api/http.ts";
 import type { Answer } from "../api/http.ts";
-import { isOwnRefusal, refusedPath } from "../api/server-path.ts";
+import { explainPath, isOwnRefusal } from "../api/server-path.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { compacted } from "../output/json-text.ts";
@@ -40,7 +40,7 @@ async function printBody({ api, out, app, answer }: Response): Promise<void> {
   const type = answer.headers["content-type"] ?? "";
   if (mayBeRefusal(answer)) {
     const text = await textOf(answer);
-    if (isOwnRefusal(text)) await refusedPath(api, app, answer, text);
+    if (isOwnRefusal(text)) throw explainPath(api, app, answer, text);
     writeWhole(out, answer, Buffer.from(text));
   } else if (type.startsWith("text/event-stream")) {
     for await (const { event, data } of readMessages(answer.body)) {
