@@ -13,7 +13,9 @@ async function shout(request, response) {
 /** Server-sent events: each one arrives when it is sent. */
 async function ticks(request, response, { searchParams }) {
   response.writeHead(200, { "content-type": "text/event-stream" });
-  for (let number = 1; number <= Number(searchParams.get("count") ?? 3); number += 1) {
+  const count = Number(searchParams.get("count") ?? 3);
+  // A caller who leaves closes the connection.
+  for (let number = 1; number <= count && !response.closed; number += 1) {
     response.write(`data: tick ${number}\n\n`);
     await sleep(200);
   }

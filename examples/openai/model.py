@@ -32,7 +32,7 @@ def prompt_of(messages):
 
 def answer(prompt, limit, temperature=1.0, seed=None):
     """Yields tokens up to the end of the answer, or `limit` of them."""
-    chance = random.Random(seed)
+    chance = random.Random(None if seed is None else str(seed))
     context = [token.lower() for token in prompt]
     for _ in range(limit):
         token = _choose(_followers(context), temperature, chance)

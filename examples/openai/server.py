@@ -39,6 +39,8 @@ class Handler(BaseHTTPRequestHandler):
             self.complete(asked_in(body))
         except BadRequest as error:
             self.refuse(400, str(error))
+        except ConnectionError:
+            self.close_connection = True  # The caller has left: no more has to be said.
 
     def complete(self, asked):
         prompt = model.prompt_of(asked["messages"])
@@ -88,9 +90,8 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def refuse(self, status, message):
-        self.reply(
-            status, {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
-        )
+        error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+        self.reply(status, {"error": error})
 
     def log_message(self, format, *args):
         """Millrace records every request."""
