@@ -10,7 +10,6 @@ import { accepted } from "./call-async.ts";
 import { readHeaders } from "./call-headers.ts";
 import type { CallFlags } from "./call-flags.ts";
 import { callPath } from "./call-path.ts";
-import { callSocket } from "./call-socket.ts";
 import { printAnswer } from "./print-answer.ts";
 
 /** Options that mean something for the path of a server alone. */
@@ -53,8 +52,11 @@ async function call(task: Task<CallFlags>, app: string, words: readonly string[]
   if (flags.linger !== undefined && !flags.ws) throw usage("--linger only works with --ws");
   const [path, ...rest] = words;
   if (!path?.startsWith("/")) await callFunction(task, app, words);
-  else if (flags.ws) await callSocket(task, app, path, rest);
-  else await callPath(task, app, path, rest);
+  else if (flags.ws) {
+    // Loaded only here: the package for WebSockets would slow down every call.
+    const { callSocket } = await import("./call-socket.ts");
+    await callSocket(task, app, path, rest);
+  } else await callPath(task, app, path, rest);
 }
 
 async function callFunction(task: Task<CallFlags>, app: string, words: readonly string[]): Promise<void> {
