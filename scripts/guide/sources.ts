@@ -69,7 +69,10 @@ function nameOf(file: string): string {
   return `${path.basename(file, ".md").toLowerCase()}.html`;
 }
 
-/** One page with all examples: what each one's README says, and its `main.py`. */
+/** The file of an example that is shown, and the language it is in. */
+const PROGRAMS = { "main.py": "python", "server.py": "python", "server.mjs": "js" };
+
+/** One page with all examples: what each one's README says, and its program. */
 function examplesPage(): string {
   const names = readdirSync(path.join(REPOSITORY, "examples")).toSorted();
   const parts = names.map((name) => {
@@ -77,10 +80,13 @@ function examplesPage(): string {
     const readme = read(`${folder}/README.md`)
       .replace(/^# /, "## ")
       .replaceAll(/\]\((?![a-z]+:)([^)]+)\)/g, (_, to: string) => `](${path.posix.join(folder, to)})`);
-    const code = read(`${folder}/main.py`);
-    return `${readme}\nIts \`main.py\`:\n\n\`\`\`python\n${code}\`\`\`\n`;
+    const files = readdirSync(path.join(REPOSITORY, folder));
+    const [file, language] = Object.entries(PROGRAMS).find(([program]) => files.includes(program)) ?? [];
+    if (file === undefined) throw new Error(`${folder} has none of ${Object.keys(PROGRAMS).join(", ")}`);
+    return `${readme}\nIts \`${file}\`:\n\n\`\`\`${language}\n${read(`${folder}/${file}`)}\`\`\`\n`;
   });
-  const intro = "`millrace start` deploys these apps. Copy one to begin your own.\n";
+  const intro =
+    "`millrace start` deploys those that need no packages and no image. Copy one to begin your own.\n";
   return ["# Examples\n", intro, ...parts].join("\n");
 }
 

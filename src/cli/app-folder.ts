@@ -13,6 +13,8 @@ export type AppFolder = {
   readonly folder: string;
   readonly name: string;
   readonly patterns: BundlePatterns;
+  /** A path that answers where the app is a server of its own; null where it offers functions. */
+  readonly serverPath: string | null;
   /** Odd, but no reason to stop. */
   readonly warnings: readonly string[];
 };
@@ -25,18 +27,23 @@ export function readAppFolder(given: string | undefined, nameGiven?: string): Ap
   }
   const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
   if (config.customRuntime === null && !existsSync(path.join(folder, "main.py"))) {
-    throw usage(`${given ?? "this folder"} has no main.py`, `millrace init ${given ?? "."} creates an app`);
+    throw usage(
+      `${given ?? "this folder"} has no main.py, and its configuration starts no server`,
+      `millrace init ${given ?? "."} creates an app; for a server, set runtime.custom.entrypoint in millrace.toml`,
+    );
   }
   const name = nameGiven ?? config.deployment.name ?? asAppName(path.basename(folder));
   if (!APP_NAME.test(name)) throw badName(name);
   const { include, exclude } = config.deployment;
-  return { folder, name, patterns: { include, exclude }, warnings };
+  const server = config.customRuntime;
+  const serverPath = server && (server.readycheckEndpoint ?? server.healthcheckEndpoint ?? "/");
+  return { folder, name, patterns: { include, exclude }, serverPath, warnings };
 }
 
-/** The files that go into the bundle; throws when there is none. */
-export async function bundleFilesOf({ folder, patterns }: AppFolder): Promise<BundleFile[]> {
+/** The files that go into the bundle; throws when functions are to be in a main.py that is left out. */
+export async function bundleFilesOf({ folder, patterns, serverPath }: AppFolder): Promise<BundleFile[]> {
   const files = await listBundleFiles(folder, patterns);
-  if (!files.some(({ name }) => name === "main.py") && existsSync(path.join(folder, "main.py"))) {
+  if (serverPath === null && !files.some(({ name }) => name === "main.py")) {
     throw usage("include and exclude leave out main.py", "see [deployment] in millrace.toml");
   }
   return files;

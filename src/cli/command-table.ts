@@ -28,7 +28,7 @@ export const COMMANDS: readonly CommandRow[] = [
   row(APPS, "deploy", "deploy a folder as an app", async (to) => {
     (await import("./commands/deploy.ts")).defineDeploy(to);
   }),
-  row(APPS, "call", "call an app's function", async (to) => {
+  row(APPS, "call", "call an app: a function, or a path of a server", async (to) => {
     (await import("./commands/call.ts")).defineCall(to);
   }),
   row(APPS, "apps", "list, show, scale, roll back and delete apps", async (to) => {

@@ -8,7 +8,7 @@ export const ALL = "*";
 /** The command line's tree with one command filled in, or all of them at `ALL`; the others have their name and summary. */
 export async function buildProgram(wanted: string | null): Promise<Command> {
   const program = new Command("millrace")
-    .description("Deploy a Python function; call it over HTTP.")
+    .description("Deploy Python functions and servers; call them over HTTP.")
     .version(VERSION)
     .commandsGroup("More:")
     .showHelpAfterError("(millrace --help lists all commands)")

@@ -1,5 +1,7 @@
 import { readdir } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import path from "node:path";
+import { loadAppConfig } from "../config/app-config.ts";
 import { PACKAGE_DIR } from "../config/package-files.ts";
 import type { AppLogLine } from "../apps/catalog.ts";
 import { readSettings } from "../config/settings.ts";
@@ -40,7 +42,7 @@ export async function start(flags: ServeFlags): Promise<void> {
   try {
     const entries = await readdir(EXAMPLES, { withFileTypes: true });
     for (const { name } of entries.filter((entry) => entry.isDirectory())) {
-      await service.install(path.join(EXAMPLES, name)).catch((error: Error) => {
+      await installExample(service, path.join(EXAMPLES, name)).catch((error: Error) => {
         // The others work without it.
         process.stderr.write(`warning: the example ${name} cannot be deployed here: ${error.message}\n`);
       });
@@ -52,6 +54,13 @@ export async function start(flags: ServeFlags): Promise<void> {
   process.stdout.write(greeting(service));
   const onStopping = (): boolean => process.stdout.write("\nStopping…\n");
   await signals.end(service, { onStopping, onStopped: stop });
+}
+
+/** Deploys an example, unless it needs more than a Python: a first start waits for no package index and no image. */
+async function installExample(service: Service, folder: string): Promise<void> {
+  const { config } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
+  const needsImage = config.customRuntime?.dockerfilePath ?? null;
+  if (needsImage === null && Object.keys(config.dependencies.pip).length === 0) await service.install(folder);
 }
 
 function greeting({ apiUrl, baseUrl, owner, setupLink }: Service): string {

@@ -6,7 +6,7 @@ import { LONG_WAIT_SECONDS, Run, patient } from "./run.ts";
 import type { WaitOptions } from "./run.ts";
 import { RunStream } from "./stream.ts";
 import type { ReadOptions } from "./stream.ts";
-import { Transport } from "./transport.ts";
+import { Transport, refusalIn } from "./transport.ts";
 import type { TransportOptions } from "./transport.ts";
 
 export type { RunResult } from "./answer.ts";
@@ -61,6 +61,11 @@ export class Millrace {
   /** Calls a function and gives what it yields as it comes. Nothing is sent before the stream is read. */
   stream(app: string, args: Arguments = {}, options: CallOptions & ReadOptions = {}): RunStream {
     return this.app(app).stream(args, options);
+  }
+
+  /** Calls a path of an app that is a server. */
+  async fetch(app: string, path: string, init: RequestInit = {}): Promise<Response> {
+    return await this.app(app).fetch(path, init);
   }
 }
 
@@ -125,6 +130,17 @@ export class App {
     const call = new Call(this.#transport, this.name, args, options, { headers });
     const open = (signal: AbortSignal) => call.perform(() => signal, options.signal);
     return new RunStream(this.#transport, this.name, open, { ...options, isOwner: true });
+  }
+
+  /**
+   * Calls a path of an app that is a server, as the global `fetch` would: every status the server answers with is a
+   * response. Throws what the service itself refuses.
+   */
+  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    const response = await this.#transport.fetch(this.name, path.replace(/^\//, ""), init);
+    const refusal = await refusalIn(response);
+    if (refusal) throw refusal;
+    return response;
   }
 
   /** A run of this app by its id. */

@@ -23,6 +23,8 @@ export type Sending = {
 
 const MAX_BACKOFF_MS = 10_000;
 const CANCEL_MS = 5_000;
+/** More than any refusal of the service takes. */
+const MAX_REFUSAL_BYTES = 64 * 1024;
 /** A service that says "later" is believed up to here. */
 const MAX_RETRY_AFTER_SECONDS = 60;
 
@@ -48,15 +50,21 @@ export class Transport {
     const { method = "GET", headers = {}, body, signal } = sending;
     const all = new Headers();
     for (const [name, value] of Object.entries(headers)) if (value !== null) all.set(name, value);
-    if (this.#token !== undefined) all.set("authorization", `Bearer ${this.#token}`);
     if (body !== undefined) all.set("content-type", "application/json");
     const init: RequestInit = { method, headers: all };
     if (body !== undefined) init.body = body;
     if (signal) init.signal = signal;
+    return await this.fetch(app, path, init);
+  }
+
+  /** Sends any request to an app, with the token. */
+  async fetch(app: string, path: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.#token !== undefined) headers.set("authorization", `Bearer ${this.#token}`);
     try {
-      return await this.#fetch(`${this.#base}/${encodeURIComponent(app)}/${path}`, init);
+      return await this.#fetch(`${this.#base}/${encodeURIComponent(app)}/${path}`, { ...init, headers });
     } catch (error) {
-      throw lost(error, signal, null);
+      throw lost(error, init.signal ?? undefined, null);
     }
   }
 
@@ -115,6 +123,22 @@ export async function jsonOf(response: Response, signal?: AbortSignal): Promise<
   const error = errorIn(body, response);
   if (error) throw error;
   return body;
+}
+
+/**
+ * The error with which the service itself refused a request to an app's server; null if the server answered. Read from
+ * a copy: the response stays whole.
+ */
+export async function refusalIn(response: Response): Promise<MillraceError | null> {
+  const { status, headers } = response;
+  const isJson = headers.get("content-type")?.startsWith("application/json") ?? false;
+  if (status < 400 || !isJson || !(Number(headers.get("content-length")) <= MAX_REFUSAL_BYTES)) return null;
+  const body: unknown = await response
+    .clone()
+    .json()
+    .catch(() => null);
+  const error = errorIn(body, response);
+  return error?.requestId === headers.get("x-request-id") ? error : null;
 }
 
 /** What a broken connection is thrown as: the reader's own reason, if it was the reader who broke it. */

@@ -13,6 +13,7 @@ import type { RequestHead } from "./request-head.ts";
 import type { CallRoute } from "./route.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
 import type { CheckedCall, RunStarter } from "./start-run.ts";
+import type { WhyAbsent } from "./why-absent.ts";
 
 export type CallParts = {
   readonly catalog: Catalog;
@@ -22,9 +23,6 @@ export type CallParts = {
   readonly whyAbsent: WhyAbsent;
   readonly proxy: ProxyHandler;
 };
-
-/** What to tell who calls an app that takes no calls. */
-export type WhyAbsent = (key: { readonly projectId: string; readonly name: string }) => Promise<AppError>;
 
 /** A request for a run, as far as its head tells. */
 type CallRequest = {

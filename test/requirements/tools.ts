@@ -4,6 +4,10 @@ import { section } from "./row.ts";
 export const TOOLS = {
   ...section("issue: The command line", {
     "cli.call": "`millrace call` runs a function in every mode.",
+    "cli.call-path":
+      "`millrace call APP /path` sends any method, headers and body to a server, and prints the response as it comes.",
+    "cli.call-socket":
+      "`millrace call APP /path --ws` sends the lines of stdin, prints messages, and closes as it should.",
     "cli.apps": "`millrace apps` lists, shows, scales, rolls back and deletes.",
     "cli.runs": "`millrace runs` lists, shows, cancels and follows runs.",
     "cli.logs": "`millrace logs` shows, searches and follows an app's lines.",
@@ -19,6 +23,7 @@ export const TOOLS = {
     "cli.init": "`millrace init` makes an app that deploys as it is, and overwrites nothing.",
     "cli.deploy": "`millrace deploy` brings a folder to a running version.",
     "cli.dev": "`millrace dev` serves a folder and follows its changes.",
+    "cli.dev-server": "`millrace dev` serves an app that is a server, and starts it anew on every save.",
     "cli.completion": "Shells can complete every command.",
     "cli.errors": "An error says what happened and what helps, with the documented exit code and no stack.",
     "cli.json": "`--json` prints one document and nothing else.",
@@ -46,6 +51,7 @@ export const TOOLS = {
   ...section("issue: Client libraries", {
     "client.typescript": "The TypeScript client runs, submits, streams and cancels.",
     "client.python": "The Python client has the same verbs.",
+    "client.server": "Both clients call a server's paths, and tell its answers from refusals by the service.",
     "client.reattach": "A stream that is cut is taken up again without loss or repetition.",
     "client.webhook": "Both clients verify webhooks.",
   }),

@@ -12,7 +12,9 @@ from urllib.parse import quote, urlencode
 
 from .errors import Cancelled, MillraceError, lost
 from .run import LONG_WAIT_SECONDS, Answer, Run, RunResult, Stream, answer_of
-from .transport import GRACE_SECONDS, Response, Transport
+from .transport import GRACE_SECONDS, Body, Response, Transport, refusal_in
+
+_KEPT = "%/?:@!$&'()*+,;=~"  # What a path and its query may contain; anything else is quoted.
 
 
 class Millrace(Transport):
@@ -64,6 +66,28 @@ class Millrace(Transport):
             return self._call(app, args, headers, self._head_seconds, **options)
 
         return Stream(self, app, begin, reattach_tries, idle_seconds, is_owner=True)
+
+    def request(
+        self,
+        app: str,
+        path: str,
+        *,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        timeout: float | None = None,
+    ) -> Response:
+        """Calls a path of an app that is a server, by GET, or POST with a body. The response, as soon as its head has
+        arrived, is one of `http.client`: read it whole or in pieces, and close it. Raises what the service itself
+        refuses."""
+        target = f"{quote(app, safe='')}/{quote(path.lstrip('/'), safe=_KEPT)}"
+        method = method or ("GET" if body is None else "POST")
+        response = self._send(method, target, headers or {}, body, timeout or self._head_seconds)
+        refusal = refusal_in(response)
+        if refusal:
+            response.close()
+            raise refusal
+        return response
 
     def find(self, app: str, run_id: str) -> Run:
         """A run by its id."""

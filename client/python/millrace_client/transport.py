@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import random
 import socket
 import time
-from collections.abc import Mapping
-from typing import Any, Callable, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, TypeVar, Union, cast
 from urllib.parse import quote, urlsplit
 
 from .errors import MillraceError, is_passing, kind_of, lost
@@ -17,6 +18,9 @@ GRACE_SECONDS = 30.0  # Beyond the time that was asked for; after that the conne
 BROKEN = (OSError, http.client.HTTPException)
 _MAX_BACKOFF_SECONDS = 10.0
 _MAX_RETRY_AFTER_SECONDS = 60
+
+Body = Union[bytes, Iterable[bytes]]  # Pieces of unknown length are sent as they come.
+_MAX_REFUSAL_BYTES = 64 * 1024  # More than any refusal of the service takes.
 
 _T = TypeVar("_T")
 
@@ -40,15 +44,17 @@ class Transport:
         method: str,
         path: str,
         headers: Mapping[str, str | None],
-        body: bytes | None = None,
+        body: Body | None = None,
         timeout: float = GRACE_SECONDS,
     ) -> Response:
         """The response, as soon as its head has arrived; closing it closes its connection."""
         kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
         connection = kind(self._url.hostname or "", self._url.port, timeout=min(timeout, GRACE_SECONDS))
         connection.response_class = Response
-        sent = {name: value for name, value in headers.items() if value is not None}
-        sent.update({"Connection": "close", "Content-Type": "application/json"})
+        sent = {name.title(): value for name, value in headers.items() if value is not None}
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        sent["Connection"] = "close"
         if self._token is not None:
             sent["Authorization"] = f"Bearer {self._token}"
         try:
@@ -121,6 +127,24 @@ def error_in(body: dict[str, Any] | None, response: Response | None = None) -> M
     kind = kind_of(body["code"])
     status, details = response.status if response else None, tuple(body.get("details", ()))
     return kind(body["code"], body["message"], status, body["request_id"], details, _retry_after(response))
+
+
+def refusal_in(response: Response) -> MillraceError | None:
+    """The error with which the service itself refused a request to an app's server; None if the server answered."""
+    is_json = (response.getheader("content-type") or "").startswith("application/json")
+    length = response.length
+    if response.status < 400 or not is_json or length is None or length > _MAX_REFUSAL_BYTES:
+        return None
+    try:
+        text = response.read()
+    except BROKEN as error:
+        raise lost(f"The connection broke: {error!r}", response.getheader("x-request-id")) from error
+    error = error_in(parsed(text), response)
+    if error and error.request_id == response.getheader("x-request-id"):
+        return error
+    # It is the server's: it can be read once more.
+    response.fp, response.length = io.BufferedReader(io.BytesIO(text)), len(text)
+    return None
 
 
 def foreign_error(response: Response, text: str) -> MillraceError:

@@ -168,7 +168,9 @@ export class OpenVersion {
         if (!exit.initFailure) return;
         const { traceback } = exit.initFailure;
         log.warn({ ...where, traceback }, "app failed to start");
-        for (const text of traceback.trimEnd().split("\n")) {
+        const lines = traceback.trimEnd().split("\n");
+        // What a server printed is in its log already; only the sentence below it is ours.
+        for (const text of version.config.customRuntime ? lines.slice(-1) : lines) {
           onLog({ ...where, replicaId, runId: null, stream: "stderr", text });
         }
       },

@@ -77,9 +77,10 @@ function hintFor(code: string, { baseUrl }: Site, { app = "APP", runId }: About)
     case "result_not_json":
     case "app_crashed":
     case "out_of_memory":
+    case "bad_app_response":
       return runId === undefined ? `millrace logs ${app}` : `millrace logs ${app} --run ${runId}`;
     case "app_not_ready":
-      return `see millrace logs ${app}, fix main.py, then millrace deploy`;
+      return `see millrace logs ${app}, fix the app, then millrace deploy`;
     case "invalid_webhook":
       return "to allow a private address, set MILLRACE_WEBHOOK_ALLOW where the service runs";
     case "internal":

@@ -48,11 +48,16 @@ export async function send(url: string, { method = "GET", headers, body, signal 
   });
 }
 
-/** All of a body as text. */
-export async function textOf({ body }: Answer): Promise<string> {
+/** All of a body. */
+export async function bytesOf({ body }: Answer): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for await (const piece of body) pieces.push(piece as Buffer);
-  return Buffer.concat(pieces).toString();
+  return Buffer.concat(pieces);
+}
+
+/** All of a body as text. */
+export async function textOf(answer: Answer): Promise<string> {
+  return (await bytesOf(answer)).toString();
 }
 
 const REASONS: Record<string, string> = {

@@ -73,7 +73,7 @@ async function listApps({ api, out }: Task): Promise<void> {
 async function getApp({ api, out }: Task, app: string): Promise<void> {
   const found = await api.get(APP, await api.appPath(app), { about: { app } });
   const seconds = (text: string): string => duration(Number(text) * 1000);
-  const endpoint = api.site.apiUrl === null ? null : await api.appUrl(app, "run");
+  const endpoint = api.site.apiUrl === null ? null : (await api.appUrl(app, "")).slice(0, -1);
   out.show(found, () =>
     fields([
       ["id", found.id],

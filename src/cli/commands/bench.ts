@@ -1,6 +1,7 @@
 import type { Command } from "commander";
-import { explain, explainError } from "../api/explain.ts";
+import { explainError } from "../api/explain.ts";
 import { textOf } from "../api/http.ts";
+import { explainCall } from "../api/server-path.ts";
 import { measureCalls } from "../bench/measure-calls.ts";
 import type { CallFigures } from "../bench/measure-calls.ts";
 import { EXIT, usage } from "../failure.ts";
@@ -49,7 +50,7 @@ async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<voi
   // Starts a replica, and says what is wrong before the clock runs.
   const first = await api.open("POST", url, { body: flags.data });
   const text = await textOf(first);
-  if (first.status !== 200) throw explain(first, text, api.site, { app: flags.app });
+  if (first.status !== 200) throw explainCall(api, { app: flags.app, functionName: "run" }, first, text);
   const call = { url, token: api.site.token ?? "", body: flags.data };
   const progress = new Progress(`calling ${flags.app}/run for ${seconds} s`, out.isJson);
   let figures: CallFigures;

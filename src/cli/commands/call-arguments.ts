@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { usage } from "../failure.ts";
-import { readStdin } from "../read-stdin.ts";
+import { readStdinBytes } from "../read-stdin.ts";
 
 /** What the words after an app's name ask for. */
 export type Asked = { readonly functionName: string; readonly pairs: readonly Pair[] };
@@ -35,26 +35,30 @@ export async function readArguments(data: string | undefined, pairs: readonly Pa
   return `${text.slice(0, -1)}${isEmpty ? "" : ","}${members}}`;
 }
 
+/** The body that `--data` names, byte for byte. */
+export async function readBody(data: string): Promise<string | Buffer> {
+  if (data === "-") return await readStdinBytes("--data -");
+  return data.startsWith("@") ? readBytes(data.slice(1)) : data;
+}
+
 /** `key=value`: JSON where the value is JSON, else text; `key=@file` is the text of that file. */
-function readPair(word: string): Pair {
+export function readPair(word: string): Pair {
   const index = word.indexOf("=");
   if (index < 1) throw usage(`${JSON.stringify(word)} is not key=value`);
   const [key, value] = [word.slice(0, index), word.slice(index + 1)];
-  if (value.startsWith("@")) return { key, json: JSON.stringify(readText(value.slice(1))) };
+  if (value.startsWith("@")) return { key, json: JSON.stringify(readBytes(value.slice(1)).toString()) };
   return { key, json: isJson(value) ? value : JSON.stringify(value) };
 }
 
 async function readData(data: string): Promise<string> {
-  if (data === "-") return await readStdin("--data -");
-  if (!data.startsWith("@")) return data;
-  return readText(data.slice(1));
+  return (await readBody(data)).toString();
 }
 
-function readText(file: string): string {
+function readBytes(file: string): Buffer {
   try {
-    return readFileSync(file, "utf8");
+    return readFileSync(file);
   } catch (error) {
-    throw usage(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "it is not text"}`);
+    throw usage(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "it is too large"}`);
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { APPS } from "../../shapes/apps.ts";
 import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
+import { callHints } from "../call-hints.ts";
 import { cancelBuild, uploadApp } from "../deploy-folder.ts";
 import type { BegunDeploy } from "../deploy-folder.ts";
 import { CliFailure } from "../failure.ts";
@@ -23,7 +24,7 @@ type DeployFlags = RemoteFlags & {
 /** `millrace deploy [DIR]` */
 export function defineDeploy(command: Command): void {
   remote(command)
-    .argument("[folder]", "the folder with main.py (default: the current one)")
+    .argument("[folder]", "the app's folder (default: the current one)")
     .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
     .option("--detach", "print the build's id without waiting")
     .option("--yes", "create a new app without asking");
@@ -56,14 +57,16 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
   }
   const status = await follow(task, app.name, buildId);
   if (status !== "success") throw await failed(task, app.name, buildId, status);
+  // Ready to paste at a terminal; what is kept elsewhere does not show the token.
+  const token = process.stdout.isTTY ? (api.site.token ?? "") : "$MILLRACE_TOKEN";
+  const { url, commands } = callHints({ ...app, endpoint }, token);
   out.show({ app: app.name, build_id: buildId, status, endpoint }, () =>
     [
       "",
       `${paint("green", "✓")} ${app.name} is deployed, after ${duration(Date.now() - startedAt)}.`,
-      `  ${endpoint}/run`,
+      `  ${url}`,
       "",
-      `  millrace call ${app.name}`,
-      `  ${curl(task, `${endpoint}/run`)}`,
+      ...commands.map((command) => `  ${command}`),
       "",
     ].join("\n"),
   );
@@ -100,10 +103,4 @@ async function failed({ api }: Task, name: string, buildId: string, status: stri
     code: status,
     hint: `${now}. millrace builds logs ${name} ${buildId} shows this log again`,
   });
-}
-
-/** Ready to paste at a terminal; what is kept elsewhere does not show the token. */
-function curl({ api }: Task, url: string): string {
-  const token = process.stdout.isTTY ? api.site.token : "$MILLRACE_TOKEN";
-  return `curl -X POST '${url}' -H "Authorization: Bearer ${token}" -H 'Content-Type: application/json' -d '{}'`;
 }

@@ -6,6 +6,7 @@ import { Api } from "../api/api.ts";
 import { DEV_DATA_DIR } from "../api/site.ts";
 import type { AppFolder } from "../app-folder.ts";
 import { bundleFilesOf, readAppFolder } from "../app-folder.ts";
+import { callHints } from "../call-hints.ts";
 import { uploadApp } from "../deploy-folder.ts";
 import { startDevService } from "../dev/dev-service.ts";
 import { endedRuns } from "../dev/new-runs.ts";
@@ -13,6 +14,7 @@ import { savesBelow } from "../dev/saves.ts";
 import { interruptible } from "../interrupt.ts";
 import { examples } from "../options.ts";
 import { duration } from "../output/amounts.ts";
+import { calledName } from "../output/called-name.ts";
 import { paint, printable } from "../output/paint.ts";
 import type { Style } from "../output/paint.ts";
 import { followBuild } from "./follow-build.ts";
@@ -34,7 +36,7 @@ const UNCHANGED: Reload = { isGood: true, lines: [] };
 /** `millrace dev DIR` */
 export function defineDev(command: Command): void {
   command
-    .argument("[folder]", "the folder with main.py (default: the current one)")
+    .argument("[folder]", "the app's folder (default: the current one)")
     .option("--name <name>", "the app's name (default: from millrace.toml, or the folder's name)")
     .option("--data-dir <folder>", "where this service keeps its data", DEV_DATA_DIR)
     .option("--api-port <port>", "port for apps (default: 4000, or any free port)")
@@ -47,7 +49,7 @@ export function defineDev(command: Command): void {
 
 async function dev(given: string | undefined, flags: DevFlags, signal: AbortSignal): Promise<void> {
   // Before anything is started: a folder that is none is a slip.
-  const { name, folder } = readAppFolder(given, flags.name);
+  const app = readAppFolder(given, flags.name);
   const service = await startDevService({
     dataDir: path.resolve(flags.dataDir),
     apiPort: flags.apiPort ?? null,
@@ -56,10 +58,10 @@ async function dev(given: string | undefined, flags: DevFlags, signal: AbortSign
   });
   try {
     const { projectId } = service.owner;
-    process.stdout.write(greeting(service, name, given ?? "."));
+    process.stdout.write(greeting(service, app, given ?? "."));
     await Promise.all([
-      showRuns(service, { projectId, name }, signal),
-      reloadAtSaves(apiOf(service, signal), { given, nameGiven: flags.name, folder }, signal),
+      showRuns(service, { projectId, name: app.name }, signal),
+      reloadAtSaves(apiOf(service, signal), { given, nameGiven: flags.name, folder: app.folder }, signal),
     ]);
   } finally {
     if (signal.aborted) process.stdout.write("\nStopping…\n");
@@ -130,13 +132,10 @@ async function showRuns(
   app: { readonly projectId: string; readonly name: string },
   signal: AbortSignal,
 ): Promise<void> {
-  for await (const { functionName, state, statusCode, runMs, isAsync, errorMessage } of endedRuns(
-    store,
-    app,
-    signal,
-  )) {
+  for await (const run of endedRuns(store, app, signal)) {
+    const { state, statusCode, runMs, isAsync, errorMessage } = run;
     const result = statusCode === null ? state : String(statusCode);
-    const what = `${functionName}${isAsync ? " (async)" : ""}  ${duration(runMs)}`;
+    const what = `${calledName(run)}${isAsync ? " (async)" : ""}  ${duration(runMs)}`;
     const why = errorMessage === null ? "" : `  ${errorMessage.split("\n")[0]}`;
     say(state === "success" ? "green" : "red", result, `${what}${why}`);
   }
@@ -156,15 +155,14 @@ function apiOf({ apiUrl, baseUrl, owner }: Service, signal: AbortSignal): Api {
   );
 }
 
-function greeting({ apiUrl, baseUrl, owner }: Service, name: string, folder: string): string {
-  const url = `${apiUrl}/v4/${owner.projectId}/${name}/run`;
+function greeting({ apiUrl, baseUrl, owner }: Service, app: AppFolder, folder: string): string {
+  const endpoint = `${apiUrl}/v4/${owner.projectId}/${app.name}`;
   return [
-    `Serving ${name} locally, and reloading it on every save in ${folder}. Ctrl-C stops it.`,
+    `Serving ${app.name} locally, and reloading it on every save in ${folder}. Ctrl-C stops it.`,
     `  apps        ${apiUrl}`,
     `  management  ${baseUrl}`,
     "",
-    `  millrace call ${name}`,
-    `  curl -X POST '${url}' -H 'Authorization: Bearer ${owner.token}' -H 'Content-Type: application/json' -d '{}'`,
+    ...callHints({ ...app, endpoint }, owner.token).commands.map((command) => `  ${command}`),
     "",
     "",
   ].join("\n");

@@ -2,23 +2,32 @@ import type { Api } from "../api/api.ts";
 import { explain } from "../api/explain.ts";
 import { textOf } from "../api/http.ts";
 import type { Answer } from "../api/http.ts";
+import { explainCall, isOwnRefusal } from "../api/server-path.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { duration } from "../output/amounts.ts";
 import { indented, readEnvelope } from "../output/json-text.ts";
 import type { Output } from "../output/output.ts";
 
-export type Printing = { readonly api: Api; readonly out: Output; readonly app: string };
+export type Printing = {
+  readonly api: Api;
+  readonly out: Output;
+  readonly app: string;
+  readonly functionName: string;
+};
 
 /** Prints what a run answered, a stream as it comes; throws when the run failed. */
-export async function printAnswer({ api, out, app }: Printing, answer: Answer): Promise<void> {
+export async function printAnswer(printing: Printing, answer: Answer): Promise<void> {
   if (String(answer.headers["content-type"]).startsWith("text/event-stream")) {
-    await printStream({ api, out, app }, answer);
+    await printStream(printing, answer);
     return;
   }
+  const { api, out, app, functionName } = printing;
   const text = await textOf(answer);
   const envelope = readEnvelope(text);
-  if (!envelope && answer.status >= 400) throw explain(answer, text, api.site, { app });
+  // With a path behind its name, a function answers in a form of its own.
+  const isResult = envelope !== null || (functionName.includes("/") && !isOwnRefusal(text));
+  if (!isResult && answer.status >= 400) throw explainCall(api, { app, functionName }, answer, text);
   if (out.isJson) process.stdout.write(text === "" ? "null\n" : `${text}\n`);
   else if (text !== "") process.stdout.write(`${plain(envelope?.result ?? text)}\n`);
   if (envelope) out.note(`run ${envelope.runId}, ${duration(envelope.runTimeMs)}`);
@@ -54,6 +63,9 @@ function lost(app: string, runId: string, count: number): CliFailure {
 
 /** A result as a person reads it: text as it is, anything else as JSON on several lines. */
 function plain(json: string): string {
-  if (!json.startsWith('"')) return indented(json);
-  return JSON.parse(json) as string;
+  try {
+    return json.startsWith('"') ? (JSON.parse(json) as string) : indented(json);
+  } catch {
+    return json; // A server's answer may be anything.
+  }
 }

@@ -9,6 +9,7 @@ import { readJson } from "../api/read-json.ts";
 import { usage } from "../failure.ts";
 import { examples, remote } from "../options.ts";
 import { duration, relative } from "../output/amounts.ts";
+import { calledName } from "../output/called-name.ts";
 import { indented } from "../output/json-text.ts";
 import { paintStatus, printable } from "../output/paint.ts";
 import { fields, table } from "../output/table.ts";
@@ -66,10 +67,10 @@ async function listRuns({ api, flags, out }: Task<ListFlags>, app: string): Prom
   const runs = await firstOf(api, RUNS, path, readLimit(flags.limit), { query, about: { app } });
   out.show(runs, () =>
     table(
-      ["RUN", "FUNCTION", "STATUS", "CODE", "TOOK", "CREATED", "ERROR"],
+      ["RUN", "CALLED", "STATUS", "CODE", "TOOK", "CREATED", "ERROR"],
       runs.map((run) => [
         run.id,
-        `${run.functionName}${run.async ? " (async)" : ""}`,
+        printable(`${calledName(run)}${run.async ? " (async)" : ""}`),
         paintStatus(run.status),
         String(run.statusCode ?? "–"),
         duration(run.runtimeMs),
@@ -98,7 +99,7 @@ function describe(run: RunRecord): string {
   const code = run.statusCode === null ? "" : `  ${run.statusCode}`;
   return fields([
     ["run", run.id],
-    ["function", `${run.functionName}${run.async ? " (async)" : ""}`],
+    ["called", printable(`${calledName(run)}${run.async ? " (async)" : ""}`)],
     ["status", `${paintStatus(run.status)}${code}`],
     ...(run.error ? [["error", printable(`${run.error.code}: ${run.error.message}`)] as const] : []),
     ["created", `${relative(run.createdAt)}  ${run.createdAt}`],

@@ -9,11 +9,19 @@ type ExactJson = {
 
 /** JSON text on several lines, every number with the digits it came with. */
 export function indented(text: string): string {
+  return JSON.stringify(exactly(text), null, 2);
+}
+
+/** The same on one line. */
+export function compacted(text: string): string {
+  return JSON.stringify(exactly(text));
+}
+
+function exactly(text: string): unknown {
   const exact = JSON as unknown as ExactJson;
-  const value = exact.parse(text, (_, value, { source }) =>
+  return exact.parse(text, (_, value, { source }) =>
     typeof value === "number" && source !== undefined ? exact.rawJSON(source) : value,
   );
-  return JSON.stringify(value, null, 2);
 }
 
 /** Where the parts of a run's answer lie in it: cut out, they are byte for byte what the function gave. */

@@ -19,6 +19,7 @@ import { readWebhook } from "../read-webhook.ts";
 import type { WebhookParts } from "../read-webhook.ts";
 import type { RequestHead } from "../request-head.ts";
 import type { AppRoute } from "../route.ts";
+import type { WhyAbsent } from "../why-absent.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
 import { ProxyBody } from "./proxy-body.ts";
 import { readTarget } from "./proxy-query.ts";
@@ -28,6 +29,7 @@ import { pathOf, requestHeaders } from "./request-headers.ts";
 export type ProxyParts = WebhookParts & {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
+  readonly whyAbsent: WhyAbsent;
   readonly executor: Executor;
   readonly submitter: Submitter;
   readonly bodyRoom: BodyRoom;
@@ -75,8 +77,16 @@ export class ProxyHandler {
   handlePath(request: AppRequest): void | Promise<void> {
     const { projectId, appName } = request.route;
     const live = this.#parts.catalog.find(projectId, appName);
-    if (!live?.version.config.customRuntime) throw new AppError("not_found");
+    if (!live) return this.#refuse(request);
+    if (!live.version.config.customRuntime) throw new AppError("not_found");
     return this.handle(request, live);
+  }
+
+  /** Whoever may call the app is told why it takes no calls. */
+  async #refuse({ connection, head, route }: AppRequest): Promise<never> {
+    const { authenticator, whyAbsent } = this.#parts;
+    await authenticator.admit(connection, head.authorization, route.projectId);
+    throw await whyAbsent({ projectId: route.projectId, name: route.appName });
   }
 
   handle(request: AppRequest, live: LiveApp): void | Promise<void> {

@@ -12,6 +12,7 @@ import type { Exchange } from "../exchange.ts";
 import { pathOf, requestHeaders } from "../proxy/request-headers.ts";
 import type { RequestHead } from "../request-head.ts";
 import type { AppRoute } from "../route.ts";
+import type { WhyAbsent } from "../why-absent.ts";
 import { SocketAnswer } from "./socket-answer.ts";
 import { readSocketToken, withoutOwnProtocols } from "./socket-token.ts";
 import { Tunnels } from "./tunnels.ts";
@@ -19,6 +20,7 @@ import { Tunnels } from "./tunnels.ts";
 export type SocketParts = {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
+  readonly whyAbsent: WhyAbsent;
   readonly executor: Executor;
   readonly trusted: AddressRanges;
   readonly clock: Clock;
@@ -54,14 +56,21 @@ export class SocketHandler {
     const { connection, exchange, head, route } = request;
     const { catalog, authenticator } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
-    if (!live?.version.config.customRuntime) throw new AppError("not_found");
+    if (live && !live.version.config.customRuntime) throw new AppError("not_found");
     const { url = "", rawHeaders } = exchange.request;
     const path = pathOf(url, route);
-    if (live.version.config.deployment.disableAuth) return this.#start(request, live, path);
+    if (live?.version.config.deployment.disableAuth) return this.#start(request, live, path);
     const { authorization, target } = readSocketToken(head.authorization, rawHeaders, path);
-    const start = (): void => this.#start(request, live, target);
     const admitted = authenticator.admit(connection, authorization, route.projectId);
+    if (!live) return this.#refuse(route, admitted);
+    const start = (): void => this.#start(request, live, target);
     return admitted ? admitted.then(start) : start();
+  }
+
+  /** Whoever may call the app is told why it takes no calls. */
+  async #refuse({ projectId, appName: name }: AppRoute, admitted: void | Promise<void>): Promise<never> {
+    await admitted;
+    throw await this.#parts.whyAbsent({ projectId, name });
   }
 
   #start(request: SocketRequest, live: LiveApp, target: string): void {

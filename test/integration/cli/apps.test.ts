@@ -131,7 +131,9 @@ verifies("cli.apps", "apps are listed, shown, scaled, rolled back and deleted", 
   for (const text of ["one", "two"]) await client.ok("deploy", appFolder(client, "hello", answering(text)));
   expect(await client.ok("apps", "list")).toMatch(/^APP +STATUS +UPDATED +CREATED\nhello +ready +/);
   expect(await client.json("apps", "list")).toEqual([expect.objectContaining({ status: "ready" })]);
-  expect(await client.ok("apps", "get", "hello")).toContain(test.url("hello"));
+  expect(await client.ok("apps", "get", "hello")).toContain(
+    `endpoint  ${test.url("hello", "").slice(0, -1)}\n`,
+  );
 
   await client.ok("apps", "scale", "hello", "--min", "1", "--max", "3", "--cooldown", "2m", "--grace", "1h");
   expect(await client.json("apps", "get", "hello")).toMatchObject({

@@ -11,6 +11,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
 import type { Command } from "../../support/command-line.ts";
+import { serverApp } from "../../support/servers/server-app.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -70,7 +71,7 @@ verifies(
     await dev.printed(/ log +called$/m);
 
     const [, url = "", token = ""] = await dev.printed(
-      /curl -X POST '(\S+)' -H 'Authorization: Bearer (\S+)'/,
+      /curl -X POST '(\S+)' -H "Authorization: Bearer (\S+)"/,
     );
     /** Waits until the app answers so; an editor's save may be taken up in several steps. */
     const served = async (answer: string): Promise<void> => {
@@ -101,6 +102,30 @@ verifies(
     expect(existsSync(runtimeDir(path.join(client.cwd, ".millrace-dev")))).toBe(false);
   },
 );
+
+verifies("cli.dev-server", "dev serves a server, and a save starts it anew", async () => {
+  const client = new Client(null);
+  const folder = path.join(client.cwd, "site");
+  mkdirSync(folder);
+  const { main, toml = "" } = serverApp({ runtime: 'readycheck_endpoint = "/readyz"' });
+  const save = (word: string): void =>
+    writeFileSync(path.join(folder, "main.py"), main.replace("os.getpid()", `"${word}"`));
+  writeFileSync(path.join(folder, "millrace.toml"), toml);
+  save("first");
+  const dev = await startDev(client, "site");
+  const [, url = "", token = ""] = await dev.printed(
+    /^ {2}curl '(\S+\/site)\/readyz' -H "Authorization: Bearer (\S+)"$/m,
+  );
+  expect(dev.stdout).toContain("  millrace call site /readyz\n");
+  const ask = async (): Promise<string> =>
+    await (await fetch(`${url}/x`, { headers: { authorization: `Bearer ${token}` } })).text();
+  expect(await ask()).toContain('"pid": "first"');
+  await dev.printed(/ 200 +GET \/x /);
+  save("second");
+  await dev.printed(/ serves +saved changes/);
+  expect(await ask()).toContain('"pid": "second"');
+  expect(await dev.interrupt()).toBe(0);
+});
 
 test("dev in a folder that holds no app, or with a port that is taken, says so", async () => {
   const client = new Client(null);

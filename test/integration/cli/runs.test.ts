@@ -42,7 +42,7 @@ verifies("cli.runs", "runs are listed, by status and as many as asked for, page 
   expect(await client.json("runs", "list", "tool")).toHaveLength(20);
   const failed = await client.ok("runs", "list", "tool", "--status", "failure");
   expect(failed).toMatch(
-    /^RUN +FUNCTION +STATUS +CODE +TOOK +CREATED +ERROR\n\S+ +fail +failure +500 .*ValueError: no such model\n$/,
+    /^RUN +CALLED +STATUS +CODE +TOOK +CREATED +ERROR\n\S+ +fail +failure +500 .*ValueError: no such model\n$/,
   );
   expect(await client.json("runs", "list", "tool", "--async")).toEqual([]);
 });
@@ -52,7 +52,7 @@ verifies("cli.runs", "one run is shown with its result, every digit of it", asyn
   const id = await runId(client);
   await client.ok("runs", "tail", "tool", id);
   const shown = await client.ok("runs", "get", "tool", id);
-  expect(shown).toMatch(new RegExp(`^run +${id}\nfunction +run \\(async\\)\nstatus +success  200\n`));
+  expect(shown).toMatch(new RegExp(`^run +${id}\ncalled +run \\(async\\)\nstatus +success  200\n`));
   expect(shown).toContain('"n": 12345678901234567890123');
   const { code, stdout } = await client.run("runs", "get", "tool", id, "--json");
   expect([code, stdout]).toEqual([0, expect.stringContaining('"result":{"n":12345678901234567890123}}')]);

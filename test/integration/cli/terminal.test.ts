@@ -144,7 +144,7 @@ $`);
 
     shell.type("millrace dev hi\r");
     const [, url = "", token = ""] = await shell.shows(
-      /curl -X POST '(\S+)' -H 'Authorization: Bearer (\S+)'/,
+      /curl -X POST '(\S+)' -H "Authorization: Bearer (\S+)"/,
     );
     await shell.shows(/serves +ready after/);
     const main = path.join(cwd, "hi", "main.py");

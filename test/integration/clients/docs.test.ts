@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { Command, scratchDirectory } from "../../support/command-line.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
@@ -14,6 +14,10 @@ const service = sharedService(
   { hello: example("hello"), counter: example("counter") },
   { webhookAllow: "127.0.0.0/8" },
 );
+
+beforeAll(async () => {
+  await service().service.install(path.join(REPOSITORY, "examples/openai"));
+});
 
 const LANGUAGES = [
   { fence: "ts", file: "example.ts", program: process.execPath },
@@ -52,7 +56,8 @@ describe.each(LANGUAGES)("the examples in $fence", ({ fence, file, program }) =>
     const [hello, background, ...numbers] = command.stdout.trim().split("\n");
     expect(hello).toMatch(/^Hello, Ada! [0-9a-f-]{36} [\d.]+$/);
     expect(background).toMatch(/^(?:queued|running|success) \{ ?'?message'?: ['"]Hello, Grace!['"] ?\}$/);
-    expect(numbers.map((line) => line.trim())).toEqual(["Number 0", "Number 1", "Number 2"]);
+    const server = "200 millrace-reader";
+    expect(numbers.map((line) => line.trim())).toEqual(["Number 0", "Number 1", "Number 2", server]);
   });
 
   test("receive what is genuine and nothing else", async () => {

@@ -1,23 +1,19 @@
 import { execFileSync } from "node:child_process";
-import {
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Command, MILLRACE, run } from "../../support/command-line.ts";
+import { Command, MILLRACE } from "../../support/command-line.ts";
+import { commandsOf, tryCommand } from "../../support/document-commands.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
 const DOCS = ["docs/cli.md", "docs/logs.md", "docs/management.md"];
-const EXAMPLES = readdirSync(path.join(REPOSITORY, "examples")).map((name) => `examples/${name}/README.md`);
+/** Those with packages are tried in `examples/packages.test.ts`. */
+const EXAMPLES = readdirSync(path.join(REPOSITORY, "examples"))
+  .filter((name) => !["fastapi", "rooms"].includes(name))
+  .map((name) => `examples/${name}/README.md`);
 /** Those that go on until somebody ends them. */
 const ENDLESS = / --follow| dev | listen/;
 
@@ -58,22 +54,10 @@ beforeAll(() => {
 
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-/** The commands in a document's shell blocks, each with the lines that continue it. */
-function commandsOf(file: string): string[] {
-  const text = readFileSync(path.join(REPOSITORY, file), "utf8");
-  const blocks = [...text.matchAll(/```sh\n([^]*?)```/g)].map(([, block = ""]) => block);
-  return blocks.flatMap((block) => block.replaceAll("\\\n", " ").trim().split("\n"));
-}
-
-/**
- * Does what somebody does who tries a document's command. Nothing is asked; what goes on is ended by Ctrl-C once it is
- * at work, or with the test where it goes on in the background.
- */
+/** Tries a command; what goes on is ended by Ctrl-C once it is at work, or with the test if it is in the background. */
 async function tryOut(command: string): Promise<void> {
   if (!ENDLESS.test(command)) {
-    const asked = command.replace(/^(millrace deploy \S+)$/, "$1 --yes");
-    const { code, stderr } = await run("sh", ["-c", asked], { cwd: home, env });
-    expect([command, code, code === 0 ? "" : stderr]).toEqual([command, 0, ""]);
+    await tryCommand(command, { cwd: home, env });
     return;
   }
   const [program = "", ...args] = command.replace(/ &$/, "").split(" ");

@@ -29,7 +29,7 @@ describe("the examples", () => {
       const text = (file: string) => readFileSync(path.join(EXAMPLES, name, file), "utf8");
       expect(text("README.md")).toMatch(`# ${name}\n`);
       expect(text("README.md")).toContain(`examples/${name}`.replace("examples/chat", "chat"));
-      expect(text("millrace.toml")).toContain(`name = "${name}"`);
+      expect(text(name === "dockerfile" ? "cerebrium.toml" : "millrace.toml")).toContain(`name = "${name}"`);
     }
   });
 
@@ -129,8 +129,67 @@ describe("the examples", () => {
     expect(await result("notes", {}, "everything")).toMatchObject([{ text: "the gate is open" }]);
   });
 
+  verifies("examples.work", "node-server answers as a body comes, and streams", async () => {
+    await deploy("node-server");
+    expect((await service().call("node-server", "the gate", { functionName: "shout" })).text).toBe(
+      "THE GATE",
+    );
+    const ticks = await service().call("node-server", "", { functionName: "ticks?count=2", method: "GET" });
+    expect(ticks.text).toBe("data: tick 1\n\ndata: tick 2\n\n");
+  });
+
+  verifies(
+    "examples.work",
+    "openai serves OpenAI's own client: models, answers, streams and errors",
+    async () => {
+      await deploy("openai");
+      const { apiUrl, owner } = service().service;
+      const baseURL = `${apiUrl}/v4/${owner.projectId}/openai/v1`;
+      const client = new OpenAI({ baseURL, apiKey: owner.token });
+      const { data } = await client.models.list();
+      const model = data[0]?.id ?? "";
+      const messages = [{ role: "user" as const, content: "What is the tailrace?" }];
+      const whole = await client.chat.completions.create({ model, messages, temperature: 0 });
+      const said = "The tailrace is the part below the wheel, where the water goes back to the river.";
+      expect(whole.choices[0]).toMatchObject({ message: { content: said }, finish_reason: "stop" });
+      expect(whole.usage?.total_tokens).toBeGreaterThan(20);
+      let text = "";
+      for await (const chunk of await client.chat.completions.create({
+        model,
+        messages,
+        temperature: 0,
+        max_tokens: 4,
+        stream: true,
+      })) {
+        text += chunk.choices[0]?.delta.content ?? "";
+      }
+      expect(text).toBe("The tailrace is the");
+      await expect(client.chat.completions.create({ model, messages, temperature: 3 })).rejects.toThrow(
+        "400 temperature must be a number from 0 to 2.",
+      );
+    },
+  );
+
+  verifies("examples.work", "the server of dockerfile runs, in its image or without", async () => {
+    const from = path.join(EXAMPLES, "dockerfile");
+    const read = (file: string): string => readFileSync(path.join(from, file), "utf8");
+    for (const [, file = ""] of read("Dockerfile").matchAll(/^COPY (\S+) /gm))
+      expect(read(file)).not.toBe("");
+    const toml = read("cerebrium.toml").replace(/^dockerfile_path = "\.\/Dockerfile"$/m, "");
+    await service().deploy("bare", {
+      main: read("server.py"),
+      toml: toml
+        .replaceAll("[cerebrium.", "[")
+        .replace(/^name = .*$/m, "")
+        .replace("server.py", "main.py"),
+    });
+    const { json } = await service().call("bare", "", { functionName: "anything", method: "GET" });
+    expect(json).toEqual({ python: expect.stringMatching(/^3\./), image_built_at: null });
+  });
+
   test("there is a test for each of them", () => {
-    const tested = readFileSync(path.join(REPOSITORY, "test/integration/examples/examples.test.ts"), "utf8");
-    for (const name of names) expect(tested).toContain(`deploy("${name}")`);
+    const folder = path.join(REPOSITORY, "test/integration/examples");
+    const texts = readdirSync(folder).map((file) => readFileSync(path.join(folder, file), "utf8"));
+    for (const name of names) expect(texts.join("")).toMatch(new RegExp(`[(,] ?"${name}"`));
   });
 });

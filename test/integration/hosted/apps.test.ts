@@ -149,7 +149,7 @@ verifies(
   async () => {
     const site = here();
     await deploy("first-failure");
-    for (const address of ["run", "openapi.json"]) {
+    for (const address of ["run", "openapi.json", "", ".well-known/path"]) {
       const { apiUrl, owner } = service().service;
       const answer = await fetch(`${apiUrl}/v4/${owner.projectId}/first-failure/${address}`, {
         method: address === "run" ? "POST" : "GET",

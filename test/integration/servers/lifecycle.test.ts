@@ -145,6 +145,12 @@ describe("starting", () => {
       const answer = await site().call(broken, {}, { functionName: "echo" });
       expect(answer).toMatchObject({ status: 503, json: { code: "app_not_ready" } });
       expect(answer.json.message).toMatch(/ended before it was ready \(exit code 1\): no weights found/);
+      const said = site().logs.filter(
+        ({ appName, text }) => appName === broken && text === "no weights found",
+      );
+      // Each try has said it once.
+      expect(new Set(said.map(({ replicaId }) => replicaId)).size).toBe(said.length);
+      expect(said).not.toEqual([]);
       const missing = await site().own(serverApp({ runtime: 'entrypoint = "no-such-program --x"' }));
       const nothing = await site().call(missing, {}, { functionName: "echo" });
       expect(nothing.json.message).toMatch(/no-such-program: No such file or directory/);

@@ -97,6 +97,9 @@ describe("a WebSocket", () => {
     expect(await refusal(client)).toEqual({ status: 403, text: "not here" });
     const function_ = new Client(address(site(), "functions", "run"), { headers: bearer(site()) });
     expect((await refusal(function_)).status).toBe(404);
+    const nobody = new Client(address(site(), "nobody", ""), { headers: bearer(site()) });
+    expect((await refusal(nobody)).text).toContain('"app_not_found"');
+    expect((await refusal(new Client(address(site(), "nobody", "")))).status).toBe(401);
     // Any other protocol is passed over.
     const headers = { ...bearer(site()), connection: "Upgrade", upgrade: "h2c" };
     const [plain] = (await once(get(site().url("talk", "port"), { headers }), "response")) as [

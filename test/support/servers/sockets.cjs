@@ -26,10 +26,12 @@ server.on("upgrade", (request, socket, head) => {
     seen.set(searchParams.get("id"), told);
     if (pathname === "/hello") peer.send(JSON.stringify({ url: request.url, headers: request.headers }));
     if (pathname === "/cut") socket.destroy();
+    if (pathname === "/bytes") peer.send(Buffer.from([0, 1, 255]), () => peer.close(1000));
     peer.on("message", (data, isBinary) => {
       told.push(["message", data.toString("hex"), isBinary]);
       if (pathname === "/close") peer.close(4321, "as you like");
       else peer.send(data, { binary: isBinary });
+      if (pathname === "/twice" && told.length === 2) peer.close(1000, "enough");
     });
     peer.on("ping", (data) => told.push(["ping", data.toString("hex")]));
     peer.on("pong", (data) => told.push(["pong", data.toString("hex")]));
