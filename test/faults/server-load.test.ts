@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { testDatabases } from "../support/databases.ts";
 import { DeployClient } from "../support/deploy-client.ts";
 import { FAULT_LENGTH } from "../support/fault-length.ts";
@@ -26,6 +26,7 @@ verifies(
     const service = await KillableService.deploy(database, { main, toml, files });
     expect(await service.start()).toBe(true);
     const load = new ServerLoad(service);
+    onTestFinished(() => load.finish());
     const acts = [
       ...Array.from({ length: 3 }, () => load.call()),
       ...Array.from({ length: 3 }, () => load.stream()),
