@@ -107,7 +107,9 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     const most = this.#isVacant ? 0 : this.#single === false ? wanted : 1;
     const desired = Math.min(most, wanted);
     let living = 0;
-    for (const { state } of this.replicas) if (state === "starting" || state === "ready") living += 1;
+    // Where there is room for one, another starts only when the last is gone.
+    for (const { state } of this.replicas)
+      if (state === "starting" || state === "ready" || this.isSingle) living += 1;
     const waitMs = this.#crashes.waitMs(now);
     if (living < desired && waitMs > 0) this.#lookAgainIn(waitMs);
     else for (; living < desired; living++) this.#start();

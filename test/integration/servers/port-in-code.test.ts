@@ -36,13 +36,32 @@ function stubborn(port: number, version: number): TestApp {
   );
 }
 
-/** Deploys as a client does: the new version is tried before it serves. */
-async function deployTried(name: string, { main, toml = "" }: TestApp) {
+function clientOf(name: string): DeployClient {
   const { baseUrl, owner } = site().service;
-  const client = new DeployClient({ baseUrl, projectId: owner.projectId, token: owner.token }, name);
-  const named = `${toml}\n[deployment]\nname = "${name}"\n`;
-  const { buildId, status } = await client.deploy(await zipOf({ "main.py": main, "millrace.toml": named }));
-  return { buildId, status, log: (await client.log(buildId)).join("\n") };
+  return new DeployClient({ baseUrl, projectId: owner.projectId, token: owner.token }, name);
+}
+
+async function zipped(name: string, { main, toml = "" }: TestApp): Promise<Uint8Array<ArrayBuffer>> {
+  return await zipOf({ "main.py": main, "millrace.toml": `${toml}\n[deployment]\nname = "${name}"\n` });
+}
+
+/** Deploys as a client does: the new version is tried before it serves. */
+async function deployTried(name: string, app: TestApp) {
+  const client = clientOf(name);
+  const { buildId, status } = await client.deploy(await zipped(name, app));
+  return { status, log: (await client.log(buildId)).join("\n") };
+}
+
+/** Changes something of an app by the management API. */
+async function change(app: string, method: string, path: string, body?: object): Promise<number> {
+  const { baseUrl, owner } = site().service;
+  const { projectId, token } = owner;
+  const response = await fetch(`${baseUrl}/v2/projects/${projectId}/apps/${projectId}-${app}/${path}`, {
+    method,
+    headers: { authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  return response.status;
 }
 
 const versionOf = async (app: string) =>
@@ -86,15 +105,32 @@ verifies(
     expect((await broken).status).toBe("init_failure");
     expect(await versionOf(app)).toBe(2);
     // An earlier version comes back the same way.
-    const { baseUrl, owner } = site().service;
-    const { projectId, token } = owner;
-    const rolledBack = await fetch(`${baseUrl}/v2/projects/${projectId}/apps/${projectId}-${app}/rollback`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      body: JSON.stringify({ buildId: first.version.id }),
-    });
-    expect(rolledBack.status).toBe(200);
+    expect(await change(app, "POST", "rollback", { buildId: first.version.id })).toBe(200);
     expect(await versionOf(app)).toBe(1);
+  },
+);
+
+verifies(
+  "servers.port-in-code.redeploy",
+  "a deploy that is cancelled before the old server has ended leaves the calls to its version",
+  async () => {
+    const port = await freePort();
+    const app = await site().own(stubborn(port, 1));
+    const first = site().apps.get(app)!;
+    const slow = site().call(app, {}, { functionName: "slow" });
+    const hasBegun = (text: string, appName: string) => appName === app && text === "slow has begun";
+    await until("it runs", () => site().logs.some(({ text, appName }) => hasBegun(text, appName)));
+    const client = clientOf(app);
+    const begun = await client.begin();
+    await client.put(begun, await zipped(app, stubborn(port, 2)));
+    await until("the old replica is to end", () => first.pool.readyCount === 0);
+    const waiting = versionOf(app);
+    await until("a call waits", () => first.pool.waiting === 1);
+    expect(await change(app, "DELETE", `builds/${begun.buildId}`)).toBe(200);
+    expect(await client.ended(begun.buildId)).toBe("cancelled");
+    writeFileSync(path.join(site().bundleDir(app), "go"), "");
+    expect((await slow).status).toBe(200);
+    expect(await waiting).toBe(1);
   },
 );
 
