@@ -54,24 +54,33 @@ async function openAll(job: SocketJob): Promise<void> {
 async function echo({ leadInMs, measureMs }: SocketJob): Promise<Pick<SocketAnswer, "perSecond" | "frames">> {
   let frames = 0;
   let isOver = false;
+  const lastEchoes: Promise<void>[] = [];
   for (const socket of sockets) {
     let bytes = 0;
+    const { promise: lastEcho, resolve, reject } = Promise.withResolvers<void>();
+    lastEchoes.push(lastEcho);
+    socket.once("close", () => reject(new Error("a WebSocket was closed before its last frame came back")));
     socket.on("data", (data: Buffer) => {
       bytes += data.length;
       while (bytes >= ECHO_BYTES) {
         bytes -= ECHO_BYTES;
         frames += 1;
-        if (!isOver) socket.write(FRAME);
+        if (isOver) resolve();
+        else socket.write(FRAME);
       }
     });
     socket.write(FRAME);
   }
+  const allEchoed = Promise.all(lastEchoes);
+  allEchoed.catch(() => {}); // Told below, when the window is over.
   await new Promise((resolve) => setTimeout(resolve, leadInMs));
   const startedAt = performance.now();
   const before = frames;
   await new Promise((resolve) => setTimeout(resolve, measureMs));
   isOver = true;
-  return { perSecond: ((frames - before) * 1000) / (performance.now() - startedAt), frames };
+  const perSecond = ((frames - before) * 1000) / (performance.now() - startedAt);
+  await allEchoed;
+  return { perSecond, frames };
 }
 
 async function closeAll(): Promise<void> {
