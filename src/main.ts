@@ -30,8 +30,10 @@ import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
+import { containerEngine } from "./replicas/container/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/host.ts";
+import { Containers } from "./host/containers/containers.ts";
 import { findInterpreter } from "./host/interpreter.ts";
 import { hostReads } from "./host/walls/host-reads.ts";
 import { findLimits } from "./host/limits/find-limits.ts";
@@ -159,7 +161,13 @@ async function start(
   const storage = await settleStorage({ ...settings, rung, python: python.path, log });
   const helper =
     rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
-  const engine = (engineOf ?? processEngine)({
+  const containers = await life.start(
+    "containers",
+    () => Containers.open(settings, log),
+    (opened) => opened.close(),
+  );
+  const images = { containers, baseImage: settings.baseImage };
+  const processHost = {
     python: python.path,
     dataDir: settings.dataDir,
     rung,
@@ -169,8 +177,9 @@ async function start(
     storage,
     serverPorts: settings.serverPorts,
     clock,
-  });
-  const basics = { ...settings, store, storage, seal, reserve, clock, log };
+  };
+  const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
+  const basics = { ...settings, store, storage, images, seal, reserve, clock, log };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;

@@ -7,6 +7,7 @@ import { ERRORS } from "./requirements/errors.ts";
 import { HARDENING } from "./requirements/hardening.ts";
 import { HOSTED } from "./requirements/hosted.ts";
 import { IDENTITY } from "./requirements/identity.ts";
+import { IMAGES } from "./requirements/images.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { RUN } from "./requirements/run.ts";
@@ -39,6 +40,7 @@ export const TABLES = [
   WALLS,
   HOSTED,
   SERVERS,
+  IMAGES,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -62,6 +64,7 @@ export const REQUIREMENTS = {
   ...WALLS,
   ...HOSTED,
   ...SERVERS,
+  ...IMAGES,
 };
 
 /** The id of a promise that exists. */

@@ -16,6 +16,7 @@ import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
 import { Candidate } from "./versions/candidate.ts";
 import { Housekeeper } from "./versions/housekeeper.ts";
+import type { HousekeeperParts } from "./versions/housekeeper.ts";
 import type { LiveApp } from "./versions/live-app.ts";
 import { OpenVersion } from "./versions/open-version.ts";
 import type { OpenParts } from "./versions/open-version.ts";
@@ -32,6 +33,7 @@ export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
   /** How long an environment is kept that no version uses. */
   readonly environmentRetentionMs?: number;
+  readonly images: HousekeeperParts["images"];
   /** An app was deleted: what is stored of it can go. */
   readonly onRemoved?: (appNumber: number) => void;
 };

@@ -8,11 +8,12 @@ import type { Store } from "../store/store.ts";
 import { prepareBuild } from "./builds/build.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { buildHost } from "./builds/site.ts";
-import type { BuildHost } from "./builds/site.ts";
+import type { BuildHost, ImageHost } from "./builds/site.ts";
 import { versionFault } from "./builds/version-fault.ts";
 
 export type RepairParts = BuildHost & {
   readonly store: Pick<Store, "apps" | "versions">;
+  readonly images: ImageHost;
   /** Takes the lines of installers. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
@@ -32,6 +33,7 @@ export type Repaired = {
 /** Installs the packages of every version again that has them no longer, or not for the Python there is. */
 export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]> {
   const { store, dataDir, python, signal } = parts;
+  const { containers } = parts.images;
   await settleMovedEnvironments(dataDir);
   const apps = new Map((await store.apps.listAll()).map((app) => [app.number, app]));
   const repaired: Repaired[] = [];
@@ -39,7 +41,8 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
     const app = apps.get(version.appNumber);
     const wish = pythonWish(version.config.deployment);
     const built = { ...artifactFolders(version, dataDir), python: wish };
-    if (!app || (await versionFault(built, python.path, dataDir))?.what !== "environment") continue;
+    if (!app || (await versionFault(built, python.path, dataDir, containers))?.what !== "environment")
+      continue;
     const problem = await rebuild(app.projectId, version, parts).catch((error: unknown) => {
       signal.throwIfAborted();
       return error instanceof Error ? error.message : String(error);

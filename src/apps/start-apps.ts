@@ -1,7 +1,7 @@
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
-import type { BuildHost } from "./builds/site.ts";
+import type { BuildHost, ImageHost } from "./builds/site.ts";
 import { Catalog } from "./catalog.ts";
 import type { AppLogLine, CatalogParts } from "./catalog.ts";
 import { LogBook } from "./logs/log-book.ts";
@@ -13,6 +13,7 @@ import { Secrets } from "./secrets.ts";
 /** What the apps of a service need. */
 export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> &
   BuildHost & {
+    readonly images: ImageHost;
     readonly seal: Seal;
     readonly reserve: DiskReserve;
     /** Of all apps' logs together. */

@@ -23,6 +23,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     mayFork: deployment.fork === "auto",
     network: deployment.network,
     unixSockets: deployment.unixSockets,
+    containerRuntime: deployment.containerRuntime,
     limits: limitsOf(config),
     server: customRuntime && { entrypoint: customRuntime.entrypoint, port: customRuntime.port },
   };

@@ -1,5 +1,6 @@
 import { versionFault } from "../apps/builds/version-fault.ts";
 import type { VersionFault } from "../apps/builds/version-fault.ts";
+import { Containers } from "../host/containers/containers.ts";
 import { artifactFolders } from "../host/artifacts.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import type { DatabaseReport } from "../store/database-report.ts";
@@ -15,13 +16,14 @@ const REMEDIES: Readonly<Record<VersionFault["what"], string>> = {
 /** Every version that may serve has its bundle, its packages and its Python. */
 export async function checkApps(
   report: DatabaseReport | Error | null,
-  { dataDir, python }: Pick<Settings, "dataDir" | "python">,
+  { dataDir, python, containerEngine }: Pick<Settings, "dataDir" | "python" | "containerEngine">,
 ): Promise<Finding[]> {
   if (report === null || report instanceof Error) return [];
+  const containers = new Containers({ dataDir, containerEngine });
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
   for (const { app, number, isCurrent, bundleDir: bundle, environment, python: wish } of report.versions) {
     const built = { ...artifactFolders({ bundle, environment }, dataDir), python: wish };
-    const fault = await versionFault(built, python, dataDir);
+    const fault = await versionFault(built, python, dataDir, containers);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
   }
   // What serves comes first.

@@ -24,6 +24,7 @@ import {
 import type { Holder } from "./checks.ts";
 import type { Finding } from "./finding.ts";
 import {
+  checkImages,
   checkLimits,
   checkNetwork,
   checkNode,
@@ -70,6 +71,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkSandbox(settings, walls),
     await checkLimits(settings, walls, enforcement),
     await checkNetwork(settings, walls),
+    await checkImages(settings, process.env),
     await checkPorts(settings, holder),
     checkClock(report, Date.now()),
   ];

@@ -1,5 +1,6 @@
 import { findUv, probePip } from "../apps/builds/installer.ts";
 import type { Settings } from "../config/setting-keys.ts";
+import { findContainerTool } from "../host/containers/container-tool.ts";
 import { hostPythons } from "../host/host-pythons.ts";
 import { findInterpreter } from "../host/interpreter.ts";
 import { lookAtLimits } from "../host/limits/find-limits.ts";
@@ -147,4 +148,17 @@ export async function checkNetwork(settings: Settings, { python, rung }: HostWal
     judged,
     'apps can connect to whatever this machine can; `network = "egress"` is refused unless MILLRACE_NETWORK_UNENFORCED=warn',
   );
+}
+
+/** What builds and runs the images of apps that need one. */
+export async function checkImages({ containerEngine }: Settings, env: NodeJS.ProcessEnv): Promise<Finding> {
+  const check = "images";
+  const found = await findContainerTool(containerEngine, env);
+  if ("tool" in found) {
+    const { kind, version, isRootless, runtimes } = found.tool;
+    return ok(check, `${kind} ${version}${isRootless ? ", rootless" : ""} (${runtimes.join(", ")})`);
+  }
+  const message = `apps with a Dockerfile cannot be deployed: ${found.lack}`;
+  if (containerEngine === "none") return ok(check, message);
+  return warn(check, message, "if apps need images, install podman (on Debian: apt-get install podman)");
 }

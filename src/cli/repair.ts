@@ -1,6 +1,7 @@
 import { repairEnvironments } from "../apps/repair-environments.ts";
 import type { Repaired } from "../apps/repair-environments.ts";
 import type { Settings } from "../config/setting-keys.ts";
+import { Containers } from "../host/containers/containers.ts";
 import { findInterpreter } from "../host/interpreter.ts";
 import { settleStorage } from "../host/storage/settle.ts";
 import { hostReads } from "../host/walls/host-reads.ts";
@@ -47,7 +48,9 @@ async function repairAlone(settings: Settings, say: (text: string) => void): Pro
     const store = await openStore(settings);
     const { signal } = new AbortController();
     try {
-      return await repairEnvironments({ store, dataDir, python, walls, limits: null, storage, say, signal });
+      const images = { containers: new Containers(settings), baseImage: settings.baseImage };
+      const host = { dataDir, python, walls, limits: null, storage, images };
+      return await repairEnvironments({ ...host, store, say, signal });
     } finally {
       await store.close();
     }

@@ -15,8 +15,11 @@ export type WaitOptions = {
 /** A run's record, in part: docs/management.md has all of it. */
 export type RunRecord = {
   readonly id: string;
+  /** Of a server app, the path. */
   readonly functionName: string;
+  readonly method: string;
   readonly async: boolean;
+  readonly websocket: boolean;
   readonly status: "queued" | "running" | "success" | "failure" | "cancelled";
   readonly statusCode: number | null;
   readonly attempt: number;
@@ -25,6 +28,9 @@ export type RunRecord = {
   readonly completedAt: string | null;
   readonly webhookStatus: "none" | "pending" | "delivered" | "failed";
   readonly error: { readonly code: string; readonly message: string } | null;
+  /** What a server app got and sent: of bodies, or of a WebSocket's frames. Null for a function. */
+  readonly requestBytes: number | null;
+  readonly responseBytes: number | null;
   /** Once it is over. */
   readonly result?: unknown;
 };

@@ -1,4 +1,4 @@
-import { boolean, cidr, listOf, oneOf, optional, size } from "./readers.ts";
+import { boolean, cidr, line, listOf, oneOf, optional, size } from "./readers.ts";
 import type { SettingKey } from "./setting-key.ts";
 import { uidRange } from "./uid-range.ts";
 import type { UidRange } from "./uid-range.ts";
@@ -7,6 +7,11 @@ import type { UidRange } from "./uid-range.ts";
 const ISOLATION_LEVELS = ["auto", "none", "process", "landlock", "userns", "uid"] as const;
 /** One of the isolation settings. */
 type Isolation = (typeof ISOLATION_LEVELS)[number];
+
+/** What builds and runs images: `auto` is podman where it works, else docker. */
+const CONTAINER_ENGINES = ["auto", "podman", "docker", "none"] as const;
+/** One of those. */
+export type ContainerWish = (typeof CONTAINER_ENGINES)[number];
 
 /** What stands between apps and everything else. */
 export type WallSettings = {
@@ -20,6 +25,8 @@ export type WallSettings = {
   readonly networkDeny: readonly string[];
   readonly networkUnenforced: "refuse" | "warn";
   readonly uidRange: UidRange;
+  readonly containerEngine: ContainerWish;
+  readonly baseImage: string;
 };
 
 /** Their rows, among those of all settings. */
@@ -76,5 +83,19 @@ export const WALL_KEYS: { readonly [K in keyof WallSettings]: SettingKey<WallSet
     default: "1900000000-1900065535",
     meaning:
       "User and group ids that nobody else on the machine has: on `uid`, each project gets one of them.",
+  },
+  containerEngine: {
+    name: "container_engine",
+    reader: oneOf(CONTAINER_ENGINES),
+    default: "auto",
+    meaning:
+      "What builds and runs the images of apps with a Dockerfile, a base image or system packages that the host lacks. `auto` is podman if it works, else docker.",
+  },
+  baseImage: {
+    name: "base_image",
+    reader: line(2048),
+    default: "docker.io/library/python:{python}-slim-bookworm",
+    meaning:
+      "The image that apps begin from which need system packages and name no image; `{python}` stands for their Python version.",
   },
 };

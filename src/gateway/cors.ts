@@ -1,3 +1,6 @@
+/** What pages may read of an answer: the headers that are ours, all of them, or what the app itself says. */
+export type Exposure = "ours" | "all" | "app";
+
 const EXPOSED = "X-Request-Id, Location, Server-Timing, Retry-After";
 const PREFLIGHT_SECONDS = "600";
 const FUNCTION_METHODS = "GET, POST, OPTIONS";
@@ -15,12 +18,13 @@ export class Cors {
   }
 
   /** Headers for an answer to a page of that origin; none for a page that may not see it. */
-  headers(origin: string): Record<string, string> {
-    if (this.#isOpen) return { "access-control-allow-origin": "*", "access-control-expose-headers": EXPOSED };
+  headers(origin: string, exposure: Exposure = "ours"): Record<string, string> {
+    const exposed = exposure === "all" ? `${EXPOSED}, *` : EXPOSED;
+    if (this.#isOpen) return { "access-control-allow-origin": "*", "access-control-expose-headers": exposed };
     if (!this.#origins.has(origin)) return { vary: "Origin" };
     return {
       "access-control-allow-origin": origin,
-      "access-control-expose-headers": EXPOSED,
+      "access-control-expose-headers": exposed,
       vary: "Origin",
     };
   }

@@ -4,7 +4,7 @@ import type { AppError } from "../model/errors.ts";
 import type { RunTiming } from "../runs/live-run.ts";
 import { msText, respondError } from "../runs/response.ts";
 import type { RunResponse } from "../runs/response.ts";
-import type { Cors } from "./cors.ts";
+import type { Cors, Exposure } from "./cors.ts";
 import type { OpenExchanges } from "./open-exchanges.ts";
 import { isSoonOver } from "./read-body.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -116,13 +116,13 @@ export class Exchange {
     if (!request.complete) request.resume();
   }
 
-  /** Sends the head of an answer whose body follows piece by piece; `hasCors`: the app has said who may read it. */
-  open(status: number, headers: string[], timing: RunTiming | null, hasCors = false): void {
+  /** Sends the head of an answer whose body follows piece by piece; `exposure`: who says what pages may read of it. */
+  open(status: number, headers: string[], timing: RunTiming | null, exposure: Exposure = "ours"): void {
     // Before what frames the body: Python's own HTTP client takes a head that breaks off for a whole one.
     headers.unshift("x-request-id", this.id);
     if (timing) headers.push("server-timing", serverTiming(timing));
-    const origin = hasCors ? null : (this.head?.origin ?? null);
-    if (origin !== null) addAll(headers, this.#parts.cors.headers(origin));
+    const origin = exposure === "app" ? null : (this.head?.origin ?? null);
+    if (origin !== null) addAll(headers, this.#parts.cors.headers(origin, exposure));
     if (this.isLast) headers.push("connection", "close");
     this.response.writeHead(status, headers);
     this.#settle();

@@ -11,6 +11,7 @@ import type { Lane } from "../store/operation.ts";
 import type { RewriteStep } from "../store/sqlite/vacuum.ts";
 import { openStore } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
+import { withMasterKey } from "./check-master-key.ts";
 import { KeyRing } from "./key-ring.ts";
 import { takeOverPasswords } from "./old-passwords.ts";
 import { ensureOwner } from "./owner.ts";
@@ -61,9 +62,12 @@ export async function openInstallation(
     async () => aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite, onUpgrade })),
     (opened) => opened.close(),
   );
-  const seal = new Seal(loadMasterKey(path.join(settings.dataDir, "master.key")));
-  await takeOverPasswords(store, seal);
-  const keys = await KeyRing.open(store, seal, clock);
+  const keyFile = path.join(settings.dataDir, "master.key");
+  const seal = new Seal(loadMasterKey(keyFile));
+  const keys = await withMasterKey(store, seal, keyFile, async () => {
+    await takeOverPasswords(store, seal);
+    return await KeyRing.open(store, seal, clock);
+  });
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
   // By a clock that cannot be set: a wrong date must not void every token, nor bring an old one back.
   const tokens = new Tokens({

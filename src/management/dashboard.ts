@@ -77,7 +77,7 @@ function sendPage(
 
 /** Nothing from elsewhere and nothing in the page itself; calls go to this service alone. */
 function policyFor(apiOrigin: string, { host, protocol }: FastifyRequest): string {
-  const sockets = `${protocol === "https" ? "wss" : "ws"}://${host}`;
+  const sockets = `${protocol === "https" ? "wss" : "ws"}://${host} ${apiOrigin.replace(/^http/, "ws")}`;
   return [
     "default-src 'none'",
     "script-src 'self'",

@@ -45,6 +45,8 @@ export type Run = {
   readonly functionName: string;
   readonly method: string;
   readonly isAsync: boolean;
+  /** It asks for a WebSocket. */
+  readonly isWebSocket: boolean;
   readonly state: RunState;
   /** HTTP status of the internal synchronous call; null while unfinished and when cancelled. */
   readonly statusCode: number | null;
@@ -70,6 +72,12 @@ export type Run = {
   readonly runMs: number | null;
   /** From acceptance to the end. */
   readonly responseMs: number | null;
+  /**
+   * What its server got and sent: of bodies, or of a WebSocket's frames. Null for a function, and where the server was
+   * not reached.
+   */
+  readonly requestBytes: number | null;
+  readonly responseBytes: number | null;
 };
 
 /** What a stored run is found by. */
@@ -81,7 +89,7 @@ export type RunOrigin = {
   readonly target: Pick<Run, "appNumber" | "versionId">;
   readonly functionName: string;
   /** Of a run of a server app; a function is always called by POST. */
-  readonly http?: { readonly method: string };
+  readonly http?: { readonly method: string; readonly isUpgrade?: boolean };
   readonly ip: string | null;
   readonly webhook: { readonly endpoint: string } | null;
 };
@@ -94,6 +102,7 @@ export type RunProgress = Omit<
   | "versionId"
   | "functionName"
   | "method"
+  | "isWebSocket"
   | "ip"
   | "webhookEndpoint"
   | "webhookState"
@@ -115,6 +124,8 @@ export const NOT_BEGUN = {
   queueMs: null,
   runMs: null,
   responseMs: null,
+  requestBytes: null,
+  responseBytes: null,
 } as const satisfies Partial<RunProgress>;
 
 /** A run's record: every one that is not read from the store is made here. Field by field, as a spread is slow. */
@@ -128,6 +139,7 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     functionName: origin.functionName,
     method: origin.http === undefined ? "POST" : origin.http.method,
     isAsync: progress.isAsync,
+    isWebSocket: origin.http?.isUpgrade ?? false,
     state: progress.state,
     statusCode: progress.statusCode,
     attempt: progress.attempt,
@@ -147,6 +159,8 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     queueMs: progress.queueMs,
     runMs: progress.runMs,
     responseMs: progress.responseMs,
+    requestBytes: progress.requestBytes,
+    responseBytes: progress.responseBytes,
   };
 }
 

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Outcome } from "../model/outcome.ts";
 import { INITIAL_CREDIT_BYTES } from "./frames.ts";
 import type { Conversation, ConversationEnd, HttpCallRequest } from "./server/http-exchange.ts";
-import type { ResponseFlow, ResponseHead, ResponseSink } from "./server/http-exchange.ts";
+import type { ResponseFlow, ResponseHead, ResponseSink, Traffic } from "./server/http-exchange.ts";
 import type { Lane, SlotCall } from "./slots/slot-call.ts";
 import type { CallPhase } from "./wire-order.ts";
 
@@ -67,6 +67,8 @@ export class Call implements SlotCall {
   readonly http: HttpCallRequest | null;
   /** What carries it to a server and back. */
   exchange: CallExchange | null = null;
+  /** What a server has got and sent of it; null until it has been sent. */
+  traffic: Traffic | null = null;
   /** It goes on for as long as those who talk like: no time limit of calls holds for it. */
   isEndless = false;
   /** The id on its replica's wire; 0 while waiting. */

@@ -27,6 +27,8 @@ export type Workload = {
   readonly network: Network;
   /** It may use unix sockets where those of others are in its view. */
   readonly unixSockets: boolean;
+  /** The sandbox of its container, where it has one; null for the engine's own choice. */
+  readonly containerRuntime: "v1" | "v2" | null;
   /** How its own server is started; null for an app that offers functions. */
   readonly server: ServerCommand | null;
 };
@@ -146,7 +148,11 @@ export type SeatOwner = SeatEvents & {
 /** Where a server takes connections. */
 export type ServerPlace =
   /** Nothing listens yet, or not any more. */
-  | { readonly kind: "nowhere" }
+  | {
+      readonly kind: "nowhere";
+      /** What its author has to mend, for people; absent where it may come by itself. */
+      readonly why?: string;
+    }
   | {
       readonly kind: "listening";
       readonly host: string;

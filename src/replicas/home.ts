@@ -1,4 +1,4 @@
-import { chmod, mkdir, rm } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { Server, Socket } from "node:net";
 import path from "node:path";
@@ -23,21 +23,22 @@ const PREFACE_TIMEOUT_MS = 10_000;
 /** Connections without a ticket. A harness sends it first thing, so the connection that has waited longest has none. */
 const MAX_STRANGERS = 256;
 
+/** A way in besides the first. */
+export type Door = { readonly address: string; close(): Promise<void> };
+
 /** Where replicas call home: one socket for all of them, a one-time ticket for each connection. */
 export class Home {
   readonly address: string;
-  readonly #server: Server;
+  readonly #servers = new Set<Server>();
   readonly #clock: Clock;
   readonly #tickets = new Map<string, { receive: Receive; used: Set<ConnectionKind> }>();
   readonly #sockets = new Set<Socket>();
   /** Those that have not shown a ticket, the oldest first. */
   readonly #strangers = new Map<Socket, Timer>();
 
-  private constructor(address: string, server: Server, clock: Clock) {
+  private constructor(address: string, clock: Clock) {
     this.address = address;
-    this.#server = server;
     this.#clock = clock;
-    server.on("connection", (socket) => this.#greet(socket));
   }
 
   /** Listens on a unix socket in `runtimeDir`, which only the service's own user can enter. */
@@ -46,15 +47,28 @@ export class Home {
     await chmod(runtimeDir, 0o700);
     const address = path.join(runtimeDir, "home.sock");
     await rm(address, { force: true });
-    const server = createServer();
-    const home = new Home(address, server, clock);
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(address, 4096, resolve);
-    });
-    // One that could not be accepted, for want of descriptors: whoever called home sees it.
-    server.on("error", () => {});
+    const home = new Home(address, clock);
+    await home.#listen(address);
     return home;
+  }
+
+  /** Another way in, in a folder of its own: for processes that see nothing else of this machine. */
+  async openDoor(): Promise<Door> {
+    const folder = await mkdtemp(path.join(path.dirname(this.address), "d"));
+    const address = path.join(folder, "s");
+    const server = await this.#listen(address);
+    // Nobody else gets as far as this folder, and who connects shows a ticket.
+    await chmod(folder, 0o755);
+    await chmod(address, 0o666);
+    return {
+      address,
+      close: async () => {
+        this.#servers.delete(server);
+        // What is connected stays so.
+        server.close();
+        await rm(folder, { recursive: true, force: true });
+      },
+    };
   }
 
   /** Connections that have not shown a ticket yet. */
@@ -75,8 +89,20 @@ export class Home {
 
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
-    await new Promise((resolve) => this.#server.close(resolve));
+    for (const server of this.#servers) await new Promise((resolve) => server.close(resolve));
     await rm(this.address, { force: true });
+  }
+
+  async #listen(address: string): Promise<Server> {
+    const server = createServer((socket) => this.#greet(socket));
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(address, 4096, resolve);
+    });
+    // One that could not be accepted, for want of descriptors: whoever called home sees it.
+    server.on("error", () => {});
+    this.#servers.add(server);
+    return server;
   }
 
   #greet(socket: Socket): void {

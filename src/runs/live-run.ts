@@ -267,7 +267,7 @@ export class LiveRun implements CallReader {
   /** Its record as it stands. */
   record(): Run {
     const end = this.end;
-    const { enqueuedAt, handedAt, holder } = this.call;
+    const { enqueuedAt, handedAt, holder, traffic } = this.call;
     const { queueMs, startMs, runMs } = end ? end.timing : this.timing();
     const responseMs = end ? this.#storedMs + end.at - enqueuedAt : null;
     const completedAt = responseMs === null ? null : this.createdAt + Math.round(responseMs);
@@ -291,6 +291,8 @@ export class LiveRun implements CallReader {
       queueMs: end || handedAt ? queueMs + startMs : null,
       runMs,
       responseMs,
+      requestBytes: traffic?.requestBytes ?? null,
+      responseBytes: traffic?.responseBytes ?? null,
     });
   }
 

@@ -14,7 +14,7 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     functionName: run.functionName,
     method: run.method,
     async: run.isAsync,
-    websocket: false,
+    websocket: run.isWebSocket,
     // Clients of file runs know another word for it.
     status: run.state === "failure" && isFileRun(run) ? "failed" : run.state,
     statusCode: run.statusCode,
@@ -39,6 +39,8 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     totalQueueTimeMs: maybe(queueMs, Math.round),
     executionTimeMs: maybe(runMs, Math.round),
     totalResponseTimeMs: maybe(responseMs, Math.round),
+    requestBytes: run.requestBytes,
+    responseBytes: run.responseBytes,
   };
 }
 

@@ -33,6 +33,8 @@ export const RUN = z.object({
   totalQueueTimeMs: z.nullable(z.int()),
   executionTimeMs: z.nullable(z.int()),
   totalResponseTimeMs: z.nullable(z.int()),
+  requestBytes: z.nullable(z.int()),
+  responseBytes: z.nullable(z.int()),
 });
 export type RunRecord = z.infer<typeof RUN>;
 

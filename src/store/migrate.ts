@@ -12,6 +12,7 @@ import { deliveryAge } from "./migrations/0009-delivery-age.ts";
 import { invitations } from "./migrations/0010-invitations.ts";
 import { places } from "./migrations/0011-places.ts";
 import { logShares } from "./migrations/0012-log-shares.ts";
+import { runTraffic } from "./migrations/0013-run-traffic.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -28,6 +29,7 @@ export const MIGRATIONS = {
   "0010-invitations": invitations,
   "0011-places": places,
   "0012-log-shares": logShares,
+  "0013-run-traffic": runTraffic,
 } as const;
 
 /** The names of all migrations of this release, in order. */

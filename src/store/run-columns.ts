@@ -27,6 +27,7 @@ const SOURCES = {
   numbers: {
     appNumber: (run) => run.appNumber,
     isAsync: (run) => (run.isAsync ? 1 : 0),
+    isWebSocket: (run) => (run.isWebSocket ? 1 : 0),
     state: (run) => STATE_CODES[run.state],
     statusCode: (run) => run.statusCode,
     attempt: (run) => run.attempt,
@@ -40,6 +41,8 @@ const SOURCES = {
     queueMs: (run) => run.queueMs,
     runMs: (run) => run.runMs,
     responseMs: (run) => run.responseMs,
+    requestBytes: (run) => run.requestBytes,
+    responseBytes: (run) => run.responseBytes,
   },
   texts: {
     functionName: (run) => run.functionName,
@@ -103,6 +106,7 @@ export function recordSources<Row extends { readonly run: Run }>(): ColumnSource
 export function finalSources<Row extends { readonly run: Run }>(): ColumnSources<Row> {
   const {
     isAsync: _isAsync,
+    isWebSocket: _isWebSocket,
     createdAt: _createdAt,
     interruptions: _interruptions,
     ...numbers
@@ -130,6 +134,7 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     functionName: row.functionName,
     method: row.method,
     isAsync: row.isAsync === 1,
+    isWebSocket: row.isWebSocket === 1,
     state: nameOf<RunState>(RUN_STATES, row.state),
     statusCode: row.statusCode,
     attempt: row.attempt,
@@ -149,6 +154,8 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     queueMs: row.queueMs,
     runMs: row.runMs,
     responseMs: row.responseMs,
+    requestBytes: row.requestBytes,
+    responseBytes: row.responseBytes,
   };
 }
 

@@ -123,6 +123,9 @@ export type RunsTable = {
   runMs: number | null;
   responseMs: number | null;
   interruptions: number;
+  isWebSocket: number;
+  requestBytes: number | null;
+  responseBytes: number | null;
   /** Who executes it; null while it is queued and when it has ended. */
   owner: string | null;
   /** How often it was claimed: a write that carries an older number comes too late. */

@@ -10,6 +10,7 @@ export const APPS = {
     "app.env.hf-home": "HF_HOME is under persistent storage.",
     "app.env.secrets": "Secrets are set as environment variables, app over project.",
     "app.storage.env": "$PERSISTENT_STORAGE is a directory of the project that outlives replicas.",
+    "app.storage.named": "A deploy whose files name /persistent-storage is warned where that is not there.",
     "app.storage.path": "Persistent storage is at /persistent-storage where the sandbox allows.",
   }),
   ...section("contract 2: Lifecycle", {

@@ -27,7 +27,7 @@ export const CONFIG = {
       "dependencies.pip, apt and conda take name = version spec, or a file by paths.",
     "config.runtime-custom.keys": "Every key of [runtime.custom] is read.",
     "config.runtime-custom.refused":
-      "A deploy with a Dockerfile, or with no entrypoint, ends build_failure and says what to do.",
+      "A Dockerfile where nothing builds it, or no entrypoint, ends build_failure and says what to do.",
     "config.network":
       "network = false keeps an app off the network if MILLRACE_ISOLATION names a level; else the build warns.",
   }),

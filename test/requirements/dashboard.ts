@@ -15,6 +15,12 @@ export const DASHBOARD = {
     "dashboard.secrets": "Secrets of an app and of the project are shown, added, changed and removed.",
     "dashboard.logs": "An app's log is followed, searched and narrowed to a run.",
     "dashboard.playground": "A function is called from a form made of its signature, streams as they arrive.",
+    "dashboard.server-playground":
+      "A server is sent any method, path, headers and body; its answer is shown as it comes, and the call as code.",
+    "dashboard.socket-console":
+      "A server's WebSocket is opened, spoken to and closed; both directions are shown with times, and the close.",
+    "dashboard.server-runs":
+      "Runs of a server show method, path, status and bytes, and mark WebSockets; its page shows how it is started.",
     "dashboard.runs": "Runs are filtered by state, mode, function and time.",
     "dashboard.run-page": "A run's page shows its timeline, input, output, logs and deliveries.",
     "dashboard.webhooks": "Deliveries are shown with every attempt, and sent again.",

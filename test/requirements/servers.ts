@@ -28,7 +28,7 @@ export const SERVERS = {
     "servers.limits":
       "max_body, response_grace_period and replica_concurrency hold for servers as for functions.",
     "servers.records":
-      "A request is a run: its record has method, path, status and times, its bodies are kept as record_payloads says.",
+      "A request is a run: its record has method, path, status, bytes and times; bodies are kept as record_payloads says.",
     "servers.cancel":
       "Cancelling a run, or leaving, closes the connection to the app; the slot is free again.",
     "servers.async":
@@ -48,7 +48,9 @@ export const SERVERS = {
       "A handshake that the app refuses gets the app's response; an app of functions has no WebSockets.",
     "servers.sockets.close": "A close frame of either side passes, and with it the connection ends.",
     "servers.sockets.cut": "A WebSocket whose app or replica ends without a close frame ends with 1011.",
-    "servers.sockets.run": "A WebSocket is a run, with a slot as long as it lasts, and can be cancelled.",
+    "servers.sockets.run":
+      "A WebSocket is a run, with a slot as long as it lasts, and can be cancelled; its bytes each way are counted.",
+    "servers.sockets.browser": "A page's own WebSocket works through the service.",
     "servers.sockets.drain":
       "A replica that has to go leaves WebSockets for response_grace_period, then ends them with 1012.",
     "servers.sockets.life":

@@ -9,6 +9,8 @@ export const START = {
   }),
   ...section("contract 0: start, from a fresh clone", {
     "start.listeners": "`npm start` brings both listeners up.",
+    "start.master-key":
+      "With a master key that is not its database's the service does not start, and says why.",
     "start.examples": "`npm start` deploys the example apps in a default project.",
     "start.curl.sync": "`npm start` prints a sync curl with a working token that answers when pasted.",
     "start.curl.async": "`npm start` prints an async curl that works when pasted.",

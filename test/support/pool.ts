@@ -144,6 +144,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     mayFork: config.deployment.fork === "auto",
     limits: { memoryBytes: null, cpus: null, cpuShare: config.hardware.cpu },
     network: config.deployment.network,
+    containerRuntime: null,
     unixSockets: config.deployment.unixSockets,
     server: config.customRuntime,
   };

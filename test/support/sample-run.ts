@@ -23,6 +23,7 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     functionName: "run",
     method: "POST",
     isAsync: false,
+    isWebSocket: false,
     state: "success",
     statusCode: 200,
     attempt: 1,
@@ -42,6 +43,8 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     queueMs: 0.125,
     runMs: 1.5,
     responseMs: 2.875,
+    requestBytes: null,
+    responseBytes: null,
     ...fields,
   };
 }

@@ -4,7 +4,8 @@ import type { Settings } from "../../src/config/setting-keys.ts";
 /** Walls cost each start of a service a third more, and have tests of their own: services of other tests do without. */
 export const ISOLATION = process.env["MILLRACE_TEST_ISOLATION"] ?? "none";
 
-/** The settings of a service that a test starts in its own process. */
+/** Nor do they use what happens to be installed here. The settings of a service that a test starts in its own process. */
 export function testSettings(flags: Readonly<Record<string, unknown>>): Settings {
-  return readSettings({ flags: { isolation: ISOLATION, ...flags }, env: {} }).settings;
+  return readSettings({ flags: { isolation: ISOLATION, containerEngine: "none", ...flags }, env: {} })
+    .settings;
 }

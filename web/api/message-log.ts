@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** One message of a stream, as it is shown. */
+/** One message of a stream or a WebSocket, as it is shown. */
 export type ShownMessage = {
   /** From 1. */
   readonly number: number;
@@ -9,6 +9,10 @@ export type ShownMessage = {
   readonly data: string;
   /** The text is only its beginning. */
   readonly isCut: boolean;
+  /** It went to the app. */
+  readonly isSent: boolean;
+  /** When it came or went. */
+  readonly atMs: number;
 };
 
 /** What is shown of a stream. */
@@ -48,11 +52,11 @@ export class MessageLog {
     return this.#shown.length >= MAX_MESSAGES || this.#chars >= MAX_CHARS;
   }
 
-  add(event: string | null, data: string): void {
+  add(event: string | null, data: string, isSent = false): void {
     this.#count += 1;
     const isCut = data.length > MAX_MESSAGE_CHARS;
     const text = isCut ? data.slice(0, MAX_MESSAGE_CHARS) : data;
-    this.#shown.push({ number: this.#count, event, data: text, isCut });
+    this.#shown.push({ number: this.#count, event, data: text, isCut, isSent, atMs: Date.now() });
     this.#chars += text.length;
     while (this.#shown.length > MAX_MESSAGES || (this.#chars > MAX_CHARS && this.#shown.length > 1)) {
       this.#chars -= this.#shown.shift()?.data.length ?? 0;

@@ -32,7 +32,7 @@ export function payloadQuery(ids: RunIds, kind: PayloadKind, isThere: boolean) {
 async function readPayload(ids: RunIds, kind: PayloadKind, signal: AbortSignal): Promise<Payload | null> {
   const response = await askApps(`${runPath(ids)}/${kind}`, { signal });
   const contentType = response.headers.get("content-type") ?? "";
-  if (contentType.startsWith("text/event-stream")) {
+  if (contentType === OWN_STREAM) {
     // Shown message by message, from another address.
     await response.body?.cancel();
     return { text: "", contentType, isCut: false };
@@ -45,6 +45,8 @@ async function readPayload(ids: RunIds, kind: PayloadKind, signal: AbortSignal):
   return { ...read, contentType };
 }
 
+/** The type of what a function yields; a server's own streams are kept as a text, under any other spelling. */
+const OWN_STREAM = "text/event-stream; charset=utf-8";
 const REFUSALS = new Set(["run_not_found", "app_not_found", "unauthorized", "forbidden"]);
 
 function codeOf(text: string): string {

@@ -7,7 +7,7 @@ export type CallMode = (typeof CALL_MODES)[number];
 export const LANGUAGES = ["curl", "typescript", "python"] as const;
 export type Language = (typeof LANGUAGES)[number];
 
-/** What the playground's address says: how a function is called, and how that is shown. */
+/** What the playground's address says: how an app is called, and how that is shown. */
 export type PlaygroundSearch = {
   /** A run whose input is taken. */
   readonly from?: string;
@@ -16,11 +16,13 @@ export type PlaygroundSearch = {
   readonly input?: "json";
   readonly code?: Language;
   readonly view?: TranscriptView;
+  /** A server's WebSocket instead of a request. */
+  readonly kind?: "websocket";
 };
 
 /** What of an address is the playground's; the rest is left out. */
 export function readPlaygroundSearch(search: Readonly<Record<string, unknown>>): PlaygroundSearch {
-  const { from, mode, input, code } = search;
+  const { from, mode, input, code, kind } = search;
   const name = search["function"];
   return {
     ...(typeof from === "string" && { from }),
@@ -29,6 +31,7 @@ export function readPlaygroundSearch(search: Readonly<Record<string, unknown>>):
     ...(input === "json" && { input }),
     ...(isOneOf(LANGUAGES, code) && { code }),
     ...readTranscriptView(search),
+    ...(kind === "websocket" && { kind }),
   };
 }
 

@@ -14,6 +14,9 @@ export type { RunRecord as Run } from "../../src/shapes/runs.ts";
 /** What finds a run. */
 export type RunIds = { readonly projectId: string; readonly appName: string; readonly runId: string };
 
+/** The status of a handshake that a server agreed to. */
+const SWITCHED = 101;
+
 const LIVE_MS = 5_000;
 const MOVING_MS = 2_000;
 /** A run that runs is looked at as often as somebody could see a difference. */
@@ -22,6 +25,21 @@ const WATCHED_MS = 1_000;
 /** Whether nothing of it will change any more. */
 export function isOver({ status }: Pick<RunRecord, "status">): boolean {
   return status !== "queued" && status !== "running";
+}
+
+/** Whether it was a request to a server, whose path stands for a function's name. */
+export function isOfServer({ functionName }: Pick<RunRecord, "functionName">): boolean {
+  return functionName.startsWith("/");
+}
+
+/** Whether it is a WebSocket that is open or was: of what went over it nothing is stored. */
+export function isTalk({ websocket, status, statusCode }: RunRecord): boolean {
+  return websocket && (statusCode === SWITCHED || status === "running");
+}
+
+/** What was called: a function by its name, a server with its method and path. */
+export function calledText(run: RunRecord): string {
+  return isOfServer(run) ? `${run.method} ${run.functionName}` : run.functionName;
 }
 
 /** A page of runs, of a project's apps or of the one that the search names. */

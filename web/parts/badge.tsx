@@ -72,7 +72,16 @@ export function StateBadge({ state }: { readonly state: string }) {
   );
 }
 
-/** Marks a run that nobody waited for. */
-export function AsyncMark() {
-  return <Badge tone="accent">async</Badge>;
+/** Marks a run that nobody waited for, and one that is a WebSocket. */
+export function RunMarks({
+  run,
+}: {
+  readonly run: { readonly async: boolean; readonly websocket: boolean };
+}) {
+  return (
+    <>
+      {run.async && <Badge tone="accent">async</Badge>}
+      {run.websocket && <Badge tone="accent">WebSocket</Badge>}
+    </>
+  );
 }

@@ -23,6 +23,41 @@ export function MessageView({
   readonly empty: ReactNode;
   readonly label: string;
 }) {
+  const first = shown[0];
+  if (!first) return <p className="py-2 text-ink-soft">{empty}</p>;
+  return (
+    <>
+      {first.number > 1 && (
+        <p className="mb-2 text-[0.9rem] text-ink-faint">
+          The last {count(shown.length)} of {count(total)} messages.
+        </p>
+      )}
+      <LogBox label={label} live="off">
+        {view === "text" ? (
+          <pre className="whitespace-pre-wrap break-words">{shown.map(({ data }) => data).join("")}</pre>
+        ) : (
+          <ol>
+            {shown.map((message) => (
+              <MessageLine key={message.number} message={message} />
+            ))}
+          </ol>
+        )}
+      </LogBox>
+    </>
+  );
+}
+
+/** A box whose content grows; whoever is at its end stays there. */
+export function LogBox({
+  label,
+  live,
+  children,
+}: {
+  readonly label: string;
+  /** Whether what comes is read out. */
+  readonly live: "off" | "polite";
+  readonly children: ReactNode;
+}) {
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   useLayoutEffect(() => {
@@ -34,35 +69,18 @@ export function MessageView({
     if (!element) return;
     isAtEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < END_PIXELS;
   };
-  const first = shown[0];
-  if (!first) return <p className="py-2 text-ink-soft">{empty}</p>;
   return (
-    <>
-      {first.number > 1 && (
-        <p className="mb-2 text-[0.9rem] text-ink-faint">
-          The last {count(shown.length)} of {count(total)} messages.
-        </p>
-      )}
-      <div
-        ref={box}
-        tabIndex={0}
-        role="log"
-        aria-label={label}
-        aria-live="off"
-        onScroll={watch}
-        className="max-h-104 overflow-auto rounded-md border border-line bg-sunken p-3 font-mono text-[0.88rem]"
-      >
-        {view === "text" ? (
-          <pre className="whitespace-pre-wrap break-words">{shown.map(({ data }) => data).join("")}</pre>
-        ) : (
-          <ol>
-            {shown.map((message) => (
-              <MessageLine key={message.number} message={message} />
-            ))}
-          </ol>
-        )}
-      </div>
-    </>
+    <div
+      ref={box}
+      tabIndex={0}
+      role="log"
+      aria-label={label}
+      aria-live={live}
+      onScroll={watch}
+      className="max-h-104 overflow-auto rounded-md border border-line bg-sunken p-3 font-mono text-[0.88rem]"
+    >
+      {children}
+    </div>
   );
 }
 

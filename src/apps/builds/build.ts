@@ -18,9 +18,12 @@ import {
   sharedEnvironment,
 } from "./environments.ts";
 import { checkHost } from "./host-fit.ts";
+import type { RegistryAuth } from "./images/registry-auth.ts";
+import { makeImage } from "./images/make-image.ts";
 import { installInto } from "./make-environment.ts";
 import { readRequirements } from "./requirements.ts";
 import type { BuildHost, BuildSite } from "./site.ts";
+import { warnOfStoragePath } from "./storage-path.ts";
 
 export type BuildInput = BuildHost & {
   readonly buildId: string;
@@ -31,6 +34,8 @@ export type BuildInput = BuildHost & {
   /** Takes a line for those who follow the build. */
   readonly say: BuildSite["say"];
   readonly signal: AbortSignal;
+  /** What opens the registries of its images, beside what the service itself can open. */
+  readonly registryAuth?: RegistryAuth | null;
   /** The environment of the service's process. */
   readonly host?: NodeJS.ProcessEnv;
 };
@@ -62,7 +67,9 @@ export async function prepareBuild<Kept>(
     user,
     scratch,
     keeperPython: input.python.path,
+    pythonVersion: input.python.version,
     host: input.host ?? process.env,
+    registryAuth: input.registryAuth ?? null,
     wantsUv: config.deployment.useUv,
     unixSockets: config.deployment.unixSockets,
   };
@@ -83,7 +90,9 @@ export async function prepareBuild<Kept>(
 async function prepare(input: BuildInput, site: BuildSite): Promise<PreparedBuild> {
   const { config, bundleDir, signal } = input;
   signal.throwIfAborted();
-  await checkHost(config, site);
+  const image = await checkHost(config, site);
+  if (image !== null) return { environment: await makeImage(image, config, site), python: null };
+  await warnOfStoragePath(site);
   const python = await choosePython(pythonWish(config.deployment), input.python, site);
   const before = await readCommands("pre_build_commands", config.deployment, bundleDir);
   const after = await readCommands("shell_commands", config.deployment, bundleDir);

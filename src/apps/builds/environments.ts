@@ -1,8 +1,9 @@
 import { existsSync, statSync, utimesSync } from "node:fs";
 import path from "node:path";
-import { lchown, open, readdir, rm, writeFile } from "../../kit/files.ts";
+import { lchown, mkdir, open, readdir, rm, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
+import { IMAGE_RECORD } from "../../host/containers/image-record.ts";
 import { environmentKey } from "./environment-key.ts";
 import { createEnvironment, installInto } from "./make-environment.ts";
 import type { Requirements } from "./requirements.ts";
@@ -57,6 +58,22 @@ export async function sharedEnvironment(
   return folder;
 }
 
+/** An environment whose packages are in an image: `make` leaves in its folder what tells which. */
+export async function environmentOfImage(
+  site: BuildSite,
+  make: (folder: string) => Promise<void>,
+): Promise<string> {
+  const folder = path.join(environmentsDir(site.dataDir), site.projectId + OWN + site.buildId);
+  hold(folder, site.buildId);
+  await alone(folder, async () => {
+    await removeTree(folder);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await make(folder);
+    await markReady(folder);
+  });
+  return folder;
+}
+
 /** A new environment, empty, that one build has to itself, so that its commands may change it. */
 export async function ownEnvironment(python: Interpreter, site: BuildSite): Promise<string> {
   const folder = path.join(environmentsDir(site.dataDir), site.projectId + OWN + site.buildId);
@@ -76,6 +93,8 @@ export async function ownEnvironmentDone(folder: string, site: BuildSite): Promi
 /** Nobody but the service puts anything beside the marker from now on. */
 async function close(folder: string, { user }: BuildSite): Promise<void> {
   if (user !== null) await lchown(folder, 0, 0);
+  // It would have the app run in an image that it has not made.
+  await removeTree(path.join(folder, IMAGE_RECORD));
   await markReady(folder);
 }
 

@@ -3,14 +3,11 @@ import { existsSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
 import { isGpu } from "../../model/app-config.ts";
-import type {
-  AppConfig,
-  CustomRuntimeConfig,
-  DependenciesConfig,
-  HardwareConfig,
-} from "../../model/app-config.ts";
+import type { AppConfig, DependenciesConfig, HardwareConfig } from "../../model/app-config.ts";
 import { BuildError } from "./build-error.ts";
-import { insideBundle, readBundleText } from "./bundle-files.ts";
+import { readBundleText } from "./bundle-files.ts";
+import { wantedImage } from "./images/wanted-image.ts";
+import type { ImageWish } from "./images/wanted-image.ts";
 import type { BuildSite } from "./site.ts";
 
 /** The files that clients make of the tables. */
@@ -19,59 +16,35 @@ const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;
 /** Each is asked for by a process of its own, outside the build's walls; no image has as many. */
 const MAX_LISTED = 1_000;
 
-const NO_IMAGES = "apps run as processes of this host, not in images";
-const WITHOUT_IMAGE =
-  "Remove it, list the app's packages under [dependencies.pip], and answer calls with functions in main.py";
-
 /**
  * Holds what an app asks for against what this host has. Throws a `BuildError` for what it cannot be without, and
- * warns of the rest.
+ * warns of the rest. Gives the image that it is to run in; null for one that runs as a process of this host.
  */
-export async function checkHost(config: AppConfig, site: BuildSite): Promise<void> {
-  if (config.customRuntime) await checkServer(config.customRuntime, site);
-  const { dockerBaseImageUrl, containerRuntime, requireImage } = config.deployment;
-  const warn = (text: string): void => site.say(`warning: ${text}`, "stderr");
-  for (const warning of hardwareWarnings(config.hardware)) warn(warning);
-  if (dockerBaseImageUrl !== null) {
-    if (requireImage) throw new BuildError(`require_image is set, but ${NO_IMAGES}. ${WITHOUT_IMAGE}`);
-    warn(`docker_base_image_url is not used: ${NO_IMAGES}`);
-  }
-  if (containerRuntime !== null) warn(`container_runtime is not used: ${NO_IMAGES}`);
-  const conda = await listed("conda", config.dependencies, site);
-  if (conda.length > 0) {
-    throw new BuildError(
-      `Conda packages are not supported on this host (${conda.join(", ")}). ` +
-        "List what is on PyPI under [dependencies.pip] instead",
-    );
-  }
-  const apt = await listed("apt", config.dependencies, site);
-  const missing = apt.length > 0 ? await notInstalled(apt, site.signal) : [];
-  const installed = apt.filter((name) => !missing.includes(bareName(name)));
-  if (installed.length > 0) site.say(`system packages already on this host: ${installed.join(", ")}`);
-  if (missing.length === 0) return;
-  const text =
-    `system packages are missing on this host, and Millrace does not install them: ${missing.join(", ")}. ` +
-    `Ask whoever runs the host to run: apt-get install ${missing.join(" ")}`;
-  if (requireImage) throw new BuildError(text);
-  warn(`${text}. The build goes on without them; to have it fail instead, set require_image = true`);
-}
-
-/** A server has to be startable here. */
-async function checkServer(
-  { entrypoint, dockerfilePath }: CustomRuntimeConfig,
-  { bundleDir }: BuildSite,
-): Promise<void> {
-  if (dockerfilePath !== null) {
-    if ((await insideBundle(bundleDir, dockerfilePath)) === null) {
-      throw new BuildError(`dockerfile_path: there is no ${dockerfilePath} in the bundle`);
-    }
-    throw new BuildError(`dockerfile_path is not supported yet: ${NO_IMAGES}. ${WITHOUT_IMAGE}`);
-  }
-  if (entrypoint.length === 0) {
+export async function checkHost(config: AppConfig, site: BuildSite): Promise<ImageWish | null> {
+  const { customRuntime, dependencies } = config;
+  const hasDockerfile = customRuntime !== null && customRuntime.dockerfilePath !== null;
+  if (customRuntime && !hasDockerfile && customRuntime.entrypoint.length === 0) {
     throw new BuildError(
       'runtime.custom.entrypoint is missing: the command that starts the server, such as ["uvicorn", "main:app", "--port", "8000"]',
     );
   }
+  for (const warning of hardwareWarnings(config.hardware)) site.say(`warning: ${warning}`, "stderr");
+  // It says itself what is installed.
+  if (hasDockerfile) return await wantedImage(config, { listed: [], missing: [] }, site);
+  const conda = await listed("conda", dependencies, site);
+  if (conda.length > 0) {
+    throw new BuildError(
+      `Conda packages are not supported on this host (${conda.join(", ")}). ` +
+        "List what is on PyPI under [dependencies.pip] instead, or deploy a Dockerfile",
+    );
+  }
+  const apt = await listed("apt", dependencies, site);
+  const missing = apt.length > 0 ? await notInstalled(apt, site.signal) : [];
+  const image = await wantedImage(config, { listed: apt, missing }, site);
+  const installed = apt.filter((name) => !missing.includes(bareName(name)));
+  if (image === null && installed.length > 0)
+    site.say(`system packages already on this host: ${installed.join(", ")}`);
+  return image;
 }
 
 function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig): string[] {

@@ -1,7 +1,9 @@
+import type { Containers } from "../../host/containers/containers.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/app-walls.ts";
+import type { RegistryAuth } from "./images/registry-auth.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
 /** What of this machine builds need. */
@@ -15,11 +17,20 @@ export type BuildHost = {
   readonly limits: AppLimits | null;
   /** Who a project's steps run as. */
   readonly storage: Pick<StorageFolders, "userOf">;
+  /** What builds images, and where apps begin that name none; null where apps have none. */
+  readonly images: ImageHost | null;
+};
+
+/** What the images of a service are made with. */
+export type ImageHost = {
+  readonly containers: Containers;
+  /** `{python}` in it stands for a version. */
+  readonly baseImage: string;
 };
 
 /** Only that: parts may hold more, under names that mean something else in a build. */
-export function buildHost({ dataDir, python, walls, limits, storage }: BuildHost): BuildHost {
-  return { dataDir, python, walls, limits, storage };
+export function buildHost({ dataDir, python, walls, limits, storage, images }: BuildHost): BuildHost {
+  return { dataDir, python, walls, limits, storage, images };
 }
 
 /** What every step of one build needs. */
@@ -34,9 +45,13 @@ export type BuildSite = {
   readonly dataDir: string;
   /** The service's own Python, which watches over what a build starts. */
   readonly keeperPython: string;
+  /** Its version, which an app has that asks for no other. */
+  readonly pythonVersion: string;
   /** What steps live behind; null for nothing. */
   readonly walls: AppWalls | null;
   readonly limits: AppLimits | null;
+  readonly images: ImageHost | null;
+  readonly registryAuth: RegistryAuth | null;
   /** Who steps run as, and what they make belongs to; null for the service's own user. */
   readonly user: number | null;
   /** The home of its steps where they live behind walls; null where they have the service's. */

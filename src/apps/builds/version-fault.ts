@@ -1,5 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
+import type { Containers } from "../../host/containers/containers.ts";
+import { readImageRecord } from "../../host/containers/image-record.ts";
 import { pythonFor } from "../../host/host-pythons.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
 import { realpath } from "../../kit/files.ts";
@@ -26,17 +28,21 @@ export type VersionFault = {
   readonly message: string;
 };
 
-/** Looks whether a version has its bundle, its packages and its Python; `own` is the service's own Python. */
+/**
+ * Looks whether a version has its bundle, its packages and its Python; `own` is the service's own Python. Images are
+ * looked for where `containers` is given.
+ */
 export async function versionFault(
   { bundle, environment, python }: BuiltVersion,
   own: string,
   dataDir: string,
+  containers: Containers | null = null,
 ): Promise<VersionFault | null> {
-  if (!existsSync(path.join(bundle, "main.py"))) {
+  if (!existsSync(bundle)) {
     return { what: "bundle", message: `its bundle ${bundle} is missing` };
   }
   if (environment !== null) {
-    const message = await environmentFault(environment, dataDir);
+    const message = await environmentFault(environment, dataDir, containers);
     return message === null ? null : { what: "environment", message };
   }
   if (python === null) return null;
@@ -44,8 +50,17 @@ export async function versionFault(
   return found ? null : { what: "interpreter", message: `the host has no Python ${python.version}` };
 }
 
-async function environmentFault(folder: string, dataDir: string): Promise<string | null> {
+async function environmentFault(
+  folder: string,
+  dataDir: string,
+  containers: Containers | null,
+): Promise<string | null> {
   if (!existsSync(path.join(folder, READY))) return `its environment ${folder} is missing`;
+  const image = readImageRecord(folder);
+  if (image)
+    return (await containers?.hasImage(image)) !== false
+      ? null
+      : `its image ${image.id.slice(0, 19)} is missing`;
   const inside = path.join(folder, "bin", "python");
   // Not as the environment's: its packages may have code that runs at every start of Python.
   const real = await realpath(inside).catch(() => "");

@@ -17,6 +17,7 @@ import { unkept } from "../../host/walls/network.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
 import { prepareBuild } from "../builds/build.ts";
+import type { RegistryAuth } from "../builds/images/registry-auth.ts";
 import { buildHost } from "../builds/site.ts";
 import type { BuildHost } from "../builds/site.ts";
 import { copyFolder } from "../bundles/copy.ts";
@@ -70,6 +71,8 @@ export type Deploy = {
   readonly buildId: string;
   readonly app: App;
   readonly payload: unknown;
+  /** What opens the registries of its images; null for what the service itself can open. */
+  readonly registryAuth: RegistryAuth | null;
   readonly source: Source;
   readonly log: BuildLog;
   readonly signal: AbortSignal;
@@ -172,7 +175,7 @@ function readConfig({ payload, log }: Deploy, parts: CarryOutParts, bundleDir: s
 }
 
 async function build(
-  { buildId, app, source, log, signal }: Deploy,
+  { buildId, app, source, log, signal, registryAuth }: Deploy,
   parts: CarryOutParts,
   { bundleDir, config }: { readonly bundleDir: string; readonly config: AppConfig },
   keepVersion: (environment: string | null) => Promise<Version>,
@@ -183,17 +186,19 @@ async function build(
     return await keepVersion(null);
   }
   const say = (text: string, stream?: LogStream): void => log.say("build", text, stream);
-  const input = { ...buildHost(parts), buildId, projectId: app.projectId, bundleDir, config, say, signal };
+  const { projectId } = app;
+  const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, registryAuth };
   return await prepareBuild(input, async ({ environment }) => await keepVersion(environment));
 }
 
 /** Whether more is asked for than the files and the service's own Python. */
 function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): boolean {
   const { pip, apt, conda, paths } = dependencies;
-  const { pythonVersion, preBuildCommands, shellCommands } = deployment;
+  const { pythonVersion, dockerBaseImageUrl, preBuildCommands, shellCommands } = deployment;
   return (
     customRuntime !== null ||
     pythonVersion !== null ||
+    dockerBaseImageUrl !== null ||
     [...preBuildCommands, ...shellCommands].length > 0 ||
     [pip, apt, conda].some((packages) => Object.keys(packages).length > 0) ||
     Object.values(paths).some((file) => file !== null)

@@ -3,6 +3,8 @@ import { readAppConfig } from "../../config/app-config.ts";
 import { APP_KEYS } from "../../config/app-shape.ts";
 import type { Ceilings, Host } from "../../config/keys/key.ts";
 import { ConfigError } from "../../config/problems.ts";
+import { readRegistryAuth } from "../builds/images/registry-auth.ts";
+import type { RegistryAuth } from "../builds/images/registry-auth.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** The members of a deploy's payload that say how the app is to be; the others are the client's own affair. */
@@ -17,6 +19,8 @@ export type DeployRequest = {
   readonly name: string;
   /** The payload's members that count: nothing else of it is kept, no secret above all. */
   readonly payload: Readonly<Record<string, unknown>>;
+  /** A secret: it is never stored. */
+  readonly registryAuth: RegistryAuth | null;
 };
 
 /** What this machine, and who runs it, contribute to an app's configuration. */
@@ -35,7 +39,7 @@ export function readDeployRequest(payload: Readonly<Record<string, unknown>>, ho
   try {
     const { config } = readAppConfig({ payload: kept, host });
     const { name } = config.deployment;
-    if (name !== null) return { name, payload: kept };
+    if (name !== null) return { name, payload: kept, registryAuth: readRegistryAuth(payload["dockerAuth"]) };
   } catch (error) {
     if (error instanceof ConfigError) throw invalid(error.problems);
     throw error;

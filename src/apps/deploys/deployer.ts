@@ -194,13 +194,17 @@ export class Deployer {
     return this.#ids.next(this.#parts.clock.now());
   }
 
-  async #insert(projectId: string, { name, payload }: DeployRequest, id: string): Promise<Begun> {
+  async #insert(
+    projectId: string,
+    { name, payload, registryAuth }: DeployRequest,
+    id: string,
+  ): Promise<Begun> {
     const { store, clock } = this.#parts;
     const createdAt = clock.now();
     const app = await store.apps.insertOrFind({ projectId, name, createdAt });
     const kept: Kept = { directory: this.#directory, request: payload };
     // Before it is stored: a sweep takes what is stored and not under way for left behind.
-    await this.#underWay.add(id, app, payload);
+    await this.#underWay.add(id, app, payload, registryAuth);
     try {
       await store.builds.insert({ id, appNumber: app.number, payload: JSON.stringify(kept), createdAt });
     } catch (error) {

@@ -9,6 +9,7 @@ import type { BuildLog, BuildLogs } from "./build-log.ts";
 import { BuildQueue } from "./build-queue.ts";
 import { carryOut } from "./carry-out.ts";
 import type { CarryOutParts, Source } from "./carry-out.ts";
+import type { RegistryAuth } from "../builds/images/registry-auth.ts";
 import { DeployFailure, failureOf } from "./deploy-failure.ts";
 import { sizeText } from "./size-text.ts";
 
@@ -19,6 +20,7 @@ type Open = {
   readonly id: string;
   readonly app: App;
   readonly payload: unknown;
+  readonly registryAuth: RegistryAuth | null;
   readonly log: BuildLog;
   /** Aborted with how it is to end. */
   readonly ending: AbortController;
@@ -66,11 +68,11 @@ export class BuildsUnderWay {
     return open !== undefined && open.work === null && !open.ending.signal.aborted;
   }
 
-  /** Takes a build in; it waits for its source. */
-  async add(id: string, app: App, payload: unknown): Promise<void> {
+  /** Takes a build in; it waits for its source. What opens registries is gone with this process. */
+  async add(id: string, app: App, payload: unknown, registryAuth: RegistryAuth | null = null): Promise<void> {
     const log = await this.#parts.logs.open(id);
     const ending = new AbortController();
-    this.#open.set(id, { id, app, payload, log, ending, work: null, isSwitching: false });
+    this.#open.set(id, { id, app, payload, registryAuth, log, ending, work: null, isSwitching: false });
   }
 
   /** Forgets a build that came to nothing before it was stored. */

@@ -150,6 +150,8 @@ export class BaseImages {
       await writeFile(path.join(bundleDir, "main.py"), "");
       const input = {
         ...buildHost(this.#parts),
+        // They run as processes of this host.
+        images: null,
         buildId,
         projectId: app.projectId,
         bundleDir,

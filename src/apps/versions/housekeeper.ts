@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import path from "node:path";
+import type { Containers } from "../../host/containers/containers.ts";
 import { artifactFolder, artifactFolders } from "../../host/artifacts.ts";
 import { rmdir } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
@@ -6,7 +8,7 @@ import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
 import { sweepCaches } from "../builds/caches.ts";
-import { dropEnvironment, sweepEnvironments } from "../builds/environments.ts";
+import { dropEnvironment, environmentsDir, sweepEnvironments } from "../builds/environments.ts";
 import type { OpenVersion } from "./open-version.ts";
 import type { Registry } from "./registry.ts";
 import { KEPT_VERSIONS, outdated, removeUnnamedBundles, removeVersions } from "./retention.ts";
@@ -21,6 +23,8 @@ export type HousekeeperParts = {
   readonly log: Log;
   readonly registry: Registry;
   readonly turns: Turns<number>;
+  /** What keeps the images that stand for environments; null where there are none. */
+  readonly images: { readonly containers: Pick<Containers, "sweepImages"> } | null;
   /** How long an environment is kept that no version uses; a day unless told. */
   readonly environmentRetentionMs?: number;
   /** Nothing of a deleted app runs any more, and its files are gone. */
@@ -151,6 +155,7 @@ export class Housekeeper {
       const usedAt = Math.max(...users.map(({ createdAt }) => createdAt));
       await dropEnvironment(folder, usedAt, () => this.#environmentsInUse());
     }
+    await this.#sweepImages();
   }
 
   async #sweepEnvironments(): Promise<void> {
@@ -159,7 +164,15 @@ export class Housekeeper {
       keepMs: environmentRetentionMs,
       unfinishedMs: isSharedFolder(dataDir, "environments") ? UNFINISHED_MS : 0,
     });
+    await this.#sweepImages();
     await sweepCaches(dataDir, environmentRetentionMs);
+  }
+
+  /** After the folders that stand for them. */
+  async #sweepImages(): Promise<void> {
+    const { images, dataDir } = this.#parts;
+    const root = environmentsDir(dataDir);
+    await images?.containers.sweepImages((environment) => existsSync(path.join(root, environment)));
   }
 
   /** Their folders. */

@@ -111,6 +111,6 @@ export const CUSTOM_RUNTIME_KEYS: AppKeys<CustomRuntimeConfig> = {
     payload: "dockerfilePath",
     reader: optional(bundlePath),
     default: null,
-    meaning: "A Dockerfile to build instead. Images are not supported yet: such a build fails.",
+    meaning: "A Dockerfile to build the app's image from, by podman or docker; see docs/images.md.",
   },
 };

@@ -95,21 +95,24 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     payload: "baseImage",
     reader: optional(line(2048)),
     default: null,
-    meaning: "Base image. Not used, with a warning: apps run on the host.",
+    meaning:
+      "Image that the app's own is built from, by podman or docker; without either, a warning says that it is not used.",
   },
   requireImage: {
     path: "deployment.require_image",
     payload: null,
     reader: boolean(),
     default: false,
-    meaning: "Whether a build fails rather than go without the base image or the system packages.",
+    meaning:
+      "Whether a build fails rather than go without the base image or the system packages if the host has neither podman nor docker.",
   },
   containerRuntime: {
     path: "runtime.container_runtime",
     payload: "containerRuntime",
     reader: optional(oneOf(["v1", "v2"])),
     default: null,
-    meaning: "The sandbox of a container. Not used, with a warning: apps run in none.",
+    meaning:
+      "The runtime of the app's container, if it has one: `v1` is runc, `v2` is runsc (gVisor) if the host has it.",
   },
   useUv: {
     path: "deployment.use_uv",

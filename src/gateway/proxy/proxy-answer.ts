@@ -115,7 +115,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
     this.#head = null;
     if (this.#exchange.response.headersSent || this.#exchange.response.destroyed) return;
     const { headers, hasCors } = responseHeaders(head, this.#exchange.request.httpVersion === "1.1");
-    this.#exchange.open(head.status, headers, timing, hasCors);
+    this.#exchange.open(head.status, headers, timing, hasCors ? "app" : "all");
   }
 
   /** Whether the server may send more at once; if not, it may when the caller has read, or never. */

@@ -52,6 +52,8 @@ export class Tunnel {
   readonly #mark = randomBytes(MARK_BYTES);
   readonly #begunAt: number;
   #passedAt: number;
+  /** What had passed at the last look. */
+  #passedBytes = 0;
   #isClosing = false;
   #hasClientLeft = false;
   #isCut = false;
@@ -75,6 +77,16 @@ export class Tunnel {
     if (fromApp.length > 0) this.#pass(fromApp, this.#app, this.#client);
   }
 
+  /** Of frames that came from the caller. */
+  get requestBytes(): number {
+    return this.#app.lane.passedBytes;
+  }
+
+  /** Of frames that came from the app. */
+  get responseBytes(): number {
+    return this.#client.lane.passedBytes;
+  }
+
   /** Says goodbye to both sides. */
   close(code: number, reason: string): void {
     if (this.#isClosing) return;
@@ -88,9 +100,9 @@ export class Tunnel {
   look(): void {
     const { limits, clock } = this.#parts;
     const now = clock.monotonic();
-    // Both: each look forgets what has passed.
-    const hasPassed = [this.#client, this.#app].filter(({ lane }) => lane.takePassed()).length > 0;
-    if (hasPassed) this.#passedAt = now;
+    const passedBytes = this.requestBytes + this.responseBytes;
+    if (passedBytes > this.#passedBytes) this.#passedAt = now;
+    this.#passedBytes = passedBytes;
     if (now - this.#begunAt > limits.maxAgeMs)
       this.close(GOING_AWAY, "it is as old as websocket_max_age allows");
     else if (now - this.#passedAt > limits.idleMs)

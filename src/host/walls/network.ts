@@ -56,6 +56,15 @@ export function unkept(
   };
 }
 
+/** The same for an app in a container: its engine leads it to whatever the host can reach, or nowhere. */
+export function unkeptByContainers(asked: Network, wall: NetworkWall): ReturnType<typeof unkept> {
+  if (inForce(asked, wall) !== "egress") return null;
+  return {
+    message: 'network = "egress" is not enforced: the app runs in a container',
+    isRefused: wall.networkUnenforced === "refuse",
+  };
+}
+
 /** What the outer keeper is told of an app's network. */
 export function networkFields(asked: Network, wall: NetworkWall): NetworkFields {
   const network = inForce(asked, wall);

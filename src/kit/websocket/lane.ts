@@ -23,7 +23,8 @@ export class Lane {
   #waiting: Buffer | null = null;
   #isShutting = false;
   #isShut = false;
-  #hasPassed = false;
+  /** How many bytes of the sender's have passed. */
+  passedBytes = 0;
   /** A close frame of the sender's has begun to pass: what comes after it is not for us to explain. */
   hasClosed = false;
 
@@ -47,7 +48,7 @@ export class Lane {
         // Mostly it is all of them: another view of the same bytes is not free.
         const isAll = from === 0 && end === bytes.length;
         hasRoom = this.#events.write(isAll ? bytes : bytes.subarray(from, end));
-        this.#hasPassed = true;
+        this.passedBytes += end - from;
       }
       from = end;
     };
@@ -82,16 +83,12 @@ export class Lane {
     return hasRoom;
   }
 
-  /** Whether something of the sender's has passed since this was asked last. */
-  takePassed(): boolean {
-    const hasPassed = this.#hasPassed;
-    this.#hasPassed = false;
-    return hasPassed;
-  }
-
   /** The sender has ended: what was held of a frame passes too. */
   end(): void {
-    if (this.#held && !this.#isShut) this.#events.write(this.#held);
+    if (this.#held && !this.#isShut) {
+      this.#events.write(this.#held);
+      this.passedBytes += this.#held.length;
+    }
     this.#held = null;
   }
 

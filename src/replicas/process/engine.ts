@@ -1,4 +1,5 @@
-import type { Engine } from "../engine.ts";
+import type { Engine, Workload } from "../engine.ts";
+import { appInterpreter } from "./app-interpreter.ts";
 import { IdleTemplates } from "./idle-templates.ts";
 import { ProcessSeat } from "./seat.ts";
 import type { ProcessHost } from "./host.ts";
@@ -9,7 +10,8 @@ import type { Spawn } from "./spawn.ts";
 
 /** Runs replicas as processes of this machine; `spawn` starts them. */
 export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): Engine {
-  const parts = { ...host, idle: new IdleTemplates(), spawn };
+  const interpreterOf = (workload: Workload) => appInterpreter(host, workload);
+  const parts = { ...host, idle: new IdleTemplates(), spawn, interpreterOf };
   const ports = new Ports(host.serverPorts);
   return {
     name: "process",

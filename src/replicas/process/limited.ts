@@ -17,6 +17,8 @@ export type Held = {
 export type HeldFork = Held & {
   /** The process of ours that every fork is below. */
   readonly ancestor: number;
+  /** What this machine calls a process that knows itself by that number; 0 for none. Absent where both are the same. */
+  readonly hostPid?: (pid: number) => number;
 };
 
 /** Makes a group. If the host cannot, whatever is put into it ends: it must not run without limits. */
@@ -39,7 +41,8 @@ export function limited(forked: Started, held: HeldFork): Started {
   };
 }
 
-async function confine(pid: number, { group, ancestor }: HeldFork): Promise<void> {
+async function confine(told: number, { group, ancestor, hostPid }: HeldFork): Promise<void> {
+  const pid = hostPid ? hostPid(told) : told;
   let isOwn: boolean;
   try {
     isOwn = isBelow(readStat(`${pid}`, "/proc"), ancestor, "/proc");
@@ -47,7 +50,7 @@ async function confine(pid: number, { group, ancestor }: HeldFork): Promise<void
     return; // It has ended.
   }
   // An app may tell whatever pid it likes, where no outer keeper tells it.
-  if (!isOwn) throw new Error(`a replica says that its process is ${pid}, which is none of its app`);
+  if (!isOwn) throw new Error(`a replica says that its process is ${told}, which is none of its app`);
   await group.add(pid);
 }
 

@@ -1,8 +1,7 @@
 import type { Socket } from "node:net";
-import type { ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
+import type { InitFailure, ReplicaStart, Seat, SeatOwner, Started, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { LAST_LINES_MS, readLogLines } from "../log-lines.ts";
-import { appInterpreter } from "./app-interpreter.ts";
 import { foldersOf } from "./folders.ts";
 import type { ProcessHost } from "./host.ts";
 import type { IdleTemplates } from "./idle-templates.ts";
@@ -11,7 +10,12 @@ import { startLater } from "./start-later.ts";
 import { TemplateLine } from "./template-line.ts";
 
 /** What the seats of a machine share. */
-export type SeatParts = ProcessHost & { readonly idle: IdleTemplates; readonly spawn: Spawn };
+export type SeatParts = ProcessHost & {
+  readonly idle: IdleTemplates;
+  readonly spawn: Spawn;
+  /** What an app's processes run on, or why they may not run here. */
+  readonly interpreterOf: (workload: Workload) => string | Promise<string | InitFailure>;
+};
 
 /**
  * A seat on this machine. Its first start makes a template, and all its replicas are forks of that; a template that
@@ -80,7 +84,17 @@ export class ProcessSeat implements Seat {
   }
 
   #spawn(tickets: Tickets): StartedProcess {
-    const { python: own, dataDir, rung, reads = [], network, storage, spawn, clock } = this.#parts;
+    const {
+      python: own,
+      dataDir,
+      rung,
+      reads = [],
+      network,
+      storage,
+      spawn,
+      clock,
+      interpreterOf,
+    } = this.#parts;
     const { limits = null } = this.#parts;
     const workload = this.#workload;
     const { address } = this.#home;
@@ -89,7 +103,7 @@ export class ProcessSeat implements Seat {
     const walls = rung && { rung, python: own, dataDir, reads, network, user };
     const start = (python: string) =>
       spawn({ python, workload, folders, walls, limits, address, tickets }, clock, this.#owner);
-    const python = appInterpreter(this.#parts, workload);
+    const python = interpreterOf(workload);
     const process = typeof python === "string" ? start(python) : startLater(python, start);
     this.#process = process;
     void process.exited.then(() => this.#owner.onEnded());

@@ -104,7 +104,7 @@ function walledStart(
 }
 
 /** What the harness is told, as one line. */
-function orderOf(
+export function orderOf(
   workload: Workload,
   { bundle }: WorkloadFolders,
   address: string,

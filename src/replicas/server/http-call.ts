@@ -48,6 +48,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   #sink: ResponseSink | null = null;
   #kept: KeptBody | null = null;
   #conversation: Conversation | null = null;
+  readonly #traffic = { requestBytes: 0, responseBytes: 0 };
 
   constructor(
     call: Call,
@@ -138,7 +139,8 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     const app = connection.detach();
     const onOver = (isCut: boolean): void => this.#onOver(head, isCut);
     this.#conversation = this.#call.reader.onUpgrade?.(head, app, rest, onOver) ?? null;
-    if (!this.#conversation) app.destroy();
+    if (this.#conversation) this.#call.traffic = this.#conversation;
+    else app.destroy();
   }
 
   onHead(head: ResponseHead): void {
@@ -155,6 +157,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
 
   onBody(bytes: Buffer): void {
     if (this.#isOver) return;
+    this.#traffic.responseBytes += bytes.length;
     this.#kept?.add(bytes);
     if (this.#request.mustKeep && this.#kept?.isTooLarge) {
       this.#refuse();
@@ -222,8 +225,10 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   #send({ socket }: Connection): void {
     const { body } = this.#request;
     this.#hasBegun = true;
+    this.#call.traffic = this.#traffic;
     if (Buffer.isBuffer(body)) {
       this.#hasSentBody = true;
+      this.#traffic.requestBytes = body.length;
       const head = this.#headText(body.length);
       if (body.length <= ONE_WRITE_BYTES) socket.write(head + body.toString("latin1"), "latin1");
       else {
@@ -239,6 +244,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   #sendPieces(body: BodySource, isChunked: boolean, socket: Connection["socket"]): void {
     body.start(
       (bytes, onSent) => {
+        this.#traffic.requestBytes += bytes.length;
         if (!isChunked) return socket.write(bytes, onSent);
         socket.cork();
         socket.write(`${bytes.length.toString(HEX)}\r\n`, "latin1");

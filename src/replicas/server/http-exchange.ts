@@ -27,8 +27,11 @@ export type HttpCallRequest = HttpRequest & {
   readonly isUpgrade?: boolean;
 };
 
+/** How many bytes of bodies, or of a WebSocket's frames, a server has got and sent. */
+export type Traffic = { readonly requestBytes: number; readonly responseBytes: number };
+
 /** A connection of two who talk as they like, a WebSocket. */
-export type Conversation = {
+export type Conversation = Traffic & {
   /** Says goodbye to both; nothing more passes. */
   close(code: number, reason: string): void;
 };

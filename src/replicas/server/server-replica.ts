@@ -289,7 +289,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   async #faultAt(place: ServerPlace, endpoint: string | null): Promise<string | null> {
     switch (place.kind) {
       case "nowhere":
-        return "nothing listens on its port";
+        return place.why ?? "nothing listens on its port";
       case "taken":
         return `another process listens on its port ${place.port}`;
       case "listening":

@@ -14,6 +14,7 @@ const input = {
   python: await findInterpreter(python),
   walls: null,
   limits: null,
+  images: null,
   storage: new StorageFolders(dataDir),
   say: (text: string) => void process.stdout.write(`${text}\n`),
   signal: new AbortController().signal,

@@ -59,7 +59,7 @@ describe("what this host cannot give", () => {
       const lacking = await place.failure({}, { toml });
       expect(lacking.message).toBe("dockerfile_path: there is no Dockerfile in the bundle");
       const given = await place.failure({ Dockerfile: "FROM x" }, { toml });
-      expect(given.message).toMatch(/^dockerfile_path is not supported yet: .* Remove it, list the app's/);
+      expect(given.message).toMatch(/^a Dockerfile needs podman or docker on this host: .*\. Install podman/);
       const empty = await place.failure({}, { toml: "[runtime.custom]\nport = 8000\n" });
       expect(empty.message).toMatch(/^runtime\.custom\.entrypoint is missing: /);
     },
@@ -70,18 +70,36 @@ describe("what this host cannot give", () => {
     const wish = '[dependencies.apt]\n"no-such-thing" = "latest"\n';
     const needed = "[deployment]\nrequire_image = true\n";
     const apt = await place.failure({}, { toml: wish + needed });
-    expect(apt.message).toMatch(/does not install them: no-such-thing\..*apt-get install no-such-thing$/);
+    expect(apt.message).toMatch(
+      /missing on this host: no-such-thing\. .* runs: apt-get install no-such-thing\. Install/,
+    );
     const list = { "pkglist.txt": "no-such-thing\n", "conda_pkglist.txt": "\n" };
     const generated = await place.failure(list, { toml: needed });
     expect(generated.message).toBe(apt.message);
     const { lines } = await place.build(list);
     expect(lines).toEqual([
-      `warning: ${apt.message}. The build goes on without them; to have it fail instead, set require_image = true`,
+      expect.stringMatching(
+        /^warning: system packages are missing on this host: no-such-thing\..* require_image = true$/,
+      ),
     ]);
     const image = `${needed}docker_base_image_url = "debian:12"\n`;
-    expect((await place.failure({}, { toml: image })).message).toMatch(/^require_image is set, but apps run/);
+    expect((await place.failure({}, { toml: image })).message).toMatch(
+      /^require_image is set, but docker_base_image_url needs podman or docker/,
+    );
     const conda = await place.failure({}, { toml: '[dependencies.conda]\ncuda = "12"\n' });
     expect(conda.message).toMatch(/^Conda packages are not supported on this host \(cuda\)/);
+  });
+
+  verifies("app.storage.named", "the hosted original's path of storage is warned of, once", async () => {
+    const place = await buildPlace();
+    const files = { "lib/load.py": 'WEIGHTS = "/persistent-storage/w"', "again.py": "# /persistent-storage" };
+    const { lines } = await place.build(files);
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /^warning: (?:lib\/load|again)\.py names \/persistent-storage, .* PERSISTENT_STORAGE$/,
+      ),
+    ]);
+    expect((await place.build({ "data.bin": "/persistent-storage" })).lines).toEqual([]);
   });
 
   verifies("config.hardware.absent-on-host", "hardware and an image it has not are warnings", async () => {
@@ -101,7 +119,9 @@ memory = 16000
     expect(lines).toEqual([
       expect.stringMatching(/^warning: cpu = 500, but this host has \d+$/),
       expect.stringMatching(/^warning: memory = 16000 GB, but this host has [\d.]+ GB$/),
-      expect.stringMatching(/^warning: docker_base_image_url is not used/),
+      expect.stringMatching(
+        /^warning: docker_base_image_url needs podman or docker on this host: .* without it/,
+      ),
     ]);
   });
 });

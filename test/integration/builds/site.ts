@@ -108,6 +108,7 @@ export class BuildPlace {
       python: options.python ?? (await servicePython()),
       walls,
       limits: null,
+      images: null,
       storage: new StorageFolders(this.dataDir, walls?.rung === "uid" ? USERS : null),
       say: (text: string) => {
         lines.push(text);

@@ -69,6 +69,23 @@ verifies("reference.try", "whoever is signed in tries an operation as themselves
   expect(complaints).toEqual([]);
 });
 
+verifies("reference.try", "a project that becomes known late is not put beside what is typed", async () => {
+  const { owner } = service().service;
+  const { page, context } = await openPath("/docs#listServiceAccounts");
+  const isKnown = Promise.withResolvers<void>();
+  await context.route("**/v2/me", async (route) => {
+    await isKnown.promise;
+    await route.continue();
+  });
+  await page.reload();
+  const project = page.locator("#listServiceAccounts").getByLabel("project_id");
+  await project.focus();
+  isKnown.resolve();
+  await page.getByText("Requests are sent as owner@example.test").waitFor();
+  await page.keyboard.insertText(owner.projectId);
+  expect(await project.inputValue()).toBe(owner.projectId);
+});
+
 verifies("reference.try", "whoever has a token pastes it, and it stays in the page's memory", async () => {
   const { owner, baseUrl } = service().service;
   const { page, complaints } = await openPage(browser());

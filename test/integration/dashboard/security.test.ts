@@ -81,7 +81,7 @@ verifies(
         "style-src 'self'",
         "img-src 'self' data: blob:",
         "font-src 'self'",
-        `connect-src 'self' ${apiUrl} ${baseUrl.replace("http", "ws")}`,
+        `connect-src 'self' ${[apiUrl, ...[baseUrl, apiUrl].map((url) => url.replace("http", "ws"))].join(" ")}`,
         "form-action 'none'",
         "frame-ancestors 'none'",
         "base-uri 'none'",

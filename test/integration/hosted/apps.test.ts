@@ -17,13 +17,13 @@ const PAGE = { method: "GET", functionName: "" };
 
 /** Of every app in the folder. */
 const FATES: Readonly<Record<string, Fate>> = {
-  plain: { serves: [/^warning: docker_base_image_url is not used: apps run as processes of this host/m] },
+  plain: { serves: [/^warning: docker_base_image_url needs podman or docker on this host/m] },
   "string-entrypoint": { serves: [], page: "<p>hello</p>\n" },
   "empty-command": { serves: [] },
   "spaced-extras": { serves: [/^installing 1 package from \[dependencies\.pip\]/m] },
   "bare-python-version": { serves: [] },
   gpu: { serves: [] },
-  "container-runtime": { serves: [/^warning: container_runtime is not used: apps run as processes/m] },
+  "container-runtime": { serves: [/^warning: container_runtime is not used: the app runs as a process/m] },
   "compute-tier": { serves: [] },
   experimental: { serves: [/^warning: \[experimental\] is ignored: /m] },
   "log-switches": { serves: [] },
@@ -33,9 +33,9 @@ const FATES: Readonly<Record<string, Fate>> = {
   rime: { refused: /^runtime = "rime" asks for a partner service .* remove it, and call the partner's/ },
   "unknown-key": { serves: [/^warning: cerebrium\.deployment\.cuda_version is not a known key/m] },
   dockerfile: {
-    refused: /^dockerfile_path is not supported yet: .* Remove it, list the app's packages under/,
+    refused: /^a Dockerfile needs podman or docker on this host: .*\. Install podman/,
   },
-  "base-image": { serves: [/^warning: docker_base_image_url is not used/m] },
+  "base-image": { serves: [/^warning: docker_base_image_url needs podman or docker/m] },
   apt: { serves: [/^warning: system packages are missing .*apt-get install no-such-system-package/m] },
   conda: { refused: /^Conda packages are not supported .* List what is on PyPI under \[dependencies\.pip\]/ },
   "first-failure": { refused: /^RuntimeError: no weights$/ },

@@ -43,6 +43,7 @@ verifies("servers.async", "a POST is stored, executed later, kept and forwarded"
     async: true,
     status: "success",
     statusCode: 200,
+    requestBytes: 7,
     result: { method: "POST", path: "/v1/jobs?x=%20", body: '{"a":1}' },
   });
   const headers = new Map(
@@ -54,6 +55,7 @@ verifies("servers.async", "a POST is stored, executed later, kept and forwarded"
   expect(headers.has("authorization")).toBe(false);
   const result = await site().ofRun("web", runId, "result");
   expect(result.json).toEqual(record.result);
+  expect(record.responseBytes).toBe(Buffer.byteLength(result.text));
   expect((await site().ofRun("web", runId, "input")).text).toBe('{"a":1}');
   await until("it was forwarded", () => target.received.length === 1, target.news);
   expect(target.received[0]?.body.toString()).toBe(result.text);

@@ -161,6 +161,8 @@ describe("requests", () => {
     });
     await response.text();
     expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    // A server's own headers, too.
+    expect(response.headers.get("access-control-expose-headers")?.split(", ")).toContain("*");
   });
 });
 

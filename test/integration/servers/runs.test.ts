@@ -22,8 +22,11 @@ verifies("servers.records", "a request is a run, with its bodies", async () => {
     status: "failure",
     statusCode: 418,
     async: false,
+    websocket: false,
     error: null,
     result: { method: "POST" },
+    requestBytes: 7,
+    responseBytes: Buffer.byteLength(answer.text),
   });
   expect(record.json.runtimeMs).toBeGreaterThan(0);
   const input = await site().ofRun("web", runId, "input");
@@ -35,9 +38,21 @@ verifies("servers.records", "a request is a run, with its bodies", async () => {
   const kept = await site().ofRun("web", stream.headers.get("x-request-id") ?? "", "result");
   expect(kept.text).toBe("data: 0\n\ndata: 1\n\ndata: 2\n\n");
   expect(kept.headers.get("content-type")).toMatch(/^text\/event-stream/);
+  expect((await site().ofRun("web", stream.headers.get("x-request-id") ?? "")).json).toMatchObject({
+    method: "GET",
+    requestBytes: 0,
+    responseBytes: kept.text.length,
+  });
   const bare = await site().call("open", {}, { functionName: "echo" });
   const nothing = await site().ofRun("open", bare.headers.get("x-request-id") ?? "", "result");
   expect(nothing.json.code).toBe("payload_not_kept");
+});
+
+verifies("servers.records", "bytes are counted of a body that passes piece by piece, too", async () => {
+  const body = "x".repeat(300_000);
+  const answer = await site().call("web", body, { functionName: "hash", method: "PUT" });
+  const record = await site().ofRun("web", answer.headers.get("x-request-id") ?? "");
+  expect(record.json).toMatchObject({ method: "PUT", requestBytes: 300_000, responseBytes: 64 });
 });
 
 verifies("servers.cancel", "cancelling, or leaving, closes the connection to the app", async () => {

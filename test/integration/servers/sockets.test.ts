@@ -119,8 +119,14 @@ describe("a WebSocket", () => {
   });
 
   verifies("servers.sockets.cut", "that the app breaks off ends with 1011", async () => {
-    const client = await open("cut");
-    expect((await closed(client))[0]).toBe(1011);
+    const client = new Client(address(site(), "talk", "cut"), { headers: bearer(site()) });
+    const end = closed(client);
+    const [response] = (await once(client, "upgrade")) as [IncomingMessage];
+    expect((await end)[0]).toBe(1011);
+    const path = `runs/${String(response.headers["x-request-id"])}`;
+    const record = async () => (await site().call("talk", null, { method: "GET", functionName: path })).json;
+    await until("it is recorded", async () => (await record()).status === "failure");
+    expect(await record()).toMatchObject({ websocket: true, statusCode: 502 });
   });
 
   verifies("servers.sockets.run", "is a run with a slot of its own, and can be cancelled", async () => {
@@ -131,7 +137,7 @@ describe("a WebSocket", () => {
       (await site().call("narrow", null, { method: "GET", functionName: path })).json;
     const next = site().call("narrow", {}, { functionName: "port" });
     await until("the next one waits", () => site().apps.get("narrow")?.pool.waiting === 1);
-    expect(await record()).toMatchObject({ status: "running", functionName: "/echo" });
+    expect(await record()).toMatchObject({ status: "running", functionName: "/echo", websocket: true });
     const end = closed(client);
     await site().call("narrow", {}, { functionName: `${path}/cancel` });
     expect(await end).toEqual([1001, "the run was cancelled"]);
@@ -139,15 +145,21 @@ describe("a WebSocket", () => {
     expect(await record()).toMatchObject({ status: "cancelled" });
   });
 
-  verifies("servers.sockets.run", "that ended well has status 101", async () => {
-    const client = new Client(address(site(), "talk", "echo"), { headers: bearer(site()) });
+  verifies("servers.sockets.run", "that ended well has status 101 and the bytes each way", async () => {
+    const client = new Client(address(site(), "talk", "echo"), {
+      headers: bearer(site()),
+      perMessageDeflate: false,
+    });
     const [response] = (await once(client, "upgrade")) as [IncomingMessage];
     const path = `runs/${String(response.headers["x-request-id"])}`;
-    client.close();
+    expect(await ask(client, "hello")).toBe("hello");
+    client.close(1000);
     await closed(client);
     const record = async () => (await site().call("talk", null, { method: "GET", functionName: path })).json;
     await until("it is recorded", async () => (await record()).status === "success");
-    expect(await record()).toMatchObject({ statusCode: 101 });
+    // Five letters and a close frame with its code; each frame of the client has a mask of four bytes.
+    const bytes = { requestBytes: 19, responseBytes: 11 };
+    expect(await record()).toMatchObject({ method: "GET", websocket: true, statusCode: 101, ...bytes });
   });
 });
 

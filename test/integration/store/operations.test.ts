@@ -85,6 +85,9 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
         errorCode: "app_error",
         errorMessage: "ValueError: {\"a\": \\ 'b', NULL}\n\t❄",
         runMs: 0.1 + 0.2,
+        isWebSocket: true,
+        requestBytes: 2 ** 40,
+        responseBytes: 0,
       });
       const empty = sampleRun({
         appNumber,

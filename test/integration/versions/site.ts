@@ -84,6 +84,7 @@ class Ground {
       }),
       home: this.#home,
       secrets,
+      images: null,
       dataDir,
       clock,
       log: createLog(process.env["TEST_LOG"] ?? "silent"),

@@ -52,3 +52,9 @@ function refused(name: string, value: string): boolean {
     return error instanceof ConfigError && error.problems.every((problem) => problem.startsWith(name));
   }
 }
+
+test("an empty variable counts as unset", () => {
+  expect(readSettings({ flags: {}, env: { MILLRACE_API_PORT: "", MILLRACE_DATABASE_URL: "" } })).toEqual(
+    readSettings({ flags: {}, env: {} }),
+  );
+});

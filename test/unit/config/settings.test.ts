@@ -44,6 +44,8 @@ verifies(
         networkDeny: [],
         networkUnenforced: "refuse",
         uidRange: { first: 1_900_000_000, last: 1_900_065_535 },
+        containerEngine: "auto",
+        baseImage: "docker.io/library/python:{python}-slim-bookworm",
         shutdownGraceMs: 30_000,
         authGraceMs: 300_000,
         maxRuns: 10_000_000,
@@ -123,6 +125,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     network_deny: "192.0.2.7,::1",
     network_unenforced: "warn",
     uid_range: "400000-465535",
+    container_engine: "podman",
+    base_image: "debian:12",
     shutdown_grace: "1m30s",
     auth_grace: "10m",
     max_runs: "5",
@@ -170,6 +174,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     networkDeny: ["192.0.2.7/32", "::1/128"],
     networkUnenforced: "warn",
     uidRange: { first: 400_000, last: 465_535 },
+    containerEngine: "podman",
+    baseImage: "debian:12",
     shutdownGraceMs: 90_000,
     authGraceMs: 600_000,
     maxRuns: 5,
@@ -209,22 +215,6 @@ test("each setting is read from its flag, its variable and its key", () => {
   expect(readSettings({ flags: { config }, env: {} })).toEqual({ settings: expected, warnings: [] });
 });
 
-test("a mail server needs a sender, and no message shows its password", () => {
-  const given = (smtpUrl: string, smtpFrom?: string) =>
-    problemsOf({ flags: { smtpUrl, ...(smtpFrom !== undefined && { smtpFrom }) }, env: {} });
-  expect(given("smtp://u:hunter2@mail.example.com")).toEqual(["smtp_from is required when smtp_url is set"]);
-  const bad = given("smtp://u:hunter2@mail.example.com?tls=no", "a@b.example, c@d.example").join("\n");
-  expect(bad).toContain("--smtp-url must be an address such as");
-  expect(bad).toContain("--smtp-from must be an address such as");
-  expect(bad).not.toContain("hunter2");
-});
-
-test("an empty variable counts as unset", () => {
-  expect(readSettings({ flags: {}, env: { MILLRACE_API_PORT: "", MILLRACE_DATABASE_URL: "" } })).toEqual(
-    readSettings({ flags: {}, env: {} }),
-  );
-});
-
 verifies(
   "settings.all-problems",
   "all problems of all sources are reported at once, by the name the source uses",
@@ -250,6 +240,16 @@ verifies(
     ]);
   },
 );
+
+test("a mail server needs a sender, and no message shows its password", () => {
+  const given = (smtpUrl: string, smtpFrom?: string) =>
+    problemsOf({ flags: { smtpUrl, ...(smtpFrom !== undefined && { smtpFrom }) }, env: {} });
+  expect(given("smtp://u:hunter2@mail.example.com")).toEqual(["smtp_from is required when smtp_url is set"]);
+  const bad = given("smtp://u:hunter2@mail.example.com?tls=no", "a@b.example, c@d.example").join("\n");
+  expect(bad).toContain("--smtp-url must be an address such as");
+  expect(bad).toContain("--smtp-from must be an address such as");
+  expect(bad).not.toContain("hunter2");
+});
 
 test("a password never appears in a problem, from whichever source it came", () => {
   const address = "mysql://root:hunter2@db/x";

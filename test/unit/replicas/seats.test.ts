@@ -23,6 +23,7 @@ const WORKLOAD: Workload = {
   mayFork: true,
   limits: { memoryBytes: null, cpus: null, cpuShare: 2 },
   network: true,
+  containerRuntime: null,
   unixSockets: false,
   server: null,
 };

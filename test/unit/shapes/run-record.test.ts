@@ -13,6 +13,7 @@ const ENDED: Run = {
   functionName: "run",
   method: "POST",
   isAsync: false,
+  isWebSocket: false,
   state: "failure",
   statusCode: 500,
   attempt: 1,
@@ -32,6 +33,8 @@ const ENDED: Run = {
   queueMs: 1.25,
   runMs: 2.5,
   responseMs: 3.75,
+  requestBytes: null,
+  responseBytes: null,
 };
 
 const WAITING: Run = {
@@ -55,7 +58,7 @@ const FIELDS =
   "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error " +
   "queueTimeMs runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs " +
-  "executionTimeMs totalResponseTimeMs";
+  "executionTimeMs totalResponseTimeMs requestBytes responseBytes";
 
 describe("a run as callers see it", () => {
   verifies("run-record.fields", "has exactly the contract's fields, ended or waiting", () => {

@@ -21,6 +21,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0010-invitations": "d2f15853e2224c07",
   "0011-places": "0ab63ef9c04c7ff7",
   "0012-log-shares": "83587e885a487ea0",
+  "0013-run-traffic": "52e6be997fa2f6c1",
 };
 
 verifies("upgrade.frozen", "a committed migration never changes", () => {

@@ -2,27 +2,79 @@ import { useQuery } from "@tanstack/react-query";
 import { useParams, useSearch } from "@tanstack/react-router";
 import { functionsQuery } from "../../api/app-document.ts";
 import { payloadQuery } from "../../api/payload.ts";
+import type { PlaygroundSearch } from "../../api/playground-search.ts";
+import { requestOf } from "../../api/request-of-run.ts";
 import { runQuery } from "../../api/runs.ts";
+import type { Run } from "../../api/runs.ts";
+import { serverQuery } from "../../api/server-runtime.ts";
 import { Card } from "../../parts/card.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { Problem } from "../../parts/problem.tsx";
 import { Skeleton } from "../../parts/skeleton.tsx";
+import { ServerWorkbench } from "./playground/server/server-workbench.tsx";
 import { Workbench } from "./playground/workbench.tsx";
 
-/** An app's functions, to be called from here. */
+/** An app to be called from here: its functions, or the server that it is. */
 export function AppPlayground() {
   const { projectId, appName } = useParams({ from: "/gate/projects/$projectId/apps/$appName" });
   const search = useSearch({ from: "/gate/projects/$projectId/apps/$appName/playground" });
   const { from } = search;
   const ids = { projectId, appName, runId: from ?? "" };
-  const { data: functions, error, refetch } = useQuery(functionsQuery(projectId, appName));
+  const { data: server, error, refetch } = useQuery(serverQuery(projectId, appName));
   // A run to begin with.
   const run = useQuery({ ...runQuery(ids), enabled: from !== undefined, refetchInterval: false });
   const input = useQuery(payloadQuery(ids, "input", from !== undefined));
-  if (error) return <Problem error={error} onRetry={() => void refetch()} />;
+  if (error && server === undefined) return <Problem error={error} onRetry={() => void refetch()} />;
   const isWaiting = from !== undefined && (run.isPending || input.isPending);
-  if (!functions || isWaiting) return <Loading />;
-  const wanted = search.function ?? run.data?.functionName ?? "run";
+  if (server === undefined || isWaiting) return <Loading />;
+  const kept = input.data && !input.data.isCut ? input.data : null;
+  return (
+    <>
+      {from !== undefined && kept === null && !run.data?.websocket && (
+        <p role="status" className="rounded-lg bg-warn-soft px-4 py-2.5 text-warn">
+          {input.data?.isCut
+            ? "That run's input is too long to be filled in here. Download it from its page."
+            : "That run's input is no longer stored."}
+        </p>
+      )}
+      {server ? (
+        <ServerWorkbench
+          key={from ?? ""}
+          projectId={projectId}
+          appName={appName}
+          search={search}
+          given={requestOf(run.data, kept)}
+        />
+      ) : (
+        <Functions
+          projectId={projectId}
+          appName={appName}
+          search={search}
+          run={run.data}
+          input={kept?.text ?? null}
+        />
+      )}
+    </>
+  );
+}
+
+function Functions({
+  projectId,
+  appName,
+  search,
+  run,
+  input,
+}: {
+  readonly projectId: string;
+  readonly appName: string;
+  readonly search: PlaygroundSearch;
+  readonly run: Run | undefined;
+  readonly input: string | null;
+}) {
+  const { data: functions, error, refetch } = useQuery(functionsQuery(projectId, appName));
+  if (error) return <Problem error={error} onRetry={() => void refetch()} />;
+  if (!functions) return <Loading />;
+  const wanted = search.function ?? run?.functionName ?? "run";
   const fn = functions.find(({ name }) => name === wanted) ?? functions[0];
   if (!fn) {
     return (
@@ -34,26 +86,16 @@ export function AppPlayground() {
       </Card>
     );
   }
-  const kept = input.data && !input.data.isCut ? input.data.text : null;
   return (
-    <>
-      {from !== undefined && kept === null && (
-        <p role="status" className="rounded-lg bg-warn-soft px-4 py-2.5 text-warn">
-          {input.data?.isCut
-            ? "That run's input is too long to be filled in here. Download it from its page."
-            : "That run's input is no longer stored."}
-        </p>
-      )}
-      <Workbench
-        key={`${fn.name} ${from ?? ""}`}
-        projectId={projectId}
-        appName={appName}
-        functions={functions}
-        fn={fn}
-        search={search}
-        input={kept}
-      />
-    </>
+    <Workbench
+      key={`${fn.name} ${search.from ?? ""}`}
+      projectId={projectId}
+      appName={appName}
+      functions={functions}
+      fn={fn}
+      search={search}
+      input={input}
+    />
   );
 }
 

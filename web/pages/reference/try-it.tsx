@@ -51,6 +51,8 @@ export function TryIt({ operation, caller, values, onValue }: Props) {
               value={values[name] ?? ""}
               autoComplete="off"
               spellCheck={false}
+              // From now on nothing else fills it in: what comes late would stand beside what is typed.
+              onFocus={({ target }) => onValue(name, target.value)}
               onChange={({ target }) => onValue(name, target.value)}
             />
           ))}

@@ -1,8 +1,9 @@
 import { Link } from "@tanstack/react-router";
+import { isOfServer } from "../../api/runs.ts";
 import type { Run, RunIds } from "../../api/runs.ts";
 import { StateBadge } from "../../parts/badge.tsx";
 import { Card } from "../../parts/card.tsx";
-import { span } from "../../parts/format.ts";
+import { bytes, span } from "../../parts/format.ts";
 import { Time } from "../../parts/time.tsx";
 import { StatusCode } from "../runs/run-row.tsx";
 import { Fact } from "../../parts/fact.tsx";
@@ -16,7 +17,17 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
         <Fact title="Status code">
           <StatusCode code={run.statusCode} />
         </Fact>
-        <Fact title="Mode">{run.async ? "async" : "sync"}</Fact>
+        <Fact title="Mode">{run.websocket ? "WebSocket" : run.async ? "async" : "sync"}</Fact>
+        {isOfServer(run) && (
+          <>
+            <Fact title="Method">{run.method}</Fact>
+            <Fact title="Path">
+              <span className="font-mono text-[0.9rem] break-all">{run.functionName}</span>
+            </Fact>
+            <Fact title="Server got">{run.requestBytes === null ? "–" : bytes(run.requestBytes)}</Fact>
+            <Fact title="Server sent">{run.responseBytes === null ? "–" : bytes(run.responseBytes)}</Fact>
+          </>
+        )}
         <Fact title="Attempt">{run.attempt}</Fact>
         <Fact title="Accepted">
           <Time at={run.createdAt} />

@@ -1,7 +1,7 @@
 import { useNavigate } from "@tanstack/react-router";
 import type { Payload } from "../../api/payload.ts";
 import type { TranscriptView } from "../../api/run-search.ts";
-import { isOver } from "../../api/runs.ts";
+import { isOfServer, isOver, isTalk } from "../../api/runs.ts";
 import type { Run, RunIds } from "../../api/runs.ts";
 import { Card } from "../../parts/card.tsx";
 import { MessageView, ViewPicker } from "../../parts/messages.tsx";
@@ -23,7 +23,7 @@ type Props = {
 /** What a run answered: its result, or what it yields while it does. */
 export function Output({ ids, run, result, isStream, transcript, view }: Props) {
   const navigate = useNavigate();
-  const isShownAsMessages = !isOver(run) || isStream;
+  const isShownAsMessages = !isOfServer(run) && (!isOver(run) || isStream);
   const setView = (next: TranscriptView): void => {
     const to = "/projects/$projectId/apps/$appName/runs/$runId" as const;
     void navigate({ to, params: ids, search: { view: next }, replace: true, resetScroll: false });
@@ -40,6 +40,10 @@ export function Output({ ids, run, result, isStream, transcript, view }: Props) 
     >
       {isShownAsMessages ? (
         <Stream transcript={transcript} view={view} isOver={isOver(run)} />
+      ) : isTalk(run) ? (
+        <p className="py-2 text-ink-soft">What goes over a WebSocket is not stored.</p>
+      ) : !isOver(run) ? (
+        <p className="py-2 text-ink-soft">The response is shown here when it is complete.</p>
       ) : result === undefined ? (
         <Skeleton className="h-24 w-full" />
       ) : run.status === "cancelled" ? (

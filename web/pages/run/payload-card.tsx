@@ -1,5 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { isTextType } from "../../api/media-type.ts";
 import { SHOWN_BYTES, wholePayload } from "../../api/payload.ts";
 import type { Payload, PayloadKind } from "../../api/payload.ts";
 import type { RunIds } from "../../api/runs.ts";
@@ -12,8 +13,11 @@ import { tellError } from "../../parts/toasts.tsx";
 
 /** What a run was given or answered, as far as it can be read; the whole is a click away. */
 export function PayloadText({ payload, label }: { readonly payload: Payload; readonly label: string }) {
-  const { text, isCut } = payload;
+  const { text, isCut, contentType } = payload;
   if (text === "" && !isCut) return <p className="py-2 text-ink-soft">Empty.</p>;
+  if (!isTextType(contentType)) {
+    return <p className="py-2 wrap-anywhere text-ink-soft">This is {contentType}. Download it to see it.</p>;
+  }
   return (
     <>
       {isCut && (
@@ -39,7 +43,8 @@ export function DownloadPayload({
   const { mutate, isPending } = useMutation({
     mutationFn: () => wholePayload(ids, kind),
     onSuccess: (blob) => {
-      const ending = blob.type.startsWith("application/json") ? "json" : "txt";
+      const isJson = blob.type.startsWith("application/json");
+      const ending = isJson ? "json" : isTextType(blob.type) ? "txt" : "bin";
       saveBlob(`${ids.runId}-${kind}.${ending}`, blob);
     },
     onError: tellError,

@@ -2,11 +2,12 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 import { ApiError } from "../../api/answer.ts";
+import { isEventType } from "../../api/media-type.ts";
 import { payloadQuery } from "../../api/payload.ts";
 import { runLogsQuery, tracebackOf } from "../../api/run-logs.ts";
-import { isOver, runQuery } from "../../api/runs.ts";
+import { calledText, isOfServer, isOver, isTalk, runQuery } from "../../api/runs.ts";
 import type { Run, RunIds } from "../../api/runs.ts";
-import { AsyncMark, StateBadge } from "../../parts/badge.tsx";
+import { RunMarks, StateBadge } from "../../parts/badge.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Copy } from "../../parts/copy.tsx";
 import { Empty } from "../../parts/empty.tsx";
@@ -30,11 +31,11 @@ export function RunPage() {
   if (error instanceof ApiError && error.status === 404) return <NoSuchRun ids={ids} />;
   return (
     <Page
-      title={run ? `${appName} · ${run.functionName}` : appName}
+      title={run ? `${appName} · ${calledText(run)}` : appName}
       subtitle={
         <span className="flex min-w-0 flex-wrap items-center gap-2">
           {run ? <StateBadge state={run.status} /> : <Skeleton className="h-5.5 w-16" />}
-          {run?.async && <AsyncMark />}
+          {run && <RunMarks run={run} />}
           <code className="min-w-0 font-mono text-[0.88rem] break-all">{runId}</code>
           <Copy text={runId} label="Copy id" />
           <Link
@@ -63,15 +64,17 @@ function RunView({ ids, run }: { readonly ids: RunIds; readonly run: Run }) {
   const queries = useQueryClient();
   const { view = "messages" } = useSearch({ from: "/gate/projects/$projectId/apps/$appName/runs/$runId" });
   const [wasLive] = useState(!isOver(run));
-  const { data: result } = useQuery(payloadQuery(ids, "result", isOver(run)));
+  const { data: result } = useQuery(payloadQuery(ids, "result", isOver(run) && !isTalk(run)));
   const { data: logs, error: logsError } = useQuery(runLogsQuery(ids, run));
-  const isStream = result?.contentType.startsWith("text/event-stream") ?? false;
+  // Of a server nothing is known before its answer is whole.
+  const isStream = !isOfServer(run) && isEventType(result?.contentType ?? "");
   const { projectId, appName, runId } = ids;
   const onEnd = useCallback(
     () => void queries.invalidateQueries({ queryKey: ["run", projectId, appName, runId] }),
     [queries, projectId, appName, runId],
   );
-  const transcript = useTranscript(ids, { isWanted: wasLive || isStream, isLive: wasLive, onEnd });
+  const isWanted = !isOfServer(run) && (wasLive || isStream);
+  const transcript = useTranscript(ids, { isWanted, isLive: wasLive, onEnd });
   return (
     <>
       <Failure run={run} traceback={logs ? tracebackOf(logs.lines) : null} />

@@ -1,17 +1,24 @@
 import { Link } from "@tanstack/react-router";
 import { memo } from "react";
 import { nameOf } from "../../api/apps.ts";
+import { calledText } from "../../api/runs.ts";
 import type { Run } from "../../api/runs.ts";
-import { AsyncMark, StateBadge } from "../../parts/badge.tsx";
+import { RunMarks, StateBadge } from "../../parts/badge.tsx";
 import { classes } from "../../parts/classes.ts";
-import { span } from "../../parts/format.ts";
+import { bytes, span } from "../../parts/format.ts";
 import { Cell, Row } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 
-type Props = { readonly projectId: string; readonly run: Run; readonly isOfApp: boolean };
+type Props = {
+  readonly projectId: string;
+  readonly run: Run;
+  readonly isOfApp: boolean;
+  /** Some of the list are of servers, whose bytes are counted. */
+  readonly hasBytes: boolean;
+};
 
 /** One run of a list; the whole row leads to its page. */
-export const RunRow = memo(function RunRow({ projectId, run, isOfApp }: Props) {
+export const RunRow = memo(function RunRow({ projectId, run, isOfApp, hasBytes }: Props) {
   const appName = nameOf(projectId, run.modelId);
   return (
     <Row className="relative">
@@ -29,7 +36,7 @@ export const RunRow = memo(function RunRow({ projectId, run, isOfApp }: Props) {
       <Cell>
         <span className="inline-flex gap-1.5">
           <StateBadge state={run.status} />
-          {run.async && <AsyncMark />}
+          <RunMarks run={run} />
         </span>
       </Cell>
       {!isOfApp && (
@@ -38,11 +45,16 @@ export const RunRow = memo(function RunRow({ projectId, run, isOfApp }: Props) {
         </Cell>
       )}
       <Cell isMinor className="max-w-48 truncate font-mono text-[0.9rem] text-ink-soft">
-        <bdi>{run.functionName}</bdi>
+        <bdi title={calledText(run)}>{calledText(run)}</bdi>
       </Cell>
       <Cell align="right" isMinor>
         <StatusCode code={run.statusCode} />
       </Cell>
+      {hasBytes && (
+        <Cell align="right" isMinor className="text-ink-soft">
+          {trafficText(run)}
+        </Cell>
+      )}
       <Cell align="right">
         <Time at={run.startedAt ?? run.createdAt} />
       </Cell>
@@ -58,6 +70,12 @@ export const RunRow = memo(function RunRow({ projectId, run, isOfApp }: Props) {
 export function StatusCode({ code }: { readonly code: number | null }) {
   if (code === null) return <span className="text-ink-faint">–</span>;
   return <span className={classes("tabular", code >= 400 && "text-bad")}>{code}</span>;
+}
+
+/** What a server got and sent. */
+function trafficText({ requestBytes, responseBytes }: Run): string {
+  if (requestBytes === null || responseBytes === null) return "–";
+  return `${bytes(requestBytes)} / ${bytes(responseBytes)}`;
 }
 
 /** Its end: ids begin with the time, which runs of one minute share. */

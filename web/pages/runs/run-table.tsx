@@ -25,6 +25,7 @@ const COLUMNS = [
   { title: "App" },
   { title: "Function", isMinor: true },
   { title: "Status", align: "right", isMinor: true },
+  { title: "In / out", align: "right", isMinor: true },
   { title: "Started", align: "right" },
   { title: "Duration", align: "right" },
   { title: "Queued for", align: "right", isMinor: true },
@@ -63,7 +64,10 @@ export function RunTable({
     void queries.invalidateQueries({ queryKey: newest.queryKey });
   };
   const { rows, olderToken } = list;
-  const columns = isOfApp ? COLUMNS.filter(({ title }) => title !== "App") : COLUMNS;
+  const hasBytes = rows.some(({ requestBytes }) => requestBytes !== null);
+  const columns = COLUMNS.filter(
+    ({ title }) => !(isOfApp && title === "App") && (hasBytes || title !== "In / out"),
+  );
   if (error && !page) return <Problem error={error} onRetry={() => void refetch()} />;
   return (
     <>
@@ -84,7 +88,7 @@ export function RunTable({
         ) : (
           <Table columns={columns} label="Runs">
             {rows.map((run) => (
-              <RunRow key={run.id} projectId={projectId} run={run} isOfApp={isOfApp} />
+              <RunRow key={run.id} projectId={projectId} run={run} isOfApp={isOfApp} hasBytes={hasBytes} />
             ))}
             {olderToken === null && <SkeletonRows rows={12} columns={columns.length} />}
           </Table>

@@ -5,6 +5,7 @@ import { appQuery } from "../../../api/apps.ts";
 import type { AppRecord } from "../../../api/apps.ts";
 import { figuresQuery } from "../../../api/figures.ts";
 import type { RangeName } from "../../../api/figures.ts";
+import { serverQuery } from "../../../api/server-runtime.ts";
 import { StateBadge } from "../../../parts/badge.tsx";
 import { Card } from "../../../parts/card.tsx";
 import { Skeleton } from "../../../parts/skeleton.tsx";
@@ -24,6 +25,7 @@ export function Facts({
   const { data: app } = useQuery(appQuery(projectId, appName));
   const { data: figures } = useQuery(figuresQuery(projectId, range, appName));
   const version = figures?.now.version;
+  const { data: server } = useQuery({ ...serverQuery(projectId, appName), enabled: Boolean(version) });
   const build = { projectId, appName };
   return (
     <Card>
@@ -46,9 +48,24 @@ export function Facts({
         <Fact title="Last build">{app ? <LastBuild app={app} /> : <Skeleton className="h-5 w-28" />}</Fact>
         <Fact title="Hardware">{app ? hardwareOf(app) : <Skeleton className="h-4 w-36" />}</Fact>
         <Fact title="Scaling">{app ? scalingOf(app) : <Skeleton className="h-4 w-36" />}</Fact>
+        {server && (
+          <>
+            <Fact title="Server">
+              <code className="min-w-0 font-mono text-[0.9rem] wrap-anywhere">{server.command}</code>
+            </Fact>
+            <Fact title="Port">{server.port}</Fact>
+            <Fact title="Health check">{checkOf(server.healthCheck)}</Fact>
+            <Fact title="Ready check">{checkOf(server.readyCheck)}</Fact>
+          </>
+        )}
       </dl>
     </Card>
   );
+}
+
+function checkOf(path: string | null): ReactNode {
+  if (path === null) return "Accepts connections";
+  return <code className="min-w-0 font-mono text-[0.9rem] wrap-anywhere">{path}</code>;
 }
 
 function Fact({ title, children }: { readonly title: string; readonly children: ReactNode }) {

@@ -30,7 +30,7 @@ export function AnswerCard(props: Props) {
   const { projectId, appName, answer, error, isBusy, view, onView } = props;
   return (
     <Card title="Answer" actions={answer?.isStream && <ViewPicker view={view} onChange={onView} />}>
-      {answer && <Head answer={answer} projectId={projectId} appName={appName} />}
+      {answer && <AnswerHead answer={answer} projectId={projectId} appName={appName} />}
       <div aria-live="polite">
         {error ? (
           <Problem error={error} />
@@ -48,12 +48,13 @@ export function AnswerCard(props: Props) {
   );
 }
 
-function Head({
+/** How a call was answered, how long it took, and the way to its run. */
+export function AnswerHead({
   answer: { status, headMs, totalMs, isStopped, runId, isStream },
   projectId,
   appName,
 }: {
-  readonly answer: CallAnswer;
+  readonly answer: Pick<CallAnswer, "status" | "headMs" | "totalMs" | "isStopped" | "runId" | "isStream">;
   readonly projectId: string;
   readonly appName: string;
 }) {

@@ -5,10 +5,10 @@ import { CALL_MODES, LANGUAGES } from "../../../api/playground-search.ts";
 import type { CallMode, PlaygroundSearch } from "../../../api/playground-search.ts";
 import { snippet } from "../../../api/snippets.ts";
 import { Card } from "../../../parts/card.tsx";
-import { CodeBlock } from "../../../parts/copy.tsx";
 import { Choice } from "../../../parts/field.tsx";
 import { Picker } from "../../../parts/picker.tsx";
 import { AnswerCard } from "./answer-card.tsx";
+import { AsCode } from "./as-code.tsx";
 import { EMPTY_DRAFT, withJson } from "./arguments.ts";
 import { CallForm } from "./call-form.tsx";
 import { useCall } from "./use-call.ts";
@@ -29,7 +29,6 @@ const MODE_HINTS: Record<CallMode, string> = {
   async: "Returns the run's id at once; the function runs in the background.",
   stream: "Shows each message as the function yields it.",
 };
-const LANGUAGE_TITLES = { curl: "curl", typescript: "TypeScript", python: "Python" };
 
 /** A function to call: what with, how, what came back, and the same as code. */
 export function Workbench({ projectId, appName, functions, fn, search, input }: Props) {
@@ -115,20 +114,12 @@ export function Workbench({ projectId, appName, functions, fn, search, input }: 
           view={view}
           onView={(next) => setSearch({ view: next })}
         />
-        <Card
-          title="As code"
-          actions={
-            <Picker
-              label="Language"
-              names={LANGUAGES}
-              titles={LANGUAGE_TITLES}
-              picked={code}
-              onPick={(name) => setSearch({ code: name })}
-            />
-          }
-        >
-          <CodeBlock text={snippet(code, call)} label="The call as code" />
-        </Card>
+        <AsCode
+          languages={LANGUAGES}
+          picked={code}
+          onPick={(name) => setSearch({ code: name })}
+          text={snippet(code, call)}
+        />
       </div>
     </div>
   );

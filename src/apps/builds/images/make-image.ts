@@ -1,0 +1,165 @@
+import { totalmem } from "node:os";
+import path from "node:path";
+import { ENVIRONMENT_LABEL, PROJECT_LABEL, ulimits } from "../../../host/containers/containers.ts";
+import type { Containers } from "../../../host/containers/containers.ts";
+import type { ContainerTool } from "../../../host/containers/container-tool.ts";
+import { writeImageRecord } from "../../../host/containers/image-record.ts";
+import { runKept } from "../../../host/run-kept.ts";
+import { mkdir, readFile, writeFile } from "../../../kit/files.ts";
+import type { AppConfig } from "../../../model/app-config.ts";
+import { BuildError } from "../build-error.ts";
+import { readCommands } from "../commands.ts";
+import { environmentOfImage } from "../environments.ts";
+import { readPipSettings } from "../pip-settings.ts";
+import { readRequirements } from "../requirements.ts";
+import type { Requirements } from "../requirements.ts";
+import type { BuildSite } from "../site.ts";
+import { IMAGE_PYTHON, dockerfileFor } from "./dockerfile.ts";
+import type { ImageWish } from "./wanted-image.ts";
+
+/** As much as a step of any build gets. */
+const MEMORY_BYTES = Math.floor(totalmem() * 0.75);
+const IMAGE_ID = /^(?:sha256:)?[0-9a-f]{64}$/;
+
+/** What a build hands to the tool. */
+type Recipe = {
+  /** The folder that the Dockerfile may copy from. */
+  readonly context: string;
+  readonly dockerfile: string;
+  readonly python: string | null;
+  readonly args: readonly string[];
+};
+
+/** Builds an app's image, and gives the environment that stands for it. Its layers are found again by the tool. */
+export async function makeImage(wish: ImageWish, config: AppConfig, site: BuildSite): Promise<string> {
+  const { containers, tool } = wish;
+  const recipe =
+    wish.kind === "dockerfile" ? await written(wish.file, config, site) : await layered(wish, config, site);
+  return await environmentOfImage(site, async (environment) => {
+    const id = await build(containers, tool, recipe, path.basename(environment), site);
+    await writeImageRecord(environment, { id, projectId: site.projectId, python: recipe.python });
+  });
+}
+
+/** The app's own Dockerfile. */
+async function written(dockerfile: string, config: AppConfig, site: BuildSite): Promise<Recipe> {
+  const { deployment, dependencies } = config;
+  const ignored = [
+    ...(Object.keys(dependencies.pip).length > 0 ? ["dependencies.pip"] : []),
+    ...(Object.keys(dependencies.apt).length > 0 ? ["dependencies.apt"] : []),
+    ...(Object.keys(dependencies.conda).length > 0 ? ["dependencies.conda"] : []),
+    ...(deployment.shellCommands.length > 0 ? ["shell_commands"] : []),
+    ...(deployment.preBuildCommands.length > 0 ? ["pre_build_commands"] : []),
+    ...(deployment.dockerBaseImageUrl === null ? [] : ["docker_base_image_url"]),
+  ];
+  if (ignored.length > 0)
+    site.say(`warning: the Dockerfile decides what is installed: ignoring ${ignored.join(", ")}`, "stderr");
+  return { context: site.bundleDir, dockerfile, python: null, args: [] };
+}
+
+/** A Dockerfile of ours, for an app that names a base image or system packages. */
+async function layered(
+  { base, apt }: Extract<ImageWish, { kind: "layers" }>,
+  config: AppConfig,
+  site: BuildSite,
+): Promise<Recipe> {
+  const { bundleDir, asideDir, user, host } = site;
+  const context = path.dirname(bundleDir);
+  const bundle = path.basename(bundleDir);
+  const commands = async (kind: "pre_build_commands" | "shell_commands"): Promise<string[]> =>
+    (await readCommands(kind, config.deployment, bundleDir)).map(({ text }) => text);
+  const requirements = await readRequirements(config.dependencies, site);
+  const listed = requirements && path.join(asideDir, "requirements.txt");
+  if (requirements && listed !== null) await writeFile(listed, requirementsText(requirements, bundleDir));
+  const pipSettings = path.join(asideDir, "pip.conf");
+  if (requirements) await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
+  const dockerfile = path.join(asideDir, "Dockerfile");
+  await writeFile(
+    dockerfile,
+    dockerfileFor({
+      base,
+      apt,
+      before: await commands("pre_build_commands"),
+      after: await commands("shell_commands"),
+      requirements: listed && path.relative(context, listed),
+      needsApp: requirements !== null && requirements.locals.length + requirements.links.length > 0,
+      bundle,
+      user,
+    }),
+  );
+  // Not as an argument: that would stay in the image, with the password of the index.
+  const args = requirements ? ["--secret", `id=pip,src=${pipSettings}`] : [];
+  return { context, dockerfile, python: config.customRuntime === null ? IMAGE_PYTHON : null, args };
+}
+
+async function build(
+  containers: Containers,
+  tool: ContainerTool,
+  { context, dockerfile, args }: Recipe,
+  environment: string,
+  site: BuildSite,
+): Promise<string> {
+  const { asideDir, projectId, keeperPython, signal, say } = site;
+  const idFile = path.join(asideDir, "image-id");
+  const options = ["--file", dockerfile, "--iidfile", idFile, "--label", containers.label];
+  options.push("--label", `${PROJECT_LABEL}=${projectId}`, "--label", `${ENVIRONMENT_LABEL}=${environment}`);
+  if (tool.kind === "podman") options.push("--pull=missing", ...ulimits());
+  if (!tool.isRootless) options.push("--memory", String(MEMORY_BYTES));
+  say(`building the image with ${tool.kind} ${tool.version}…`);
+  const startedAt = performance.now();
+  const end = await runKept(
+    keeperPython,
+    {
+      program: tool.program,
+      args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
+      cwd: context,
+      env: { ...containers.env, ...(await authVariables(site)) },
+      // The tool tells its progress there, as others tell faults.
+      onLine: (text) => say(text),
+      walls: null,
+      held: null,
+    },
+    signal,
+  );
+  if (end.code !== 0) throw new BuildError(`the image could not be built: ${end.lastWords || end.detail}`);
+  const id = (await readFile(idFile, "utf8")).trim();
+  if (!IMAGE_ID.test(id)) throw new BuildError(`${tool.kind} did not tell which image it has built`);
+  say(`image ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+  return id;
+}
+
+/** Where podman, and docker, find what opens registries. */
+async function authVariables({ asideDir, registryAuth }: BuildSite): Promise<Record<string, string>> {
+  if (registryAuth === null) return {};
+  const folder = path.join(asideDir, "registries");
+  await mkdir(folder, { mode: 0o700 });
+  await writeFile(path.join(folder, "config.json"), JSON.stringify(registryAuth), { mode: 0o600 });
+  return { REGISTRY_AUTH_FILE: path.join(folder, "config.json"), DOCKER_CONFIG: folder };
+}
+
+/** Files of the app are where the image has them. */
+function requirementsText(
+  { packages, constraints, locals, links, flags }: Requirements,
+  bundleDir: string,
+): string {
+  const inside = (fullPath: string): string => path.posix.join("/cortex", path.relative(bundleDir, fullPath));
+  const lines = [
+    ...flags,
+    ...links.map(({ fullPath }) => `--find-links ${inside(fullPath)}`),
+    ...packages,
+    ...locals.map(({ fullPath, after }) => `file://${inside(fullPath)}${after}`),
+  ];
+  if (constraints.length > 0)
+    throw new BuildError("constraints are not supported in images: name the versions instead");
+  return `${lines.join("\n")}\n`;
+}
+
+/** Which index the host has chosen; not the folders and certificates of the host, which no image sees. */
+async function pipSettingsText(host: NodeJS.ProcessEnv): Promise<string> {
+  const { indexUrl, extraIndexUrls, noIndex } = await readPipSettings(host);
+  const lines = ["[global]"];
+  if (indexUrl !== null) lines.push(`index-url = ${indexUrl}`);
+  if (extraIndexUrls.length > 0) lines.push(`extra-index-url = ${extraIndexUrls.join(" ")}`);
+  if (noIndex) lines.push("no-index = true");
+  return `${lines.join("\n")}\n`;
+}

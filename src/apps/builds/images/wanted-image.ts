@@ -1,0 +1,83 @@
+import type { Containers } from "../../../host/containers/containers.ts";
+import type { ContainerTool } from "../../../host/containers/container-tool.ts";
+import type { AppConfig } from "../../../model/app-config.ts";
+import { BuildError } from "../build-error.ts";
+import { insideBundle } from "../bundle-files.ts";
+import type { BuildSite } from "../site.ts";
+
+/** An image that is to be built, and what builds it. */
+export type ImageWish = { readonly containers: Containers; readonly tool: ContainerTool } & (
+  | {
+      readonly kind: "dockerfile";
+      /** Its real place in the bundle. */
+      readonly file: string;
+    }
+  | {
+      readonly kind: "layers";
+      readonly base: string;
+      readonly apt: readonly string[];
+    }
+);
+
+/** System packages that an app asks for, and those of them that the host has not. */
+export type SystemPackages = { readonly listed: readonly string[]; readonly missing: readonly string[] };
+
+const FILES_THAT_RUN_ONCE = "files that run once have no image";
+
+/**
+ * The image that an app is to run in; null for one that runs as a process of this host. Where the host can build none,
+ * throws a `BuildError` for an app that cannot be without, and warns otherwise.
+ */
+export async function wantedImage(
+  { deployment, customRuntime }: AppConfig,
+  { listed, missing }: SystemPackages,
+  site: BuildSite,
+): Promise<ImageWish | null> {
+  const { dockerBaseImageUrl, requireImage, containerRuntime, pythonVersion } = deployment;
+  const dockerfile = customRuntime?.dockerfilePath ?? null;
+  const file = dockerfile === null ? null : await insideBundle(site.bundleDir, dockerfile);
+  if (dockerfile !== null && file === null)
+    throw new BuildError(`dockerfile_path: there is no ${dockerfile} in the bundle`);
+  const warn = (text: string): void => site.say(`warning: ${text}`, "stderr");
+  if (file === null && dockerBaseImageUrl === null && missing.length === 0) {
+    if (containerRuntime !== null)
+      warn("container_runtime is not used: the app runs as a process of this host");
+    return null;
+  }
+  const found = site.images === null ? { lack: FILES_THAT_RUN_ONCE } : await site.images.containers.find();
+  if (!("tool" in found) || site.images === null) {
+    const { lack } = found as { lack: string };
+    if (file !== null)
+      throw new BuildError(`a Dockerfile needs podman or docker on this host: ${lack}. ${INSTALL}`);
+    const asked = withoutImage(dockerBaseImageUrl, missing, lack);
+    if (requireImage) throw new BuildError(`require_image is set, but ${asked.join("; ")}. ${INSTALL}`);
+    for (const text of asked)
+      warn(`${text}. The build goes on without it; to have it fail instead, set require_image = true`);
+    return null;
+  }
+  const { tool } = found;
+  const { containers, baseImage } = site.images;
+  const runtime = containerRuntime === "v2" ? "runsc" : "runc";
+  if (containerRuntime !== null && !tool.runtimes.includes(runtime))
+    warn(
+      `container_runtime = "${containerRuntime}" needs ${runtime}, which this host has not: using the runtime of ${tool.kind}`,
+    );
+  if (file !== null) return { kind: "dockerfile", file, containers, tool };
+  const version = (pythonVersion ?? site.pythonVersion).split(".").slice(0, 2).join(".");
+  const base = dockerBaseImageUrl ?? baseImage.replaceAll("{python}", version);
+  return { kind: "layers", base, apt: listed, containers, tool };
+}
+
+const INSTALL = "Install podman (on Debian: apt-get install podman), and deploy again";
+
+function withoutImage(base: string | null, missing: readonly string[], lack: string): string[] {
+  const texts: string[] = [];
+  if (base !== null) texts.push(`docker_base_image_url needs podman or docker on this host: ${lack}`);
+  if (missing.length > 0) {
+    const names = missing.join(" ");
+    texts.push(
+      `system packages are missing on this host: ${missing.join(", ")}. They need podman or docker (${lack}), or whoever runs the host runs: apt-get install ${names}`,
+    );
+  }
+  return texts;
+}

@@ -1,0 +1,121 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { promisify } from "node:util";
+import type { ContainerWish } from "../../config/wall-keys.ts";
+
+/** A program that builds images and runs containers, as this host has it. */
+export type ContainerTool = {
+  readonly kind: "podman" | "docker";
+  /** Absolute. */
+  readonly program: string;
+  readonly version: string;
+  /** What is root in its containers is the service's own user outside. */
+  readonly isRootless: boolean;
+  /** The OCI runtimes that it can use, by name. */
+  readonly runtimes: readonly string[];
+  /** How podman keeps the images of whoever runs the host; null for docker, which keeps all in one place. */
+  readonly store: { readonly driver: string; readonly folder: string } | null;
+};
+
+/** What was found: one that works, or why there is none, for people. */
+export type FoundTool = { readonly tool: ContainerTool } | { readonly lack: string };
+
+/** How long it may take to tell what it is. */
+const ASK_MS = 30_000;
+const RUNTIMES = ["runc", "crun", "runsc"] as const;
+
+/** What the tool finds of the service's own environment: where things are, and which proxy leads to a registry. */
+const PASSED =
+  /^(?:PATH|HOME|USER|LANG|TMPDIR|XDG_\w+|DBUS_SESSION_BUS_ADDRESS|DOCKER_HOST|DOCKER_CONFIG|CONTAINERS_\w+|REGISTRY_AUTH_FILE|SSL_CERT_\w+|(?:https?|no|all)_proxy)$/i;
+
+/** Where programs are that it calls to make networks, and that the path of a service may leave out. */
+const FOR_ROOT = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/** The environment of the tool itself; nothing that an app brings is in it. */
+export function toolEnvironment(host: NodeJS.ProcessEnv): Record<string, string> {
+  const kept = Object.entries(host).filter(([name]) => PASSED.test(name));
+  const folders = [host["PATH"] ?? "", ...FOR_ROOT].filter((folder) => folder !== "");
+  return {
+    ...Object.fromEntries(kept.map(([name, value]) => [name, value ?? ""])),
+    PATH: folders.join(path.delimiter),
+  };
+}
+
+/** Looks for a tool that works. */
+export async function findContainerTool(wish: ContainerWish, host: NodeJS.ProcessEnv): Promise<FoundTool> {
+  if (wish === "none") return { lack: "MILLRACE_CONTAINER_ENGINE=none" };
+  const kinds = wish === "auto" ? (["podman", "docker"] as const) : [wish];
+  const lacks: string[] = [];
+  for (const kind of kinds) {
+    const program = onPath(kind, host);
+    if (program === null) {
+      lacks.push(`${kind} is not installed`);
+      continue;
+    }
+    try {
+      return { tool: await ask(kind, program, host) };
+    } catch (error) {
+      lacks.push(`${kind} does not work: ${firstLine(error)}`);
+    }
+  }
+  return { lack: lacks.join(", ") };
+}
+
+async function ask(
+  kind: "podman" | "docker",
+  program: string,
+  host: NodeJS.ProcessEnv,
+): Promise<ContainerTool> {
+  const format = kind === "podman" ? "json" : "{{json .}}";
+  const { stdout } = await promisify(execFile)(program, ["info", "--format", format], {
+    env: toolEnvironment(host),
+    timeout: ASK_MS,
+  });
+  // Its own program tells this, not an app.
+  // oxlint-disable-next-line no-unsafe-type-assertion
+  const info = JSON.parse(stdout) as PodmanInfo & DockerInfo;
+  const common = { kind, program };
+  if (kind === "podman") {
+    return {
+      ...common,
+      version: info.version?.Version ?? "",
+      isRootless: info.host?.security?.rootless ?? false,
+      runtimes: RUNTIMES.filter((name) => onPath(name, host) !== null),
+      store: { driver: info.store?.graphDriverName ?? "overlay", folder: info.store?.graphRoot ?? "" },
+    };
+  }
+  // Its daemon answers for itself: the program alone tells a lot when it is not there.
+  if (!info.ServerVersion) throw new Error(info.ServerErrors?.[0] ?? "its daemon does not answer");
+  return {
+    ...common,
+    version: info.ServerVersion,
+    isRootless: info.SecurityOptions?.some((option) => option.includes("rootless")) ?? false,
+    runtimes: Object.keys(info.Runtimes ?? {}),
+    store: null,
+  };
+}
+
+type PodmanInfo = {
+  readonly version?: { readonly Version?: string };
+  readonly host?: { readonly security?: { readonly rootless?: boolean } };
+  readonly store?: { readonly graphDriverName?: string; readonly graphRoot?: string };
+};
+
+type DockerInfo = {
+  readonly ServerVersion?: string;
+  readonly ServerErrors?: readonly string[];
+  readonly SecurityOptions?: readonly string[];
+  readonly Runtimes?: Readonly<Record<string, unknown>>;
+};
+
+function onPath(name: string, host: NodeJS.ProcessEnv): string | null {
+  const folders = (host["PATH"] ?? "").split(path.delimiter).filter((folder) => path.isAbsolute(folder));
+  return folders.map((folder) => path.join(folder, name)).find((file) => existsSync(file)) ?? null;
+}
+
+function firstLine(error: unknown): string {
+  const { stderr, message } = error as Error & { readonly stderr?: string };
+  const text = stderr?.trim() ? stderr : message;
+  return text.trim().split("\n")[0] ?? "";
+}

@@ -1,0 +1,249 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { userInfo } from "node:os";
+import path from "node:path";
+import type { ContainerWish } from "../../config/wall-keys.ts";
+import type { Log } from "../../kit/log.ts";
+import { mkdir, readFile, readdir, writeFile } from "../../kit/files.ts";
+import { makeRuntimeDir } from "../../kit/runtime-dir.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
+import { findContainerTool, toolEnvironment } from "./container-tool.ts";
+import type { ContainerTool, FoundTool } from "./container-tool.ts";
+import type { ImageRecord } from "./image-record.ts";
+
+/** How a command of the tool ended. */
+export type ToolEnd = { readonly code: number; readonly stdout: string; readonly stderr: string };
+
+/** For what answers at once; what takes longer has hung. */
+const COMMAND_MS = 120_000;
+/** More than that is no answer. */
+const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
+const MAX_OPEN_FILES = 65_536;
+const MAX_USER_PROCESSES = 32_768;
+
+export type ContainersParts = {
+  readonly containerEngine: ContainerWish;
+  readonly dataDir: string;
+};
+
+/**
+ * The images and containers of a service. With podman each project has a store of its own in the data directory: no
+ * Dockerfile can name another project's image, and nothing of it lies among those of whoever runs the host.
+ */
+export class Containers {
+  readonly #parts: ContainersParts;
+  readonly #host: NodeJS.ProcessEnv;
+  #found: Promise<FoundTool> | null = null;
+  /** The projects whose images or containers this process has dealt with. */
+  readonly #used = new Map<string, ContainerTool>();
+  /** What stands before their commands. */
+  readonly #stores = new Map<string, Promise<readonly string[]>>();
+  readonly #networks = new Map<string, Promise<string>>();
+
+  /** `host` is the environment of the service's process. */
+  constructor(parts: ContainersParts, host: NodeJS.ProcessEnv = process.env) {
+    this.#parts = parts;
+    this.#host = host;
+  }
+
+  /** With what a service that was killed has left removed. */
+  static async open(parts: ContainersParts, log: Log): Promise<Containers> {
+    const containers = new Containers(parts);
+    // Apps without images do not wait for it to be mended.
+    await containers
+      .clearLeftovers()
+      .catch((error: unknown) => log.error({ err: error }, "containers were left behind"));
+    return containers;
+  }
+
+  /** Marks what belongs to this service, among all that the tool knows. */
+  get label(): string {
+    return `millrace=${this.#name}`;
+  }
+
+  /** The tool, or why there is none. Looked for when it is first needed: it takes a moment to answer. */
+  async find(): Promise<FoundTool> {
+    this.#found ??= findContainerTool(this.#parts.containerEngine, this.#host);
+    const found = await this.#found;
+    // It may be installed before the next deploy.
+    if (!("tool" in found)) this.#found = null;
+    return found;
+  }
+
+  /** The environment of the tool itself. */
+  get env(): Record<string, string> {
+    return toolEnvironment(this.#host);
+  }
+
+  /** What stands before every command about a project's images and containers. */
+  async before(tool: ContainerTool, projectId: string): Promise<readonly string[]> {
+    this.#used.set(projectId, tool);
+    const making = this.#stores.get(projectId) ?? this.#makeStore(tool, projectId);
+    this.#stores.set(projectId, making);
+    making.catch(() => this.#stores.delete(projectId));
+    return await making;
+  }
+
+  /** Where what a project's images need on this machine is kept. */
+  folderOf(projectId: string): string {
+    return path.join(this.#parts.dataDir, IMAGES, projectId);
+  }
+
+  /** Runs a command to its end. */
+  async run(tool: ContainerTool, projectId: string, args: readonly string[]): Promise<ToolEnd> {
+    const before = await this.before(tool, projectId);
+    const options = { env: this.env, timeout: COMMAND_MS, maxBuffer: MAX_OUTPUT_BYTES };
+    return await new Promise((resolve) => {
+      execFile(tool.program, [...before, ...args], options, (error, stdout, stderr) => {
+        const code = error === null ? 0 : typeof error.code === "number" ? error.code : 1;
+        resolve({ code, stdout, stderr });
+      });
+    });
+  }
+
+  /** Whether an image is there; where nobody can tell, it is. */
+  async hasImage({ id, projectId }: ImageRecord): Promise<boolean> {
+    const found = await this.find();
+    return !("tool" in found) || (await this.run(found.tool, projectId, ["image", "inspect", id])).code === 0;
+  }
+
+  /** The name of a container, or of a project's network, that is to be. */
+  nameOf(id: string): string {
+    return `${this.#name}-${id}`;
+  }
+
+  /** A network that a project's containers share with nobody; made when it is first needed. */
+  async networkOf(tool: ContainerTool, projectId: string): Promise<string> {
+    const making = this.#networks.get(projectId) ?? this.#makeNetwork(tool, projectId);
+    this.#networks.set(projectId, making);
+    making.catch(() => this.#networks.delete(projectId));
+    return await making;
+  }
+
+  /** Removes what a service that was killed has left: containers, and files with their variables. */
+  async clearLeftovers(): Promise<void> {
+    const projects = await this.#projects();
+    if (projects.length === 0) return;
+    const found = await this.find();
+    if (!("tool" in found)) return;
+    const { tool } = found;
+    for (const projectId of tool.kind === "docker" ? projects.slice(0, 1) : projects) {
+      const { stdout } = await this.run(tool, projectId, [
+        "ps",
+        "-a",
+        "-q",
+        "--filter",
+        `label=${this.label}`,
+      ]);
+      const ids = stdout.split("\n").filter((id) => id !== "");
+      if (ids.length > 0) await this.run(tool, projectId, ["rm", "-f", ...ids]);
+    }
+    for (const projectId of projects) await removeTree(this.runFolder(projectId));
+  }
+
+  /** Lets go of all that is left once no container runs: networks, and what podman has mounted. */
+  async close(): Promise<void> {
+    for (const [projectId, tool] of this.#used) {
+      if (this.#networks.has(projectId))
+        await this.run(tool, projectId, ["network", "rm", this.nameOf(projectId)]);
+      // A store stays mounted after a command that has failed, and not after one that has not.
+      if (tool.kind === "podman") await this.run(tool, projectId, ["ps", "--quiet"]);
+    }
+  }
+
+  /** Where files lie that a running container needs. */
+  runFolder(projectId: string): string {
+    return path.join(this.folderOf(projectId), "files");
+  }
+
+  /** Removes the images of environments that are gone. `isThere` tells of a folder's name whether it is. */
+  async sweepImages(isThere: (environment: string) => boolean): Promise<void> {
+    for (const projectId of await this.#projects()) {
+      const found = await this.find();
+      if (!("tool" in found)) return;
+      await this.#sweep(found.tool, projectId, isThere);
+    }
+  }
+
+  async #sweep(tool: ContainerTool, projectId: string, isThere: (name: string) => boolean): Promise<void> {
+    const filters = ["--filter", `label=${this.label}`, "--filter", `label=${PROJECT_LABEL}=${projectId}`];
+    const { stdout } = await this.run(tool, projectId, ["images", "-q", "--no-trunc", ...filters]);
+    for (const id of new Set(stdout.split("\n").filter((line) => line !== ""))) {
+      const format = `{{index .Config.Labels "${ENVIRONMENT_LABEL}"}}`;
+      const asked = await this.run(tool, projectId, ["image", "inspect", "--format", format, id]);
+      const environment = asked.stdout.trim();
+      if (asked.code === 0 && environment !== "" && !isThere(environment))
+        await this.run(tool, projectId, ["rmi", "-f", id]);
+    }
+  }
+
+  async #makeNetwork(tool: ContainerTool, projectId: string): Promise<string> {
+    const name = this.nameOf(projectId);
+    if ((await this.run(tool, projectId, ["network", "inspect", name])).code === 0) return name;
+    // With podman only those that say so are kept apart; with docker all are.
+    const apart = tool.kind === "podman" ? ["--opt", "isolate=true", "--disable-dns"] : [];
+    const made = await this.run(tool, projectId, [
+      "network",
+      "create",
+      "--label",
+      this.label,
+      ...apart,
+      name,
+    ]);
+    if (made.code !== 0) throw new Error(`${tool.kind} could not make a network: ${made.stderr.trim()}`);
+    return name;
+  }
+
+  async #makeStore({ store: known }: ContainerTool, projectId: string): Promise<readonly string[]> {
+    const folder = this.folderOf(projectId);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    if (known === null) return [];
+    const store = path.join(folder, "store");
+    const runRoot = this.#runRoot(folder);
+    const marker = path.join(folder, "place");
+    // It knows its own place, and is of no use in another. Whatever is in it can be built again.
+    if ((await readFile(marker, "utf8").catch(() => store)) !== store) await removeTree(store);
+    await writeFile(marker, store);
+    makeRuntimeDir(runRoot);
+    const place = ["--root", store, "--runroot", runRoot, "--storage-driver", known.driver];
+    // No other driver can read a second store.
+    if (known.driver !== "overlay") return place;
+    return [...place, "--storage-opt", `additionalimagestore=${known.folder}`];
+  }
+
+  /** Where podman keeps what does not outlive the machine's next start; it takes no path longer than 50 characters. */
+  #runRoot(folder: string): string {
+    const base = userInfo().uid === 0 ? "/run" : (this.#host["XDG_RUNTIME_DIR"] ?? "/tmp");
+    const name = createHash("sha256").update(folder).digest("hex").slice(0, 12);
+    return path.join(base, `millrace-${name}`);
+  }
+
+  async #projects(): Promise<string[]> {
+    return await readdir(path.join(this.#parts.dataDir, IMAGES)).catch(() => []);
+  }
+
+  get #name(): string {
+    const hash = createHash("sha256").update(path.resolve(this.#parts.dataDir)).digest("hex");
+    return `millrace-${hash.slice(0, 12)}`;
+  }
+}
+
+/** Below the data directory. */
+const IMAGES = "images";
+
+/** On an image: whose it is, and the folder that stands for it. */
+export const PROJECT_LABEL = "millrace.project";
+export const ENVIRONMENT_LABEL = "millrace.environment";
+
+/** What the tool must ask for where the host gives less than it takes for granted. */
+export function ulimits(): string[] {
+  const limits = readFileSync("/proc/self/limits", "utf8");
+  const hard = (name: string): number => {
+    const value = new RegExp(`^${name} +\\S+ +(\\S+)`, "m").exec(limits)?.[1];
+    return value === undefined || value === "unlimited" ? Infinity : Number(value);
+  };
+  const files = Math.min(MAX_OPEN_FILES, hard("Max open files"));
+  const processes = Math.min(MAX_USER_PROCESSES, hard("Max processes"));
+  return ["--ulimit", `nofile=${files}:${files}`, "--ulimit", `nproc=${processes}:${processes}`];
+}

@@ -1,0 +1,168 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import { mkdir, rm } from "../../kit/files.ts";
+import { MAX_PROCESSES } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Containers } from "./containers.ts";
+import { ulimits } from "./containers.ts";
+import type { ContainerTool } from "./container-tool.ts";
+import { writeVariables } from "./variables-file.ts";
+
+/** A folder of the host that a container sees. */
+export type Mount = { readonly from: string; readonly to: string; readonly isReadOnly?: true };
+
+/** A container that is to be. */
+export type ContainerStart = {
+  readonly projectId: string;
+  /** Unique among those of this service. */
+  readonly id: string;
+  readonly image: string;
+  /** The program in place of the image's own; null for that. */
+  readonly program: string | null;
+  /** Its arguments; of the image's own program where there are none. */
+  readonly args: readonly string[];
+  readonly variables: Readonly<Record<string, string>>;
+  readonly mounts: readonly Mount[];
+  /** Who it runs as; null for whoever the image says. */
+  readonly user: number | null;
+  readonly limits: Limits;
+  readonly runtime: "runc" | "runsc" | null;
+  readonly hasNetwork: boolean;
+  /** A port of this machine that leads to one of its own; null for none. */
+  readonly port: { readonly outside: number; readonly inside: number } | null;
+  /** What it reads on its stdin; null for nothing. */
+  readonly input: string | null;
+};
+
+/** A container that was started. */
+export type StartedContainer = {
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  readonly exited: Promise<ContainerExit>;
+  /** Its first process, as this machine knows it; 0 while there is none. */
+  pid(): Promise<number>;
+  /** Where it writes what is in no mount; null if that cannot be told. */
+  layer(): Promise<string | null>;
+  /** Asks it to end. */
+  askToEnd(): void;
+  /** Ends it, and removes all that is left of it. */
+  end(): void;
+};
+
+type ContainerExit = { readonly code: number; readonly isOutOfMemory: boolean };
+
+/** Removes the container as soon as whoever holds the other end of its stdin has closed it, or has died. */
+const REMOVE = 'read -r _; exec "$0" "$@" >/dev/null 2>&1';
+/** What a process of our own user may do in a container as its root, beyond nothing, is the engine's choice; never these. */
+const NEVER = ["NET_RAW", "MKNOD", "AUDIT_WRITE"];
+/** How a command that runs a container tells that it was killed. */
+const KILLED = 137;
+/** Of shared memory: what engines give is too little for PyTorch. It counts as memory. */
+const SHARED_MEMORY = "2g";
+const MIN_SHARES = 2;
+
+/** Starts a container. When it exits, when it is ended and when the service dies, nothing of it is left. */
+export async function startContainer(
+  containers: Containers,
+  tool: ContainerTool,
+  start: ContainerStart,
+): Promise<StartedContainer> {
+  const { projectId } = start;
+  const name = containers.nameOf(start.id);
+  const before = await containers.before(tool, projectId);
+  const folder = path.join(containers.runFolder(projectId), start.id);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const variables = await writeVariables(path.join(folder, "variables"), start.variables);
+  const network = start.hasNetwork && !tool.isRootless ? await containers.networkOf(tool, projectId) : null;
+  const args = [...before, "run", "--name", name, "--label", containers.label];
+  args.push(...optionsOf(start, network), ...variables.args, start.image, ...start.args);
+  const remover = spawn("/bin/sh", ["-c", REMOVE, tool.program, ...before, ...removal(tool), name], {
+    env: containers.env,
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  remover.on("error", () => {});
+  remover.stdin.on("error", () => {});
+  const child = spawn(tool.program, args, {
+    env: { ...containers.env, ...variables.env },
+    stdio: ["pipe", "pipe", "pipe"],
+    detached: true,
+  });
+  child.stdin.on("error", () => {});
+  child.stdin.end(start.input ?? "");
+  const inspect = async (format: string): Promise<string> => {
+    const { stdout } = await containers.run(tool, projectId, ["inspect", "--format", format, name]);
+    return stdout.trim();
+  };
+  let pid = 0;
+  const exited = exitOf(child).then(async (code): Promise<ContainerExit> => {
+    const isOutOfMemory = code === KILLED && (await inspect("{{.State.OOMKilled}}")) === "true";
+    remover.stdin.end();
+    await new Promise<void>((resolve) => {
+      if (remover.exitCode !== null || remover.signalCode !== null || remover.pid === undefined) resolve();
+      else remover.once("exit", () => resolve());
+    });
+    await rm(folder, { recursive: true, force: true });
+    return { code, isOutOfMemory };
+  });
+  return {
+    stdout: child.stdout,
+    stderr: child.stderr,
+    exited,
+    pid: async () => {
+      if (pid === 0) pid = Number(await inspect("{{.State.Pid}}")) || 0;
+      return pid;
+    },
+    layer: async () => {
+      const folderOfLayer = await inspect("{{.GraphDriver.Data.UpperDir}}");
+      return path.isAbsolute(folderOfLayer) ? folderOfLayer : null;
+    },
+    askToEnd: () => void containers.run(tool, projectId, ["kill", "--signal", "TERM", name]),
+    end: () => void remover.stdin.end(),
+  };
+}
+
+/** Resolves with 125, which is how the tool tells that it could not, when the tool itself cannot be run. */
+async function exitOf(child: ChildProcess): Promise<number> {
+  return await new Promise((resolve) => {
+    child.once("error", () => resolve(125));
+    child.once("exit", (code) => resolve(code ?? KILLED));
+  });
+}
+
+function removal({ kind }: ContainerTool): string[] {
+  return kind === "podman" ? ["rm", "-f", "-t", "0"] : ["rm", "-f"];
+}
+
+function optionsOf(
+  { program, mounts, user, limits, runtime, hasNetwork, port, input }: ContainerStart,
+  network: string | null,
+): string[] {
+  const { memoryBytes, cpus, cpuShare } = limits;
+  const options = [
+    "--security-opt",
+    "no-new-privileges",
+    "--pids-limit",
+    String(MAX_PROCESSES),
+    ...ulimits(),
+  ];
+  // An image is asked for when it is built, never when it starts.
+  options.push("--pull", "never", "--shm-size", SHARED_MEMORY, "--log-driver", "none");
+  if (input !== null) options.push("--interactive");
+  if (program !== null) options.push("--entrypoint", program);
+  if (runtime !== null) options.push("--runtime", runtime);
+  if (user === null) options.push(...NEVER.flatMap((name) => ["--cap-drop", name]));
+  else options.push("--cap-drop", "all", "--user", `${user}:${user}`);
+  if (!hasNetwork) options.push("--network", "none");
+  else if (network !== null) options.push("--network", network);
+  if (port !== null) options.push("--publish", `127.0.0.1:${port.outside}:${port.inside}`);
+  if (memoryBytes !== null)
+    options.push("--memory", String(memoryBytes), "--memory-swap", String(memoryBytes));
+  if (cpus !== null) options.push("--cpus", String(cpus));
+  options.push("--cpu-shares", String(Math.max(MIN_SHARES, Math.round(cpuShare * 1024))));
+  for (const { from, to, isReadOnly } of mounts)
+    options.push("--mount", `type=bind,source=${from},target=${to}${isReadOnly ? ",readonly" : ""}`);
+  return options;
+}

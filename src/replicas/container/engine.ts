@@ -1,0 +1,31 @@
+import { readImageRecord } from "../../host/containers/image-record.ts";
+import type { Containers } from "../../host/containers/containers.ts";
+import type { Engine, Workload } from "../engine.ts";
+import { foldersOf } from "../process/folders.ts";
+import type { ProcessHost } from "../process/host.ts";
+import { IdleTemplates } from "../process/idle-templates.ts";
+import { ProcessSeat } from "../process/seat.ts";
+import { Ports } from "../process/server/ports.ts";
+import { ContainerServer } from "./container-server.ts";
+import { spawnContainer } from "./spawn-container.ts";
+
+/** Runs replicas whose packages are in an image as containers, and leaves all others to `processes`. */
+export function containerEngine(host: ProcessHost, containers: Containers, processes: Engine): Engine {
+  const ports = new Ports(host.serverPorts);
+  const own = { ...host, containers, ports };
+  const idle = new IdleTemplates();
+  const isOurs = (workload: Workload): boolean =>
+    readImageRecord(foldersOf(workload, host.dataDir).environment) !== null;
+  return {
+    name: "container",
+    open: (workload, keepMs, home, owner) => {
+      if (!isOurs(workload)) return processes.open(workload, keepMs, home, owner);
+      const parts = { ...host, idle, spawn: spawnContainer(own, home), interpreterOf: () => "python3" };
+      return new ProcessSeat(parts, workload, keepMs, home, owner);
+    },
+    serve: (workload, events) => {
+      if (!workload.server || !isOurs(workload)) return processes.serve(workload, events);
+      return new ContainerServer(own, workload, workload.server, events);
+    },
+  };
+}

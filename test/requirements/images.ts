@@ -1,0 +1,25 @@
+import { section } from "./row.ts";
+
+/** Apps that run in images. */
+export const IMAGES = {
+  ...section("issue: Any server", {
+    "images.dockerfile": "A Dockerfile app is built and serves; its next build finds unchanged layers again.",
+    "images.failures":
+      "A bad Dockerfile, a registry that is down and a server that ends are told with the failing line.",
+    "images.walls":
+      "A container has its project's user and storage, no capability and no secret on a command line.",
+    "images.port-in-code": "Replicas in containers all have the port that is in their code.",
+    "images.functions":
+      "Functions run in a base image by the same harness: forks, streams, storage, limits, network.",
+    "images.apart": "With podman each project has a store of images of its own.",
+    "images.gone": "A missing image is told, and millrace doctor --repair builds it again.",
+    "images.collected": "An image goes when its app goes, or its version is no longer kept.",
+    "images.dead-service": "When the service dies, its containers end, and nothing of them is left.",
+    "images.variables":
+      "Secrets reach a container by a file, never by a name that means something to its engine.",
+    "images.recipe": "Without a Dockerfile the image is made in the order in which layers are found again.",
+    "images.registry-auth":
+      "dockerAuth opens a registry for one build; only its logins are used, and none is stored.",
+    "images.engine": "podman is used if it works, else docker; doctor tells which, or what to install.",
+  }),
+} as const;
