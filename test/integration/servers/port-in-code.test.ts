@@ -9,12 +9,13 @@ import { DeployClient } from "../../support/deploy-client.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { serverApp } from "../../support/servers/server-app.ts";
 import { socketApp } from "../../support/servers/socket-app.ts";
+import { WITHOUT_WALLS } from "../../support/service.ts";
 import type { TestApp } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { zipOf } from "../../support/zip.ts";
 import { verifies } from "../../verifies.ts";
 
-const site = sharedService();
+const site = sharedService({}, WITHOUT_WALLS);
 
 /** A port of this machine that nobody has now. */
 async function freePort(): Promise<number> {
