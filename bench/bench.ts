@@ -21,11 +21,13 @@ import { streamText } from "./stream-report.ts";
 import { judgeStream } from "./stream-targets.ts";
 import { measureStream } from "./stream.ts";
 import type { StreamSettings } from "./stream.ts";
-import { judgeServer, SERVER_SUBJECTS } from "./server.ts";
-import type { Subject } from "./subject.ts";
+import { serverText } from "./server-report.ts";
+import { judgeServer } from "./server-targets.ts";
+import { measureTraffic } from "./server-traffic.ts";
+import { SERVER_SUBJECTS } from "./server.ts";
 import { SUBJECTS } from "./subjects.ts";
 import { measureSync } from "./sync.ts";
-import type { SubjectResult, SyncSettings } from "./sync.ts";
+import type { SyncSettings } from "./sync.ts";
 import { judgeSync } from "./targets.ts";
 import type { Verdict } from "./targets.ts";
 import { wallsText } from "./walls-report.ts";
@@ -34,7 +36,7 @@ import { measureWalls } from "./walls.ts";
 
 const USAGE = `usage: npm run bench sync|server|cold|stream|async|deploy|walls [-- options]
   sync          calls/s and latency beside the floor and FastAPI
-  server        calls/s and latency of FastAPI as a server app beside a bare pass-through and alone
+  server        FastAPI as a server app beside a bare pass-through and alone: calls, bodies, streams, WebSockets
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
@@ -101,8 +103,7 @@ async function main(): Promise<boolean> {
     (isAsync || values.database === undefined);
   if (isSound && isSync) {
     const settings = { rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 };
-    if (what === "sync") return sync(SUBJECTS, judgeSync, settings, values.json);
-    return sync(SERVER_SUBJECTS, judgeServer, settings, values.json);
+    return what === "sync" ? sync(settings, values.json) : server(settings, values.json);
   }
   if (isSound && what === "walls") {
     return walls({ rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 }, values.json);
@@ -118,15 +119,10 @@ async function main(): Promise<boolean> {
   throw new Error(USAGE);
 }
 
-async function sync(
-  compared: readonly Subject[],
-  judgeAll: (results: readonly SubjectResult[]) => Verdict[],
-  settings: SyncSettings,
-  asJson: boolean,
-): Promise<boolean> {
+async function sync(settings: SyncSettings, asJson: boolean): Promise<boolean> {
   const machine = await describeMachine();
-  const subjects = await measureSync(compared, settings);
-  const verdicts = judgeAll(subjects);
+  const subjects = await measureSync(SUBJECTS, settings);
+  const verdicts = judgeSync(subjects);
   print(
     asJson
       ? JSON.stringify({ machine, settings, subjects, verdicts })
@@ -134,6 +130,21 @@ async function sync(
   );
   const isSound = subjects.every(({ status }) => status === "measured" || status === "skipped");
   return isSound && noneMissed(verdicts);
+}
+
+async function server(settings: SyncSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const subjects = await measureSync(SERVER_SUBJECTS, settings);
+  // With fresh servers in each round; of calls there are many rounds, because they are short.
+  const traffic = await measureTraffic(Math.ceil(settings.rounds / 3), settings.measureMs);
+  const verdicts = judgeServer(subjects, traffic);
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, subjects, traffic, verdicts })
+      : serverText({ machine, settings, subjects, traffic, verdicts }),
+  );
+  const isSound = subjects.every(({ status }) => status === "measured" || status === "skipped");
+  return isSound && traffic.problem === null && noneMissed(verdicts);
 }
 
 async function cold(repeats: number, asJson: boolean): Promise<boolean> {

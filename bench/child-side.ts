@@ -29,3 +29,11 @@ export function endWithParent(stop: () => Promise<void> | void): void {
   process.stdin.on("error", () => void end());
   process.stdin.resume();
 }
+
+/** Prints, at SIGUSR2, what this process holds after a collection; it has to be started with `--expose-gc`. */
+export function tellMemory(): void {
+  process.on("SIGUSR2", () => {
+    globalThis.gc?.();
+    console.log(JSON.stringify(process.memoryUsage()));
+  });
+}

@@ -1,4 +1,4 @@
-import { readFileSync, readdirSync } from "node:fs";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 
 /** Clock ticks of `/proc`: 100 a second on every Linux that Node runs on. */
 const TICK_MS = 10;
@@ -26,6 +26,29 @@ export function machineCpuMs(): number {
 export function residentBytesOf(pid: number): number {
   const [, kib = "0"] = /^VmRSS:\s+(\d+) kB/m.exec(readOrEmpty(`/proc/${pid}/status`)) ?? [];
   return Number(kib) * 1024;
+}
+
+/** Has the largest memory of a process counted anew from now on. */
+export function resetPeakBytesOf(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, "5");
+}
+
+/** The largest memory of a process that was ever resident, or since it was reset; 0 when it is gone. */
+export function peakBytesOf(pid: number): number {
+  const [, kib = "0"] = /^VmHWM:\s+(\d+) kB/m.exec(readOrEmpty(`/proc/${pid}/status`)) ?? [];
+  return Number(kib) * 1024;
+}
+
+/** CPU time a process has used, all of its threads, to the nanosecond: ticks are too coarse for what is short. */
+export function runMsOf(pid: number): number {
+  try {
+    return readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => {
+      const [ns = "0"] = readOrEmpty(`/proc/${pid}/task/${thread}/schedstat`).split(" ");
+      return sum + Number(ns) / 1e6;
+    }, 0);
+  } catch {
+    return 0; // It has ended.
+  }
 }
 
 /** How many files a process may have open. */

@@ -60,6 +60,12 @@ export function withOpenFiles(command: string, args: readonly string[]): [string
   return ["sh", ["-c", raise, command, ...args]];
 }
 
+/** What a process of ours that was started with `--expose-gc` holds after a collection. */
+export async function askMemory({ pid, nextLine }: Child): Promise<NodeJS.MemoryUsage> {
+  process.kill(pid, "SIGUSR2");
+  return JSON.parse(await nextLine()) as NodeJS.MemoryUsage;
+}
+
 /** Runs a tool to its end and resolves with what it printed; rejects when it fails or takes too long. */
 export async function runTool(
   command: string,

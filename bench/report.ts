@@ -34,7 +34,8 @@ export function syncText(
     const text = cells.includes("") ? `  ${result.status}: ${result.problem ?? "no rounds"}` : cells.join("");
     lines.push(result.name.padEnd(NAME_WIDTH) + text);
   }
-  for (const { note } of results) if (note !== null) lines.push("", note);
+  const notes = new Set(results.map(({ note }) => note));
+  for (const note of notes) if (note !== null) lines.push("", note);
   return [...lines, "", ...verdictLines(verdicts)].join("\n");
 }
 
@@ -67,7 +68,7 @@ export function verdictLines(verdicts: readonly Verdict[]): string[] {
   });
 }
 
-const UNIT_TEXT = { ratio: "", ms: " ms", "per second": "/s", KB: " KB" } as const;
+const UNIT_TEXT = { ratio: "", ms: " ms", "per second": "/s", KB: " KB", MB: " MB" } as const;
 
 function figureText(value: number, unit: Verdict["unit"]): string {
   if (unit === "per second") return `${whole(value)}/s`;

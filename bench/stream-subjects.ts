@@ -14,7 +14,13 @@ export type StreamServer = Running & {
 
 /** One thing to measure. */
 export type StreamSubject = {
-  readonly id: "floor" | "millrace" | "fastapi generator" | "fastapi async generator";
+  readonly id:
+    | "floor"
+    | "passthrough"
+    | "millrace"
+    | "fastapi"
+    | "fastapi generator"
+    | "fastapi async generator";
   readonly name: string;
   /** Starts it ready for calls; throws `Skipped` where this machine cannot have it. */
   readonly start: (profileDir: string | undefined) => Promise<StreamServer>;

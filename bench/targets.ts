@@ -10,7 +10,7 @@ export type Verdict = {
   readonly value: number | null;
   /** The lowest and the highest of the single rounds. */
   readonly spread: readonly [number, number] | null;
-  readonly unit: "ratio" | "ms" | "per second" | "KB";
+  readonly unit: "ratio" | "ms" | "per second" | "KB" | "MB";
   readonly isMet: boolean | null;
 };
 

@@ -1,10 +1,9 @@
-import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { readSettings } from "../src/config/settings.ts";
 import { findInterpreter } from "../src/host/interpreter.ts";
 import { probeRungs } from "../src/host/walls/probe.ts";
 import { highestRung } from "../src/host/walls/rung.ts";
-import { descendantsOf } from "./proc.ts";
+import { descendantsOf, runMsOf } from "./proc.ts";
 import { progress } from "./progress.ts";
 import { makeScratchDir } from "./scratch.ts";
 import { CALL_BODY } from "./subject.ts";
@@ -163,20 +162,9 @@ async function timedStart(service: MillraceRunning, url: string): Promise<StartF
   return { ms, cpuMs };
 }
 
-/** The processor time in milliseconds of a process and each below it, to the nanosecond: ticks are too coarse. */
+/** The processor time in milliseconds of a process and each below it. */
 function runTimes(service: number): Map<number, number> {
-  return new Map([service, ...descendantsOf(service)].map((pid) => [pid, runTime(pid)]));
-}
-
-function runTime(pid: number): number {
-  try {
-    return readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => {
-      const [ns = "0"] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ");
-      return sum + Number(ns) / 1e6;
-    }, 0);
-  } catch {
-    return 0; // It has ended.
-  }
+  return new Map([service, ...descendantsOf(service)].map((pid) => [pid, runMsOf(pid)]));
 }
 
 /** Resolves when the service's one replica and its keeper are gone. Behind walls an app does not know its own pid. */

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { Agent, createServer, request } from "node:http";
+import { connect } from "node:net";
 import { createInterface } from "node:readline";
-import { announce, endWithParent } from "../child-side.ts";
+import { announce, endWithParent, tellMemory } from "../child-side.ts";
 
 // The floor for server apps: `node:http` in front of the server that the arguments start, headers and bodies passed
 // on as they are, connections kept, and nothing else.
@@ -24,5 +25,18 @@ const server = createServer({ noDelay: true }, (req, res) => {
   forwarded.on("error", () => res.destroy());
   req.pipe(forwarded);
 });
+// A WebSocket: the handshake as it came, then bytes in both directions.
+server.on("upgrade", ({ method, url: path, rawHeaders }, socket, head) => {
+  const app = connect({ host, port: Number(port), noDelay: true });
+  let text = `${method} ${path} HTTP/1.1\r\n`;
+  for (let i = 0; i < rawHeaders.length; i += 2) text += `${rawHeaders[i]}: ${rawHeaders[i + 1]}\r\n`;
+  app.write(`${text}\r\n`);
+  app.write(head);
+  app.on("error", () => socket.destroy());
+  socket.on("error", () => app.destroy());
+  app.pipe(socket);
+  socket.pipe(app);
+});
 server.listen(0, "127.0.0.1", () => announce(server));
+tellMemory();
 endWithParent(() => void child.kill());

@@ -1,13 +1,16 @@
 """The peer: the same functions on FastAPI and uvicorn, set up as its own documentation does for speed."""
 
+import asyncio
 import json
 import os
+import random
 import socket
 import sys
 import threading
+import time
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
@@ -48,6 +51,54 @@ async def stream_plain(call: Stream):
     return StreamingResponse(messages(), media_type="text/event-stream")
 
 
+# What else passes through a server app: large bodies, paced streams, WebSockets.
+@app.post("/upload")
+async def upload(request: Request):
+    count = 0
+    async for piece in request.stream():
+        count += len(piece)
+    return {"bytes": count}
+
+
+@app.get("/download")
+async def download(pieces: int):
+    piece = bytes(64 * 1024)
+
+    async def body():
+        for _ in range(pieces):
+            yield piece
+
+    headers = {"Content-Length": str(pieces * len(piece))}
+    return StreamingResponse(body(), media_type="application/octet-stream", headers=headers)
+
+
+class Ticks(BaseModel):
+    per_second: float
+    start: float
+    until: float
+
+
+# As the app `ticks` does it.
+@app.post("/ticks")
+async def ticks(call: Ticks):
+    async def messages():
+        yield "data: %d\n\n" % time.time_ns()
+        due = call.start + random.random() / call.per_second
+        while max(due, time.time()) < call.until:
+            await asyncio.sleep(due - time.time())
+            yield "data: %d\n\n" % time.time_ns()
+            due += 1 / call.per_second
+
+    return StreamingResponse(messages(), media_type="text/event-stream")
+
+
+@app.websocket("/frames")
+async def frames(peer: WebSocket):
+    await peer.accept()
+    async for text in peer.iter_text():
+        await peer.send_text(text)
+
+
 class AnnouncingServer(uvicorn.Server):
     async def startup(self, sockets=None):
         await super().startup(sockets)
@@ -66,5 +117,6 @@ if __name__ == "__main__":
     threading.Thread(target=end_with_parent, daemon=True).start()
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, loop="uvloop", http="httptools", workers=1, access_log=False, log_level="warning")
-    AnnouncingServer(config).run(sockets=[listener])
+    speed = {"loop": "uvloop", "http": "httptools", "workers": 1, "backlog": 2048}
+    quiet = {"access_log": False, "log_level": "warning", "ws_ping_interval": None}
+    AnnouncingServer(uvicorn.Config(app, **speed, **quiet)).run(sockets=[listener])

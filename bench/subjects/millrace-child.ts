@@ -3,7 +3,7 @@ import { readSettings } from "../../src/config/settings.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import type { Service } from "../../src/main.ts";
-import { endWithParent } from "../child-side.ts";
+import { endWithParent, tellMemory } from "../child-side.ts";
 
 // Runs the service for the bench: `node millrace-child.ts [--max-connections N] [--database-url URL] [--isolation LEVEL] DATA_DIR
 // [APP_FOLDER…]`. When the apps are deployed it prints one line, {"url": where the project's apps are called,
@@ -43,3 +43,4 @@ const { apiUrl, baseUrl, owner } = await starting;
 const { projectId, token } = owner;
 const [url, projectUrl] = [`${apiUrl}/v4/${projectId}`, `${baseUrl}/v2/projects/${projectId}`];
 console.log(JSON.stringify({ url, projectUrl, token }));
+tellMemory();

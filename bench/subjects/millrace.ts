@@ -1,5 +1,5 @@
 import { join, resolve } from "node:path";
-import { startChild, withOpenFiles } from "../processes.ts";
+import { askMemory, startChild, withOpenFiles } from "../processes.ts";
 
 const APPS = join(import.meta.dirname, "../apps");
 
@@ -11,6 +11,8 @@ export type MillraceRunning = {
   readonly callUrl: (app: string, functionName?: string) => string;
   /** Where its project is managed. */
   readonly projectUrl: string;
+  /** What its process holds after a collection, if it was started with `mayCollect`. */
+  readonly memory: () => Promise<NodeJS.MemoryUsage>;
   readonly stop: () => Promise<void>;
 };
 
@@ -22,6 +24,8 @@ export type MillraceOptions = {
   readonly isolation?: string;
   /** Where the service writes its CPU profile when it ends. */
   readonly profileDir?: string | undefined;
+  /** It can be asked for its memory. */
+  readonly mayCollect?: boolean;
 };
 
 /**
@@ -31,9 +35,10 @@ export type MillraceOptions = {
 export async function startMillrace(
   dataDir: string,
   apps: readonly string[],
-  { maxConnections, databaseUrl, isolation, profileDir }: MillraceOptions = {},
+  { maxConnections, databaseUrl, isolation, profileDir, mayCollect = false }: MillraceOptions = {},
 ): Promise<MillraceRunning> {
   const args = [
+    ...(mayCollect ? ["--expose-gc"] : []),
     ...(profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileDir}`]),
     join(import.meta.dirname, "millrace-child.ts"),
     ...(maxConnections === undefined ? [] : [`--max-connections=${maxConnections}`]),
@@ -53,6 +58,7 @@ export async function startMillrace(
     headers: { Authorization: `Bearer ${token}` },
     callUrl: (app, functionName = "run") => `${url}/${app}/${functionName}`,
     projectUrl,
+    memory: () => askMemory(child),
     stop: child.stop,
   };
 }

@@ -21,6 +21,7 @@ import type { LiveApp } from "./versions/live-app.ts";
 import { OpenVersion } from "./versions/open-version.ts";
 import type { OpenParts } from "./versions/open-version.ts";
 import { Registry } from "./versions/registry.ts";
+import { Room } from "./versions/room.ts";
 import { Switcher } from "./versions/switcher.ts";
 import type { Traffic } from "./versions/traffic.ts";
 import { Turns } from "./versions/turns.ts";
@@ -148,7 +149,9 @@ export class Catalog {
     const traffic = this.#registry.byNumber(appNumber);
     if (!traffic) return null;
     const open = traffic.find(versionId) ?? (await this.#reopen(traffic, versionId));
-    if (!open || open.pool.isHeldBack) return traffic.current.live.target;
+    const { current } = traffic;
+    const mayStart = open === current || !open || !current.excludes(open.version);
+    if (!open || !mayStart || open.pool.isHeldBack) return current.live.target;
     open.usedAt = this.#parts.clock.monotonic();
     return open.live.target;
   }
@@ -180,6 +183,11 @@ export class Catalog {
     const candidate: Candidate = new Candidate(version, open, () => this.#candidates.delete(candidate));
     this.#candidates.set(candidate, app);
     return candidate;
+  }
+
+  /** What has to end before a candidate can start. */
+  async roomFor(candidate: Candidate): Promise<Room> {
+    return new Room(await candidate.opened(), this.#registry.byNumber(candidate.version.appNumber));
   }
 
   /** Makes a candidate what its app serves: calls move to it, those under way end where they are. */

@@ -1,4 +1,4 @@
-import { readFile, readdir, readlink } from "node:fs/promises";
+import { open, readdir, readlink } from "node:fs/promises";
 import { below } from "./process-tree.ts";
 
 /** A socket that accepts connections. */
@@ -13,6 +13,9 @@ export type Listener = {
 };
 
 const LISTENING = "0A";
+/** What the first line says, which names the columns. */
+const COLUMNS = "local_address";
+const READ_BYTES = 16 * 1024;
 const ANY = /^0+$/;
 const LOOPBACK_6 = `${"0".repeat(24)}01000000`;
 const MAPPED = `${"0".repeat(16)}FFFF0000`;
@@ -22,10 +25,34 @@ const MAX_DESCRIPTORS = 4096;
 
 /** Everything that listens for TCP connections where that process could connect to it. */
 export async function listenersSeenBy(pid: number): Promise<Listener[]> {
-  const tables = await Promise.all(
-    ["tcp", "tcp6"].map((name) => readFile(`/proc/${pid}/net/${name}`, "latin1").catch(() => "")),
-  );
-  return tables.flatMap((table) => table.split("\n").flatMap((line) => parse(line)));
+  const tables = await Promise.all(["tcp", "tcp6"].map((name) => listeningLines(`/proc/${pid}/net/${name}`)));
+  return tables.flat().flatMap((line) => parse(line));
+}
+
+/** The lines of those that listen. The kernel puts them before all others, of which a busy machine has thousands. */
+async function listeningLines(table: string): Promise<string[]> {
+  const file = await open(table).catch(() => null);
+  if (!file) return [];
+  try {
+    const buffer = Buffer.allocUnsafe(READ_BYTES);
+    const lines: string[] = [];
+    let rest = "";
+    for (;;) {
+      const { bytesRead } = await file.read(buffer, 0, READ_BYTES);
+      const read = (rest + buffer.toString("latin1", 0, bytesRead)).split("\n");
+      rest = read.pop() ?? "";
+      lines.push(...read.filter(isListening));
+      if (bytesRead === 0 || read.some((line) => !isListening(line) && !line.includes(COLUMNS))) return lines;
+    }
+  } catch {
+    return []; // The process has ended meanwhile.
+  } finally {
+    await file.close();
+  }
+}
+
+function isListening(line: string): boolean {
+  return line.includes(` ${LISTENING} `);
 }
 
 /** Which of these sockets some process below that one holds. */
@@ -46,8 +73,6 @@ export async function heldBelow(pid: number, inodes: ReadonlySet<string>): Promi
 }
 
 function parse(line: string): Listener[] {
-  // Most sockets of a busy machine do not listen.
-  if (!line.includes(` ${LISTENING} `)) return [];
   const [, local = "", , state, , , , , , inode] = line.trim().split(/\s+/);
   const [address = "", port = ""] = local.split(":");
   if (state !== LISTENING || inode === undefined) return [];

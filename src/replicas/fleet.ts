@@ -1,3 +1,4 @@
+import { Bell } from "../kit/bell.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { randomName } from "../kit/ids.ts";
 import type { FunctionSignature } from "../model/app.ts";
@@ -42,6 +43,10 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** One replica is all there can be; null until the first one has told, and then there is no second before that. */
   #single: boolean | null;
   readonly #emptied = Promise.withResolvers<void>();
+  /** No replica is to start. */
+  #isVacant = false;
+  /** A replica is gone. */
+  readonly #departures = new Bell();
 
   constructor(scaling: ScalingConfig, { source, clock, events, counts, allowance }: FleetParts<C, R>) {
     this.#scaling = scaling;
@@ -99,9 +104,12 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       calls: this.#events.demand().calls + this.#deafSlots(),
       ...this.#measured(now),
     });
-    const desired = this.#single === false ? wanted : Math.min(1, wanted);
+    const most = this.#isVacant ? 0 : this.#single === false ? wanted : 1;
+    const desired = Math.min(most, wanted);
     let living = 0;
-    for (const { state } of this.replicas) if (state === "starting" || state === "ready") living += 1;
+    // Where there is room for one, another starts only when the last is gone.
+    for (const { state } of this.replicas)
+      if (state === "starting" || state === "ready" || this.isSingle) living += 1;
     const waitMs = this.#crashes.waitMs(now);
     if (living < desired && waitMs > 0) this.#lookAgainIn(waitMs);
     else for (; living < desired; living++) this.#start();
@@ -129,6 +137,19 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     replica.isCondemned = true;
     this.#withdraw(replica);
     replica.stop(this.#stopSeconds());
+  }
+
+  /** Has every replica finish what it holds and end, and starts none until `occupy`; resolves when the last is gone. */
+  async vacate(signal: AbortSignal): Promise<void> {
+    this.#isVacant = true;
+    for (const replica of this.replicas) this.retire(replica);
+    while (this.replicas.size > 0 && !signal.aborted) await this.#departures.wait(signal);
+  }
+
+  /** Replicas may start again. */
+  occupy(): void {
+    this.#isVacant = false;
+    this.scale();
   }
 
   /** Asks every replica to end and waits until the last is gone. */
@@ -231,6 +252,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#events.onReturned(waiting);
     this.scale();
     if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
+    this.#departures.ring();
   }
 
   /** One start may end without an explanation, by an accident of the machine; the second time the app is to blame. */

@@ -100,6 +100,21 @@ export class Pool {
     return null;
   }
 
+  /**
+   * Has every replica end after the calls it holds, WebSockets at once; resolves when the last is gone. Other calls wait
+   * until `occupy`.
+   */
+  async vacate(signal: AbortSignal): Promise<void> {
+    for (const { calls } of this.replicas)
+      for (const call of calls.values()) if (call.isEndless) call.farewell();
+    await this.#fleet.vacate(signal);
+  }
+
+  /** Replicas may start again. */
+  occupy(): void {
+    this.#fleet.occupy();
+  }
+
   /** No new calls; resolves when those taken have ended and the replicas are gone. */
   async drain(): Promise<void> {
     await this.slots.drain();

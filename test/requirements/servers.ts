@@ -9,6 +9,8 @@ export const SERVERS = {
       "Each replica has a port of its own: it is put in place of the one in its command, and PORT is set.",
     "servers.port-in-code":
       "A server that listens on the port in its code, whatever PORT says, is served as one replica, and its log says so.",
+    "servers.port-in-code.redeploy":
+      "Where the port is in the code, the old server ends before the new one starts: calls wait, and none fails.",
     "servers.own-listener":
       "Nothing is sent to a listener that is not the replica's: a port that somebody else took is left, and another is tried.",
     "servers.start":
@@ -55,6 +57,12 @@ export const SERVERS = {
       "A WebSocket ends when it is too old or idle for too long, or when a side answers no ping.",
     "servers.sockets.frames":
       "Whatever frames a client sends, both ends see the same with the service in between as without it.",
+    "servers.clients":
+      "wrk, curl, also as HTTP/1.0, Python's websockets, npm's ws and Node's WebSocket work.",
+    "servers.load":
+      "Under deploys and kills no call fails but those on a killed replica, and every WebSocket gets a close frame.",
+    "servers.speed":
+      "npm run bench server holds calls, bodies, streams and WebSockets against a bare pass-through.",
     "servers.scaling": "Servers scale by the same metrics as functions.",
   }),
 };

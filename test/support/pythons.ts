@@ -75,7 +75,6 @@ function versionOf(command: string): string | null {
 }
 
 const CACHE = path.join(REPOSITORY, ".cache");
-const VENV = path.join(CACHE, "test-venv");
 const SITE_PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))";
 /** An interpreter that has no pip gives none. */
 const LINK_PIP = `import glob, os, sys, sysconfig
@@ -84,8 +83,10 @@ for path in [os.path.join(own, "pip"), *glob.glob(os.path.join(own, "pip-*.dist-
     if os.path.exists(path):
         os.symlink(path, os.path.join(sys.argv[1], os.path.basename(path)))`;
 /** All that tests need, so that it is installed once. */
-const PACKAGES = ["numpy", "pydantic"] as const;
+const PACKAGES = ["numpy", "pydantic", "websockets"] as const;
 type Package = (typeof PACKAGES)[number];
+/** Named after them: one that was made when tests needed fewer is not taken for it. */
+const VENV = path.join(CACHE, `test-venv-${PACKAGES.join("-")}`);
 
 /**
  * An interpreter with these packages: `python3` itself if it has them, else an environment made once in the
@@ -97,7 +98,7 @@ export async function pythonWith(...packages: Package[]): Promise<string | null>
   try {
     await makeVenv();
   } catch (error) {
-    process.stderr.write(`\n${PACKAGES.join(" and ")} could not be installed: ${String(error)}\n`);
+    process.stderr.write(`\n${PACKAGES.join(", ")} could not be installed: ${String(error)}\n`);
     return null;
   }
   return (await hasPackages(own, packages)) ? own : null;
@@ -128,7 +129,7 @@ function moveInto(aside: string, folder: string): void {
 /** Ends a test that needs the packages where there are none, and says so where it will be seen. */
 export function skipWithoutPackages(context: TestContext, command: string | null): asserts command is string {
   if (command !== null) return;
-  const reason = `NOT TESTED: ${PACKAGES.join(" and ")} cannot be installed here`;
+  const reason = `NOT TESTED: ${PACKAGES.join(", ")} cannot be installed here`;
   process.stderr.write(`\n${reason}: ${context.task.name}\n`);
   context.skip(reason);
 }

@@ -26,6 +26,7 @@ import { BundleError } from "../bundles/problems.ts";
 import type { BundlePatterns } from "../bundles/list-files.ts";
 import { syncFolder } from "../bundles/place-folder.ts";
 import type { Candidate, Catalog, LiveApp } from "../catalog.ts";
+import type { Room } from "../versions/room.ts";
 import type { BuildLog } from "./build-log.ts";
 import { DeployFailure } from "./deploy-failure.ts";
 import { thisHost } from "./deploy-request.ts";
@@ -44,7 +45,10 @@ export type CarryOutParts = Ceilings &
   };
 
 const SINGLE =
-  "the server listens on the port in its code, not on the one in PORT, so it runs as one replica; have it read PORT, or name the port in runtime.custom.entrypoint";
+  "the server listens on the port in its code, not on the one in PORT, so it runs as one replica, which ends before another version starts; have it read PORT, or name the port in runtime.custom.entrypoint";
+
+const ONE_AFTER_THE_OTHER =
+  "the server that runs now has its port in its code: it ends before the new one starts, and calls wait meanwhile";
 
 const NO_PORT_WITHOUT_NETWORK =
   "network = false leaves a server no port to listen on: remove it, or offer functions in main.py instead of [runtime.custom]";
@@ -93,8 +97,12 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
     return await keep(deploy, parts, { bundleDir, config, environment });
   });
   let candidate: Candidate | null = null;
+  let room: Room | null = null;
   try {
     candidate = parts.catalog.prepare(app, version);
+    room = await parts.catalog.roomFor(candidate);
+    if (room.isTaken) log.say("check", ONE_AFTER_THE_OTHER);
+    await room.clear(signal);
     if (deploy.source.kind === "zip") await check(candidate, deploy);
     signal.throwIfAborted();
     deploy.onSwitch();
@@ -106,6 +114,8 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
     await candidate?.discard();
     await forgetVersion(parts, { ...app, versionId: buildId });
     throw error;
+  } finally {
+    room?.leave();
   }
 }
 

@@ -76,10 +76,17 @@ export class OpenVersion {
     return this.pool.replicas.size > 0 || this.pool.waiting > 0;
   }
 
+  /** Whether that version could not start beside its replica: the server of this one has its port in its code. */
+  excludes({ config }: Version): boolean {
+    const { customRuntime } = this.version.config;
+    return this.pool.isSingle && config.customRuntime?.port === customRuntime?.port;
+  }
+
   /** Takes calls from now on, by these settings. */
   serve(app: App, version: Version): void {
     this.#isServing = true;
     this.pool.slots.isRetired = false;
+    this.pool.slots.heir = null;
     this.live = this.#live(app, version);
     this.renew();
     this.relax();

@@ -7,6 +7,7 @@ import type { LiveApp } from "./live-app.ts";
 import { OpenVersion } from "./open-version.ts";
 import type { OpenParts } from "./open-version.ts";
 import type { Registry } from "./registry.ts";
+import { Room } from "./room.ts";
 import { Traffic } from "./traffic.ts";
 import type { Turns } from "./turns.ts";
 
@@ -56,8 +57,10 @@ export class Switcher {
       const traffic = this.#traffic(app);
       if (traffic.current.version.id === versionId) return traffic.current.live;
       const open = traffic.find(versionId) ?? (await this.#reopen(app, versionId, traffic));
-      await this.#start(open, traffic);
-      return this.#serve(open, await this.#store(app, versionId), open.version);
+      return await this.#inRoomOf(open, traffic, async () => {
+        await this.#start(open, traffic);
+        return this.#serve(open, await this.#store(app, versionId), open.version);
+      });
     });
   }
 
@@ -71,18 +74,39 @@ export class Switcher {
       const overrides = { ...version.overrides, ...changes };
       const next = { ...version, overrides, config: { ...version.config, scaling } };
       const isInPlace = scaling.replicaConcurrency === version.config.scaling.replicaConcurrency;
-      const open = isInPlace ? current : this.#open(current.live.app, next, traffic);
-      try {
-        if (open !== current && current.pool.readyCount > 0) await this.#start(open, traffic);
+      if (isInPlace) {
         await this.#parts.store.versions.setOverrides({ id: version.id, overrides });
-      } catch (error) {
-        if (open !== current) await this.#drop(open, traffic);
-        throw error;
+        current.serve(current.live.app, next);
+        return current.live;
       }
-      open.serve(current.live.app, next);
-      if (open !== current) traffic.replaceCurrent(open);
-      return open.live;
+      const open = this.#open(current.live.app, next, traffic);
+      const isWarm = current.pool.readyCount > 0;
+      return await this.#inRoomOf(open, traffic, async () => {
+        try {
+          if (isWarm) await this.#start(open, traffic);
+          await this.#parts.store.versions.setOverrides({ id: version.id, overrides });
+        } catch (error) {
+          await this.#drop(open, traffic);
+          throw error;
+        }
+        open.serve(current.live.app, next);
+        inherit(open, traffic);
+        traffic.replaceCurrent(open);
+        return open.live;
+      });
     });
+  }
+
+  /** Does that while nothing is in the way of a version that is to start. */
+  async #inRoomOf(open: OpenVersion, traffic: Traffic, act: () => Promise<LiveApp>): Promise<LiveApp> {
+    const room = new Room(open, traffic);
+    try {
+      // The calls under way have their own time limit.
+      await room.clear(new AbortController().signal);
+      return await act();
+    } finally {
+      room.leave();
+    }
   }
 
   #traffic({ number }: Pick<App, "number">): Traffic {
@@ -127,7 +151,7 @@ export class Switcher {
     }
     open.serve(app, version);
     const traffic = registry.byNumber(app.number);
-    if (traffic) traffic.moveTo(open, durationMs);
+    if (traffic) traffic.moveTo(open, inherit(open, traffic) ? 0 : durationMs);
     else registry.add(app, new Traffic(open, this.#parts.clock));
     return open.live;
   }
@@ -147,6 +171,13 @@ export class Switcher {
   async #warm(open: OpenVersion, traffic: Traffic): Promise<void> {
     await open.warm(Math.max(1, traffic.readyCount), AbortSignal.timeout(WARM_MS));
   }
+}
+
+/** What waits for versions beside which it cannot run comes to it from now on; gives whether there are any. */
+function inherit(open: OpenVersion, traffic: Traffic): boolean {
+  const rivals = traffic.rivalsOf(open);
+  for (const { pool } of rivals) pool.slots.heir = open.pool.slots;
+  return rivals.length > 0;
 }
 
 function notReady({ message }: InitFailure): AppError {

@@ -56,6 +56,11 @@ export class Traffic {
     return this.#current.live;
   }
 
+  /** Those beside which that version cannot start. */
+  rivalsOf(next: OpenVersion): OpenVersion[] {
+    return this.all().filter((other) => other !== next && other.excludes(next.version));
+  }
+
   /** The version with that id, if it is open. */
   find(versionId: string): OpenVersion | undefined {
     if (this.#current.version.id === versionId) return this.#current;

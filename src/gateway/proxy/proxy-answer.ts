@@ -56,14 +56,14 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
     return this;
   }
 
-  write(bytes: Buffer): boolean {
+  write(bytes: Buffer, onSent?: () => void): boolean {
     const { response } = this.#exchange;
     if (this.#head && this.#first === null) {
       this.#first = bytes;
       return true;
     }
     this.#attempt(() => this.#flush());
-    return response.destroyed || response.writableEnded || this.#hasRoom(response.write(bytes));
+    return response.destroyed || response.writableEnded || this.#hasRoom(response.write(bytes, onSent));
   }
 
   trailers(trailers: readonly string[]): void {

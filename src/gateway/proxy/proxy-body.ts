@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { releaseBytes } from "../../kit/release-bytes.ts";
 import type { BodySource } from "../../replicas/server/http-exchange.ts";
 import { KeptBody } from "../../replicas/server/kept-body.ts";
 
@@ -26,7 +27,10 @@ export class ProxyBody implements BodySource {
     this.#onTooLarge = onTooLarge;
   }
 
-  start(take: (bytes: Buffer) => boolean, end: (trailers: readonly string[]) => void): void {
+  start(
+    take: (bytes: Buffer, onSent?: () => void) => boolean,
+    end: (trailers: readonly string[]) => void,
+  ): void {
     const request = this.#request;
     request.on("data", (bytes: Buffer) => {
       if (this.#isStopped) return;
@@ -37,7 +41,8 @@ export class ProxyBody implements BodySource {
         return;
       }
       this.#kept.add(bytes);
-      if (!take(bytes)) request.pause();
+      const hasRoom = this.#kept.isTooLarge ? take(bytes, () => releaseBytes(bytes)) : take(bytes);
+      if (!hasRoom) request.pause();
     });
     request.on("end", () => {
       if (!this.#isStopped) end(request.rawTrailers);

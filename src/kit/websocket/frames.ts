@@ -23,8 +23,7 @@ export type FrameHead = {
   readonly size: number;
   /** Of the payload; infinite where it cannot be counted. */
   readonly length: number;
-  /** Null where the payload is not masked. */
-  readonly mask: Buffer | null;
+  readonly isMasked: boolean;
 };
 
 /** Reads the head of a frame; null if it is not whole. Nothing in it is judged: that is for those at the ends. */
@@ -35,7 +34,6 @@ export function readFrameHead(data: Buffer, at: number): FrameHead | null {
   const second = data[at + 1] ?? 0;
   const short = second & 0x7f;
   const lengthBytes = short === LONG ? 8 : short === SHORT ? 2 : 0;
-  const maskAt = at + 2 + lengthBytes;
   const isMasked = (second & MASKED) !== 0;
   const size = 2 + lengthBytes + (isMasked ? MASK_BYTES : 0);
   if (left < size) return null;
@@ -45,7 +43,7 @@ export function readFrameHead(data: Buffer, at: number): FrameHead | null {
     size,
     length:
       lengthBytes === 0 ? short : lengthBytes === 2 ? data.readUInt16BE(at + 2) : longLength(data, at + 2),
-    mask: isMasked ? data.subarray(maskAt, maskAt + MASK_BYTES) : null,
+    isMasked,
   };
 }
 
@@ -55,8 +53,14 @@ function longLength(data: Buffer, at: number): number {
   return high * 2 ** 32 + data.readUInt32BE(at + 4);
 }
 
-/** The payload of a frame, without its mask. */
-export function unmasked(payload: Buffer, mask: Buffer | null): Buffer {
+/** The payload of the frame that begins there, without its mask, which is the end of the head. */
+export function payloadOf(data: Buffer, at: number, { size, length, isMasked }: FrameHead): Buffer {
+  const from = at + size;
+  const mask = isMasked ? data.subarray(from - MASK_BYTES, from) : null;
+  return unmasked(data.subarray(from, from + length), mask);
+}
+
+function unmasked(payload: Buffer, mask: Buffer | null): Buffer {
   return mask === null
     ? payload
     : Buffer.from(payload.map((byte, at) => byte ^ (mask[at % MASK_BYTES] ?? 0)));

@@ -1,4 +1,4 @@
-import { CLOSE, PONG, readFrameHead, unmasked } from "./frames.ts";
+import { CLOSE, PONG, payloadOf, readFrameHead } from "./frames.ts";
 import type { FrameHead } from "./frames.ts";
 
 export type LaneEvents = {
@@ -45,7 +45,9 @@ export class Lane {
     let at = 0;
     const pass = (end: number): void => {
       if (end > from) {
-        hasRoom = this.#events.write(bytes.subarray(from, end));
+        // Mostly it is all of them: another view of the same bytes is not free.
+        const isAll = from === 0 && end === bytes.length;
+        hasRoom = this.#events.write(isAll ? bytes : bytes.subarray(from, end));
         this.passedBytes += end - from;
       }
       from = end;
@@ -120,7 +122,7 @@ export class Lane {
     return isFinal && opcode === PONG && length === this.#mark.length;
   }
 
-  #answers(bytes: Buffer, at: number, { size, length, mask }: FrameHead): boolean {
-    return unmasked(bytes.subarray(at + size, at + size + length), mask).equals(this.#mark);
+  #answers(bytes: Buffer, at: number, head: FrameHead): boolean {
+    return payloadOf(bytes, at, head).equals(this.#mark);
   }
 }

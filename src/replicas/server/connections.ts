@@ -24,19 +24,12 @@ export class Connection {
   readonly socket: Socket;
   user: ConnectionUser | null;
   idleSince = 0;
-  /** It was handed on, to somebody who listens to the socket. */
-  #isDetached = false;
 
   constructor(socket: Socket, user: ConnectionUser) {
     this.socket = socket;
     this.user = user;
     socket.setNoDelay(true);
-    socket.on("data", (data: Buffer) => {
-      if (this.#isDetached) return;
-      // Nobody has asked for anything: not to be trusted with a request.
-      if (this.user) this.user.onData(data);
-      else socket.destroy();
-    });
+    socket.on("data", this.#onData);
     socket.on("drain", () => this.user?.onDrain());
     socket.on("error", () => {}); // `close` follows.
     socket.on("close", () => {
@@ -48,10 +41,16 @@ export class Connection {
 
   /** Hands it on: it carries something else than requests from now on. */
   detach(): Socket {
-    this.#isDetached = true;
+    this.socket.off("data", this.#onData);
     this.user = null;
     return this.socket;
   }
+
+  readonly #onData = (data: Buffer): void => {
+    // Nobody has asked for anything: not to be trusted with a request.
+    if (this.user) this.user.onData(data);
+    else this.socket.destroy();
+  };
 }
 
 /** Connections to one server, kept from one request to the next. */

@@ -1,4 +1,5 @@
 import type { Clock } from "../../kit/clock.ts";
+import { releaseBytes } from "../../kit/release-bytes.ts";
 import { BadResponse } from "../../kit/http/fields.ts";
 import { ResponseParser } from "../../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
@@ -162,7 +163,11 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
       this.#refuse();
       return;
     }
-    if (this.#sink && !this.#sink.write(bytes)) this.pause();
+    if (!this.#sink) return;
+    // What is kept is needed longer than until it is sent.
+    const isNeeded = this.#kept !== null && !this.#kept.isTooLarge;
+    const hasRoom = isNeeded ? this.#sink.write(bytes) : this.#sink.write(bytes, () => releaseBytes(bytes));
+    if (!hasRoom) this.pause();
   }
 
   pause(): void {
@@ -238,12 +243,12 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
 
   #sendPieces(body: BodySource, isChunked: boolean, socket: Connection["socket"]): void {
     body.start(
-      (bytes) => {
+      (bytes, onSent) => {
         this.#traffic.requestBytes += bytes.length;
-        if (!isChunked) return socket.write(bytes);
+        if (!isChunked) return socket.write(bytes, onSent);
         socket.cork();
         socket.write(`${bytes.length.toString(HEX)}\r\n`, "latin1");
-        socket.write(bytes);
+        socket.write(bytes, onSent);
         const hasRoom = socket.write("\r\n", "latin1");
         socket.uncork();
         return hasRoom;

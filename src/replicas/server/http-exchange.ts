@@ -5,8 +5,11 @@ import type { ResponseHead } from "../../kit/http/response-parser.ts";
 export type BodySource = {
   /** How many bytes it has; null where only its end tells. */
   readonly length: number | null;
-  /** Begins to read; `take` gives whether more may come at once. */
-  start(take: (bytes: Buffer) => boolean, end: (trailers: readonly string[]) => void): void;
+  /** Begins to read; `take` gives whether more may come at once, and calls `onSent` when nobody needs the bytes. */
+  start(
+    take: (bytes: Buffer, onSent?: () => void) => boolean,
+    end: (trailers: readonly string[]) => void,
+  ): void;
   /** `take` said no before: now there is room again. */
   resume(): void;
   /** The rest is of no use to anybody. */
@@ -38,8 +41,11 @@ export type ConversationEnd = (isCut: boolean) => void;
 
 /** Where a response's body goes. */
 export type ResponseSink = {
-  /** Gives whether more may come at once; if not, `resume` of the flow is called later. */
-  write(bytes: Buffer): boolean;
+  /**
+   * Gives whether more may come at once; if not, `resume` of the flow is called later. `onSent` is called when the sink
+   * does not need the bytes any more.
+   */
+  write(bytes: Buffer, onSent?: () => void): boolean;
   trailers(trailers: readonly string[]): void;
 };
 

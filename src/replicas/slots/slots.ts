@@ -51,6 +51,7 @@ export class Slots<C extends SlotCall> {
   #isDraining = false;
   /** The replicas are ending: a call that comes back finds no other. */
   #isClosing = false;
+  #heir: Slots<C> | null = null;
 
   /** `mayHandAhead`: replicas give back what they have not begun, so a busy one may hold more than it runs. */
   constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock, mayHandAhead = true) {
@@ -81,6 +82,7 @@ export class Slots<C extends SlotCall> {
 
   /** How many more backlog calls it would take now: a call for each slot, and some ahead while they are short. */
   get backlogRoom(): number {
+    if (this.#heir) return this.#heir.backlogRoom;
     if (this.#isDraining || this.#capacity.holdMs(this.#clock.monotonic()) > 0) return 0;
     const slots = this.#scaling.maxReplicas * this.#scaling.replicaConcurrency;
     const ahead = Math.floor(slots * this.#pace.callsIn(BACKLOG_AHEAD_MS));
@@ -100,8 +102,24 @@ export class Slots<C extends SlotCall> {
 
   /** Takes a call: at once to a free replica, else into its lane; a refusal is an outcome too. */
   submit(call: C): void {
+    if (this.#heir) {
+      this.#heir.submit(call);
+      return;
+    }
     const now = this.#clock.monotonic();
     call.enqueuedAt = now;
+    this.#admit(call, now);
+  }
+
+  /** Who takes the calls that wait here, and those that still come; null to take them itself again. */
+  set heir(heir: Slots<C> | null) {
+    this.#heir = heir;
+    if (!heir) return;
+    const now = this.#clock.monotonic();
+    for (const call of this.#lanes.takeAll()) heir.#admit(call, now);
+  }
+
+  #admit(call: C, now: number): void {
     const refusal = this.#refusal(call, now);
     if (refusal) {
       call.end(refusal);
@@ -121,6 +139,10 @@ export class Slots<C extends SlotCall> {
    * when it has really stopped.
    */
   abandon(call: C, outcome: Outcome): void {
+    if (this.#heir) {
+      this.#heir.abandon(call, outcome);
+      return;
+    }
     if (call.isCancelled || call.hasEnded) return;
     call.isCancelled = true;
     const replica = call.holder as SlotReplica<C> | null;

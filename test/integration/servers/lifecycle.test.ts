@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
@@ -25,15 +24,6 @@ function printed(app: string): string[] {
     .map(({ text }) => text);
 }
 
-/** A port of this machine that nobody has now. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 describe("ports", () => {
   verifies("servers.port", "two replicas serve side by side, each on a port of its own", async () => {
     const app = await site().own(serverApp({ toml: "[scaling]\nmin_replicas = 2\nmax_replicas = 2\n" }));
@@ -45,26 +35,6 @@ describe("ports", () => {
     for (const { status } of await Promise.all(both)) expect(status).toBe(200);
     const pids = new Set([...(site().apps.get(app)?.pool.replicas ?? [])].map(({ pid }) => pid));
     expect(pids.size).toBe(2);
-  });
-
-  verifies("servers.port-in-code", "a port in the code is found, and there is one replica", async () => {
-    const port = await freePort();
-    const main = serverApp().main.replace('int(os.environ["PORT"])\n', `${port}\n`);
-    const app = await site().own(
-      serverApp(
-        {
-          runtime: `entrypoint = ["python", "main.py"]\nport = ${port}`,
-          toml: "[scaling]\nmax_replicas = 3\n",
-        },
-        main,
-      ),
-    );
-    const answers = await Promise.all([1, 2, 3, 4].map(() => site().call(app, {}, { functionName: "echo" })));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-    expect(new Set(answers.map(({ json }) => json.pid)).size).toBe(1);
-    expect(printed(app).join("\n")).toContain(
-      `listens on port ${port} whatever PORT says: it runs as one replica`,
-    );
   });
 
   verifies(

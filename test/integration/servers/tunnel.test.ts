@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import { Tunnel } from "../../../src/gateway/sockets/tunnel.ts";
 import { Tunnels } from "../../../src/gateway/sockets/tunnels.ts";
-import { readFrameHead, unmasked } from "../../../src/kit/websocket/frames.ts";
+import { payloadOf, readFrameHead } from "../../../src/kit/websocket/frames.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { frame } from "../../support/socket-frames.ts";
 import { until } from "../../support/until.ts";
@@ -44,9 +44,8 @@ class FarEnd {
     const frames: Frame[] = [];
     let at = 0;
     for (let head = readFrameHead(this.#bytes, at); head; head = readFrameHead(this.#bytes, at)) {
-      const from = at + head.size;
-      at = from + head.length;
-      frames.push({ opcode: head.opcode, payload: unmasked(this.#bytes.subarray(from, at), head.mask) });
+      frames.push({ opcode: head.opcode, payload: payloadOf(this.#bytes, at, head) });
+      at += head.size + head.length;
     }
     return frames;
   }

@@ -6,6 +6,7 @@ import { expect, onTestFinished } from "vitest";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import type { AppLimits } from "../../../src/host/limits/limits.ts";
 import { runKept } from "../../../src/host/run-kept.ts";
+import { KEPT_SERVER_CODE } from "../../../src/replicas/process/server/server-code.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";
@@ -82,3 +83,17 @@ verifies(
     expect(existsSync(path.join(cwd, "begun"))).toBe(false);
   },
 );
+
+verifies("walls.limits.once", "a server whose service dies before that does not begin either", async () => {
+  const python = await findInterpreter("python3");
+  const begin = async (input: string): Promise<readonly [unknown, boolean]> => {
+    const cwd = scratchDirectory();
+    const command = ["/bin/sh", "-c", "echo begun > begun"];
+    const keeper = spawn(python.path, ["-I", "-S", "-c", KEPT_SERVER_CODE, ...command], { cwd });
+    keeper.stdin.end(input);
+    const [code] = await once(keeper, "exit");
+    return [code, existsSync(path.join(cwd, "begun"))];
+  };
+  expect(await begin("")).toEqual([1, false]);
+  expect(await begin("\n")).toEqual([0, true]);
+});

@@ -25,7 +25,11 @@ class FleetByHand {
   readonly seats: HandSeats;
   readonly fleet: Fleet<Call, Replica>;
 
-  private constructor(home: ConstructorParameters<typeof HandSeats>[0], scaling: ScalingConfig) {
+  private constructor(
+    home: ConstructorParameters<typeof HandSeats>[0],
+    scaling: ScalingConfig,
+    isSingle: boolean,
+  ) {
     this.seats = new HandSeats(home);
     const { config } = readAppConfig({ host: { cpuCount: 2 } });
     const deployment = { ...config.deployment, deploymentInitializationTimeoutSeconds: INIT_SECONDS };
@@ -43,9 +47,20 @@ class FleetByHand {
         throw error;
       },
     };
-    const source = functionReplicas({ ...config, deployment, scaling }, { seats, home, clock });
+    const functions = functionReplicas({ ...config, deployment, scaling }, { seats, home, clock });
+    const single: typeof functions = {
+      ...functions,
+      mayBeSingle: true,
+      open: (id, told) => {
+        const onReady: typeof told.onReady = (signatures) => {
+          told.onSingle();
+          told.onReady(signatures);
+        };
+        return functions.open(id, { ...told, onReady });
+      },
+    };
     this.fleet = new Fleet<Call, Replica>(scaling, {
-      source,
+      source: isSingle ? single : functions,
       clock,
       counts,
       events,
@@ -54,7 +69,8 @@ class FleetByHand {
     this.fleet.scale();
   }
 
-  static async open(changes: Partial<ScalingConfig> = {}): Promise<FleetByHand> {
+  /** `isSingle`: its first replica tells that there can be no other beside it. */
+  static async open(changes: Partial<ScalingConfig> = {}, isSingle = false): Promise<FleetByHand> {
     const home = await handHome(async () => {
       let isClosed = false;
       void site.fleet.close().then(() => (isClosed = true));
@@ -63,7 +79,7 @@ class FleetByHand {
         return isClosed;
       });
     });
-    const site: FleetByHand = new FleetByHand(home, sampleScaling({ maxReplicas: 8, ...changes }));
+    const site: FleetByHand = new FleetByHand(home, sampleScaling({ maxReplicas: 8, ...changes }), isSingle);
     return site;
   }
 
@@ -137,6 +153,43 @@ describe("how many there are", () => {
       site.fleet.setScaling(sampleScaling({ minReplicas: 0, cooldownSeconds: 30 }));
       await site.seats.replica(0).hears("STOP");
       expect([site.fleet.ready, site.started]).toEqual([[], 3]);
+    },
+  );
+
+  verifies(
+    "servers.port-in-code",
+    "where there is room for one, the next starts only when the last is gone",
+    async () => {
+      const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3 }, true);
+      await site.allReady(1);
+      const [first] = site.fleet.ready;
+      if (first) site.fleet.retire(first);
+      await site.seats.replica(0).hears("STOP");
+      site.calls(5);
+      expect([site.fleet.ready, site.started]).toEqual([[], 1]);
+      site.seats.replica(0).exit("exit code 0");
+      await until("the next is started", () => site.started === 2);
+    },
+  );
+
+  verifies(
+    "servers.port-in-code.redeploy",
+    "none from when room is asked for until it is given back",
+    async () => {
+      const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3 });
+      await site.allReady(1);
+      const vacated = site.fleet.vacate(new AbortController().signal);
+      await site.seats.replica(0).hears("STOP");
+      site.calls(5);
+      expect([site.fleet.ready, site.started]).toEqual([[], 1]);
+      site.seats.replica(0).exit("exit code 0");
+      await vacated;
+      site.calls(6);
+      expect(site.started).toBe(1);
+      site.fleet.occupy();
+      expect(site.started).toBe(4);
+      // Who asks for room gives up when told to.
+      await site.fleet.vacate(AbortSignal.abort());
     },
   );
 

@@ -13,13 +13,16 @@ export const SERVER_CODE = `import os, sys
 ${SERVE}serve()`;
 
 /**
- * A keeper whose ward becomes that server. It waits for the end of its stdin, which comes once it is in its group; the
- * server gets nothing there, and no descriptor but the first three.
+ * A keeper whose ward becomes that server. It waits for a byte on its stdin, which comes once it is in its group. If the
+ * end comes instead, the service has died, and nothing begins. The server gets nothing there, and no descriptor but the
+ * first three.
  */
 export const KEPT_SERVER_CODE = `import os, sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
 from millrace_worker import keeper, linux
-sys.stdin.read()
+service = os.getppid()
+if not os.read(0, 1):
+    os._exit(1)
 null = os.open(os.devnull, os.O_RDONLY)
 os.dup2(null, 0)
 linux.close_inherited(3)
-${SERVE}keeper.keep(serve, os.getppid())`;
+${SERVE}keeper.keep(serve, service)`;

@@ -41,7 +41,7 @@ function plainStart(start: ServerStart): KeptStart {
     args: argumentsOf(start, KEPT_SERVER_CODE),
     cwd: start.folders.bundle,
     env: environmentOf(start, {}),
-    input: { descriptor: 0, text: "" },
+    input: { descriptor: 0, text: "\n" },
   };
 }
 

@@ -140,3 +140,25 @@ test("at the end callers who wait are served, and a backlog waits elsewhere", as
     "drained",
   ]);
 });
+
+test("calls that wait go to an heir, and so do those that still come; there they can be given up", () => {
+  const old = playedSlots();
+  const next = playedSlots();
+  const first = old.submit("a");
+  const second = old.submit("b");
+  old.finish(first);
+  const third = old.submit("c");
+  old.finish(second);
+  old.submit("d", "backlog");
+  old.slots.heir = next.slots;
+  old.submit("e");
+  expect(old.said).toEqual(["a handed", "b handed", "a streamed", "c handed", "b streamed"]);
+  expect([old.slots.waiting, next.slots.waiting]).toEqual([0, 1]);
+  expect(next.slots.backlogRoom).toBe(old.slots.backlogRoom);
+  old.slots.abandon(third, { kind: "cancelled" });
+  expect(old.said.slice(5)).toEqual(["c stopped", "c cancelled"]);
+  expect(next.said).toEqual(["d handed"]);
+  old.slots.heir = null;
+  old.submit("f");
+  expect([old.slots.waiting, next.slots.waiting]).toEqual([1, 1]);
+});

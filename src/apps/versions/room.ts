@@ -1,0 +1,30 @@
+import type { OpenVersion } from "./open-version.ts";
+import type { Traffic } from "./traffic.ts";
+
+/**
+ * The port of a server that has it in its code. A version that wants the same port can start only when those beside
+ * which it cannot run have ended; their calls wait from `clear` to `leave`.
+ */
+export class Room {
+  readonly #rivals: readonly OpenVersion[];
+
+  constructor(next: OpenVersion, traffic: Traffic | undefined) {
+    this.#rivals = traffic?.rivalsOf(next) ?? [];
+  }
+
+  /** Whether something is in the way. */
+  get isTaken(): boolean {
+    return this.#rivals.length > 0;
+  }
+
+  /** Ends what is in the way, after the calls it holds; rejects with the signal's reason. */
+  async clear(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#rivals.map(({ pool }) => pool.vacate(signal)));
+    signal.throwIfAborted();
+  }
+
+  /** What was ended may start again, if it still has calls. */
+  leave(): void {
+    for (const { pool } of this.#rivals) pool.occupy();
+  }
+}
