@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
+import { KeptBody } from "../../kit/kept-body.ts";
 import type { BodySource } from "../../replicas/server/http-exchange.ts";
-import { KeptBody } from "../../replicas/server/kept-body.ts";
 
 /** A request's body on its way through: read as fast as the app takes it, never more than `maxBytes`. */
 export class ProxyBody implements BodySource {

@@ -2,12 +2,12 @@ import type { Clock } from "../../kit/clock.ts";
 import { BadResponse } from "../../kit/http/fields.ts";
 import { ResponseParser } from "../../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
+import { KeptBody } from "../../kit/kept-body.ts";
 import { headerOf } from "../../model/http-request.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call } from "../call.ts";
 import type { Connection, ConnectionUser, Connections } from "./connections.ts";
 import type { BodySource, Conversation, HttpCallRequest, ResponseSink } from "./http-exchange.ts";
-import { KeptBody } from "./kept-body.ts";
 
 /** What the replica learns of an exchange: one of these, once. */
 export type HttpCallEvents = {
