@@ -15,6 +15,7 @@ export const SERVERS = {
       "A server that ends before it is ready, or is not ready in time, fails to start; its last words tell why.",
     "servers.ready-check": "A replica whose ready check fails gets no calls until it passes again.",
     "servers.health-check": "Three failed health checks in a row end a replica.",
+    "servers.address": "A server is reached on whatever address of its machine it listens, IPv4 or IPv6.",
     "servers.stop": "A replica that has to end finishes its calls, gets SIGTERM, and leaves nothing behind.",
     "servers.request":
       "Every method, path, query and body reaches the server as it came; only runs/{uuid} is not the app's.",
