@@ -15,6 +15,8 @@ export const SERVERS = {
       "A server that ends before it is ready, or is not ready in time, fails to start; its last words tell why.",
     "servers.ready-check": "A replica whose ready check fails gets no calls until it passes again.",
     "servers.health-check": "Three failed health checks in a row end a replica.",
+    "servers.busy":
+      "A server that is busy is not ended for it: without endpoints it is enough that it listens, and nothing connects.",
     "servers.address": "A server is reached on whatever address of its machine it listens, IPv4 or IPv6.",
     "servers.stop": "A replica that has to end finishes its calls, gets SIGTERM, and leaves nothing behind.",
     "servers.request":
@@ -34,6 +36,7 @@ export const SERVERS = {
       "async=true and webhookEndpoint work for a POST and are removed from the query; the response is kept and forwarded.",
     "servers.died":
       "A replica that dies fails the calls it held with 502 and no others; an async run starts again.",
+    "servers.last-words": "What a server sent before its process ended reaches its caller.",
     "servers.hostile":
       "Whatever a server answers, its caller gets a right status or a connection that is cut, and the next call is unharmed.",
     "servers.response-parser":

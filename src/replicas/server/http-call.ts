@@ -25,8 +25,9 @@ const LENGTH_EXPECTED = new Set(["POST", "PUT", "PATCH"]);
 /** Up to here copying a body into a string costs less than a second write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 const HEX = 16;
-/** What a WebSocket's close frame says: somebody goes; come again. */
+/** What a WebSocket's close frame says: somebody goes; something broke; come again. */
 const GOING_AWAY = 1001;
+const INTERNAL_ERROR = 1011;
 const SERVICE_RESTART = 1012;
 const MAX_TYPE_CHARS = 255;
 
@@ -71,11 +72,16 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     if (idle) this.#send(idle);
   }
 
+  cancel(): void {
+    this.#conversation?.close(GOING_AWAY, "the run was cancelled");
+    this.destroy();
+  }
+
   /** Closes the connection to the server; nothing more is told. */
   destroy(): void {
     this.#isOver = true;
     if (!Buffer.isBuffer(this.#request.body)) this.#request.body.stop();
-    if (this.#conversation) this.#conversation.close(GOING_AWAY, "the run was cancelled");
+    if (this.#conversation) this.#conversation.close(INTERNAL_ERROR, "the app's process ended");
     else this.#connection?.socket.destroy();
   }
 
