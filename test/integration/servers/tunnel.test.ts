@@ -3,6 +3,7 @@ import { createServer, connect } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import { Tunnel } from "../../../src/gateway/sockets/tunnel.ts";
+import type { TunnelLimits } from "../../../src/gateway/sockets/tunnel.ts";
 import { Tunnels } from "../../../src/gateway/sockets/tunnels.ts";
 import { readFrameHead, unmasked } from "../../../src/kit/websocket/frames.ts";
 import { HandClock } from "../../support/clocks.ts";
@@ -58,7 +59,7 @@ class FarEnd {
 }
 
 const DAY_MS = 24 * 3_600_000;
-async function tunnel(limits: { maxAgeMs?: number; idleMs?: number } = {}) {
+async function tunnel(limits: Partial<TunnelLimits> = {}) {
   const clock = new HandClock();
   const [caller, server] = await Promise.all([pair(), pair()]);
   const tunnels = new Tunnels(clock);
@@ -146,3 +147,36 @@ verifies(
     expect(over).toEqual([false]);
   },
 );
+
+verifies("servers.sockets.cut", "an app that no longer reads ends it with 1011 for its caller", async () => {
+  const { clock, client, app, over } = await tunnel({ stallMs: 4 * LOOK_MS });
+  app.socket.pause();
+  // More than all buffers in between hold: what is not read of the caller is no sign that it has gone.
+  client.socket.write(
+    Buffer.concat(Array.from({ length: 24 }, () => frame({ payload: Buffer.alloc(1 << 20) }))),
+  );
+  await until("the client is told", () => {
+    app.socket.write(frame({ payload: Buffer.from("x"), mask: null }));
+    clock.advance(LOOK_MS);
+    return client.code !== undefined || client.isEnded;
+  });
+  expect(client.code).toBe(1011);
+  clock.advance(5_000);
+  await until("all is over", () => over.length === 1);
+});
+
+verifies("servers.sockets.told", "a caller who goes on sending reads why its app has gone", async () => {
+  const { client, app, over } = await tunnel();
+  const errors: Error[] = [];
+  client.socket.on("error", (error) => errors.push(error));
+  // As the kernel does it for a process that has not read everything.
+  app.socket.resetAndDestroy();
+  await until("the client is told", () => client.code === 1011 && client.isEnded);
+  for (let sent = 0; sent < 20; sent++)
+    await new Promise((resolve) => client.socket.write(frame({ payload: Buffer.alloc(100_000) }), resolve));
+  expect(errors).toEqual([]);
+  expect(over).toEqual([]);
+  client.socket.end();
+  await until("all is over", () => over.length === 1);
+  expect(over).toEqual([true]);
+});
