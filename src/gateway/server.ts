@@ -312,7 +312,7 @@ export class Gateway {
       latest.response.once("finish", () => refuse(refusal, socket));
     } else {
       latest.isLast = true;
-      latest.fail(refusal);
+      latest.breakOff(refusal);
     }
   }
 

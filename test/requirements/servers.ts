@@ -31,7 +31,7 @@ export const SERVERS = {
     "servers.records":
       "A request is a run: its record has method, path, status and times, its bodies are kept as record_payloads says.",
     "servers.cancel":
-      "Cancelling a run, or leaving, closes the connection to the app; the slot is free again.",
+      "Cancelling a run, leaving, or a body that does not come closes the connection to the app; the slot is free again.",
     "servers.async":
       "async=true and webhookEndpoint work for a POST and are removed from the query; the response is kept and forwarded.",
     "servers.died":
@@ -49,7 +49,11 @@ export const SERVERS = {
     "servers.sockets.refused":
       "A handshake that the app refuses gets the app's response; an app of functions has no WebSockets.",
     "servers.sockets.close": "A close frame of either side passes, and with it the connection ends.",
-    "servers.sockets.cut": "A WebSocket whose app or replica ends without a close frame ends with 1011.",
+    "servers.sockets.cut":
+      "A WebSocket whose app or replica ends without a close frame, or no longer reads, ends with 1011.",
+    "servers.sockets.told": "A caller who is still sending gets the close frame, and not a reset.",
+    "servers.sockets.waiting":
+      "A caller who leaves before the app has answered the handshake gives up its place.",
     "servers.sockets.run": "A WebSocket is a run, with a slot as long as it lasts, and can be cancelled.",
     "servers.sockets.drain":
       "A replica that has to go leaves WebSockets for response_grace_period, then ends them with 1012.",

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { KeptBody } from "../../kit/kept-body.ts";
 import type { BodySource } from "../../replicas/server/http-exchange.ts";
+import { requestTrailers } from "./request-headers.ts";
 
 /** A request's body on its way through: read as fast as the app takes it, never more than `maxBytes`. */
 export class ProxyBody implements BodySource {
@@ -40,7 +41,7 @@ export class ProxyBody implements BodySource {
       if (!take(bytes)) request.pause();
     });
     request.on("end", () => {
-      if (!this.#isStopped) end(request.rawTrailers);
+      if (!this.#isStopped) end(requestTrailers(request.rawTrailers));
     });
   }
 
