@@ -34,6 +34,8 @@ export const SERVERS = {
       "Cancelling a run, leaving, or a body that does not come closes the connection to the app; the slot is free again.",
     "servers.async":
       "async=true and webhookEndpoint work for a POST and are removed from the query; the response is kept and forwarded.",
+    "servers.killed":
+      "What a service that was killed had accepted for a server app is executed by the next one, or told as interrupted.",
     "servers.died":
       "A replica that dies fails the calls it held with 502 and no others; an async run starts again.",
     "servers.last-words": "What a server sent before its process ended reaches its caller.",
