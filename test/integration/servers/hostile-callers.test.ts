@@ -17,7 +17,7 @@ const site = sharedService(
     plain: serverApp({ runtime, toml: scaling(8) }, PLAIN),
     narrow: serverApp({ runtime, toml: scaling(1) }, PLAIN),
   },
-  { headerTimeout: "1s", bodyTimeout: "1s" },
+  { bodyTimeout: "1s" },
 );
 
 async function send(
@@ -51,6 +51,14 @@ describe("a place that nobody uses is free again", () => {
     expect((await slow.answer()).status).toBe(408);
     await using next = await send(get, "narrow/ok", []);
     expect((await next.answer()).status).toBe(200);
+  });
+
+  verifies("servers.cancel", "when the rest of a body is malformed", async () => {
+    await using bad = await send(post, "narrow/silent", ["Transfer-Encoding: chunked"], "1\r\nx\r\n");
+    await until("the server has it", () => held() === 1);
+    bad.send("zz\r\n");
+    expect((await bad.answer()).status).toBe(400);
+    await until("it is free", () => held() === 0);
   });
 
   verifies("servers.sockets.waiting", "when a caller leaves whose handshake is in the queue", async () => {
