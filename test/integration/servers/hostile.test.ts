@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { serverApp } from "../../support/servers/server-app.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const HOSTILE = readFileSync(path.join(import.meta.dirname, "../../support/servers/hostile.py"), "utf8");
@@ -129,11 +130,13 @@ describe("answers that would mislead their callers", () => {
 });
 
 verifies("servers.last-words", "an answer is whole though its server ended with it", async () => {
-  // Its process has had nothing to do before.
   for (let round = 0; round < 3; round++) {
+    // Its replica has been idle before.
     await isUnharmed();
+    const [replica] = site().apps.get("bad")?.pool.replicas ?? [];
     const { status, text } = await ask("last");
     expect([status, text.length]).toEqual([200, 2_000_000]);
+    await until("its replica is gone", () => replica?.state === "gone");
   }
 });
 
