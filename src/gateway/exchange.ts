@@ -155,6 +155,12 @@ export class Exchange {
     else this.answer(respondError(this.id, error));
   }
 
+  /** Answers with an error a request whose rest will not come: whoever works on it already is not to go on. */
+  breakOff(error: AppError): void {
+    this.fail(error);
+    this.goneListener?.onGone();
+  }
+
   answerJson(status: number, value: object, headers: Readonly<Record<string, string>> = {}): void {
     const body = Buffer.from(JSON.stringify(value));
     this.answer({ status, contentType: "application/json", body, headers, error: null });

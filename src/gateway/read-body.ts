@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { KeptBody } from "../kit/kept-body.ts";
 import { AppError } from "../model/errors.ts";
 import type { BodyReservation } from "./body-room.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -44,30 +45,20 @@ export function readBody(
   room: () => BodyReservation,
   done: (error: AppError | null, body: Buffer) => void,
 ): void {
-  let first: Buffer | null = null;
-  let more: Buffer[] | null = null;
+  const kept = new KeptBody(maxBytes);
   let reservation: BodyReservation | null = null;
-  let bytes = 0;
   const refuse = (error: AppError): void => {
     request.removeAllListeners("data").removeAllListeners("end");
-    first = null;
-    more = null;
     done(error, NOTHING);
   };
-  request.on("data", (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > maxBytes) {
-      refuse(tooLarge(maxBytes));
-    } else if (bytes > LITTLE_BYTES && !(reservation ??= room()).growTo(bytes)) {
+  request.on("data", (piece: Buffer) => {
+    const bytes = kept.bytes + piece.length;
+    if (bytes > maxBytes) refuse(tooLarge(maxBytes));
+    else if (bytes > LITTLE_BYTES && !(reservation ??= room()).growTo(bytes))
       refuse(new AppError("overloaded", NO_ROOM));
-    } else if (first === null) {
-      first = chunk;
-    } else {
-      more ??= [first];
-      more.push(chunk);
-    }
+    else kept.add(piece);
   });
-  request.on("end", () => done(null, more ? Buffer.concat(more, bytes) : (first ?? NOTHING)));
+  request.on("end", () => done(null, kept.whole() ?? NOTHING));
 }
 
 /** The refusal of a body that is too large. */

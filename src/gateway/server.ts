@@ -106,7 +106,8 @@ export class Gateway {
     this.#connections = new Connections(this.#gate);
     this.#server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: headerTimeoutMs,
+      // A whole request with its headers: Node takes no other order of the two.
+      headersTimeout: Math.min(headerTimeoutMs, bodyTimeoutMs),
       requestTimeout: bodyTimeoutMs,
       keepAliveTimeout: idleTimeoutMs,
       connectionsCheckingInterval: checkingInterval(Math.min(headerTimeoutMs, bodyTimeoutMs)),
@@ -312,7 +313,7 @@ export class Gateway {
       latest.response.once("finish", () => refuse(refusal, socket));
     } else {
       latest.isLast = true;
-      latest.fail(refusal);
+      latest.breakOff(refusal);
     }
   }
 

@@ -1,12 +1,12 @@
-import { below } from "./process-tree.ts";
+import { childrenOf } from "./process-tree.ts";
 import { readStat } from "./proc-stat.ts";
 
 /** Of a keeper's processes, the one that it was started for: the first below the last keeper. 0 if there is none. */
 export function wardBelow(keeper: number, keepers: number): number {
   let pid = keeper;
   for (let level = 0; level < keepers; level++) {
-    const oldest = below(pid)
-      .children.map((child) => ({ child, startedAt: startOf(child) }))
+    const oldest = childrenOf(pid)
+      .map((child) => ({ child, startedAt: startOf(child) }))
       .toSorted((a, b) => a.startedAt - b.startedAt)[0];
     if (!oldest) return 0;
     pid = oldest.child;

@@ -1,5 +1,6 @@
 import { open, readdir, readlink } from "node:fs/promises";
-import { below } from "./process-tree.ts";
+import { networkInterfaces } from "node:os";
+import { nearestBelow } from "./process-tree.ts";
 
 /** A socket that accepts connections. */
 export type Listener = {
@@ -17,11 +18,14 @@ const LISTENING = "0A";
 const COLUMNS = "local_address";
 const READ_BYTES = 16 * 1024;
 const ANY = /^0+$/;
+/** How to reach a listener on all addresses of IPv6; a host may have none of its own for that. */
+const LOCAL_6 = hasLocal6() ? "::1" : "127.0.0.1";
 const LOOPBACK_6 = `${"0".repeat(24)}01000000`;
 const MAPPED = `${"0".repeat(16)}FFFF0000`;
-/** The app decides how many there are. */
+/** The app decides how many there are: of all, and of one process. */
 const MAX_PROCESSES = 256;
-const MAX_DESCRIPTORS = 4096;
+const MAX_DESCRIPTORS = 16_384;
+const MAX_OWN_DESCRIPTORS = 4096;
 
 /** Everything that listens for TCP connections where that process could connect to it. */
 export async function listenersSeenBy(pid: number): Promise<Listener[]> {
@@ -58,18 +62,25 @@ function isListening(line: string): boolean {
 /** Which of these sockets some process below that one holds. */
 export async function heldBelow(pid: number, inodes: ReadonlySet<string>): Promise<Set<string>> {
   const held = new Set<string>();
-  for (const each of below(pid).living.slice(0, MAX_PROCESSES)) {
-    if (held.size === inodes.size) break;
+  let processes = MAX_PROCESSES;
+  let descriptors = MAX_DESCRIPTORS;
+  for (const each of nearestBelow(pid)) {
+    if (held.size === inodes.size || processes-- === 0) break;
     const folder = `/proc/${each}/fd`;
     // It has just ended, or belongs to another user.
     const names = await readdir(folder).catch(() => []);
-    for (const name of names.slice(0, MAX_DESCRIPTORS)) {
+    for (const name of names.slice(0, Math.min(descriptors, MAX_OWN_DESCRIPTORS))) {
+      descriptors -= 1;
       const target = await readlink(`${folder}/${name}`).catch(() => "");
       const inode = /^socket:\[(\d+)\]$/.exec(target)?.[1];
       if (inode !== undefined && inodes.has(inode)) held.add(inode);
     }
   }
   return held;
+}
+
+function hasLocal6(): boolean {
+  return Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
 }
 
 function parse(line: string): Listener[] {
@@ -86,7 +97,8 @@ function reach(address: string): { host: string; isOpen: boolean } {
     const host = [6, 4, 2, 0].map((at) => Number.parseInt(address.slice(at, at + 2), 16)).join(".");
     return { host, isOpen: !host.startsWith("127.") };
   }
-  if (ANY.test(address)) return { host: "127.0.0.1", isOpen: true };
+  // It may or may not take IPv4 as well.
+  if (ANY.test(address)) return { host: LOCAL_6, isOpen: true };
   if (address === LOOPBACK_6) return { host: "::1", isOpen: false };
   if (address.startsWith(MAPPED)) return reach(address.slice(MAPPED.length));
   return { host: "::1", isOpen: true };

@@ -11,14 +11,25 @@ type Below = {
 /** The processes below one. A process whose parent ends while this looks may be missed: see `isEmpty`. */
 export function below(root: number): Below {
   const children = childrenOf(root);
-  const living: number[] = [];
-  const queue = [...children];
+  return { children, living: [...livingAmong(children, childrenOf)] };
+}
+
+/**
+ * The same one by one, the nearest first, for those who have to stop somewhere: to look at all that an app has started
+ * may take seconds. Children of a process's later threads are missed where it has very many.
+ */
+export function nearestBelow(root: number): Iterable<number> {
+  const some = (pid: number): number[] => childrenOf(pid, MAX_THREADS);
+  return livingAmong(some(root), some);
+}
+
+function* livingAmong(pids: readonly number[], children: (pid: number) => number[]): Generator<number> {
+  const queue = [...pids];
   for (let pid = queue.shift(); pid !== undefined; pid = queue.shift()) {
     if (hasEnded(pid)) continue;
-    living.push(pid);
-    queue.push(...childrenOf(pid));
+    yield pid;
+    queue.push(...children(pid));
   }
-  return { children, living };
 }
 
 /**
@@ -32,17 +43,19 @@ export function isEmpty(first: Below, second: Below): boolean {
   );
 }
 
-/** Of all its threads: a process belongs to the thread that started it, and threads come and go as the app likes. */
-function childrenOf(pid: number): number[] {
-  return threadsOf(pid, "/proc").flatMap((thread) => {
-    try {
-      const words = readFileSync(`/proc/${thread}/children`, "utf8").split(" ");
-      return words.filter((word) => word !== "").map(Number);
-    } catch {
-      // It has ended; or the kernel does not tell of children, and then those above are killed alone.
-      return [];
-    }
-  });
+/** The children of all its threads: a process belongs to the thread that started it, and threads come and go as the app likes. */
+export function childrenOf(pid: number, maxThreads = Number.POSITIVE_INFINITY): number[] {
+  return threadsOf(pid, "/proc")
+    .slice(0, maxThreads)
+    .flatMap((thread) => {
+      try {
+        const words = readFileSync(`/proc/${thread}/children`, "utf8").split(" ");
+        return words.filter((word) => word !== "").map(Number);
+      } catch {
+        // It has ended; or the kernel does not tell of children, and then those above are killed alone.
+        return [];
+      }
+    });
 }
 
 /** A zombie counts as ended, unless it is a first thread that has left others behind. */
@@ -55,13 +68,16 @@ function hasEnded(pid: number): boolean {
   }
 }
 
-/** Below one process; each costs a look, and the app decides how many there are. */
+/** Below one process, and of one process; each costs a look, and the app decides how many there are. */
 const MAX_PROCESSES = 64;
+const MAX_THREADS = 64;
 
 /** How much memory the processes below one hold, according to the kernel; 0 if there are none. */
 export function residentBelow(root: number): number {
   let bytes = 0;
-  for (const pid of below(root).living.slice(0, MAX_PROCESSES)) {
+  let left = MAX_PROCESSES;
+  for (const pid of nearestBelow(root)) {
+    if (left-- === 0) break;
     try {
       bytes += readStat(`${pid}`, "/proc").residentBytes;
     } catch {

@@ -45,6 +45,9 @@ export type CallHolder = {
 
 /** What carries a call to a server. */
 type CallExchange = {
+  /** Nobody wants its answer. */
+  cancel(): void;
+  /** Its server has gone. */
   destroy(): void;
   /** The replica ends: those who talk are told to come again. */
   retire(): void;

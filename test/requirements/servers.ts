@@ -17,6 +17,9 @@ export const SERVERS = {
       "A server that ends before it is ready, or is not ready in time, fails to start; its last words tell why.",
     "servers.ready-check": "A replica whose ready check fails gets no calls until it passes again.",
     "servers.health-check": "Three failed health checks in a row end a replica.",
+    "servers.busy":
+      "A server that is busy is not ended for it: without endpoints it is enough that it listens, and nothing connects.",
+    "servers.address": "A server is reached on whatever address of its machine it listens, IPv4 or IPv6.",
     "servers.stop": "A replica that has to end finishes its calls, gets SIGTERM, and leaves nothing behind.",
     "servers.request":
       "Every method, path, query and body reaches the server as it came; only runs/{uuid} is not the app's.",
@@ -30,11 +33,14 @@ export const SERVERS = {
     "servers.records":
       "A request is a run: its record has method, path, status, bytes and times; bodies are kept as record_payloads says.",
     "servers.cancel":
-      "Cancelling a run, or leaving, closes the connection to the app; the slot is free again.",
+      "Cancelling a run, leaving, or a body that does not come closes the connection to the app; the slot is free again.",
     "servers.async":
       "async=true and webhookEndpoint work for a POST and are removed from the query; the response is kept and forwarded.",
+    "servers.killed":
+      "What a service that was killed had accepted for a server app is executed by the next one, or told as interrupted.",
     "servers.died":
       "A replica that dies fails the calls it held with 502 and no others; an async run starts again.",
+    "servers.last-words": "What a server sent before its process ended reaches its caller.",
     "servers.hostile":
       "Whatever a server answers, its caller gets a right status or a connection that is cut, and the next call is unharmed.",
     "servers.response-parser":
@@ -47,7 +53,11 @@ export const SERVERS = {
     "servers.sockets.refused":
       "A handshake that the app refuses gets the app's response; an app of functions has no WebSockets.",
     "servers.sockets.close": "A close frame of either side passes, and with it the connection ends.",
-    "servers.sockets.cut": "A WebSocket whose app or replica ends without a close frame ends with 1011.",
+    "servers.sockets.cut":
+      "A WebSocket whose app or replica ends without a close frame, or no longer reads, ends with 1011.",
+    "servers.sockets.told": "A caller who is still sending gets the close frame, and not a reset.",
+    "servers.sockets.waiting":
+      "A caller who leaves before the app has answered the handshake gives up its place.",
     "servers.sockets.run":
       "A WebSocket is a run, with a slot as long as it lasts, and can be cancelled; its bytes each way are counted.",
     "servers.sockets.browser": "A page's own WebSocket works through the service.",

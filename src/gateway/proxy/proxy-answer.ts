@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import type { ResponseFlow, ResponseHead, ResponseSink } from "../../replicas/server/http-exchange.ts";
 import type { LiveRun, RunEnd, RunReader, RunTiming } from "../../runs/live-run.ts";
 import type { Exchange, GoneListener } from "../exchange.ts";
-import { responseHeaders } from "./response-headers.ts";
+import { responseHeaders, responseTrailers } from "./response-headers.ts";
 
 /**
  * The caller of a server app: gets the response as it comes, and slows the server down when it does not read.
@@ -43,8 +43,9 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   onChunk(): void {}
 
   onContinue(): void {
-    const { response } = this.#exchange;
-    if (!response.headersSent && !response.destroyed) response.writeContinue();
+    const { response, head } = this.#exchange;
+    // Whoever does not wait for it may not know it: HTTP/1.0 has no such answer.
+    if (head?.isHeldBack && !response.headersSent && !response.destroyed) response.writeContinue();
   }
 
   // An error in these becomes this caller's answer; it must not reach the replica that calls them.
@@ -66,7 +67,8 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
     return response.destroyed || response.writableEnded || this.#hasRoom(response.write(bytes, onSent));
   }
 
-  trailers(trailers: readonly string[]): void {
+  trailers(given: readonly string[]): void {
+    const trailers = responseTrailers(given);
     const pairs: [string, string][] = [];
     for (let i = 0; i < trailers.length; i += 2) pairs.push([trailers[i] ?? "", trailers[i + 1] ?? ""]);
     this.#attempt(() => this.#exchange.response.addTrailers(pairs));

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
+import { KeptBody } from "../../kit/kept-body.ts";
 import { releaseBytes } from "../../kit/release-bytes.ts";
 import type { BodySource } from "../../replicas/server/http-exchange.ts";
-import { KeptBody } from "../../replicas/server/kept-body.ts";
+import { requestTrailers } from "./request-headers.ts";
 
 /** A request's body on its way through: read as fast as the app takes it, never more than `maxBytes`. */
 export class ProxyBody implements BodySource {
@@ -45,7 +46,7 @@ export class ProxyBody implements BodySource {
       if (!hasRoom) request.pause();
     });
     request.on("end", () => {
-      if (!this.#isStopped) end(request.rawTrailers);
+      if (!this.#isStopped) end(requestTrailers(request.rawTrailers));
     });
   }
 

@@ -161,10 +161,9 @@ export class ProxyHandler {
     const head = this.#headOf(admitted, { isStored: false, passExpect: given.isHeldBack });
     const length = given.isChunked ? null : Number(given.contentLength);
     const limits = { maxBytes: maxBodyBytes, keptBytes: keepOf(admitted).keptBytes };
-    const body = new ProxyBody(exchange.request, length, limits, () => {
-      exchange.fail(tooLarge(maxBodyBytes));
-      exchange.goneListener?.onGone();
-    });
+    const body = new ProxyBody(exchange.request, length, limits, () =>
+      exchange.breakOff(tooLarge(maxBodyBytes)),
+    );
     const input = (): Buffer | null => {
       const kept = body.kept();
       return kept && packBody(head, kept);
@@ -203,9 +202,7 @@ export class ProxyHandler {
   ): HttpRequest {
     const { request } = exchange;
     const { passAuthorization } = runtime;
-    const isTrusted =
-      head.forwardedFor !== null && this.#parts.trusted.includes(request.socket.remoteAddress ?? "");
-    const by = { ...how, runId: exchange.id, route, isTrusted, passAuthorization };
+    const by = { ...how, runId: exchange.id, route, trusted: this.#parts.trusted, passAuthorization };
     return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
   }
 }

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
-import { headerOf } from "../../model/http-request.ts";
+import type { AddressRanges } from "../../kit/address-ranges.ts";
 import type { RequestHead } from "../request-head.ts";
 import type { AppRoute } from "../route.ts";
+import { PROTOCOL_HEADER, otherProtocols } from "../sockets/socket-token.ts";
 
 /** Of one connection and no other, or set anew by us. */
 const DROPPED = new Set([
@@ -21,7 +22,10 @@ const DROPPED = new Set([
   "x-webhook-secret",
   "x-disconnect",
 ]);
+/** What only a head may say. */
+const NEVER_TRAILERS = new Set(["authorization", "cookie", "expect", "host"]);
 const FORWARDED = "x-forwarded-";
+const CONNECTION = "connection";
 /** What cookies of ours begin with: the dashboard's may come along where both have one host. */
 const OWN_COOKIE = "millrace_";
 
@@ -29,8 +33,8 @@ const OWN_COOKIE = "millrace_";
 export type ForwardedBy = {
   readonly runId: string;
   readonly route: AppRoute;
-  /** The connection comes from a proxy whose word counts. */
-  readonly isTrusted: boolean;
+  /** Proxies whose word counts. */
+  readonly trusted: AddressRanges;
   readonly passAuthorization: boolean;
   /** The caller waits for the app to ask for the body; if not, we have asked. */
   readonly passExpect: boolean;
@@ -42,20 +46,21 @@ export type ForwardedBy = {
 export function requestHeaders(request: IncomingMessage, head: RequestHead, by: ForwardedBy): string[] {
   const { rawHeaders, socket } = request;
   // Not Node's dictionary: to make it costs more than all of this.
-  const named = namedByConnection(headerOf(rawHeaders, "connection"));
+  const named = namedByConnection(rawHeaders);
+  const remote = socket.remoteAddress ?? "";
   const headers: string[] = [];
+  let isTrusted: boolean | null = null;
   let host = "";
   let proto = "http";
   let prefix = "";
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
-    const lower = name.toLowerCase();
-    // Some servers take one for the other, so that one of ours could be forged.
-    const key = lower.includes("_") ? lower.replaceAll("_", "-") : lower;
+    const key = plainKey(name);
     if (DROPPED.has(key) || named?.has(key)) continue;
     if (key.startsWith(FORWARDED)) {
-      if (!by.isTrusted) continue;
+      isTrusted ??= by.trusted.includes(remote);
+      if (!isTrusted) continue;
       if (key === "x-forwarded-host") host = value;
       else if (key === "x-forwarded-proto") proto = value;
       else if (key === "x-forwarded-prefix") prefix = value;
@@ -66,15 +71,17 @@ export function requestHeaders(request: IncomingMessage, head: RequestHead, by: 
     else if (key === "expect" && !by.passExpect) continue;
     else if (key === "accept-encoding" && by.isStored) continue;
     else if (key === "cookie" && value.includes(OWN_COOKIE)) {
-      const others = withoutOwn(value);
-      if (others !== "") headers.push(name, others);
+      pushUnlessEmpty(headers, name, otherCookies(value));
+      continue;
+    } else if (key === PROTOCOL_HEADER) {
+      // A token may be among them, whatever the app makes of the request.
+      pushUnlessEmpty(headers, name, otherProtocols(value));
       continue;
     }
     headers.push(name, value);
   }
   const { projectId, appName } = by.route;
-  const remote = socket.remoteAddress ?? "";
-  const chain = by.isTrusted && head.forwardedFor !== null ? `${head.forwardedFor}, ${remote}` : remote;
+  const chain = isTrusted && head.forwardedFor !== null ? `${head.forwardedFor}, ${remote}` : remote;
   // HTTP/1.0 may come without a Host; a server of HTTP/1.1 wants one.
   if (host === "") headers.push("host", "localhost");
   headers.push("x-request-id", by.runId, "x-forwarded-for", chain, "x-forwarded-proto", proto);
@@ -82,13 +89,53 @@ export function requestHeaders(request: IncomingMessage, head: RequestHead, by: 
   return headers;
 }
 
-/** Headers that the caller's own connection alone is to know of; null for the usual ones. */
-export function namedByConnection(value: string | null): ReadonlySet<string> | null {
-  if (value === null || value === "keep-alive" || value === "close") return null;
-  return new Set(value.split(",").map((name) => name.trim().toLowerCase()));
+/**
+ * The trailers of a request as a server app gets them. Some servers add them to the headers, where they could forge
+ * what we have set.
+ */
+export function requestTrailers(trailers: readonly string[]): string[] {
+  return without(trailers, (name) => {
+    const key = plainKey(name);
+    return DROPPED.has(key) || NEVER_TRAILERS.has(key) || key.startsWith(FORWARDED);
+  });
 }
 
-function withoutOwn(cookies: string): string {
+/** A list of names and values without those whose name is to go. */
+export function without(fields: readonly string[], isGone: (name: string) => boolean): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] ?? "";
+    if (!isGone(name)) kept.push(name, fields[i + 1] ?? "");
+  }
+  return kept;
+}
+
+/** A name as the least careful server reads it: to some `_` is `-`, by which one of ours could be forged. */
+function plainKey(name: string): string {
+  const lower = name.toLowerCase();
+  return lower.includes("_") ? lower.replaceAll("_", "-") : lower;
+}
+
+/** The headers that belong to one connection alone, as it says itself; null where it names none. */
+export function namedByConnection(headers: readonly string[]): ReadonlySet<string> | null {
+  let named: Set<string> | null = null;
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] ?? "";
+    // By length first: lower-casing all of them would cost more than the rest.
+    if (name.length !== CONNECTION.length || name.toLowerCase() !== CONNECTION) continue;
+    const value = headers[i + 1] ?? "";
+    if (value === "keep-alive" || value === "close") continue;
+    named ??= new Set();
+    for (const each of value.split(",")) named.add(each.trim().toLowerCase());
+  }
+  return named;
+}
+
+function pushUnlessEmpty(headers: string[], name: string, value: string): void {
+  if (value !== "") headers.push(name, value);
+}
+
+function otherCookies(cookies: string): string {
   return cookies
     .split(";")
     .map((cookie) => cookie.trim())

@@ -1,6 +1,5 @@
-import { headerOf } from "../../model/http-request.ts";
 import type { ResponseHead } from "../../replicas/server/http-exchange.ts";
-import { namedByConnection, setsOwnCookie } from "./request-headers.ts";
+import { namedByConnection, setsOwnCookie, without } from "./request-headers.ts";
 
 /** Of the app's own connection, or set by us. */
 const DROPPED = new Set([
@@ -13,6 +12,9 @@ const DROPPED = new Set([
   "x-request-id",
 ]);
 
+/** What only a head may say. */
+const NEVER_TRAILERS = new Set(["content-length", "set-cookie"]);
+
 /** A server's headers as its caller gets them. */
 export type AnswerHeaders = {
   readonly headers: string[];
@@ -22,7 +24,7 @@ export type AnswerHeaders = {
 
 /** The headers of a server's response as its caller gets them; `isChunked`: a body of unknown length comes in chunks. */
 export function responseHeaders({ headers: given, length }: ResponseHead, isChunked: boolean): AnswerHeaders {
-  const named = namedByConnection(headerOf(given, "connection"));
+  const named = namedByConnection(given);
   const headers: string[] = [];
   let hasCors = false;
   let hasLength = false;
@@ -42,4 +44,12 @@ export function responseHeaders({ headers: given, length }: ResponseHead, isChun
     headers.push(name, value);
   }
   return { headers, hasCors };
+}
+
+/** The trailers of a server's response as its caller gets them: they say nothing that its headers may not. */
+export function responseTrailers(trailers: readonly string[]): string[] {
+  return without(trailers, (name) => {
+    const key = name.toLowerCase();
+    return DROPPED.has(key) || NEVER_TRAILERS.has(key);
+  });
 }

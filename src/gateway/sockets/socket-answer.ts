@@ -11,11 +11,12 @@ import { OWN_PROTOCOL, offersOwn } from "./socket-token.ts";
 import { Tunnel } from "./tunnel.ts";
 import type { TunnelLimits } from "./tunnel.ts";
 import type { Tunnels } from "./tunnels.ts";
+import type { WaitingCaller } from "./waiting-caller.ts";
 
 export type SocketAnswerParts = {
   readonly exchange: Exchange;
-  /** What came after the handshake, together with it. */
-  readonly first: Buffer;
+  /** Its end of the connection, until the app has agreed. */
+  readonly caller: WaitingCaller;
   readonly limits: TunnelLimits;
   readonly tunnels: Tunnels;
   readonly clock: Clock;
@@ -45,9 +46,10 @@ export class SocketAnswer implements RunReader {
   }
 
   onUpgrade(head: ResponseHead, app: Socket, rest: Buffer, onOver: ConversationEnd): Conversation | null {
-    const { exchange, first, limits, tunnels, clock } = this.#parts;
+    const { exchange, caller, limits, tunnels, clock } = this.#parts;
     if (exchange.response.destroyed) return null;
     this.#hasUpgraded = true;
+    const early = caller.leave();
     const client = exchange.takeOver();
     client.write(this.#handshake(head), "latin1");
     const tunnel = new Tunnel({
@@ -61,7 +63,7 @@ export class SocketAnswer implements RunReader {
       },
     });
     tunnels.add(tunnel);
-    tunnel.begin(first, rest);
+    tunnel.begin(early, rest);
     return tunnel;
   }
 

@@ -14,8 +14,9 @@ import type { RequestHead } from "../request-head.ts";
 import type { AppRoute } from "../route.ts";
 import type { WhyAbsent } from "../why-absent.ts";
 import { SocketAnswer } from "./socket-answer.ts";
-import { readSocketToken, withoutOwnProtocols } from "./socket-token.ts";
+import { readSocketToken } from "./socket-token.ts";
 import { Tunnels } from "./tunnels.ts";
+import { WaitingCaller } from "./waiting-caller.ts";
 
 export type SocketParts = {
   readonly catalog: Catalog;
@@ -81,7 +82,7 @@ export class SocketHandler {
     const head = this.#headOf(request, target, customRuntime.passAuthorization);
     const answer = new SocketAnswer({
       exchange,
-      first,
+      caller: new WaitingCaller(exchange.request.socket, first),
       limits: {
         maxAgeMs: customRuntime.websocketMaxAgeSeconds * 1000,
         idleMs: customRuntime.websocketIdleSeconds * 1000,
@@ -109,17 +110,15 @@ export class SocketHandler {
 
   #headOf({ exchange, head, route }: SocketRequest, target: string, passAuthorization: boolean): HttpRequest {
     const { request } = exchange;
-    const isTrusted =
-      head.forwardedFor !== null && this.#parts.trusted.includes(request.socket.remoteAddress ?? "");
     const by = {
       runId: exchange.id,
       route,
-      isTrusted,
+      trusted: this.#parts.trusted,
       passAuthorization,
       passExpect: false,
       isStored: false,
     };
-    const headers = withoutOwnProtocols(requestHeaders(request, head, by));
+    const headers = requestHeaders(request, head, by);
     headers.push("connection", "Upgrade", "upgrade", "websocket");
     return { method: "GET", target, headers };
   }

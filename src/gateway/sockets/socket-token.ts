@@ -1,10 +1,8 @@
-import { headerOf } from "../../model/http-request.ts";
-
 /** A subprotocol that is a token, for pages: a browser lets them set no header. */
 const BEARER = "millrace.bearer.";
 /** What a page offers beside it, to be chosen where the app chooses nothing. */
 export const OWN_PROTOCOL = "millrace";
-const PROTOCOL_HEADER = "sec-websocket-protocol";
+export const PROTOCOL_HEADER = "sec-websocket-protocol";
 
 /** Where a handshake may have its token, and what the app is to see of it. */
 export type SocketToken = {
@@ -24,8 +22,9 @@ export function readSocketToken(
   target: string,
 ): SocketToken {
   if (authorization !== null) return { authorization, target };
-  const offered = protocolsOf(headerOf(rawHeaders, PROTOCOL_HEADER));
-  const asProtocol = offered.find((name) => name.startsWith(BEARER))?.slice(BEARER.length);
+  const asProtocol = offeredIn(rawHeaders)
+    .find((name) => name.startsWith(BEARER))
+    ?.slice(BEARER.length);
   if (asProtocol !== undefined) return { authorization: `Bearer ${asProtocol}`, target };
   const inQuery = takeFromQuery(target);
   return {
@@ -34,29 +33,26 @@ export function readSocketToken(
   };
 }
 
-/** Headers of a handshake without the subprotocols that are ours. */
-export function withoutOwnProtocols(headers: readonly string[]): string[] {
-  const kept: string[] = [];
-  for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i] ?? "";
-    const value = headers[i + 1] ?? "";
-    if (name.toLowerCase() !== PROTOCOL_HEADER) {
-      kept.push(name, value);
-      continue;
-    }
-    const others = protocolsOf(value).filter((each) => each !== OWN_PROTOCOL && !each.startsWith(BEARER));
-    if (others.length > 0) kept.push(name, others.join(", "));
-  }
-  return kept;
+/** Of the subprotocols in a header, those that are not ours; empty where there are no others. */
+export function otherProtocols(value: string): string {
+  const others = protocolsOf(value).filter((each) => each !== OWN_PROTOCOL && !each.startsWith(BEARER));
+  return others.join(", ");
 }
 
 /** Whether a handshake offers our own subprotocol. */
 export function offersOwn(rawHeaders: readonly string[]): boolean {
-  return protocolsOf(headerOf(rawHeaders, PROTOCOL_HEADER)).includes(OWN_PROTOCOL);
+  return offeredIn(rawHeaders).includes(OWN_PROTOCOL);
 }
 
-function protocolsOf(value: string | null): string[] {
-  return (value ?? "").split(",").flatMap((each) => each.trim() || []);
+/** The subprotocols of a handshake, which may stand in more than one header. */
+function offeredIn(rawHeaders: readonly string[]): string[] {
+  return rawHeaders.flatMap((name, at) =>
+    at % 2 === 0 && name.toLowerCase() === PROTOCOL_HEADER ? protocolsOf(rawHeaders[at + 1] ?? "") : [],
+  );
+}
+
+function protocolsOf(value: string): string[] {
+  return value.split(",").flatMap((each) => each.trim() || []);
 }
 
 function takeFromQuery(target: string): { readonly token: string | null; readonly target: string } {

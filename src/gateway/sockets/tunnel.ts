@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
-import type { Clock } from "../../kit/clock.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
 import { closeFrame, pingFrame } from "../../kit/websocket/frames.ts";
 import { Lane } from "../../kit/websocket/lane.ts";
 
@@ -57,6 +57,7 @@ export class Tunnel {
   #isClosing = false;
   #hasClientLeft = false;
   #isCut = false;
+  #farewell: Timer | null = null;
   #open = 2;
 
   constructor(parts: TunnelParts) {
@@ -93,23 +94,24 @@ export class Tunnel {
     this.#isClosing = true;
     this.#client.lane.shut(closeFrame(code, reason, false));
     this.#app.lane.shut(closeFrame(code, reason, true));
-    this.#parts.clock.after(FAREWELL_MS, () => this.destroy());
+    this.#awaitEnd();
   }
 
   /** Every now and then: whoever is silent is asked for a sign of life, and whoever gave none is gone. */
   look(): void {
+    if (this.#isClosing) return;
     const { limits, clock } = this.#parts;
     const now = clock.monotonic();
     const passedBytes = this.requestBytes + this.responseBytes;
     if (passedBytes > this.#passedBytes) this.#passedAt = now;
     this.#passedBytes = passedBytes;
     if (now - this.#begunAt > limits.maxAgeMs)
-      this.close(GOING_AWAY, "it is as old as websocket_max_age allows");
-    else if (now - this.#passedAt > limits.idleMs)
-      this.close(GOING_AWAY, "nothing was sent for longer than websocket_idle_timeout");
+      return this.close(GOING_AWAY, "it is as old as websocket_max_age allows");
+    if (now - this.#passedAt > limits.idleMs)
+      return this.close(GOING_AWAY, "nothing was sent for longer than websocket_idle_timeout");
     for (const each of [this.#client, this.#app]) {
-      if (each.stalledAt !== null && now - each.stalledAt > limits.stallMs) this.destroy();
-      this.#ask(each);
+      if (each.stalledAt !== null && now - each.stalledAt > limits.stallMs) this.#giveUp(each, "read");
+      else this.#ask(each);
     }
   }
 
@@ -148,14 +150,30 @@ export class Tunnel {
   }
 
   #ask(each: Side): void {
+    // As long as the other side does not read, nothing is heard of this one.
+    if (each.socket.isPaused()) return;
     if (each.isHeard) {
       each.isHeard = false;
       each.isAsked = false;
     } else if (!each.isAsked) {
       each.isAsked = true;
       each.lane.put(pingFrame(this.#mark, each === this.#app));
-    } else if (each === this.#client) each.socket.destroy();
-    else this.close(INTERNAL_ERROR, "the app does not answer");
+    } else this.#giveUp(each, "answer");
+  }
+
+  /** A caller who does nothing more cannot be told anything; of an app that does nothing more, its caller is told. */
+  #giveUp(each: Side, what: string): void {
+    if (each === this.#client) this.destroy();
+    else this.close(INTERNAL_ERROR, `the app does not ${what}`);
+  }
+
+  /**
+   * Both have been told all there is to tell. What they still send is read away: a connection that is closed over
+   * unread bytes is reset, and with it goes a close frame that its reader has not taken.
+   */
+  #awaitEnd(): void {
+    for (const { socket } of [this.#client, this.#app]) socket.resume();
+    this.#farewell ??= this.#parts.clock.after(FAREWELL_MS, () => this.destroy());
   }
 
   #onEnded(from: Side, to: Side): void {
@@ -173,6 +191,7 @@ export class Tunnel {
     this.#client.lane.shut(closeFrame(INTERNAL_ERROR, "the app ended the connection", false));
     // In the middle of a frame nothing can be said.
     this.#client.socket.end();
+    this.#awaitEnd();
   }
 
   #onClientClosed(): void {
@@ -183,12 +202,15 @@ export class Tunnel {
 
   #onAppClosed(): void {
     if (!this.#client.lane.hasClosed) this.#cut();
-    this.#client.socket.destroySoon();
+    this.#client.socket.end();
+    this.#awaitEnd();
     this.#onClosed();
   }
 
   #onClosed(): void {
     this.#open -= 1;
-    if (this.#open === 0) this.#parts.onOver(this.#isCut);
+    if (this.#open > 0) return;
+    this.#farewell?.cancel();
+    this.#parts.onOver(this.#isCut);
   }
 }

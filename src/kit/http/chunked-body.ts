@@ -1,3 +1,4 @@
+import { GrowingBytes } from "../growing-bytes.ts";
 import { BadResponse, parseFields } from "./fields.ts";
 
 /** The last chunk has come. */
@@ -14,6 +15,9 @@ const MAX_TRAILER_BYTES = 16 * 1024;
 /** Up to 2^48: no number loses a digit. */
 const SIZE = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
 
+/** Smaller pieces that come together are handed on together: each has a price of its own, and the server sets their size. */
+const LARGE_BYTES = 4 * 1024;
+
 /** Takes a chunked body apart. Holds no more than a line of it. */
 export class ChunkedBody {
   readonly #onBody: (bytes: Buffer) => void;
@@ -22,6 +26,9 @@ export class ChunkedBody {
   #line: Buffer | null = null;
   #trailers: string[] = [];
   #trailerBytes = 0;
+  /** A piece that has not been handed on; with small ones behind it, it is the first of those. */
+  #latest: Buffer | null = null;
+  readonly #small = new GrowingBytes();
 
   constructor(onBody: (bytes: Buffer) => void) {
     this.#onBody = onBody;
@@ -29,13 +36,21 @@ export class ChunkedBody {
 
   /** Tells when the body is whole; throws `BadResponse` where it is not what it should be. */
   feed(data: Buffer): ChunksEnd | null {
+    try {
+      return this.#read(data);
+    } finally {
+      this.#handOn();
+    }
+  }
+
+  #read(data: Buffer): ChunksEnd | null {
     let at = 0;
     for (;;) {
       if (this.#state === "data") {
         if (at === data.length) return null;
         const end = Math.min(data.length, at + this.#leftBytes);
         this.#leftBytes -= end - at;
-        this.#onBody(at === 0 && end === data.length ? data : data.subarray(at, end));
+        this.#add(at === 0 && end === data.length ? data : data.subarray(at, end));
         at = end;
         if (this.#leftBytes > 0) return null;
         this.#state = "data-end";
@@ -49,6 +64,23 @@ export class ChunkedBody {
       }
       this.#take(line.text);
     }
+  }
+
+  #add(piece: Buffer): void {
+    const before = this.#latest;
+    if (!before || piece.length >= LARGE_BYTES) {
+      this.#handOn();
+      this.#latest = piece;
+    } else {
+      if (this.#small.length === 0) this.#small.add(before, 0, before.length);
+      this.#small.add(piece, 0, piece.length);
+    }
+  }
+
+  #handOn(): void {
+    const piece = this.#small.length > 0 ? this.#small.take() : this.#latest;
+    this.#latest = null;
+    if (piece) this.#onBody(piece);
   }
 
   #take(line: string): void {

@@ -138,7 +138,8 @@ export class ResponseParser {
     const { headers, length, isChunked, isClosing, isKept } = parseFields(lines);
     this.#mayReuse = is11 ? !isClosing : isKept && !isClosing;
     const isBodiless = this.#isBodiless || status === 204 || status === 304;
-    this.#events.onHead({ status, headers, length: isChunked ? null : length });
+    // No body follows 204, and a caller who believed a length would take the next answer for one.
+    this.#events.onHead({ status, headers, length: isChunked || status === 204 ? null : length });
     if (isBodiless || (length === 0 && !isChunked)) this.#end([], this.#mayReuse);
     else if (isChunked) {
       // Both at once is how responses are smuggled: the length does not count, and the connection ends with this one.

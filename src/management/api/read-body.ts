@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../../kit/clock.ts";
+import { KeptBody } from "../../kit/kept-body.ts";
 import { AppError } from "../../model/errors.ts";
 
 /** How a body comes. */
@@ -33,14 +34,15 @@ export function readBody(from: IncomingMessage, maxBytes: number, arrival: Arriv
   if (Number(from.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge(maxBytes));
   arrival.ask();
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  const pieces: Buffer[] = [];
-  let bytes = 0;
+  const kept = new KeptBody(maxBytes);
   const onData = (piece: Buffer): void => {
-    bytes += piece.length;
-    if (bytes > maxBytes) reject(tooLarge(maxBytes));
-    else pieces.push(piece);
+    kept.add(piece);
+    if (kept.isTooLarge) reject(tooLarge(maxBytes));
   };
-  const onEnd = (): void => resolve(Buffer.concat(pieces, bytes));
+  const onEnd = (): void => {
+    const body = kept.whole();
+    if (body) resolve(body);
+  };
   // It broke off, and nobody hears the answer.
   const onGone = (): void => reject(new AppError("bad_request"));
   const timer = clock.after(timeoutMs, () => reject(new AppError("request_timeout")));

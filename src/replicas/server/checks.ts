@@ -1,29 +1,52 @@
 import { get } from "node:http";
 import { connect } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
+import type { ServerPlace } from "../engine.ts";
 
-/** Where a check goes. */
-export type CheckedPlace = { readonly host: string; readonly port: number };
+type Address = { readonly host: string; readonly port: number };
 
 /** How long a server may take to answer a check. */
 const ANSWER_MS = 5_000;
 
 /**
- * Asks a server for a sign of health: a good status from that path or, with null, that it accepts a connection.
- * Gives null, or what is wrong, for people.
+ * Asks a server that starts for a sign of health: a good status from that path or, with null, that it accepts a
+ * connection. Gives null, or what is wrong, for people.
  */
-export async function checkServer(
-  place: CheckedPlace,
+export async function checkStart(
+  place: ServerPlace,
   endpoint: string | null,
   clock: Clock,
 ): Promise<string | null> {
-  return await (endpoint === null ? tryConnection(place, clock) : tryPath(place, endpoint, clock));
+  if (place.kind !== "listening" || endpoint !== null) return await checkServer(place, endpoint, clock);
+  return await tryConnection(place, clock);
 }
 
-async function tryPath(place: CheckedPlace, endpoint: string, clock: Clock): Promise<string | null> {
+/**
+ * The same later on. With null it is enough that it listens: each connection that a busy server does not take stays in
+ * its queue, and checks alone would fill that.
+ */
+export async function checkServer(
+  place: ServerPlace,
+  endpoint: string | null,
+  clock: Clock,
+): Promise<string | null> {
+  switch (place.kind) {
+    case "nowhere":
+      return place.why ?? "nothing listens on its port";
+    case "taken":
+      return `another process listens on its port ${place.port}`;
+    case "listening":
+      return endpoint === null ? null : await tryPath(place, endpoint, clock);
+    default:
+      return place satisfies never;
+  }
+}
+
+async function tryPath({ host, port }: Address, endpoint: string, clock: Clock): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>();
   const request = get({
-    ...place,
+    host,
+    port,
     path: endpoint,
     agent: false,
     headers: { "user-agent": "millrace-check" },
@@ -43,7 +66,7 @@ async function tryPath(place: CheckedPlace, endpoint: string, clock: Clock): Pro
   }
 }
 
-async function tryConnection({ host, port }: CheckedPlace, clock: Clock): Promise<string | null> {
+async function tryConnection({ host, port }: Address, clock: Clock): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>();
   const socket = connect({ host, port });
   socket.once("connect", () => resolve(null));

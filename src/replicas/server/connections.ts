@@ -79,15 +79,15 @@ export class Connections {
 
   /** One that is open and has nothing to do; null if there is none. */
   take(user: ConnectionUser): Connection | null {
-    const connection = this.#idle.pop();
-    if (!connection) return null;
-    if (connection.socket.destroyed || this.#clock.monotonic() - connection.idleSince > IDLE_MS) {
+    const since = this.#clock.monotonic() - IDLE_MS;
+    for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
+      if (!connection.socket.destroyed && connection.idleSince >= since) {
+        connection.user = user;
+        return connection;
+      }
       connection.socket.destroy();
-      this.sweep();
-      return this.take(user);
     }
-    connection.user = user;
-    return connection;
+    return null;
   }
 
   /** A new one; its user learns when it can be used, or that it cannot. `allowHalfOpen`: its ends are not ended for us. */

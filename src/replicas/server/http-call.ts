@@ -3,12 +3,12 @@ import { releaseBytes } from "../../kit/release-bytes.ts";
 import { BadResponse } from "../../kit/http/fields.ts";
 import { ResponseParser } from "../../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
+import { KeptBody } from "../../kit/kept-body.ts";
 import { headerOf } from "../../model/http-request.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call } from "../call.ts";
 import type { Connection, ConnectionUser, Connections } from "./connections.ts";
 import type { BodySource, Conversation, HttpCallRequest, ResponseSink } from "./http-exchange.ts";
-import { KeptBody } from "./kept-body.ts";
 
 /** What the replica learns of an exchange: one of these, once. */
 export type HttpCallEvents = {
@@ -26,8 +26,9 @@ const LENGTH_EXPECTED = new Set(["POST", "PUT", "PATCH"]);
 /** Up to here copying a body into a string costs less than a second write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 const HEX = 16;
-/** What a WebSocket's close frame says: somebody goes; come again. */
+/** What a WebSocket's close frame says: somebody goes; something broke; come again. */
 const GOING_AWAY = 1001;
+const INTERNAL_ERROR = 1011;
 const SERVICE_RESTART = 1012;
 const MAX_TYPE_CHARS = 255;
 
@@ -73,11 +74,16 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     if (idle) this.#send(idle);
   }
 
+  cancel(): void {
+    this.#conversation?.close(GOING_AWAY, "the run was cancelled");
+    this.destroy();
+  }
+
   /** Closes the connection to the server; nothing more is told. */
   destroy(): void {
     this.#isOver = true;
     if (!Buffer.isBuffer(this.#request.body)) this.#request.body.stop();
-    if (this.#conversation) this.#conversation.close(GOING_AWAY, "the run was cancelled");
+    if (this.#conversation) this.#conversation.close(INTERNAL_ERROR, "the app's process ended");
     else this.#connection?.socket.destroy();
   }
 

@@ -1,3 +1,4 @@
+import { Bell } from "../../kit/bell.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import { pause } from "../../kit/pause.ts";
 import { within } from "../../kit/within.ts";
@@ -7,7 +8,7 @@ import type { Call, CallHolder } from "../call.ts";
 import { CallTable } from "../call-table.ts";
 import type { Exit, InitFailure, ServerPlace, StartedServer, Usage } from "../engine.ts";
 import type { FleetReplica, ReplicaEvents } from "../fleet-events.ts";
-import { checkServer } from "./checks.ts";
+import { checkServer, checkStart } from "./checks.ts";
 import { Connections } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
 import type { LastLines } from "./last-lines.ts";
@@ -70,7 +71,8 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   #isChecking = false;
   #isAsked = false;
   #isKilled = false;
-  readonly #lastEnded = Promise.withResolvers<void>();
+  /** Rings when no call is left. */
+  readonly #lastEnded = new Bell();
 
   constructor(id: string, { clock, events, checks, lines }: ServerReplicaParts) {
     this.id = id;
@@ -124,7 +126,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   /** Closes the connection that carries it: a server can be told no more than that. */
   cancel(call: Call): void {
     if (!this.calls.holds(call)) return;
-    call.exchange?.destroy();
+    call.exchange?.cancel();
     // Whoever cancels says first how the call ended.
     setImmediate(() => this.#finish(call, { kind: "cancelled" }));
   }
@@ -189,7 +191,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     this.headSince = now;
     if (this.calls.size > 0) return;
     this.idleSince = now;
-    this.#lastEnded.resolve();
+    this.#lastEnded.ring();
     if (this.state === "draining") this.#askToEnd();
   }
 
@@ -227,7 +229,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     while (this.state === "starting") {
       const place = await this.#place();
       taken = place.kind === "taken" ? taken + 1 : 0;
-      const fault = await this.#faultAt(place, this.#checks.readycheckEndpoint);
+      const fault = await checkStart(place, this.#checks.readycheckEndpoint, this.#clock);
       if (fault === null && place.kind === "listening") {
         this.#becomeReady(place);
         return;
@@ -270,7 +272,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
   async #check(): Promise<void> {
     const { healthcheckEndpoint, readycheckEndpoint } = this.#checks;
     const place = await this.#place();
-    const fault = await this.#faultAt(place, healthcheckEndpoint);
+    const fault = await checkServer(place, healthcheckEndpoint, this.#clock);
     this.#failedChecks = fault === null ? 0 : this.#failedChecks + 1;
     if (fault !== null && this.#failedChecks >= MAX_FAILED_CHECKS) {
       this.#giveUp(`its health check failed ${MAX_FAILED_CHECKS} times in a row: ${fault}`);
@@ -278,25 +280,12 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     }
     if (place.kind === "listening") this.#connections.know(place);
     const isSame = readycheckEndpoint === healthcheckEndpoint;
-    this.#setSilent((isSame ? fault : await this.#faultAt(place, readycheckEndpoint)) !== null);
+    const unready = isSame ? fault : await checkServer(place, readycheckEndpoint, this.#clock);
+    this.#setSilent(unready !== null);
   }
 
   async #place(): Promise<ServerPlace> {
     return (await this.#started?.place()) ?? { kind: "nowhere" };
-  }
-
-  /** What is wrong with it; null if nothing is. */
-  async #faultAt(place: ServerPlace, endpoint: string | null): Promise<string | null> {
-    switch (place.kind) {
-      case "nowhere":
-        return place.why ?? "nothing listens on its port";
-      case "taken":
-        return `another process listens on its port ${place.port}`;
-      case "listening":
-        return await checkServer(place, endpoint, this.#clock);
-      default:
-        return place satisfies never;
-    }
   }
 
   #giveUp(why: string): void {
@@ -317,7 +306,7 @@ export class ServerReplica implements CallHolder, FleetReplica<Call> {
     const exit = await started.exited;
     this.#retreat();
     // Its last answers may still be unread.
-    if (this.calls.size > 0) await within(LAST_WORDS_MS, this.#lastEnded.promise, this.#clock);
+    if (this.calls.size > 0) await within(LAST_WORDS_MS, this.#lastEnded.wait(), this.#clock);
     this.#leave(exit);
   }
 

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { RawConnection, rawRequest } from "../../support/raw-http.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { serverApp } from "../../support/servers/server-app.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
 const HOSTILE = readFileSync(path.join(import.meta.dirname, "../../support/servers/hostile.py"), "utf8");
@@ -96,6 +97,47 @@ describe("answers that are odd, and whole", () => {
     expect(await ask(name)).toMatchObject({ status: 200, text });
     await isUnharmed();
   });
+});
+
+/** What a path answers, byte by byte. */
+async function rawAnswer(name: string, version = "1.1"): Promise<string> {
+  await using connection = await RawConnection.open(site().service.apiUrl);
+  const { pathname } = new URL(site().url("bad", name));
+  const headers = ["Host: x", `Authorization: Bearer ${site().service.owner.token}`, "Connection: close"];
+  const pieces: Buffer[] = [];
+  connection.socket.on("data", (data: Buffer) => void pieces.push(data));
+  connection.send(rawRequest(`GET ${pathname} HTTP/${version}`, headers));
+  await connection.closed();
+  return Buffer.concat(pieces).toString("latin1");
+}
+
+describe("answers that would mislead their callers", () => {
+  verifies("servers.hostile", "204 has no length, which some would wait for", async () => {
+    const answer = await rawAnswer("no-content");
+    expect(answer).toMatch(/^HTTP\/1\.1 204 /);
+    expect(answer).not.toMatch(/content-length/i);
+  });
+
+  verifies("servers.headers", "trailers say nothing that the headers may not", async () => {
+    const answer = await rawAnswer("trailers");
+    expect(answer.slice(answer.indexOf("\r\n\r\n"))).toBe("\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n");
+  });
+
+  verifies("servers.http", "a caller who does not wait for 100 Continue does not get it", async () => {
+    for (const version of ["1.0", "1.1"])
+      expect(await rawAnswer("go-on", version)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
+verifies("servers.last-words", "an answer is whole though its server ended with it", async () => {
+  for (let round = 0; round < 3; round++) {
+    // Its replica has been idle before.
+    await isUnharmed();
+    const [replica] = site().apps.get("bad")?.pool.replicas ?? [];
+    const { status, text } = await ask("last");
+    expect([status, text.length]).toEqual([200, 2_000_000]);
+    await until("its replica is gone", () => replica?.state === "gone");
+  }
 });
 
 verifies(

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { networkInterfaces } from "node:os";
 import path from "node:path";
 import { describe, expect, onTestFinished } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
@@ -74,6 +75,28 @@ mine.serve_forever()
     },
   );
 });
+
+verifies(
+  "servers.address",
+  "a server that listens on IPv6 alone, on all its addresses, is reached",
+  async () => {
+    const has6 = Object.values(networkInterfaces()).some((all) =>
+      all?.some(({ address }) => address === "::1"),
+    );
+    const main = serverApp()
+      .main.replace(
+        "class Server(ThreadingHTTPServer):",
+        "class Server(ThreadingHTTPServer):\n    address_family = FAMILY",
+      )
+      .replace('Server(("127.0.0.1", port)', "Server((ADDRESS, port)");
+    // Python's servers take no IPv4 where they are given an address of IPv6.
+    const place = has6 ? ["socket.AF_INET6", '"::"'] : ["socket.AF_INET", '"0.0.0.0"'];
+    const app = await site().own(
+      serverApp({}, `import socket\nFAMILY, ADDRESS = ${place.join(", ")}\n${main}`),
+    );
+    expect((await site().call(app, {}, { functionName: "echo" })).status).toBe(200);
+  },
+);
 
 verifies(
   "servers.own-listener",

@@ -168,6 +168,8 @@ describe("a WebSocket", () => {
 
 verifies("servers.sockets.cut", "the end of its replica is told with 1011", async () => {
   const own = await testService({ talk: socketApp(WIDE) });
+  // Its replica has been idle before.
+  await own.call("talk", {}, { functionName: "port" });
   const client = await open("echo", "talk", own);
   const end = closed(client);
   await own.call("talk", {}, { functionName: "die" });

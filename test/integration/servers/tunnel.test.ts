@@ -3,6 +3,7 @@ import { createServer, connect } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import { Tunnel } from "../../../src/gateway/sockets/tunnel.ts";
+import type { TunnelLimits } from "../../../src/gateway/sockets/tunnel.ts";
 import { Tunnels } from "../../../src/gateway/sockets/tunnels.ts";
 import { payloadOf, readFrameHead } from "../../../src/kit/websocket/frames.ts";
 import { HandClock } from "../../support/clocks.ts";
@@ -57,7 +58,7 @@ class FarEnd {
 }
 
 const DAY_MS = 24 * 3_600_000;
-async function tunnel(limits: { maxAgeMs?: number; idleMs?: number } = {}) {
+async function tunnel(limits: Partial<TunnelLimits> = {}) {
   const clock = new HandClock();
   const [caller, server] = await Promise.all([pair(), pair()]);
   const tunnels = new Tunnels(clock);
@@ -70,7 +71,8 @@ async function tunnel(limits: { maxAgeMs?: number; idleMs?: number } = {}) {
     onOver: (isCut) => void over.push(isCut),
   });
   tunnels.add(made);
-  return { clock, over, made, client: new FarEnd(caller.far), app: new FarEnd(server.far) };
+  const [client, app] = [new FarEnd(caller.far), new FarEnd(server.far)];
+  return { clock, over, made, near: caller.near, client, app };
 }
 
 verifies(
@@ -145,3 +147,36 @@ verifies(
     expect(over).toEqual([false]);
   },
 );
+
+verifies("servers.sockets.cut", "an app that no longer reads ends it with 1011 for its caller", async () => {
+  const { clock, client, near, app, over } = await tunnel({ stallMs: 4 * LOOK_MS });
+  app.socket.pause();
+  // More than all the buffers in between hold.
+  client.socket.write(frame({ payload: Buffer.alloc(24 << 20), mask: null }));
+  // The app is heard before each look; that nothing is read of the caller is no sign that it has gone.
+  const heard = (): number => client.frames.filter(({ opcode }) => opcode < 8).length;
+  for (let sent = 1; client.code === undefined && !client.isEnded; sent++) {
+    app.socket.write(frame({ payload: Buffer.from("x"), mask: null }));
+    await until("the app is heard", () => heard() === sent || client.isEnded);
+    if (near.isPaused()) clock.advance(LOOK_MS);
+  }
+  expect(client.code).toBe(1011);
+  clock.advance(5_000);
+  await until("all is over", () => over.length === 1);
+});
+
+verifies("servers.sockets.told", "a caller who goes on sending reads why its app has gone", async () => {
+  const { client, app, over } = await tunnel();
+  const errors: Error[] = [];
+  client.socket.on("error", (error) => errors.push(error));
+  // As the kernel does it for a process that has not read everything.
+  app.socket.resetAndDestroy();
+  await until("the client is told", () => client.code === 1011 && client.isEnded);
+  for (let sent = 0; sent < 20; sent++)
+    await new Promise((resolve) => client.socket.write(frame({ payload: Buffer.alloc(100_000) }), resolve));
+  expect(errors).toEqual([]);
+  expect(over).toEqual([]);
+  client.socket.end();
+  await until("all is over", () => over.length === 1);
+  expect(over).toEqual([true]);
+});

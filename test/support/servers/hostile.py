@@ -27,6 +27,14 @@ ANSWERS = {
     "/early": (b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno", False),
     "/until-close": (OK + b"\r\nall of it", True),
     "/cookie": (OK + b"Set-Cookie: millrace_x=1\r\nContent-Length: 2\r\n\r\nok", False),
+    "/no-content": (b"HTTP/1.1 204 No\r\nContent-Length: 5\r\n\r\n", False),
+    "/trailers": (
+        OK
+        + b"Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n"
+        + b"Set-Cookie: millrace_x=1\r\nContent-Length: 5\r\nX-Request-Id: forged\r\n\r\n",
+        False,
+    ),
+    "/go-on": (b"HTTP/1.1 100 Continue\r\n\r\n" + FINE, False),
     "/silent": (None, False),
 }
 
@@ -42,6 +50,18 @@ def serve(connection):
                 data += piece
             head, _, data = data.partition(b"\r\n\r\n")
             path = head.split(b" ")[1].decode()
+            if path == "/told":
+                while b"chunked" in head and not data.endswith(b"\r\n\r\n"):
+                    data += connection.recv(65536)
+                told = head + b"\r\n" + data
+                connection.sendall(OK + b"Content-Length: %d\r\n\r\n" % len(told) + told)
+                data = b""
+                continue
+            if path == "/last":
+                # As much as the kernel may hold, and its process ends with it.
+                body = b"x" * 2_000_000
+                connection.sendall(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                os._exit(0)
             if path in ("/endless-headers", "/endless-body"):
                 connection.sendall(OK if path == "/endless-headers" else OK + b"\r\n")
                 piece = b"X-A: %s\r\n" % (b"a" * 1000)
