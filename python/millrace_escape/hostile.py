@@ -175,6 +175,52 @@ def dial_changing(innocent: "tuple[str, int]", wanted: "tuple[str, int]") -> boo
     return False
 
 
+def take_port(ports: "list[int]", host: str = "127.0.0.1") -> None:
+    """Listens on one of those ports, from the last down to the first."""
+    last, first = ports
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
+        for port in range(last, first, -1):
+            try:
+                server.bind((host, port))
+                server.listen()
+                return
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
+def take_port_unnamed(ports: "list[int]") -> None:
+    """The same with a name of no family, which counts for every address."""
+    last, _ = ports
+    name = bytes(2) + struct.pack("!H", last) + bytes(12)
+    with socket.socket() as server:
+        if _libc.bind(server.fileno(), name, len(name)) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def take_port_changing(ports: "list[int]") -> bool:
+    """Binds a datagram socket whose number another thread keeps giving to a stream; whether that ever got the port."""
+    last, _ = ports
+    until = time.monotonic() + RACE_SECONDS
+    stream = socket.socket()
+    slot = os.dup(stream.fileno())
+
+    def change() -> None:
+        while time.monotonic() < until:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+                os.dup2(datagrams.fileno(), slot)
+                os.dup2(stream.fileno(), slot)
+
+    threading.Thread(target=change, daemon=True).start()
+    name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", last) + socket.inet_aton("127.0.0.1") + bytes(8)
+    while time.monotonic() < until:
+        _libc.bind(slot, name, len(name))
+        if stream.getsockname()[1] == last:
+            return True
+    return False
+
+
 def fill(path: str, megabytes: int) -> None:
     """Writes a file, and leaves time to notice it; it is gone after that."""
     try:

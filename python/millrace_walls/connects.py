@@ -1,8 +1,8 @@
-"""Makes the connections of an app in its place, where they are permitted.
+"""Makes the connections of an app in its place, and takes its ports, where that is permitted.
 
-The kernel stops each `connect` of the app and asks here. The address is read once, judged, and connected to by this
-process, on a copy of the app's own descriptor: whatever the app changes in the meantime, in its memory or at the
-descriptor's number, does not change where that connection leads.
+The kernel stops each `connect` and each `bind` of the app and asks here. The address is read once, judged, and used by
+this process, on a copy of the app's own descriptor: whatever the app changes in the meantime, in its memory or at the
+descriptor's number, does not change where that connection leads, or which port is taken.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _ANSWER = struct.Struct("=QqiI")
 _CONTINUE = 1
 
 _CONNECT = {"x86_64": 42, "aarch64": 203}
+_BIND = {"x86_64": 49, "aarch64": 200}
 _READ_MEMORY = {"x86_64": 310, "aarch64": 270}
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
 
@@ -94,13 +95,14 @@ class Connects:
             if error.errno in (errno.ENOENT, errno.EINTR):
                 return  # Who asked was interrupted, or has ended.
             raise
-        notice, pid, _, _, _, _, descriptor, at, size, _, _, _ = _NOTICE.unpack(question)
+        notice, pid, _, number, _, _, descriptor, at, size, _, _, _ = _NOTICE.unpack(question)
+        is_bind = number == _BIND[kernel.MACHINE]
         try:
-            self._answer(notice, pid, descriptor & 0xFFFFFFFF, at, size & 0xFFFFFFFF)
+            self._answer(notice, pid, descriptor & 0xFFFFFFFF, at, size & 0xFFFFFFFF, is_bind)
         except OSError as error:
             self._reply(notice, error.errno or errno.EACCES)
 
-    def _answer(self, notice: int, pid: int, descriptor: int, at: int, size: int) -> None:
+    def _answer(self, notice: int, pid: int, descriptor: int, at: int, size: int, is_bind: bool) -> None:
         """Raises what the app's own call is to fail with."""
         if size > _NAME_BYTES:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
@@ -111,19 +113,38 @@ class Connects:
             os.close(copy)
             raise
         with connection:
-            if connection.family not in (socket.AF_INET, socket.AF_INET6):
-                if connection.family != socket.AF_UNIX or not self._lets_unix:
-                    raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            is_unix = connection.family == socket.AF_UNIX
+            is_internet = connection.family in (socket.AF_INET, socket.AF_INET6)
+            if not (is_bind or is_internet or (is_unix and self._lets_unix)):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            if is_unix:
+                # A path means something to the app alone. Should it be another socket by then: where Landlock knows of
+                # ports, the app itself neither connects nor takes one.
                 self._reply(notice, 0, _CONTINUE)
                 return
             name = _read(pid, at, size)
             # By now the id may be another process's: then nothing of this counts.
             fcntl.ioctl(self._listener, _IS_VALID, notice.to_bytes(8, "little"))
+            is_stream = connection.type == socket.SOCK_STREAM
+            if is_bind:
+                if is_internet:
+                    self._require_port(name, is_stream)
+                kernel.syscall(_BIND[kernel.MACHINE], connection.fileno(), name, len(name))
+                self._reply(notice, 0)
+                return
             address = read_name(name)
             # Datagrams can be sent without this, so it would not hold.
-            if address and connection.type == socket.SOCK_STREAM and not self._judge.permits(address):
+            if address and is_stream and not self._judge.permits(address):
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
             self._connect(notice, connection, name)
+
+    def _require_port(self, name: bytes, is_stream: bool) -> None:
+        """Raises where it may not take that one. Datagrams have ports of their own, which are nobody's."""
+        # Whatever family the name says: the kernel takes some for the socket's own.
+        port = int.from_bytes(name[2:4], "big")
+        # This process may have privileges that the app has not.
+        if 0 < port < _unprivileged_since() or (is_stream and not self._judge.may_take(port)):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _connect(self, notice: int, connection: socket.socket, name: bytes) -> None:
         """Begins it; what is on its way and has to be waited for is kept."""
@@ -196,6 +217,15 @@ class Connects:
             if failed.errno != errno.ENOENT:
                 raise
             # Who asked was interrupted, or has ended.
+
+
+def _unprivileged_since() -> int:
+    """The first port that needs no privilege."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "rb") as setting:
+            return int(setting.read())
+    except (OSError, ValueError):
+        return 1024
 
 
 def _copy(pid: int, descriptor: int) -> int:

@@ -1,4 +1,4 @@
-"""Which addresses an app may connect to."""
+"""Which addresses an app may connect to, and which ports it may take."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Judge:
     def __init__(self, plan: Plan, listeners: Listeners) -> None:
         self._listeners = listeners
         self._management_port = plan.management_port
+        self._server_ports = plan.server_ports
+        self._own_port = plan.own_port
         self._denied = Ranges(plan.denied)
         self._private = Ranges(plan.private)
         self._allowed = Ranges(plan.allowed)
@@ -41,6 +43,10 @@ class Judge:
                 return False
             return is_allowed or owners == {OWN}
         return is_allowed or not self._private.include(address)
+
+    def may_take(self, port: int) -> bool:
+        """Whether it may listen there: on a port of another app's server it would get that one's calls."""
+        return port == self._own_port or port not in self._server_ports
 
 
 def _is_here(address: Address) -> bool:

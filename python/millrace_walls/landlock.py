@@ -21,8 +21,8 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_FILE, _MAKE_FILE = 1 << 5, 1 << 8
 _TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
 _FILES_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-#: A right on ports; no rule ever gives it back.
-_CONNECT_TCP = 1 << 1
+#: Rights on ports: to take one and to connect to one. No rule ever gives them back.
+_TCP = 3
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
@@ -49,19 +49,19 @@ def install(
     write: Iterable[str],
     by_name: Iterable[str],
     devices: Iterable[str],
-    no_connects: bool,
+    no_tcp: bool,
 ) -> None:
     """From now on this process and all it starts reach only that; what is not there is left out.
 
     What is in `read` may be executed too, in folders of `write` anything may be done, in those of `by_name` plain files
-    may be made and used by whoever knows their names, and devices may be used as they are. With `no_connects` it makes
-    no TCP connection itself, if the kernel knows how to refuse that. Raises where the host cannot.
+    may be made and used by whoever knows their names, and devices may be used as they are. With `no_tcp` it makes no
+    TCP connection itself and takes no port, if the kernel knows how to refuse that. Raises where the host cannot.
     """
     known = version()
     if known == 0:
         raise OSError(errno.EOPNOTSUPP, "the kernel has no Landlock, or has it switched off")
     files = _FILES_BY_VERSION[max(each for each in _FILES_BY_VERSION if each <= known)]
-    attributes = struct.pack("=QQQ", files, _CONNECT_TCP if no_connects else 0, _SCOPES)[: _size(known)]
+    attributes = struct.pack("=QQQ", files, _TCP if no_tcp else 0, _SCOPES)[: _size(known)]
     ruleset = kernel.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     try:
         _open_up(ruleset, read, _READ & files)

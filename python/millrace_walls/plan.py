@@ -41,6 +41,10 @@ class Plan:
         #: The port of the service's management listener, where connections are judged; 0 if that is not known yet.
         self.is_judged = "management_port" in one
         self.management_port = int(one.get("management_port", "0"))
+        #: Ports that are kept for servers; of those the app may take its own alone, if it has one.
+        first, _, last = one.get("server_ports", "1-0").partition("-")
+        self.server_ports = range(int(first), int(last) + 1)
+        self.own_port = int(one.get("own_port", "0"))
         #: Whether it may use unix sockets where the paths of others are in its view.
         self.unix_sockets = one.get("unix_sockets") == "true"
         #: Where the service listens for its replicas; none for a program that does not call home.

@@ -62,6 +62,7 @@ class _Machine:
     clone3: int
     ioctl: int
     connect: int
+    bind: int
     setsockopt: int
     #: Calls that send, with the place of the argument that holds their flags.
     sends: tuple[tuple[int, int], ...]
@@ -83,6 +84,7 @@ class _X8664(_Machine):
     clone3 = 435
     ioctl = 16
     connect = 42
+    bind = 49
     setsockopt = 54
     sends = ((44, 3), (46, 2), (307, 3))  # sendto, sendmsg, sendmmsg
     refused = (
@@ -111,6 +113,7 @@ class _Aarch64(_Machine):
     clone3 = 435
     ioctl = 29
     connect = 203
+    bind = 200
     setsockopt = 208
     sends = ((206, 3), (211, 2), (269, 3))
     refused = (
@@ -170,7 +173,7 @@ class Rules:
     def __init__(self, *, network: str, is_judged: bool, no_unix_sockets: bool) -> None:
         #: `true`, `false` or `egress`.
         self.network = network
-        #: Connections wait for the outer keeper.
+        #: To connect, and to take a port, waits for the outer keeper.
         self.is_judged = is_judged and network != "false"
         #: Of unix sockets, pairs stay.
         self.no_unix_sockets = no_unix_sockets
@@ -206,7 +209,8 @@ def program(name: str, rules: Rules) -> bytes:
         # First: of all that cannot be answered by the number alone, apps send most often.
         for number, place in machine.sends:
             filter_.only_if(number, _send(place))
-        filter_.answer_if(_JUMP_EQUAL, machine.connect, _ASK)
+        for number in (machine.connect, machine.bind):
+            filter_.answer_if(_JUMP_EQUAL, number, _ASK)
         filter_.only_if(machine.setsockopt, _setsockopt())
     filter_.answer_if(_JUMP_AT_LEAST, _X32, _REFUSE | errno.ENOSYS)
     # What it asks for is in memory, which no filter can read. Without it the C library uses the older call.

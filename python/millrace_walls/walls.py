@@ -46,7 +46,7 @@ def raise_around(plan: Plan) -> int | None:
             write=(*own, seen.bundle, _SHARED_MEMORY) if is_apart else own,
             by_name=() if is_apart else (_SHARED_MEMORY,),
             devices=(*seen.devices, _TERMINALS) if is_apart else seen.devices,
-            no_connects=plan.is_judged,
+            no_tcp=plan.is_judged,
         )
     privileges.drop(plan.user)
     rules = seccomp.Rules(network=plan.network, is_judged=plan.is_judged, no_unix_sockets=not has_unix_sockets(plan))

@@ -79,6 +79,7 @@ export const WALLS = {
       "With control groups of version 2 the service moves into a leaf and writes the kernel's files.",
     "walls.limits.told":
       "doctor and /readyz?verbose say of each limit by what it is enforced, or that it is not.",
+    "walls.ports": "Where connections are judged, an app takes no port that is kept for servers but its own.",
     "walls.connects":
       "No app gets a TCP connection to the management API, metadata services or other apps, whatever its threads do.",
     "walls.connects.ordinary":

@@ -85,7 +85,9 @@ async function attack(place: Place, settings: Settings, out: Output, signal: Abo
   const { level, rules } = await api.get(ISOLATION, "/v2/isolation");
   const enforced = new Set(rules.filter(({ isEnforced }) => isEnforced).map(({ name }) => name));
   const { path: python } = await findInterpreter(settings.python);
-  const target: Target = { api, dataDir, pid, python, isScratch, judgesNetwork: enforced.has("network") };
+  const judgesNetwork = enforced.has("network");
+  const { serverPorts } = settings;
+  const target: Target = { api, dataDir, pid, python, isScratch, judgesNetwork, serverPorts };
   const stage = new Stage(target);
   const progress = new Progress("deploying a hostile app", out.isJson);
   const all: Tried[] = [];

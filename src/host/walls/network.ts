@@ -22,7 +22,7 @@ const WITHOUT_DATAGRAMS = { RES_OPTIONS: "use-vc", GRPC_DNS_RESOLVER: "native" }
 /** What stands between apps and the network. */
 export type NetworkWall = Pick<
   Settings,
-  "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced"
+  "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced" | "serverPorts"
 > & {
   /** Whether apps live behind walls at all: any of them keeps an app off the network as a whole. */
   readonly hasWalls: boolean;
@@ -65,13 +65,15 @@ export function unkeptByContainers(asked: Network, wall: NetworkWall): ReturnTyp
   };
 }
 
-/** What the outer keeper is told of an app's network. */
-export function networkFields(asked: Network, wall: NetworkWall): NetworkFields {
+/** What the outer keeper is told of an app's network; `ownPort` is that of a server, 0 for none. */
+export function networkFields(asked: Network, wall: NetworkWall, ownPort = 0): NetworkFields {
   const network = inForce(asked, wall);
   if (network === false) return NO_NETWORK;
   const fields: (readonly [string, string])[] = [["network", String(network)]];
   if (wall.gap !== null) return fields;
+  const { first, last } = wall.serverPorts;
   fields.push(["management_port", String(wall.managementPort())]);
+  fields.push(["server_ports", `${first}-${last}`], ["own_port", String(ownPort)]);
   for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);
   if (network !== "egress") return fields;
   for (const range of [...SPECIAL_4, ...SPECIAL_6]) fields.push(["private", range]);

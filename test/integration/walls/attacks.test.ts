@@ -9,7 +9,7 @@ import type { Tried } from "../../../src/cli/escape/try-attacks.ts";
 import { isSound, judge } from "../../../src/cli/escape/verdict.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { RUNGS } from "../../../src/host/walls/rung.ts";
-import { testService } from "../../support/service.ts";
+import { SERVER_PORTS, testService } from "../../support/service.ts";
 import { onlyUpTo, requireOffered } from "../../support/walls/walled.ts";
 import { ATTACKED_LEVELS } from "../../support/walls/tried-rungs.ts";
 import { verifies } from "../../verifies.ts";
@@ -35,6 +35,7 @@ for (const level of ATTACKED_LEVELS) {
         python,
         isScratch: false,
         judgesNetwork: false,
+        serverPorts: SERVER_PORTS,
       });
       onTestFinished(async () => {
         await stage.clear();

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import type { Rung } from "../../../src/host/walls/rung.ts";
 import type { Settings } from "../../../src/config/setting-keys.ts";
-import { testService } from "../../support/service.ts";
+import { SERVER_PORTS, testService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { NETWORK_APP, datagramStandIn, standIn } from "../../support/walls/stand-ins.ts";
 import { requireJudged } from "../../support/walls/walled.ts";
@@ -74,6 +74,23 @@ const reached = (ends: Record<string, string>, said: string): string[] =>
   Object.keys(ends).filter((way) => ends[way]?.includes(said));
 
 for (const rung of TRIED_RUNGS) {
+  verifies("walls.ports", `on ${rung} an app takes no port that is kept for servers`, async (context) => {
+    await requireJudged(rung, context);
+    const { first, last } = SERVER_PORTS;
+    const service = await started(rung);
+    const take = async (host: string, port: number, kind = "stream"): Promise<string> =>
+      await result(service, "hostile", "take", { host, port, kind });
+    for (const host of [HOST, "0.0.0.0", "::1", "::"])
+      for (const port of [first, last, 80])
+        expect([host, port, await take(host, port)]).toEqual([host, port, "EACCES"]);
+    expect([await take(HOST, 0), await take("::", 0), await take(HOST, last, "datagram")]).toEqual(
+      Array.from({ length: 3 }, () => "taken"),
+    );
+    expect(await take("192.0.2.1", 0)).toBe("EADDRNOTAVAIL");
+    const held = (await result(service, "hostile", "serve", { said: "x" })) as number;
+    expect(await take(HOST, held)).toBe("EADDRINUSE");
+  });
+
   verifies(
     "walls.connects",
     `on ${rung} no call leads to the management API, to metadata or to another app's port`,

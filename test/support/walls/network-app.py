@@ -36,6 +36,17 @@ def serve(said: str, host: str = "127.0.0.1") -> int:
     return int(server.getsockname()[1])
 
 
+def take(host: str, port: int, kind: str = "stream") -> str:
+    """Takes a port for a moment; "taken", or what kept it from that."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM if kind == "datagram" else socket.SOCK_STREAM) as taker:
+        try:
+            taker.bind((host, port))
+        except OSError as error:
+            return errno.errorcode[error.errno or 0]
+        return "taken"
+
+
 def fetch(url: str) -> str:
     with urllib.request.urlopen(url, timeout=120) as answer:
         return str(answer.read(100).decode())

@@ -59,7 +59,7 @@ function walledStart(start: ServerStart, walls: ProjectWalls, scratch: string): 
     scratch,
     reads: [],
     writes: [],
-    network: networkFields(workload.network, walls.network),
+    network: networkFields(workload.network, walls.network, start.port),
     unixSockets: workload.unixSockets,
     // It does not call home.
     home: null,
