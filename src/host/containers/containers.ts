@@ -40,6 +40,9 @@ export class Containers {
   /** What stands before their commands. */
   readonly #stores = new Map<string, Promise<readonly string[]>>();
   readonly #networks = new Map<string, Promise<string>>();
+  /** How many builds use the store of a project, and what clears up after the last. */
+  readonly #builds = new Map<string, number>();
+  readonly #clearing = new Map<string, Promise<void>>();
 
   /** `host` is the environment of the service's process. */
   constructor(parts: ContainersParts, host: NodeJS.ProcessEnv = process.env) {
@@ -90,12 +93,19 @@ export class Containers {
     return path.join(this.#parts.dataDir, IMAGES, projectId);
   }
 
-  /** Runs a command to its end. */
-  async run(tool: ContainerTool, projectId: string, args: readonly string[]): Promise<ToolEnd> {
+  /** Runs a command to its end; `variables` are in its environment besides. */
+  async run(
+    tool: ContainerTool,
+    projectId: string,
+    args: readonly string[],
+    variables: Readonly<Record<string, string>> = {},
+  ): Promise<ToolEnd> {
     const before = await this.before(tool, projectId);
-    const options = { env: this.env, timeout: COMMAND_MS, maxBuffer: MAX_OUTPUT_BYTES };
+    const env = { ...variables, ...this.env };
+    // One that was stopped does not hear anything gentler.
+    const limits = { timeout: COMMAND_MS, killSignal: "SIGKILL", maxBuffer: MAX_OUTPUT_BYTES } as const;
     return await new Promise((resolve) => {
-      execFile(tool.program, [...before, ...args], options, (error, stdout, stderr) => {
+      execFile(tool.program, [...before, ...args], { env, ...limits }, (error, stdout, stderr) => {
         const code = error === null ? 0 : typeof error.code === "number" ? error.code : 1;
         resolve({ code, stdout, stderr });
       });
@@ -121,25 +131,38 @@ export class Containers {
     return await making;
   }
 
-  /** Removes what a service that was killed has left: containers, and files with their variables. */
+  /** Removes what a service that was killed has left: containers, networks, builds, and files with variables. */
   async clearLeftovers(): Promise<void> {
     const projects = await this.#projects();
     if (projects.length === 0) return;
     const found = await this.find();
     if (!("tool" in found)) return;
     const { tool } = found;
+    const ours = ["--filter", `label=${this.label}`];
     for (const projectId of tool.kind === "docker" ? projects.slice(0, 1) : projects) {
-      const { stdout } = await this.run(tool, projectId, [
-        "ps",
-        "-a",
-        "-q",
-        "--filter",
-        `label=${this.label}`,
-      ]);
-      const ids = stdout.split("\n").filter((id) => id !== "");
-      if (ids.length > 0) await this.run(tool, projectId, ["rm", "-f", ...ids]);
+      await this.#removeAll(tool, projectId, ["ps", "-a", "-q", ...ours], ["rm", "-f", "-v"]);
+      await this.#removeAll(tool, projectId, ["network", "ls", "-q", ...ours], ["network", "rm"]);
+      await this.#clearBuilds(tool, projectId);
     }
     for (const projectId of projects) await removeTree(this.runFolder(projectId));
+  }
+
+  /** Does what builds in a project's store, and leaves nothing of a build that was cut off. */
+  async whileBuilding<T>(tool: ContainerTool, projectId: string, build: () => Promise<T>): Promise<T> {
+    this.#builds.set(projectId, (this.#builds.get(projectId) ?? 0) + 1);
+    await this.#clearing.get(projectId);
+    try {
+      return await build();
+    } finally {
+      const left = (this.#builds.get(projectId) ?? 1) - 1;
+      this.#builds.set(projectId, left);
+      // The containers of one build look like those of another.
+      if (left === 0) {
+        const clearing = this.#clearBuilds(tool, projectId);
+        this.#clearing.set(projectId, clearing);
+        await clearing;
+      }
+    }
   }
 
   /** Lets go of all that is left once no container runs: networks, and what podman has mounted. */
@@ -176,6 +199,24 @@ export class Containers {
       if (asked.code === 0 && environment !== "" && !isThere(environment))
         await this.run(tool, projectId, ["rmi", "-f", id]);
     }
+  }
+
+  async #removeAll(
+    tool: ContainerTool,
+    projectId: string,
+    list: readonly string[],
+    removal: readonly string[],
+  ): Promise<void> {
+    const { stdout } = await this.run(tool, projectId, list);
+    const names = stdout.split("\n").filter((name) => name !== "");
+    if (names.length > 0) await this.run(tool, projectId, [...removal, ...names]);
+  }
+
+  /** Removes what builds run their steps in: podman leaves it behind, and mounted, when it is killed. */
+  async #clearBuilds(tool: ContainerTool, projectId: string): Promise<void> {
+    if (tool.kind === "docker") return;
+    const list = ["ps", "-a", "-q", "--external", "--filter", `name=${BUILDING}`];
+    await this.#removeAll(tool, projectId, list, ["rm", "-f"]);
   }
 
   async #makeNetwork(tool: ContainerTool, projectId: string): Promise<string> {
@@ -226,6 +267,9 @@ export class Containers {
     return `millrace-${hash.slice(0, 12)}`;
   }
 }
+
+/** What podman calls containers of builds; ours end with an id. */
+const BUILDING = "-working-container(-[0-9]+)?$";
 
 /** Below the data directory. */
 const IMAGES = "images";

@@ -7,9 +7,9 @@ export type PassedVariables = {
   readonly env: Readonly<Record<string, string>>;
 };
 
-/** Names that mean something to the tool itself, or to what loads it. */
+/** Names that mean something to the tool itself, or to what loads it and its libraries. */
 const ITS_OWN =
-  /^(?:LD_|GO|DOCKER|CONTAINER|PODMAN|BUILDAH|STORAGE|REGISTRY|XDG_|DBUS_|NOTIFY_|SSL_|_)|^(?:PATH|HOME|USER|TMPDIR|LANG|.*_PROXY)$/i;
+  /^(?:LD_|GLIBC_|GCONV_|MALLOC_|LOCPATH|NLSPATH|TZDIR|G_|GIO_|OPENSSL_|GNUPG|GPG|OTEL_|LISTEN_|GO|DOCKER|CONTAINER|PODMAN|BUILDAH|STORAGE|REGISTRY|XDG_|DBUS_|NOTIFY_|SSL_|_)|^(?:PATH|HOME|USER|TMPDIR|LANG|.*_PROXY)$/i;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**

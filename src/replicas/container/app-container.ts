@@ -80,6 +80,9 @@ export async function startAppContainer(
     limits: workload.limits,
     runtime: runtimeFor(workload, found.tool),
     hasNetwork: workload.network !== false,
+  }).catch(async (error: unknown) => {
+    await removeScratch(scratch);
+    throw error;
   });
   for (const name of ["stdout", "stderr"] as const)
     readLogLines(container[name], name, onLog, { owner: projectId }).catch(onError);
@@ -88,8 +91,7 @@ export async function startAppContainer(
   const born = firstProcess(container, clock);
   const begin = async (): Promise<void> => {
     if ((await born) === 0) return;
-    const layer = await container.layer();
-    const written = { scratch: [scratch, ...(layer === null ? [] : [layer])], storage: folders.storage };
+    const written = { scratch: [scratch, ...(await container.written())], storage: folders.storage };
     const end = limits?.watch(written, (why) => {
       excess = why;
       container.end();
