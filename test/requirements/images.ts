@@ -16,7 +16,11 @@ export const IMAGES = {
     "images.collected": "An image goes when its app goes, or its version is no longer kept.",
     "images.dead-service": "When the service dies, its containers end, and nothing of them is left.",
     "images.variables":
-      "Secrets reach a container by a file, never by a name that means something to its engine.",
+      "Secrets reach a container by a file; no program that starts it sees one in its environment.",
+    "images.reach":
+      "A Dockerfile names no file of the host: podman includes none, and takes images from registries.",
+    "images.cut-off": "A build that is cancelled leaves no container and no mount.",
+    "images.early-end": "A container that is ended while it starts is gone.",
     "images.recipe": "Without a Dockerfile the image is made in the order in which layers are found again.",
     "images.engine": "podman is used if it works, else docker; doctor tells which, or what to install.",
   }),

@@ -8,12 +8,14 @@ import { runKept } from "../../../host/run-kept.ts";
 import { readFile, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
+import { readBundleText } from "../bundle-files.ts";
 import { readCommands } from "../commands.ts";
 import { environmentOfImage } from "../environments.ts";
 import { readPipSettings } from "../pip-settings.ts";
 import { readRequirements } from "../requirements.ts";
 import type { Requirements } from "../requirements.ts";
 import type { BuildSite } from "../site.ts";
+import { registriesOnly } from "./image-policy.ts";
 import { IMAGE_PYTHON, dockerfileFor } from "./dockerfile.ts";
 import type { ImageWish } from "./wanted-image.ts";
 
@@ -54,7 +56,12 @@ async function written(dockerfile: string, config: AppConfig, site: BuildSite): 
   ];
   if (ignored.length > 0)
     site.say(`warning: the Dockerfile decides what is installed: ignoring ${ignored.join(", ")}`, "stderr");
-  return { context: site.bundleDir, dockerfile, python: null, args: [] };
+  const text = await readBundleText(site.bundleDir, dockerfile);
+  if (text === null) throw new BuildError("dockerfile_path: that is not a file");
+  // As `Dockerfile.in`, podman would have it include any file of the host.
+  const copy = path.join(site.asideDir, "Dockerfile");
+  await writeFile(copy, text);
+  return { context: site.bundleDir, dockerfile: copy, python: null, args: [] };
 }
 
 /** A Dockerfile of ours, for an app that names a base image or system packages. */
@@ -103,23 +110,28 @@ async function build(
   const idFile = path.join(asideDir, "image-id");
   const options = ["--file", dockerfile, "--iidfile", idFile, "--label", containers.label];
   options.push("--label", `${PROJECT_LABEL}=${projectId}`, "--label", `${ENVIRONMENT_LABEL}=${environment}`);
-  if (tool.kind === "podman") options.push("--pull=missing", ...ulimits());
+  if (tool.kind === "podman") {
+    const policy = path.join(asideDir, "policy.json");
+    await writeFile(policy, JSON.stringify(await registriesOnly(site.host)));
+    options.push("--pull=missing", "--signature-policy", policy, ...ulimits());
+  }
   if (!tool.isRootless) options.push("--memory", String(MEMORY_BYTES));
   say(`building the image with ${tool.kind} ${tool.version}…`);
   const startedAt = performance.now();
-  const end = await runKept(
-    keeperPython,
-    {
-      program: tool.program,
-      args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
-      cwd: context,
-      env: containers.env,
-      // The tool tells its progress there, as others tell faults.
-      onLine: (text) => say(text),
-      walls: null,
-      held: null,
-    },
-    signal,
+  const program = {
+    program: tool.program,
+    args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
+    cwd: context,
+    env: containers.env,
+    // The tool tells its progress there, as others tell faults.
+    onLine: (text: string) => say(text),
+    walls: null,
+    held: null,
+  };
+  const end = await containers.whileBuilding(
+    tool,
+    projectId,
+    async () => await runKept(keeperPython, program, signal),
   );
   if (end.code !== 0) throw new BuildError(`the image could not be built: ${end.lastWords || end.detail}`);
   const id = (await readFile(idFile, "utf8")).trim();
