@@ -19,6 +19,7 @@ export const IMAGES = {
       "Secrets reach a container by a file; no program that starts it sees one in its environment.",
     "images.reach":
       "A Dockerfile names no file of the host: podman includes none, and takes images from registries.",
+    "images.holes": "doctor warns of a podman whose builds are known to let a Dockerfile out.",
     "images.cut-off": "A build that is cancelled leaves no container and no mount.",
     "images.early-end": "A container that is ended while it starts is gone.",
     "images.recipe": "Without a Dockerfile the image is made in the order in which layers are found again.",

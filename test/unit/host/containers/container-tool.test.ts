@@ -2,7 +2,11 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { findContainerTool, toolEnvironment } from "../../../../src/host/containers/container-tool.ts";
+import {
+  findContainerTool,
+  hasKnownHoles,
+  toolEnvironment,
+} from "../../../../src/host/containers/container-tool.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** A host whose path has these programs alone. */
@@ -56,4 +60,11 @@ verifies("images.engine", "it finds nothing of the service's own environment but
     LD_PRELOAD: "y",
   });
   expect(env).toEqual({ PATH: "/bin:/usr/local/sbin:/usr/sbin:/sbin", HOME: "/h", https_proxy: "p" });
+});
+
+verifies("images.holes", "podman is known to hold from 5.3.2 on", () => {
+  const isOpen = (version: string): boolean => hasKnownHoles({ kind: "podman", version });
+  expect(["4.3.1", "4.9.4-dev", "5.2", "5.3.1", ""].filter((version) => !isOpen(version))).toEqual([]);
+  expect(["5.3.2", "5.3.2-rhel", "5.4", "5.10.0", "6.0.0"].filter(isOpen)).toEqual([]);
+  expect(hasKnownHoles({ kind: "docker", version: "20.10" })).toBe(false);
 });
