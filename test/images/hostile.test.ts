@@ -4,9 +4,13 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
 import { Containers } from "../../src/host/containers/containers.ts";
+import type { ContainerTool } from "../../src/host/containers/container-tool.ts";
 import { startContainer } from "../../src/host/containers/start-container.ts";
+import type { StartedContainer } from "../../src/host/containers/start-container.ts";
 import { BASE_IMAGE, makeBaseImage, removeBaseImage, workingTools } from "../support/images/base-image.ts";
+import { processes } from "../support/images/processes.ts";
 import { AS_SERVER, serviceWith, zip } from "../support/images/service-with.ts";
+import { until } from "../support/until.ts";
 import { verifies } from "../verifies.ts";
 
 const tools = await workingTools();
@@ -55,26 +59,53 @@ describe.each(tools)("$kind", (tool) => {
   });
 
   verifies("images.early-end", "a container that is ended at once is gone", async () => {
-    const containers = new Containers({ containerEngine: tool.kind, dataDir: await temporaryFolder() });
-    onTestFinished(async () => await containers.close());
-    const started = await startContainer(containers, tool, {
-      projectId: "p-early",
-      id: "early",
-      image: BASE_IMAGE,
-      program: "/bin/sleep",
-      args: ["600"],
-      variables: {},
-      mounts: [],
-      user: null,
-      limits: { memoryBytes: null, cpus: null, cpuShare: 1 },
-      runtime: null,
-      hasNetwork: false,
-      port: null,
-      input: null,
-    });
+    const { started, left } = await sleeper(tool);
     started.end();
     await started.exited;
-    const ours = ["--filter", `label=${containers.label}`];
-    expect((await containers.run(tool, "p-early", ["ps", "-a", "-q", ...ours])).stdout).toBe("");
+    expect(await left()).toBe("");
+  });
+
+  verifies("images.helpers", "a container ends without those who stand beside it", async () => {
+    const { started, name, left } = await sleeper(tool);
+    await until("it runs", async () => (await started.pid()) > 0);
+    for (const [command, signal] of [
+      ["read -r _", "SIGKILL"],
+      ["\0start\0--attach\0", "SIGSTOP"],
+    ] as const) {
+      const pids = processes().filter((each) => [command, name].every((part) => each.command.includes(part)));
+      expect(pids).toHaveLength(1);
+      process.kill(pids[0]?.pid ?? 0, signal);
+    }
+    started.end();
+    await started.exited;
+    expect(await left()).toBe("");
   });
 });
+
+/** A container that would sleep for long. */
+async function sleeper(
+  tool: ContainerTool,
+): Promise<{ started: StartedContainer; name: string; left: () => Promise<string> }> {
+  const containers = new Containers({ containerEngine: tool.kind, dataDir: await temporaryFolder() });
+  onTestFinished(async () => await containers.close());
+  const projectId = "p-sleeps";
+  const id = "sleeps";
+  const started = await startContainer(containers, tool, {
+    projectId,
+    id,
+    image: BASE_IMAGE,
+    program: "/bin/sleep",
+    args: ["600"],
+    variables: {},
+    mounts: [],
+    user: null,
+    limits: { memoryBytes: null, cpus: null, cpuShare: 1 },
+    runtime: null,
+    hasNetwork: false,
+    port: null,
+    input: null,
+  });
+  const ours = ["ps", "-a", "-q", "--filter", `label=${containers.label}`];
+  const left = async (): Promise<string> => (await containers.run(tool, projectId, ours)).stdout;
+  return { started, name: containers.nameOf(id), left };
+}

@@ -1,5 +1,5 @@
 import { execFile, spawn } from "node:child_process";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
 import { Containers } from "../../src/host/containers/containers.ts";
 import { readImageRecord } from "../../src/host/containers/image-record.ts";
 import { BASE_IMAGE, makeBaseImage, removeBaseImage, workingTools } from "../support/images/base-image.ts";
+import { processes } from "../support/images/processes.ts";
 import { AS_SERVER, DOCKERFILE, SERVER, serviceWith, zip } from "../support/images/service-with.ts";
 import type { TestService } from "../support/service.ts";
 import { until } from "../support/until.ts";
@@ -240,18 +241,6 @@ def grow(megabytes: int):
     await until("its image is gone", async () => (await ask()) !== 0);
   });
 });
-
-/** Of this machine. */
-function processes(): { command: string; environment: string }[] {
-  return readdirSync("/proc").flatMap((pid) => {
-    try {
-      const read = (file: string): string => readFileSync(`/proc/${Number(pid)}/${file}`, "utf8");
-      return { command: read("cmdline"), environment: read("environ") };
-    } catch {
-      return [];
-    }
-  });
-}
 
 async function doctorRepair(test: TestService): Promise<string> {
   const cli = path.join(import.meta.dirname, "../../src/cli/cli.ts");

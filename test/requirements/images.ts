@@ -22,6 +22,8 @@ export const IMAGES = {
     "images.holes": "doctor warns of a podman whose builds are known to let a Dockerfile out.",
     "images.cut-off": "A build that is cancelled leaves no container and no mount.",
     "images.early-end": "A container that is ended while it starts is gone.",
+    "images.helpers":
+      "A container ends although what waits beside it was killed, or what is attached to it hangs.",
     "images.recipe": "Without a Dockerfile the image is made in the order in which layers are found again.",
     "images.engine": "podman is used if it works, else docker; doctor tells which, or what to install.",
   }),

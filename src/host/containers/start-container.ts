@@ -3,6 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { mkdir, rm } from "../../kit/files.ts";
+import { within } from "../../kit/within.ts";
 import { MAX_PROCESSES } from "../limits/limits.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Containers } from "./containers.ts";
@@ -65,6 +66,10 @@ const KILLED = 137;
 /** Of shared memory: what engines give is too little for PyTorch. It counts as memory. */
 const SHARED_MEMORY = "2g";
 const MIN_SHARES = 2;
+/** A removal that takes longer has hung; the next start tries again. */
+const HUNG_MS = 60_000;
+/** How long the tool may take to tell that a container is gone. */
+const LATE_MS = 5_000;
 /** Of what the tool tells, for people. */
 const MAX_WHY_CHARS = 500;
 /** With the volumes that its image asks for, which nobody else has. */
@@ -86,12 +91,21 @@ export async function startContainer(
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
-  remover.on("error", () => {});
   remover.stdin.on("error", () => {});
+  const removed = new Promise<void>((resolve) => {
+    remover.once("error", () => resolve());
+    remover.once("exit", () => resolve());
+  });
+  let clearing: Promise<void> | null = null;
   const clear = async (): Promise<void> => {
-    remover.stdin.end();
-    if (remover.pid !== undefined && remover.exitCode === null && remover.signalCode === null)
-      await new Promise((resolve) => remover.once("exit", resolve));
+    clearing ??= (async () => {
+      remover.stdin.end();
+      await within(HUNG_MS, removed);
+      // Somebody has killed whoever waited beside it.
+      if (remover.signalCode !== null || remover.pid === undefined)
+        await containers.run(tool, projectId, [...REMOVAL[tool.kind], name]);
+    })();
+    await clearing;
   };
   try {
     await create(containers, tool, start);
@@ -129,7 +143,11 @@ export async function startContainer(
       return folders.filter((each) => path.isAbsolute(each));
     },
     askToEnd: () => void containers.run(tool, projectId, ["kill", "--signal", "TERM", name]),
-    end: () => void remover.stdin.end(),
+    end: () => {
+      const ending = clear().then(async () => await within(LATE_MS, exited));
+      // What is attached to a container that is gone has hung.
+      void ending.then(() => child.kill("SIGKILL"));
+    },
   };
 }
 
