@@ -39,6 +39,8 @@ export type ContainerStart = {
 
 /** A container that was started. */
 export type StartedContainer = {
+  /** Names of variables that it goes without, because they mean something to the tool. */
+  readonly withheld: readonly string[];
   readonly stdout: Readable;
   readonly stderr: Readable;
   readonly exited: Promise<ContainerExit>;
@@ -107,12 +109,10 @@ export async function startContainer(
     })();
     await clearing;
   };
-  try {
-    await create(containers, tool, start);
-  } catch (error) {
+  const withheld = await create(containers, tool, start).catch(async (error: unknown) => {
     await clear();
     throw error;
-  }
+  });
   const child = spawn(
     tool.program,
     [...before, "start", "--attach", ...(input === null ? [] : ["--interactive"]), name],
@@ -131,6 +131,7 @@ export async function startContainer(
     return { code, isOutOfMemory };
   });
   return {
+    withheld,
     stdout: child.stdout,
     stderr: child.stderr,
     exited,
@@ -160,10 +161,15 @@ async function exitOf(child: ChildProcess): Promise<number> {
 }
 
 /**
- * Makes the container, which runs nothing yet. Only this command sees values of the app in its own environment: the one
- * that starts the container has programs of the host run as root, which would go by such as `XTABLES_LIBDIR`.
+ * Makes the container, which runs nothing yet, and gives the names of variables that it goes without. Only this command
+ * sees values of the app in its own environment: the one that starts the container has programs of the host run as
+ * root, which would go by such as `XTABLES_LIBDIR`.
  */
-async function create(containers: Containers, tool: ContainerTool, start: ContainerStart): Promise<void> {
+async function create(
+  containers: Containers,
+  tool: ContainerTool,
+  start: ContainerStart,
+): Promise<readonly string[]> {
   const { projectId } = start;
   const network = start.hasNetwork && !tool.isRootless ? await containers.networkOf(tool, projectId) : null;
   const folder = path.join(containers.runFolder(projectId), start.id);
@@ -178,6 +184,7 @@ async function create(containers: Containers, tool: ContainerTool, start: Contai
     const why = stderr.trim().split("\n").at(-1) ?? "";
     if (code !== 0)
       throw new Error(`${tool.kind} could not make its container: ${why.slice(0, MAX_WHY_CHARS)}`);
+    return variables.withheld;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -86,6 +86,8 @@ export async function startAppContainer(
   });
   for (const name of ["stdout", "stderr"] as const)
     readLogLines(container[name], name, onLog, { owner: projectId }).catch(onError);
+  if (container.withheld.length > 0)
+    onLog({ stream: "stderr", text: withheldText(container.withheld), runId: null });
   let excess: string | null = null;
   let unwatch = (): void => {};
   const born = firstProcess(container, clock);
@@ -131,6 +133,10 @@ async function firstProcess(container: StartedContainer, clock: Clock): Promise<
 function runtimeFor({ containerRuntime }: Workload, { runtimes }: ContainerTool): "runc" | "runsc" | null {
   const runtime = containerRuntime && RUNTIMES[containerRuntime];
   return runtime !== null && runtimes.includes(runtime) ? runtime : null;
+}
+
+function withheldText(names: readonly string[]): string {
+  return `millrace: ${names.join(", ")}: the container engine goes by that name itself, so that only a short value of one line can be passed on`;
 }
 
 function failed(why: string): Exit {

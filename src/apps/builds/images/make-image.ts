@@ -1,11 +1,12 @@
 import { totalmem } from "node:os";
 import path from "node:path";
+import { pathToFileURL } from "node:url";
 import { ENVIRONMENT_LABEL, PROJECT_LABEL, ulimits } from "../../../host/containers/containers.ts";
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { writeImageRecord } from "../../../host/containers/image-record.ts";
 import { runKept } from "../../../host/run-kept.ts";
-import { readFile, writeFile } from "../../../kit/files.ts";
+import { readFile, realpath, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
 import { readBundleText } from "../bundle-files.ts";
@@ -77,7 +78,8 @@ async function layered(
     (await readCommands(kind, config.deployment, bundleDir)).map(({ text }) => text);
   const requirements = await readRequirements(config.dependencies, site);
   const listed = requirements && path.join(asideDir, "requirements.txt");
-  if (requirements && listed !== null) await writeFile(listed, requirementsText(requirements, bundleDir));
+  if (requirements && listed !== null)
+    await writeFile(listed, requirementsText(requirements, await realpath(bundleDir)));
   const pipSettings = path.join(asideDir, "pip.conf");
   if (requirements) await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
   const dockerfile = path.join(asideDir, "Dockerfile");
@@ -145,12 +147,14 @@ function requirementsText(
   { packages, constraints, locals, links, flags }: Requirements,
   bundleDir: string,
 ): string {
-  const inside = (fullPath: string): string => path.posix.join("/cortex", path.relative(bundleDir, fullPath));
+  // As an address: a name may have blanks in it.
+  const inside = (fullPath: string): string =>
+    pathToFileURL(path.posix.join("/cortex", path.relative(bundleDir, fullPath))).href;
   const lines = [
     ...flags,
     ...links.map(({ fullPath }) => `--find-links ${inside(fullPath)}`),
     ...packages,
-    ...locals.map(({ fullPath, after }) => `file://${inside(fullPath)}${after}`),
+    ...locals.map(({ fullPath, after }) => `${inside(fullPath)}${after}`),
   ];
   if (constraints.length > 0)
     throw new BuildError("constraints are not supported in images: name the versions instead");
