@@ -85,6 +85,7 @@ async function ask(
   const { stdout } = await promisify(execFile)(program, ["info", "--format", format], {
     env: toolEnvironment(host),
     timeout: ASK_MS,
+    killSignal: "SIGKILL",
   });
   // Its own program tells this, not an app.
   // oxlint-disable-next-line no-unsafe-type-assertion

@@ -35,14 +35,14 @@ export class Containers {
   readonly #parts: ContainersParts;
   readonly #host: NodeJS.ProcessEnv;
   #found: Promise<FoundTool> | null = null;
+  #cleared = Promise.resolve();
   /** The projects whose images or containers this process has dealt with. */
   readonly #used = new Map<string, ContainerTool>();
   /** What stands before their commands. */
   readonly #stores = new Map<string, Promise<readonly string[]>>();
   readonly #networks = new Map<string, Promise<string>>();
-  /** How many builds use the store of a project, and what clears up after the last. */
-  readonly #builds = new Map<string, number>();
-  readonly #clearing = new Map<string, Promise<void>>();
+  /** Those that use the store of a project. */
+  readonly #builds = new Map<string, Builds>();
 
   /** `host` is the environment of the service's process. */
   constructor(parts: ContainersParts, host: NodeJS.ProcessEnv = process.env) {
@@ -50,14 +50,18 @@ export class Containers {
     this.#host = host;
   }
 
-  /** With what a service that was killed has left removed. */
-  static async open(parts: ContainersParts, log: Log): Promise<Containers> {
+  /** Removes what a service that was killed has left. Nothing begins before that; apps without images do not wait. */
+  static open(parts: ContainersParts, log: Log): Containers {
     const containers = new Containers(parts);
-    // Apps without images do not wait for it to be mended.
-    await containers
+    containers.#cleared = containers
       .clearLeftovers()
       .catch((error: unknown) => log.error({ err: error }, "containers were left behind"));
     return containers;
+  }
+
+  /** Resolves when what an earlier service has left is gone: from then on containers and builds are this one's own. */
+  get cleared(): Promise<void> {
+    return this.#cleared;
   }
 
   /** Marks what belongs to this service, among all that the tool knows. */
@@ -147,26 +151,36 @@ export class Containers {
     for (const projectId of projects) await removeTree(this.runFolder(projectId));
   }
 
-  /** Does what builds in a project's store, and leaves nothing of a build that was cut off. */
+  /** Does what builds in a project's store; where that throws, nothing of it is left. */
   async whileBuilding<T>(tool: ContainerTool, projectId: string, build: () => Promise<T>): Promise<T> {
-    this.#builds.set(projectId, (this.#builds.get(projectId) ?? 0) + 1);
-    await this.#clearing.get(projectId);
+    const { count, hasFailed, clearing } = this.#builds.get(projectId) ?? NO_BUILDS;
+    this.#builds.set(projectId, { count: count + 1, hasFailed, clearing });
+    await this.#cleared;
+    await clearing;
+    let isDone = false;
     try {
-      return await build();
+      const built = await build();
+      isDone = true;
+      return built;
     } finally {
-      const left = (this.#builds.get(projectId) ?? 1) - 1;
-      this.#builds.set(projectId, left);
-      // The containers of one build look like those of another.
-      if (left === 0) {
-        const clearing = this.#clearBuilds(tool, projectId);
-        this.#clearing.set(projectId, clearing);
-        await clearing;
-      }
+      await this.#endBuild(tool, projectId, isDone);
     }
+  }
+
+  /** What one build has left looks like what another one works in: it goes once there is none. */
+  async #endBuild(tool: ContainerTool, projectId: string, isDone: boolean): Promise<void> {
+    const builds = this.#builds.get(projectId) ?? NO_BUILDS;
+    const count = builds.count - 1;
+    const hasFailed = builds.hasFailed || !isDone;
+    const isLast = count === 0 && hasFailed;
+    const clearing = isLast ? this.#clearBuilds(tool, projectId) : builds.clearing;
+    this.#builds.set(projectId, { count, hasFailed: hasFailed && !isLast, clearing });
+    await clearing;
   }
 
   /** Lets go of all that is left once no container runs: networks, and what podman has mounted. */
   async close(): Promise<void> {
+    await this.#cleared;
     for (const [projectId, tool] of this.#used) {
       if (this.#networks.has(projectId))
         await this.run(tool, projectId, ["network", "rm", this.nameOf(projectId)]);
@@ -267,6 +281,10 @@ export class Containers {
     return `millrace-${hash.slice(0, 12)}`;
   }
 }
+
+/** Builds in one store: how many there are, whether one has failed, and what clears up after them. */
+type Builds = { readonly count: number; readonly hasFailed: boolean; readonly clearing: Promise<void> };
+const NO_BUILDS: Builds = { count: 0, hasFailed: false, clearing: Promise.resolve() };
 
 /** What podman calls containers of builds; ours end with an id. */
 const BUILDING = "-working-container(-[0-9]+)?$";

@@ -86,6 +86,7 @@ export async function startContainer(
   start: ContainerStart,
 ): Promise<StartedContainer> {
   const { projectId, input } = start;
+  await containers.cleared;
   const name = containers.nameOf(start.id);
   const before = await containers.before(tool, projectId);
   const remover = spawn("/bin/sh", ["-c", REMOVE, tool.program, ...before, ...REMOVAL[tool.kind], name], {

@@ -130,12 +130,10 @@ async function build(
     walls: null,
     held: null,
   };
-  const end = await containers.whileBuilding(
-    tool,
-    projectId,
-    async () => await runKept(keeperPython, program, signal),
-  );
-  if (end.code !== 0) throw new BuildError(`the image could not be built: ${end.lastWords || end.detail}`);
+  await containers.whileBuilding(tool, projectId, async () => {
+    const { code, lastWords, detail } = await runKept(keeperPython, program, signal);
+    if (code !== 0) throw new BuildError(`the image could not be built: ${lastWords || detail}`);
+  });
   const id = (await readFile(idFile, "utf8")).trim();
   if (!IMAGE_ID.test(id)) throw new BuildError(`${tool.kind} did not tell which image it has built`);
   say(`image ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
