@@ -33,6 +33,7 @@ import type { Engine } from "./replicas/engine.ts";
 import { containerEngine } from "./replicas/container/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/host.ts";
+import { Ports } from "./replicas/process/server/ports.ts";
 import { Containers } from "./host/containers/containers.ts";
 import { findInterpreter } from "./host/interpreter.ts";
 import { hostReads } from "./host/walls/host-reads.ts";
@@ -175,7 +176,7 @@ async function start(
     limits,
     network,
     storage,
-    serverPorts: settings.serverPorts,
+    ports: new Ports(settings.serverPorts),
     clock,
   };
   const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));

@@ -1,6 +1,6 @@
 import { findUv, probePip } from "../apps/builds/installer.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import { findContainerTool } from "../host/containers/container-tool.ts";
+import { findContainerTool, hasKnownHoles } from "../host/containers/container-tool.ts";
 import { hostPythons } from "../host/host-pythons.ts";
 import { findInterpreter } from "../host/interpreter.ts";
 import { lookAtLimits } from "../host/limits/find-limits.ts";
@@ -150,13 +150,19 @@ export async function checkNetwork(settings: Settings, { python, rung }: HostWal
   );
 }
 
+const UNSAFE_PODMAN =
+  "let only those deploy whom you trust with this host; or update podman to 5.3.2 or newer, or unset MILLRACE_CONTAINER_ENGINE";
+
 /** What builds and runs the images of apps that need one. */
 export async function checkImages({ containerEngine }: Settings, env: NodeJS.ProcessEnv): Promise<Finding> {
   const check = "images";
   const found = await findContainerTool(containerEngine, env);
   if ("tool" in found) {
     const { kind, version, isRootless, runtimes } = found.tool;
-    return ok(check, `${kind} ${version}${isRootless ? ", rootless" : ""} (${runtimes.join(", ")})`);
+    const told = `${kind} ${version}${isRootless ? ", rootless" : ""} (${runtimes.join(", ")})`;
+    if (!hasKnownHoles(found.tool)) return ok(check, told);
+    const power = isRootless ? "do whatever the service's user can" : "become root on this host";
+    return warn(check, `${told}: a Dockerfile can ${power}, by known faults of its builds`, UNSAFE_PODMAN);
   }
   const message = `apps with a Dockerfile cannot be deployed: ${found.lack}`;
   if (containerEngine === "none") return ok(check, message);

@@ -89,7 +89,7 @@ export const WALL_KEYS: { readonly [K in keyof WallSettings]: SettingKey<WallSet
     reader: oneOf(CONTAINER_ENGINES),
     default: "auto",
     meaning:
-      "What builds and runs the images of apps with a Dockerfile, a base image or system packages that the host lacks. `auto` is podman if it works, else docker.",
+      "What builds and runs the images of apps with a Dockerfile, a base image or system packages that the host lacks. `auto` is podman from 5.3.2 on if it works, else docker.",
   },
   baseImage: {
     name: "base_image",

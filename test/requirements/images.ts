@@ -16,7 +16,15 @@ export const IMAGES = {
     "images.collected": "An image goes when its app goes, or its version is no longer kept.",
     "images.dead-service": "When the service dies, its containers end, and nothing of them is left.",
     "images.variables":
-      "Secrets reach a container by a file, never by a name that means something to its engine.",
+      "Secrets reach a container by a file; no program that starts it sees one in its environment.",
+    "images.reach":
+      "A Dockerfile names no file of the host: podman includes none, and takes images from registries.",
+    "images.holes":
+      "A podman whose builds are known to let a Dockerfile out is used only by its name; doctor warns.",
+    "images.cut-off": "A build that is cancelled leaves no container and no mount.",
+    "images.early-end": "A container that is ended while it starts is gone.",
+    "images.helpers":
+      "A container ends although what waits beside it was killed, or what is attached to it hangs.",
     "images.recipe": "Without a Dockerfile the image is made in the order in which layers are found again.",
     "images.registry-auth":
       "dockerAuth opens a registry for one build; only its logins are used, and none is stored.",

@@ -16,6 +16,7 @@ import type { Exit } from "../../src/replicas/engine.ts";
 import { Home } from "../../src/replicas/home.ts";
 import { Pool } from "../../src/replicas/pool.ts";
 import { processEngine } from "../../src/replicas/process/engine.ts";
+import { Ports } from "../../src/replicas/process/server/ports.ts";
 import { Seats } from "../../src/replicas/seats.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import type { FleetReplica } from "../../src/replicas/fleet-events.ts";
@@ -158,7 +159,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     rung: null,
     network: OPEN_NETWORK,
     storage,
-    serverPorts: SERVER_PORTS,
+    ports: new Ports(SERVER_PORTS),
     clock,
   });
   const seats = new Seats(engine, home, workload, keepMs, {

@@ -32,6 +32,23 @@ const PASSED =
 /** Where programs are that it calls to make networks, and that the path of a service may leave out. */
 const FOR_ROOT = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
+/** The first podman whose builds have no hole that is known (CVE-2024-1753, CVE-2024-9675, CVE-2024-11218). */
+const SAFE_PODMAN = [5, 3, 2] as const;
+
+/**
+ * Whether a Dockerfile gets out of its build: `RUN --mount` of an older podman takes a link for a folder of the host.
+ * What a distribution has mended without a new version is not known.
+ */
+export function hasKnownHoles({ kind, version }: Pick<ContainerTool, "kind" | "version">): boolean {
+  if (kind === "docker") return false;
+  const found = version.split(/[.-]/).map(Number);
+  const differs = SAFE_PODMAN.findIndex((part, index) => (found[index] ?? 0) !== part);
+  return differs !== -1 && (found[differs] ?? 0) < (SAFE_PODMAN[differs] ?? 0);
+}
+
+const HOLES = "a Dockerfile can get out of its builds by known faults";
+const UPDATE = `update it to ${SAFE_PODMAN.join(".")}, or set MILLRACE_CONTAINER_ENGINE=podman if you trust all who deploy`;
+
 /** The environment of the tool itself; nothing that an app brings is in it. */
 export function toolEnvironment(host: NodeJS.ProcessEnv): Record<string, string> {
   const kept = Object.entries(host).filter(([name]) => PASSED.test(name));
@@ -54,7 +71,10 @@ export async function findContainerTool(wish: ContainerWish, host: NodeJS.Proces
       continue;
     }
     try {
-      return { tool: await ask(kind, program, host) };
+      const tool = await ask(kind, program, host);
+      // Whoever names it knows what that means.
+      if (wish !== "auto" || !hasKnownHoles(tool)) return { tool };
+      lacks.push(`${kind} ${tool.version} is not used, as ${HOLES}; ${UPDATE}`);
     } catch (error) {
       lacks.push(`${kind} does not work: ${firstLine(error)}`);
     }
@@ -71,6 +91,7 @@ async function ask(
   const { stdout } = await promisify(execFile)(program, ["info", "--format", format], {
     env: toolEnvironment(host),
     timeout: ASK_MS,
+    killSignal: "SIGKILL",
   });
   // Its own program tells this, not an app.
   // oxlint-disable-next-line no-unsafe-type-assertion

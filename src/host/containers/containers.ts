@@ -35,11 +35,14 @@ export class Containers {
   readonly #parts: ContainersParts;
   readonly #host: NodeJS.ProcessEnv;
   #found: Promise<FoundTool> | null = null;
+  #cleared = Promise.resolve();
   /** The projects whose images or containers this process has dealt with. */
   readonly #used = new Map<string, ContainerTool>();
   /** What stands before their commands. */
   readonly #stores = new Map<string, Promise<readonly string[]>>();
   readonly #networks = new Map<string, Promise<string>>();
+  /** Those that use the store of a project. */
+  readonly #builds = new Map<string, Builds>();
 
   /** `host` is the environment of the service's process. */
   constructor(parts: ContainersParts, host: NodeJS.ProcessEnv = process.env) {
@@ -47,14 +50,18 @@ export class Containers {
     this.#host = host;
   }
 
-  /** With what a service that was killed has left removed. */
-  static async open(parts: ContainersParts, log: Log): Promise<Containers> {
+  /** Removes what a service that was killed has left. Nothing begins before that; apps without images do not wait. */
+  static open(parts: ContainersParts, log: Log): Containers {
     const containers = new Containers(parts);
-    // Apps without images do not wait for it to be mended.
-    await containers
+    containers.#cleared = containers
       .clearLeftovers()
       .catch((error: unknown) => log.error({ err: error }, "containers were left behind"));
     return containers;
+  }
+
+  /** Resolves when what an earlier service has left is gone: from then on containers and builds are this one's own. */
+  get cleared(): Promise<void> {
+    return this.#cleared;
   }
 
   /** Marks what belongs to this service, among all that the tool knows. */
@@ -90,12 +97,19 @@ export class Containers {
     return path.join(this.#parts.dataDir, IMAGES, projectId);
   }
 
-  /** Runs a command to its end. */
-  async run(tool: ContainerTool, projectId: string, args: readonly string[]): Promise<ToolEnd> {
+  /** Runs a command to its end; `variables` are in its environment besides. */
+  async run(
+    tool: ContainerTool,
+    projectId: string,
+    args: readonly string[],
+    variables: Readonly<Record<string, string>> = {},
+  ): Promise<ToolEnd> {
     const before = await this.before(tool, projectId);
-    const options = { env: this.env, timeout: COMMAND_MS, maxBuffer: MAX_OUTPUT_BYTES };
+    const env = { ...variables, ...this.env };
+    // One that was stopped does not hear anything gentler.
+    const limits = { timeout: COMMAND_MS, killSignal: "SIGKILL", maxBuffer: MAX_OUTPUT_BYTES } as const;
     return await new Promise((resolve) => {
-      execFile(tool.program, [...before, ...args], options, (error, stdout, stderr) => {
+      execFile(tool.program, [...before, ...args], { env, ...limits }, (error, stdout, stderr) => {
         const code = error === null ? 0 : typeof error.code === "number" ? error.code : 1;
         resolve({ code, stdout, stderr });
       });
@@ -121,29 +135,52 @@ export class Containers {
     return await making;
   }
 
-  /** Removes what a service that was killed has left: containers, and files with their variables. */
+  /** Removes what a service that was killed has left: containers, networks, builds, and files with variables. */
   async clearLeftovers(): Promise<void> {
     const projects = await this.#projects();
     if (projects.length === 0) return;
     const found = await this.find();
     if (!("tool" in found)) return;
     const { tool } = found;
+    const ours = ["--filter", `label=${this.label}`];
     for (const projectId of tool.kind === "docker" ? projects.slice(0, 1) : projects) {
-      const { stdout } = await this.run(tool, projectId, [
-        "ps",
-        "-a",
-        "-q",
-        "--filter",
-        `label=${this.label}`,
-      ]);
-      const ids = stdout.split("\n").filter((id) => id !== "");
-      if (ids.length > 0) await this.run(tool, projectId, ["rm", "-f", ...ids]);
+      await this.#removeAll(tool, projectId, ["ps", "-a", "-q", ...ours], ["rm", "-f", "-v"]);
+      await this.#removeAll(tool, projectId, ["network", "ls", "-q", ...ours], ["network", "rm"]);
+      await this.#clearBuilds(tool, projectId);
     }
     for (const projectId of projects) await removeTree(this.runFolder(projectId));
   }
 
+  /** Does what builds in a project's store; where that throws, nothing of it is left. */
+  async whileBuilding<T>(tool: ContainerTool, projectId: string, build: () => Promise<T>): Promise<T> {
+    const { count, hasFailed, clearing } = this.#builds.get(projectId) ?? NO_BUILDS;
+    this.#builds.set(projectId, { count: count + 1, hasFailed, clearing });
+    await this.#cleared;
+    await clearing;
+    let isDone = false;
+    try {
+      const built = await build();
+      isDone = true;
+      return built;
+    } finally {
+      await this.#endBuild(tool, projectId, isDone);
+    }
+  }
+
+  /** What one build has left looks like what another one works in: it goes once there is none. */
+  async #endBuild(tool: ContainerTool, projectId: string, isDone: boolean): Promise<void> {
+    const builds = this.#builds.get(projectId) ?? NO_BUILDS;
+    const count = builds.count - 1;
+    const hasFailed = builds.hasFailed || !isDone;
+    const isLast = count === 0 && hasFailed;
+    const clearing = isLast ? this.#clearBuilds(tool, projectId) : builds.clearing;
+    this.#builds.set(projectId, { count, hasFailed: hasFailed && !isLast, clearing });
+    await clearing;
+  }
+
   /** Lets go of all that is left once no container runs: networks, and what podman has mounted. */
   async close(): Promise<void> {
+    await this.#cleared;
     for (const [projectId, tool] of this.#used) {
       if (this.#networks.has(projectId))
         await this.run(tool, projectId, ["network", "rm", this.nameOf(projectId)]);
@@ -176,6 +213,24 @@ export class Containers {
       if (asked.code === 0 && environment !== "" && !isThere(environment))
         await this.run(tool, projectId, ["rmi", "-f", id]);
     }
+  }
+
+  async #removeAll(
+    tool: ContainerTool,
+    projectId: string,
+    list: readonly string[],
+    removal: readonly string[],
+  ): Promise<void> {
+    const { stdout } = await this.run(tool, projectId, list);
+    const names = stdout.split("\n").filter((name) => name !== "");
+    if (names.length > 0) await this.run(tool, projectId, [...removal, ...names]);
+  }
+
+  /** Removes what builds run their steps in: podman leaves it behind, and mounted, when it is killed. */
+  async #clearBuilds(tool: ContainerTool, projectId: string): Promise<void> {
+    if (tool.kind === "docker") return;
+    const list = ["ps", "-a", "-q", "--external", "--filter", `name=${BUILDING}`];
+    await this.#removeAll(tool, projectId, list, ["rm", "-f"]);
   }
 
   async #makeNetwork(tool: ContainerTool, projectId: string): Promise<string> {
@@ -228,6 +283,13 @@ export class Containers {
     return `millrace-${hash.slice(0, 12)}`;
   }
 }
+
+/** Builds in one store: how many there are, whether one has failed, and what clears up after them. */
+type Builds = { readonly count: number; readonly hasFailed: boolean; readonly clearing: Promise<void> };
+const NO_BUILDS: Builds = { count: 0, hasFailed: false, clearing: Promise.resolve() };
+
+/** What podman calls containers of builds; ours end with an id. */
+const BUILDING = "-working-container(-[0-9]+)?$";
 
 /** Below the data directory. */
 const IMAGES = "images";

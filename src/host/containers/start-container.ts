@@ -3,6 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { mkdir, rm } from "../../kit/files.ts";
+import { within } from "../../kit/within.ts";
 import { MAX_PROCESSES } from "../limits/limits.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Containers } from "./containers.ts";
@@ -38,13 +39,15 @@ export type ContainerStart = {
 
 /** A container that was started. */
 export type StartedContainer = {
+  /** Names of variables that it goes without, because they mean something to the tool. */
+  readonly withheld: readonly string[];
   readonly stdout: Readable;
   readonly stderr: Readable;
   readonly exited: Promise<ContainerExit>;
   /** Its first process, as this machine knows it; 0 while there is none. */
   pid(): Promise<number>;
-  /** Where it writes what is in no mount; null if that cannot be told. */
-  layer(): Promise<string | null>;
+  /** Where it writes what is in none of its mounts, and the volumes that its image asks for; none that cannot be told. */
+  written(): Promise<string[]>;
   /** Asks it to end. */
   askToEnd(): void;
   /** Ends it, and removes all that is left of it. */
@@ -53,8 +56,11 @@ export type StartedContainer = {
 
 type ContainerExit = { readonly code: number; readonly isOutOfMemory: boolean };
 
-/** Removes the container as soon as whoever holds the other end of its stdin has closed it, or has died. */
-const REMOVE = 'read -r _; exec "$0" "$@" >/dev/null 2>&1';
+/**
+ * Removes the container as soon as whoever holds the other end of its stdin has closed it, or has died. The tool may
+ * fail, and nobody would come again.
+ */
+const REMOVE = 'read -r _; for _ in 1 2 3 4 5; do "$0" "$@" >/dev/null 2>&1 && exit; sleep 1; done';
 /** What a process of our own user may do in a container as its root, beyond nothing, is the engine's choice; never these. */
 const NEVER = ["NET_RAW", "MKNOD", "AUDIT_WRITE"];
 /** How a command that runs a container tells that it was killed. */
@@ -62,6 +68,16 @@ const KILLED = 137;
 /** Of shared memory: what engines give is too little for PyTorch. It counts as memory. */
 const SHARED_MEMORY = "2g";
 const MIN_SHARES = 2;
+/** A removal that takes longer has hung; the next start tries again. */
+const HUNG_MS = 60_000;
+/** How long the tool may take to tell that a container is gone. */
+const LATE_MS = 5_000;
+/** Of what the tool tells, for people. */
+const MAX_WHY_CHARS = 500;
+/** With the volumes that its image asks for, which nobody else has. */
+const REMOVAL = { podman: ["rm", "--ignore", "-f", "-v", "-t", "0"], docker: ["rm", "-f", "-v"] } as const;
+const WRITTEN =
+  '{{.GraphDriver.Data.UpperDir}}{{range .Mounts}}{{if eq .Type "volume"}}{{"\\n"}}{{.Source}}{{end}}{{end}}';
 
 /** Starts a container. When it exits, when it is ended and when the service dies, nothing of it is left. */
 export async function startContainer(
@@ -69,29 +85,42 @@ export async function startContainer(
   tool: ContainerTool,
   start: ContainerStart,
 ): Promise<StartedContainer> {
-  const { projectId } = start;
+  const { projectId, input } = start;
+  await containers.cleared;
   const name = containers.nameOf(start.id);
   const before = await containers.before(tool, projectId);
-  const folder = path.join(containers.runFolder(projectId), start.id);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const variables = await writeVariables(path.join(folder, "variables"), start.variables);
-  const network = start.hasNetwork && !tool.isRootless ? await containers.networkOf(tool, projectId) : null;
-  const args = [...before, "run", "--name", name, "--label", containers.label];
-  args.push(...optionsOf(start, network), ...variables.args, start.image, ...start.args);
-  const remover = spawn("/bin/sh", ["-c", REMOVE, tool.program, ...before, ...removal(tool), name], {
+  const remover = spawn("/bin/sh", ["-c", REMOVE, tool.program, ...before, ...REMOVAL[tool.kind], name], {
     env: containers.env,
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
-  remover.on("error", () => {});
   remover.stdin.on("error", () => {});
-  const child = spawn(tool.program, args, {
-    env: { ...containers.env, ...variables.env },
-    stdio: ["pipe", "pipe", "pipe"],
-    detached: true,
+  const removed = new Promise<void>((resolve) => {
+    remover.once("error", () => resolve());
+    remover.once("exit", () => resolve());
   });
+  let clearing: Promise<void> | null = null;
+  const clear = async (): Promise<void> => {
+    clearing ??= (async () => {
+      remover.stdin.end();
+      await within(HUNG_MS, removed);
+      // Somebody has killed whoever waited beside it.
+      if (remover.signalCode !== null || remover.pid === undefined)
+        await containers.run(tool, projectId, [...REMOVAL[tool.kind], name]);
+    })();
+    await clearing;
+  };
+  const withheld = await create(containers, tool, start).catch(async (error: unknown) => {
+    await clear();
+    throw error;
+  });
+  const child = spawn(
+    tool.program,
+    [...before, "start", "--attach", ...(input === null ? [] : ["--interactive"]), name],
+    { env: containers.env, stdio: ["pipe", "pipe", "pipe"], detached: true },
+  );
   child.stdin.on("error", () => {});
-  child.stdin.end(start.input ?? "");
+  child.stdin.end(input ?? "");
   const inspect = async (format: string): Promise<string> => {
     const { stdout } = await containers.run(tool, projectId, ["inspect", "--format", format, name]);
     return stdout.trim();
@@ -99,15 +128,11 @@ export async function startContainer(
   let pid = 0;
   const exited = exitOf(child).then(async (code): Promise<ContainerExit> => {
     const isOutOfMemory = code === KILLED && (await inspect("{{.State.OOMKilled}}")) === "true";
-    remover.stdin.end();
-    await new Promise<void>((resolve) => {
-      if (remover.exitCode !== null || remover.signalCode !== null || remover.pid === undefined) resolve();
-      else remover.once("exit", () => resolve());
-    });
-    await rm(folder, { recursive: true, force: true });
+    await clear();
     return { code, isOutOfMemory };
   });
   return {
+    withheld,
     stdout: child.stdout,
     stderr: child.stderr,
     exited,
@@ -115,12 +140,16 @@ export async function startContainer(
       if (pid === 0) pid = Number(await inspect("{{.State.Pid}}")) || 0;
       return pid;
     },
-    layer: async () => {
-      const folderOfLayer = await inspect("{{.GraphDriver.Data.UpperDir}}");
-      return path.isAbsolute(folderOfLayer) ? folderOfLayer : null;
+    written: async () => {
+      const folders = (await inspect(WRITTEN)).split("\n");
+      return folders.filter((each) => path.isAbsolute(each));
     },
     askToEnd: () => void containers.run(tool, projectId, ["kill", "--signal", "TERM", name]),
-    end: () => void remover.stdin.end(),
+    end: () => {
+      const ending = clear().then(async () => await within(LATE_MS, exited));
+      // What is attached to a container that is gone has hung.
+      void ending.then(() => child.kill("SIGKILL"));
+    },
   };
 }
 
@@ -132,8 +161,34 @@ async function exitOf(child: ChildProcess): Promise<number> {
   });
 }
 
-function removal({ kind }: ContainerTool): string[] {
-  return kind === "podman" ? ["rm", "-f", "-t", "0"] : ["rm", "-f"];
+/**
+ * Makes the container, which runs nothing yet, and gives the names of variables that it goes without. Only this command
+ * sees values of the app in its own environment: the one that starts the container has programs of the host run as
+ * root, which would go by such as `XTABLES_LIBDIR`.
+ */
+async function create(
+  containers: Containers,
+  tool: ContainerTool,
+  start: ContainerStart,
+): Promise<readonly string[]> {
+  const { projectId } = start;
+  const network = start.hasNetwork && !tool.isRootless ? await containers.networkOf(tool, projectId) : null;
+  const folder = path.join(containers.runFolder(projectId), start.id);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  try {
+    const variables = await writeVariables(path.join(folder, "variables"), start.variables);
+    const args = ["create", "--name", containers.nameOf(start.id), "--label", containers.label];
+    // The proxy of the host, with its password, is not for apps.
+    if (tool.kind === "podman") args.push("--http-proxy=false");
+    args.push(...optionsOf(start, network), ...variables.args, start.image, ...start.args);
+    const { code, stderr } = await containers.run(tool, projectId, args, variables.env);
+    const why = stderr.trim().split("\n").at(-1) ?? "";
+    if (code !== 0)
+      throw new Error(`${tool.kind} could not make its container: ${why.slice(0, MAX_WHY_CHARS)}`);
+    return variables.withheld;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 function optionsOf(

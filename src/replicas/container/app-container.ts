@@ -80,16 +80,20 @@ export async function startAppContainer(
     limits: workload.limits,
     runtime: runtimeFor(workload, found.tool),
     hasNetwork: workload.network !== false,
+  }).catch(async (error: unknown) => {
+    await removeScratch(scratch);
+    throw error;
   });
   for (const name of ["stdout", "stderr"] as const)
     readLogLines(container[name], name, onLog, { owner: projectId }).catch(onError);
+  if (container.withheld.length > 0)
+    onLog({ stream: "stderr", text: withheldText(container.withheld), runId: null });
   let excess: string | null = null;
   let unwatch = (): void => {};
   const born = firstProcess(container, clock);
   const begin = async (): Promise<void> => {
     if ((await born) === 0) return;
-    const layer = await container.layer();
-    const written = { scratch: [scratch, ...(layer === null ? [] : [layer])], storage: folders.storage };
+    const written = { scratch: [scratch, ...(await container.written())], storage: folders.storage };
     const end = limits?.watch(written, (why) => {
       excess = why;
       container.end();
@@ -129,6 +133,10 @@ async function firstProcess(container: StartedContainer, clock: Clock): Promise<
 function runtimeFor({ containerRuntime }: Workload, { runtimes }: ContainerTool): "runc" | "runsc" | null {
   const runtime = containerRuntime && RUNTIMES[containerRuntime];
   return runtime !== null && runtimes.includes(runtime) ? runtime : null;
+}
+
+function withheldText(names: readonly string[]): string {
+  return `millrace: ${names.join(", ")}: the container engine goes by that name itself, so that only a short value of one line can be passed on`;
 }
 
 function failed(why: string): Exit {

@@ -5,14 +5,12 @@ import { foldersOf } from "../process/folders.ts";
 import type { ProcessHost } from "../process/host.ts";
 import { IdleTemplates } from "../process/idle-templates.ts";
 import { ProcessSeat } from "../process/seat.ts";
-import { Ports } from "../process/server/ports.ts";
 import { ContainerServer } from "./container-server.ts";
 import { spawnContainer } from "./spawn-container.ts";
 
 /** Runs replicas whose packages are in an image as containers, and leaves all others to `processes`. */
 export function containerEngine(host: ProcessHost, containers: Containers, processes: Engine): Engine {
-  const ports = new Ports(host.serverPorts);
-  const own = { ...host, containers, ports };
+  const own = { ...host, containers };
   const idle = new IdleTemplates();
   const isOurs = (workload: Workload): boolean =>
     readImageRecord(foldersOf(workload, host.dataDir).environment) !== null;

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { below } from "../../host/process-tree.ts";
+import { nearestBelow } from "../../host/process-tree.ts";
 
 /** The app decides how many there are. */
 const MAX_PROCESSES = 256;
@@ -18,11 +18,20 @@ export class HostPids {
     const known = this.#known.get(inside);
     if (known !== undefined && innermost(known) === inside) return known;
     if (this.first === 0) return 0;
-    const pids = [this.first, ...below(this.first).living].slice(0, MAX_PROCESSES);
-    const found = pids.find((pid) => innermost(pid) === inside) ?? 0;
+    const found = this.#search(inside);
     if (found === 0) this.#known.delete(inside);
     else this.#known.set(inside, found);
     return found;
+  }
+
+  #search(inside: number): number {
+    if (innermost(this.first) === inside) return this.first;
+    let left = MAX_PROCESSES;
+    for (const pid of nearestBelow(this.first)) {
+      if (innermost(pid) === inside) return pid;
+      if (--left === 0) break;
+    }
+    return 0;
   }
 }
 

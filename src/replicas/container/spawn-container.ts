@@ -94,7 +94,8 @@ class SpawnedContainer {
         input: `${orderOf(workload, { ...folders, bundle: BUNDLE }, address, tickets)}\n`,
         mounts: [
           { from: PYTHON_DIR, to: HARNESS, isReadOnly: true },
-          { from: path.dirname(door.address), to: DOOR },
+          // It may call there, and put nothing beside it.
+          { from: path.dirname(door.address), to: DOOR, isReadOnly: true },
         ],
         variables: workload.variables,
       },

@@ -3,7 +3,6 @@ import { appInterpreter } from "./app-interpreter.ts";
 import { IdleTemplates } from "./idle-templates.ts";
 import { ProcessSeat } from "./seat.ts";
 import type { ProcessHost } from "./host.ts";
-import { Ports } from "./server/ports.ts";
 import { ProcessServer } from "./server/process-server.ts";
 import { spawnPython } from "./spawn.ts";
 import type { Spawn } from "./spawn.ts";
@@ -12,13 +11,12 @@ import type { Spawn } from "./spawn.ts";
 export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): Engine {
   const interpreterOf = (workload: Workload) => appInterpreter(host, workload);
   const parts = { ...host, idle: new IdleTemplates(), spawn, interpreterOf };
-  const ports = new Ports(host.serverPorts);
   return {
     name: "process",
     open: (workload, keepMs, home, owner) => new ProcessSeat(parts, workload, keepMs, home, owner),
     serve: (workload, events) => {
       if (!workload.server) throw new Error("the app has no server of its own");
-      return new ProcessServer({ ...host, ports }, workload, workload.server, events);
+      return new ProcessServer(host, workload, workload.server, events);
     },
   };
 }

@@ -1,9 +1,9 @@
-import type { PortRange } from "../../config/setting-readers.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Rung } from "../../host/walls/rung.ts";
 import type { Clock } from "../../kit/clock.ts";
+import type { Ports } from "./server/ports.ts";
 
 /** What of a machine its seats have to know. */
 export type ProcessHost = {
@@ -20,7 +20,7 @@ export type ProcessHost = {
   readonly network: NetworkWall;
   /** The projects' folders, and who their processes run as. */
   readonly storage: Pick<StorageFolders, "userOf">;
-  /** For apps that are servers of their own. */
-  readonly serverPorts: PortRange;
+  /** For apps that are servers of their own; one set for all engines, or two servers would get the same. */
+  readonly ports: Ports;
   readonly clock: Clock;
 };

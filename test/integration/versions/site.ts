@@ -18,6 +18,7 @@ import { Call } from "../../../src/replicas/call.ts";
 import { Home } from "../../../src/replicas/home.ts";
 import type { Pool } from "../../../src/replicas/pool.ts";
 import { processEngine } from "../../../src/replicas/process/engine.ts";
+import { Ports } from "../../../src/replicas/process/server/ports.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -79,7 +80,7 @@ class Ground {
         rung: null,
         network: OPEN_NETWORK,
         storage,
-        serverPorts: SERVER_PORTS,
+        ports: new Ports(SERVER_PORTS),
         clock,
       }),
       home: this.#home,

@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
                 "port": os.environ["PORT"],
                 "secret": os.environ.get("SECRET"),
                 "pem": os.environ.get("PEM"),
-                "version": os.environ.get("VERSION"),
+                "libraries": os.environ.get("XTABLES_LIBDIR"),
             }
         ).encode()
         self.send_response(200)

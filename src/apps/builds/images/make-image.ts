@@ -1,19 +1,22 @@
 import { totalmem } from "node:os";
 import path from "node:path";
+import { pathToFileURL } from "node:url";
 import { ENVIRONMENT_LABEL, PROJECT_LABEL, ulimits } from "../../../host/containers/containers.ts";
 import type { Containers } from "../../../host/containers/containers.ts";
 import type { ContainerTool } from "../../../host/containers/container-tool.ts";
 import { writeImageRecord } from "../../../host/containers/image-record.ts";
 import { runKept } from "../../../host/run-kept.ts";
-import { mkdir, readFile, writeFile } from "../../../kit/files.ts";
+import { mkdir, readFile, realpath, writeFile } from "../../../kit/files.ts";
 import type { AppConfig } from "../../../model/app-config.ts";
 import { BuildError } from "../build-error.ts";
+import { readBundleText } from "../bundle-files.ts";
 import { readCommands } from "../commands.ts";
 import { environmentOfImage } from "../environments.ts";
 import { readPipSettings } from "../pip-settings.ts";
 import { readRequirements } from "../requirements.ts";
 import type { Requirements } from "../requirements.ts";
 import type { BuildSite } from "../site.ts";
+import { registriesOnly } from "./image-policy.ts";
 import { IMAGE_PYTHON, dockerfileFor } from "./dockerfile.ts";
 import type { ImageWish } from "./wanted-image.ts";
 
@@ -54,7 +57,12 @@ async function written(dockerfile: string, config: AppConfig, site: BuildSite): 
   ];
   if (ignored.length > 0)
     site.say(`warning: the Dockerfile decides what is installed: ignoring ${ignored.join(", ")}`, "stderr");
-  return { context: site.bundleDir, dockerfile, python: null, args: [] };
+  const text = await readBundleText(site.bundleDir, dockerfile);
+  if (text === null) throw new BuildError("dockerfile_path: that is not a file");
+  // As `Dockerfile.in`, podman would have it include any file of the host.
+  const copy = path.join(site.asideDir, "Dockerfile");
+  await writeFile(copy, text);
+  return { context: site.bundleDir, dockerfile: copy, python: null, args: [] };
 }
 
 /** A Dockerfile of ours, for an app that names a base image or system packages. */
@@ -70,7 +78,8 @@ async function layered(
     (await readCommands(kind, config.deployment, bundleDir)).map(({ text }) => text);
   const requirements = await readRequirements(config.dependencies, site);
   const listed = requirements && path.join(asideDir, "requirements.txt");
-  if (requirements && listed !== null) await writeFile(listed, requirementsText(requirements, bundleDir));
+  if (requirements && listed !== null)
+    await writeFile(listed, requirementsText(requirements, await realpath(bundleDir)));
   const pipSettings = path.join(asideDir, "pip.conf");
   if (requirements) await writeFile(pipSettings, await pipSettingsText(host), { mode: 0o600 });
   const dockerfile = path.join(asideDir, "Dockerfile");
@@ -103,25 +112,28 @@ async function build(
   const idFile = path.join(asideDir, "image-id");
   const options = ["--file", dockerfile, "--iidfile", idFile, "--label", containers.label];
   options.push("--label", `${PROJECT_LABEL}=${projectId}`, "--label", `${ENVIRONMENT_LABEL}=${environment}`);
-  if (tool.kind === "podman") options.push("--pull=missing", ...ulimits());
+  if (tool.kind === "podman") {
+    const policy = path.join(asideDir, "policy.json");
+    await writeFile(policy, JSON.stringify(await registriesOnly(site.host)));
+    options.push("--pull=missing", "--signature-policy", policy, ...ulimits());
+  }
   if (!tool.isRootless) options.push("--memory", String(MEMORY_BYTES));
   say(`building the image with ${tool.kind} ${tool.version}…`);
   const startedAt = performance.now();
-  const end = await runKept(
-    keeperPython,
-    {
-      program: tool.program,
-      args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
-      cwd: context,
-      env: { ...containers.env, ...(await authVariables(site)) },
-      // The tool tells its progress there, as others tell faults.
-      onLine: (text) => say(text),
-      walls: null,
-      held: null,
-    },
-    signal,
-  );
-  if (end.code !== 0) throw new BuildError(`the image could not be built: ${end.lastWords || end.detail}`);
+  const program = {
+    program: tool.program,
+    args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
+    cwd: context,
+    env: { ...containers.env, ...(await authVariables(site)) },
+    // The tool tells its progress there, as others tell faults.
+    onLine: (text: string) => say(text),
+    walls: null,
+    held: null,
+  };
+  await containers.whileBuilding(tool, projectId, async () => {
+    const { code, lastWords, detail } = await runKept(keeperPython, program, signal);
+    if (code !== 0) throw new BuildError(`the image could not be built: ${lastWords || detail}`);
+  });
   const id = (await readFile(idFile, "utf8")).trim();
   if (!IMAGE_ID.test(id)) throw new BuildError(`${tool.kind} did not tell which image it has built`);
   say(`image ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
@@ -142,12 +154,14 @@ function requirementsText(
   { packages, constraints, locals, links, flags }: Requirements,
   bundleDir: string,
 ): string {
-  const inside = (fullPath: string): string => path.posix.join("/cortex", path.relative(bundleDir, fullPath));
+  // As an address: a name may have blanks in it.
+  const inside = (fullPath: string): string =>
+    pathToFileURL(path.posix.join("/cortex", path.relative(bundleDir, fullPath))).href;
   const lines = [
     ...flags,
     ...links.map(({ fullPath }) => `--find-links ${inside(fullPath)}`),
     ...packages,
-    ...locals.map(({ fullPath, after }) => `file://${inside(fullPath)}${after}`),
+    ...locals.map(({ fullPath, after }) => `${inside(fullPath)}${after}`),
   ];
   if (constraints.length > 0)
     throw new BuildError("constraints are not supported in images: name the versions instead");

@@ -8,17 +8,13 @@ import { appInterpreter } from "../app-interpreter.ts";
 import { foldersOf } from "../folders.ts";
 import type { ProcessHost } from "../host.ts";
 import { usageOf } from "../usage.ts";
-import type { Ports } from "./ports.ts";
 import { withPort } from "./replace-port.ts";
 import { keepersAbove, startServer } from "./start-server.ts";
-
-/** What the servers of a machine share. */
-export type ServerHost = ProcessHost & { readonly ports: Ports };
 
 /** An app's own server as a process of this machine, on a port of its own. */
 export class ProcessServer implements StartedServer {
   readonly exited: Promise<Exit>;
-  readonly #host: ServerHost;
+  readonly #host: ProcessHost;
   readonly #workload: Workload;
   readonly #command: ServerCommand;
   readonly #events: ServerEvents;
@@ -28,7 +24,7 @@ export class ProcessServer implements StartedServer {
   /** Sockets that were found to be its own. A socket never changes hands between apps. */
   #own: ReadonlySet<string> = new Set();
 
-  constructor(host: ServerHost, workload: Workload, command: ServerCommand, events: ServerEvents) {
+  constructor(host: ProcessHost, workload: Workload, command: ServerCommand, events: ServerEvents) {
     this.#host = host;
     this.#workload = workload;
     this.#command = command;
