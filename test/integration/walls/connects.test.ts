@@ -73,30 +73,27 @@ const portOf = (url: string): number => Number(new URL(url).port);
 const reached = (ends: Record<string, string>, said: string): string[] =>
   Object.keys(ends).filter((way) => ends[way]?.includes(said));
 
-for (const rung of TRIED_RUNGS) {
-  verifies("walls.ports", `on ${rung} an app takes no port that is kept for servers`, async (context) => {
-    await requireJudged(rung, context);
-    const { first, last } = SERVER_PORTS;
-    const service = await started(rung);
-    const take = async (host: string, port: number, kind = "stream"): Promise<string> =>
-      await result(service, "hostile", "take", { host, port, kind });
-    for (const host of [HOST, "0.0.0.0", "::1", "::"])
-      for (const port of [first, last, 80])
-        expect([host, port, await take(host, port)]).toEqual([host, port, "EACCES"]);
-    expect([await take(HOST, 0), await take("::", 0), await take(HOST, last, "datagram")]).toEqual(
-      Array.from({ length: 3 }, () => "taken"),
-    );
-    expect(await take("192.0.2.1", 0)).toBe("EADDRNOTAVAIL");
-    const held = (await result(service, "hostile", "serve", { said: "x" })) as number;
-    expect(await take(HOST, held)).toBe("EADDRINUSE");
-  });
+/** What came of taking ports: those of servers and those that need a privilege are refused, others are not. */
+async function requirePorts(service: TestService): Promise<void> {
+  const { first, last } = SERVER_PORTS;
+  const take = async (host: string, port: number, kind = "stream"): Promise<string> =>
+    await result(service, "hostile", "take", { host, port, kind });
+  for (const host of [HOST, "0.0.0.0", "::1", "::"])
+    for (const port of [first, last, 80])
+      expect([host, port, await take(host, port)]).toEqual([host, port, "EACCES"]);
+  const others = [await take(HOST, 0), await take("::", 0), await take(HOST, last, "datagram")];
+  expect(others).toEqual(["taken", "taken", "taken"]);
+  expect(await take("192.0.2.1", 0)).toBe("EADDRNOTAVAIL");
+}
 
+for (const rung of TRIED_RUNGS) {
   verifies(
-    "walls.connects",
-    `on ${rung} no call leads to the management API, to metadata or to another app's port`,
+    ["walls.connects", "walls.ports"],
+    `on ${rung} no call leads to the management API, to metadata or to another app's port, or takes one of servers`,
     async (context) => {
       await requireJudged(rung, context);
       const service = await started(rung);
+      await requirePorts(service);
       const management = portOf(service.service.baseUrl);
       const metadata = await standIn(METADATA, SECRET);
       const server = { said: SECRET, host: HOST };
