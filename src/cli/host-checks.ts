@@ -166,5 +166,5 @@ export async function checkImages({ containerEngine }: Settings, env: NodeJS.Pro
   }
   const message = `apps with a Dockerfile cannot be deployed: ${found.lack}`;
   if (containerEngine === "none") return ok(check, message);
-  return warn(check, message, "if apps need images, install podman (on Debian: apt-get install podman)");
+  return warn(check, message, "if apps need images, install podman 5.3.2 or newer, or Docker");
 }

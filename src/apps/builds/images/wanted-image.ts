@@ -68,7 +68,7 @@ export async function wantedImage(
   return { kind: "layers", base, apt: listed, containers, tool };
 }
 
-const INSTALL = "Install podman (on Debian: apt-get install podman), and deploy again";
+const INSTALL = "Install podman 5.3.2 or newer, or Docker, and deploy again";
 
 function withoutImage(base: string | null, missing: readonly string[], lack: string): string[] {
   const texts: string[] = [];
