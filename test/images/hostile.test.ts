@@ -8,6 +8,7 @@ import type { ContainerTool } from "../../src/host/containers/container-tool.ts"
 import { startContainer } from "../../src/host/containers/start-container.ts";
 import type { StartedContainer } from "../../src/host/containers/start-container.ts";
 import { BASE_IMAGE, makeBaseImage, removeBaseImage, workingTools } from "../support/images/base-image.ts";
+import { SLEEPING } from "../support/images/sleeping.ts";
 import { processes } from "../support/images/processes.ts";
 import { AS_SERVER, serviceWith, zip } from "../support/images/service-with.ts";
 import { until } from "../support/until.ts";
@@ -90,21 +91,7 @@ async function sleeper(
   onTestFinished(async () => await containers.close());
   const projectId = "p-sleeps";
   const id = "sleeps";
-  const started = await startContainer(containers, tool, {
-    projectId,
-    id,
-    image: BASE_IMAGE,
-    program: "/bin/sleep",
-    args: ["600"],
-    variables: {},
-    mounts: [],
-    user: null,
-    limits: { memoryBytes: null, cpus: null, cpuShare: 1 },
-    runtime: null,
-    hasNetwork: false,
-    port: null,
-    input: null,
-  });
+  const started = await startContainer(containers, tool, { ...SLEEPING, projectId, id });
   const ours = ["ps", "-a", "-q", "--filter", `label=${containers.label}`];
   const left = async (): Promise<string> => (await containers.run(tool, projectId, ours)).stdout;
   return { started, name: containers.nameOf(id), left };

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useState } from "react";
 import { BodyLog, useBody } from "../../../../api/body-log.ts";
 import type { ShownBody } from "../../../../api/body-log.ts";
 import { MessageLog, useMessages } from "../../../../api/message-log.ts";
@@ -6,6 +6,7 @@ import type { Messages } from "../../../../api/message-log.ts";
 import { callServer } from "../../../../api/server-call.ts";
 import type { ServerAnswer, ServerCall } from "../../../../api/server-call.ts";
 import { saveBlob } from "../../../../parts/save-text.ts";
+import { useOneCall } from "../use-one-call.ts";
 
 export type RequestState = {
   readonly answer: ServerAnswer | null;
@@ -20,41 +21,21 @@ export type RequestState = {
   readonly save: () => void;
 };
 
-/** One request at a time, and what came back; who leaves the page gives it up. */
+/** One request at a time, and what came back. */
 export function useRequest(): RequestState {
   const [logs] = useState(() => ({ messages: new MessageLog(), body: new BodyLog() }));
-  const [answer, setAnswer] = useState<ServerAnswer | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  const [isBusy, setBusy] = useState(false);
-  const aborter = useRef<AbortController | null>(null);
-  useEffect(() => () => aborter.current?.abort(), []);
+  const { begin, ...state } = useOneCall<ServerAnswer>();
   const send = (call: ServerCall): void => {
-    aborter.current?.abort();
-    const own = new AbortController();
-    aborter.current = own;
     logs.messages.clear();
     logs.body.clear();
-    setAnswer(null);
-    setError(null);
-    setBusy(true);
-    callServer(call, logs, setAnswer, own.signal)
-      .catch((reason: unknown) => {
-        if (!own.signal.aborted) setError(reason);
-      })
-      .finally(() => {
-        if (aborter.current === own) setBusy(false);
-      });
-  };
-  const stop = (): void => {
-    aborter.current?.abort();
-    setAnswer((last) => last && { ...last, isStopped: last.totalMs === null });
+    begin((onAnswer, signal) => callServer(call, logs, onAnswer, signal));
   };
   const save = (): void => {
-    const type = answer?.contentType ?? "";
-    saveBlob(`${answer?.runId ?? "answer"}.${endingOf(type)}`, logs.body.blob(type));
+    const type = state.answer?.contentType ?? "";
+    saveBlob(`${state.answer?.runId ?? "answer"}.${endingOf(type)}`, logs.body.blob(type));
   };
   const [messages, body] = [useMessages(logs.messages), useBody(logs.body)];
-  return { answer, messages, body, error, isBusy, send, stop, save };
+  return { ...state, messages, body, send, save };
 }
 
 /** What the name of a file of that type ends with, as far as its type says so. */
