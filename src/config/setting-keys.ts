@@ -8,6 +8,7 @@ import {
   databaseUrl,
   hostName,
   milliseconds,
+  nodeUrl,
   origin,
   port,
   portRange,
@@ -27,6 +28,8 @@ export type Settings = WallSettings & {
   readonly basePort: number;
   /** Null means SQLite in the data directory. */
   readonly databaseUrl: string | null;
+  /** Null means the loopback address and any free port. */
+  readonly nodeUrl: string | null;
   /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
   readonly publicApiUrl: string | null;
   readonly publicBaseUrl: string | null;
@@ -100,6 +103,13 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     default: null,
     meaning:
       "Postgres to use instead of SQLite in the data directory. If it names several hosts, the one that takes writes is used.",
+  },
+  nodeUrl: {
+    name: "node_url",
+    reader: optional(nodeUrl),
+    default: null,
+    meaning:
+      "With Postgres: the address at which the other services of the installation reach this one, such as https://10.0.0.5:4200. If unset, only services of the same machine can.",
   },
   publicApiUrl: {
     name: "public_api_url",

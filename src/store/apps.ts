@@ -93,6 +93,6 @@ async function findApp(session: Session, { projectId, name }: AppKey): Promise<A
 }
 
 function fromRow(row: Selectable<AppsTable>): App {
-  const { currentVersionId, deletedAt: _, ...rest } = row;
+  const { owner: _, fence: _fence, deletedAt: _deletedAt, currentVersionId, ...rest } = row;
   return { ...rest, currentVersionId: currentVersionId && uuidText(currentVersionId) };
 }

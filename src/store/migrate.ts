@@ -13,6 +13,7 @@ import { invitations } from "./migrations/0010-invitations.ts";
 import { places } from "./migrations/0011-places.ts";
 import { logShares } from "./migrations/0012-log-shares.ts";
 import { runTraffic } from "./migrations/0013-run-traffic.ts";
+import { nodes } from "./migrations/0014-nodes.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -30,6 +31,7 @@ export const MIGRATIONS = {
   "0011-places": places,
   "0012-log-shares": logShares,
   "0013-run-traffic": runTraffic,
+  "0014-nodes": nodes,
 } as const;
 
 /** The names of all migrations of this release, in order. */

@@ -1,5 +1,6 @@
 import { accounts } from "./accounts.ts";
 import { appStorage } from "./app-storage.ts";
+import { appOwners } from "./app-owners.ts";
 import { apps } from "./apps.ts";
 import { auditEntries } from "./audit-entries.ts";
 import { buildLines } from "./build-lines.ts";
@@ -13,6 +14,7 @@ import { keys } from "./keys.ts";
 import { logs } from "./log-lines.ts";
 import { memberships } from "./memberships.ts";
 import { meta } from "./meta.ts";
+import { nodes } from "./nodes.ts";
 import type { AnyOperation, Operation } from "./operation.ts";
 import { payloads } from "./payloads.ts";
 import { people } from "./people.ts";
@@ -31,6 +33,7 @@ import { webhookSecrets } from "./webhook-secrets.ts";
 
 const OPERATIONS = {
   accounts,
+  appOwners,
   appStorage,
   apps,
   auditEntries,
@@ -45,6 +48,7 @@ const OPERATIONS = {
   logs,
   memberships,
   meta,
+  nodes,
   payloads,
   people,
   projects,

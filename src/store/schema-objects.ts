@@ -1,6 +1,6 @@
 /** Every table of this release's schema with its columns. A test compares it with what the migrations make. */
 const TABLES: Readonly<Record<string, string>> = {
-  apps: "created_at current_version_id deleted_at name number project_id updated_at",
+  apps: "created_at current_version_id deleted_at fence name number owner project_id updated_at",
   audit_entries: "created_at entry hash number project_id",
   build_lines: "build_id created_at number stage stream text",
   builds: "app_number created_at id message payload status updated_at",
@@ -17,7 +17,7 @@ const TABLES: Readonly<Record<string, string>> = {
   meta: "key value",
   migrations: "name timestamp",
   migrations_lock: "id is_locked",
-  owners: "id lease_until",
+  owners: "details id lease_until leaving_at url",
   payloads: "app_number content_type id input is_bare result sealed_secret",
   people: "created_at email id proven_at sealed_password sign_in_key updated_at",
   projects: "created_at id name",
@@ -36,6 +36,7 @@ const TABLES: Readonly<Record<string, string>> = {
 
 const INDEXES = [
   "apps_by_name",
+  "apps_by_owner",
   "audit_entries_by_project",
   "builds_by_app",
   "builds_unfinished",

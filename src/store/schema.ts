@@ -58,6 +58,9 @@ export type AppsTable = {
   createdAt: number;
   updatedAt: number;
   deletedAt: number | null;
+  /** The node that serves it, and how often it changed hands; nobody while no node has needed it. */
+  owner: Generated<string | null>;
+  fence: Generated<number>;
 };
 
 export type VersionsTable = {
@@ -195,10 +198,16 @@ export type WebhookSecretsTable = {
   retiredAt: number | null;
 };
 
-/** Services that hold runs or deliveries, and how long each is taken to be alive, by the database's clock. */
+/** The nodes: services that hold apps, runs or deliveries, and how long each is taken to be alive, by the database's clock. */
 type OwnersTable = {
   id: string;
   leaseUntil: number;
+  /** Where the others reach it; null for a service alone. */
+  url: Generated<string | null>;
+  /** `NodeDetails` as JSON. */
+  details: Generated<string | null>;
+  /** Since when it takes no more apps. */
+  leavingAt: Generated<number | null>;
 };
 
 /** What is stored, as the sum of a few rows: one alone would make every transaction wait for the one before. */

@@ -8,6 +8,7 @@ export const LAYERS = [
   ["config", "shapes"],
   ["host"],
   ["store", "replicas"],
+  ["nodes"],
   ["runs", "apps", "identity"],
   ["gateway", "management"],
   ["main.ts"],

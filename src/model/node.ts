@@ -1,0 +1,36 @@
+/** What a node says of itself. */
+export type NodeDetails = {
+  /** Of the machine, or as the operator calls it. */
+  readonly name: string;
+  /** The data directory it runs on: the same after a restart there. */
+  readonly home: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly capacity: NodeCapacity;
+  readonly release: string;
+  readonly startedAt: number;
+};
+
+/** What its machine has. */
+export type NodeCapacity = { readonly cpus: number; readonly memoryBytes: number };
+
+/** One service of an installation, while its lease stands. */
+export type ServiceNode = {
+  readonly id: string;
+  /** Where the other nodes reach it. */
+  readonly url: string;
+  readonly details: NodeDetails;
+  /** It is about to stop, and takes no more apps. */
+  readonly isLeaving: boolean;
+  /** How long its lease stands from now on, by the database's clock. */
+  readonly leaseMs: number;
+};
+
+/** Where an app is: who has it, and how often it changed hands. */
+export type AppPlace = {
+  readonly appNumber: number;
+  /** Null while no node has it. */
+  readonly owner: string | null;
+  readonly fence: number;
+  /** Whether the owner's lease stands. */
+  readonly isAlive: boolean;
+};

@@ -1,0 +1,123 @@
+import type { AppPlace } from "../model/node.ts";
+import { isAlive } from "./leases.ts";
+import { read, write } from "./operation.ts";
+import type { Session } from "./operation.ts";
+
+/** An app that a node has, and the number under which it has it. */
+export type OwnedApp = { readonly appNumber: number; readonly fence: number };
+
+type TakeQuery = {
+  readonly appNumbers: readonly number[];
+  readonly owner: string;
+  /** Nodes that are dead, whatever their leases say. */
+  readonly dead?: readonly string[];
+};
+
+/**
+ * Which node has which app. Whoever takes an app counts its fence up, and later writes about the app carry the fence: a
+ * node that has lost it changes nothing any more. An owner is one while its lease stands; nothing is renewed app by app.
+ */
+export const appOwners = {
+  /** Where the app of that name is. */
+  find: read(
+    async (
+      session,
+      { projectId, name }: { readonly projectId: string; readonly name: string },
+    ): Promise<AppPlace | null> => {
+      const row = await places(session)
+        .where("projectId", "=", projectId)
+        .where("name", "=", name)
+        .executeTakeFirst();
+      return row ? fromRow(row) : null;
+    },
+  ),
+
+  /** Where those apps are, by number; nothing of those that are deleted. */
+  list: read(async (session, appNumbers: readonly number[]): Promise<AppPlace[]> => {
+    if (appNumbers.length === 0) return [];
+    const rows = await places(session).where("number", "in", appNumbers).orderBy("number").execute();
+    return rows.map(fromRow);
+  }),
+
+  /** What a node has, by number. */
+  owned: read(async ({ db }, owner: string): Promise<OwnedApp[]> => {
+    const rows = await db
+      .selectFrom("apps")
+      .select(["number", "fence"])
+      .where("owner", "=", owner)
+      .where("deletedAt", "is", null)
+      .orderBy("number")
+      .execute();
+    return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
+  }),
+
+  /** Apps that can be called and that no living node has, by number. */
+  ownerless: read(async (session, limit: number): Promise<number[]> => {
+    const rows = await session.db
+      .selectFrom("apps")
+      .select("number")
+      .where("deletedAt", "is", null)
+      .where("currentVersionId", "is not", null)
+      .where((eb) => eb.not(isAlive(session, eb.ref("apps.owner"))))
+      .orderBy("number")
+      .limit(limit)
+      .execute();
+    return rows.map(({ number }) => number);
+  }),
+
+  /** Gives a node whose lease stands those of the apps that no living node has; returns them. */
+  take: write(async (session, { appNumbers, owner, dead = [] }: TakeQuery): Promise<OwnedApp[]> => {
+    if (appNumbers.length === 0) return [];
+    const rows = await session.db
+      .updateTable("apps")
+      .set((eb) => ({ owner, fence: eb("fence", "+", 1) }))
+      .where("number", "in", appNumbers)
+      .where("deletedAt", "is", null)
+      .where((eb) =>
+        eb.or([
+          eb("apps.owner", "is", null),
+          eb.not(isAlive(session, eb.ref("apps.owner"))),
+          ...(dead.length > 0 ? [eb("apps.owner", "in", dead)] : []),
+        ]),
+      )
+      .where((eb) => isAlive(session, eb.val(owner)))
+      .returning(["number", "fence"])
+      .execute();
+    return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
+  }),
+
+  /** Gives an app to another node, or with null to none; returns its new fence, null when it was the giver's no more. */
+  handOver: write(
+    async (
+      session,
+      { appNumber, fence, from, to }: OwnedApp & { readonly from: string; readonly to: string | null },
+    ): Promise<number | null> => {
+      const row = await session.db
+        .updateTable("apps")
+        .set((eb) => ({ owner: to, fence: eb("fence", "+", 1) }))
+        .where("number", "=", appNumber)
+        .where("owner", "=", from)
+        .where("fence", "=", fence)
+        .$if(to !== null, (query) => query.where((eb) => isAlive(session, eb.val(to))))
+        .returning("fence")
+        .executeTakeFirst();
+      return row?.fence ?? null;
+    },
+  ),
+};
+
+function places(session: Session) {
+  return session.db
+    .selectFrom("apps")
+    .select((eb) => ["number", "owner", "fence", isAlive(session, eb.ref("apps.owner")).as("isAlive")])
+    .where("deletedAt", "is", null);
+}
+
+function fromRow(row: {
+  readonly number: number;
+  readonly owner: string | null;
+  readonly fence: number;
+  readonly isAlive: unknown;
+}): AppPlace {
+  return { appNumber: row.number, owner: row.owner, fence: row.fence, isAlive: Boolean(row.isAlive) };
+}
