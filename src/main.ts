@@ -34,17 +34,12 @@ import { containerEngine } from "./replicas/container/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/host.ts";
 import { Ports } from "./replicas/process/server/ports.ts";
-import { Containers } from "./host/containers/containers.ts";
-import { findInterpreter } from "./host/interpreter.ts";
-import { hostReads } from "./host/walls/host-reads.ts";
-import { findLimits } from "./host/limits/find-limits.ts";
-import { StorageHelper } from "./host/storage/helper.ts";
-import { settleStorage } from "./host/storage/settle.ts";
+import { findHost, startHost } from "./host/start-host.ts";
 import { networkReport } from "./host/walls/network.ts";
-import { requireNetwork } from "./host/walls/require-network.ts";
-import { requireRung } from "./host/walls/require-rung.ts";
-import { clearScratch, scratchRemoved } from "./host/walls/scratch.ts";
+import { joinNodes } from "./nodes/start-node.ts";
+import { Ownership } from "./nodes/ownership.ts";
 import { startRuns } from "./runs/start-runs.ts";
+import type { AppHolder } from "./store/app-owners.ts";
 import { Inspection } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
 import { startReserve } from "./store/start-reserve.ts";
@@ -125,14 +120,9 @@ async function start(
 ): Promise<Service> {
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
-  const python = await findInterpreter(settings.python);
-  const { dataDir } = settings;
-  const reads = hostReads(process.env, dataDir);
-  const isolated = await requireRung(settings, python.path, reads);
-  const { rung } = isolated;
   let managementPort = settings.basePort;
-  const network = await requireNetwork(settings, rung, python.path, () => managementPort);
-  const walls = rung && { rung, python: python.path, dataDir, reads, network };
+  const found = await findHost(settings, () => managementPort);
+  const { python, reads, isolated, rung, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -147,26 +137,7 @@ async function start(
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  await life.start(
-    "scratch folders",
-    () => clearScratch(settings.dataDir, log),
-    () => scratchRemoved(clock),
-  );
-  const limits = await life.start(
-    "limits of apps",
-    () => findLimits(settings, rung, clock),
-    (found) => found.close(),
-  );
-  // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
-  if (rung === "uid") process.umask(0o022);
-  const storage = await settleStorage({ ...settings, rung, python: python.path, log });
-  const helper =
-    rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
-  const containers = await life.start(
-    "containers",
-    () => Containers.open(settings, log),
-    (opened) => opened.close(),
-  );
+  const { limits, storage, helper, containers } = await startHost(found, settings, { clock, log }, life);
   const images = { containers, baseImage: settings.baseImage };
   const processHost = {
     python: python.path,
@@ -180,7 +151,24 @@ async function start(
     clock,
   };
   const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
-  const basics = { ...settings, store, storage, images, seal, reserve, clock, log };
+  let judge = (): void => {};
+  const ownership = new Ownership(settings.dataDir);
+  const node = await joinNodes({ ...settings, store, clock, log, ownership, onDeaths: () => judge() }, life);
+  const owners = node?.owners ?? null;
+  const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
+  const basics = {
+    ...settings,
+    store,
+    storage,
+    images,
+    seal,
+    reserve,
+    clock,
+    log,
+    ownership,
+    owners,
+    holderOf,
+  };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;
@@ -194,7 +182,6 @@ async function start(
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
-      learn: (appNumber) => catalog.learn(appNumber),
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
     },
@@ -202,6 +189,13 @@ async function start(
   );
   const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, network }, life);
   const { deployer } = deploys;
+  judge = () => void runs.dispatcher.judge();
+  await owners?.start({
+    open: (appNumber) => catalog.open(appNumber),
+    letGo: (appNumber) => catalog.letGo(appNumber),
+    isChanging: (appNumber) => catalog.isChanging(appNumber) || deployer.isBuilding(appNumber),
+    readyCount: (appNumber) => catalog.readyCount(appNumber),
+  });
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
   const mailer = await life.start(
@@ -265,6 +259,8 @@ async function start(
       }),
     async (server) => {
       management.setReady(false);
+      await node?.lease.startLeaving();
+      await owners?.leave();
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();

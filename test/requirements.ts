@@ -10,6 +10,7 @@ import { IDENTITY } from "./requirements/identity.ts";
 import { IMAGES } from "./requirements/images.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
+import { NODES } from "./requirements/nodes.ts";
 import { RUN } from "./requirements/run.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -37,6 +38,7 @@ export const TABLES = [
   DASHBOARD,
   HARDENING,
   LIMITS,
+  NODES,
   WALLS,
   HOSTED,
   SERVERS,
@@ -61,6 +63,7 @@ export const REQUIREMENTS = {
   ...DASHBOARD,
   ...HARDENING,
   ...LIMITS,
+  ...NODES,
   ...WALLS,
   ...HOSTED,
   ...SERVERS,

@@ -22,7 +22,9 @@ import { OpenVersion } from "./versions/open-version.ts";
 import type { OpenParts } from "./versions/open-version.ts";
 import { Registry } from "./versions/registry.ts";
 import { Room } from "./versions/room.ts";
+import { StandIns } from "./versions/stand-ins.ts";
 import { Switcher } from "./versions/switcher.ts";
+import type { SwitcherParts } from "./versions/switcher.ts";
 import type { Traffic } from "./versions/traffic.ts";
 import { Turns } from "./versions/turns.ts";
 
@@ -34,6 +36,7 @@ export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   /** How long an environment is kept that no version uses. */
   readonly environmentRetentionMs?: number;
   readonly images: HousekeeperParts["images"];
+  readonly holderOf: SwitcherParts["holderOf"];
   /** An app was deleted: what is stored of it can go. */
   readonly onRemoved?: (appNumber: number) => void;
 };
@@ -48,6 +51,8 @@ export class Catalog {
   readonly #candidates = new Map<Candidate, App>();
   /** Versions of queued runs that are on their way from the store. */
   readonly #opening = new Map<string, Promise<OpenVersion | null>>();
+  /** Versions that are ready for the moment when their apps come to be served here. */
+  readonly #standIns: StandIns;
   #isClosing = false;
 
   private constructor(parts: CatalogParts) {
@@ -55,6 +60,7 @@ export class Catalog {
     const shared = { ...this.#parts, registry: this.#registry, turns: this.#turns };
     this.#switcher = new Switcher(shared);
     this.#housekeeper = new Housekeeper(shared);
+    this.#standIns = new StandIns(parts.clock);
   }
 
   /** Opens the catalogue with what the store holds. No process is started but for `min_replicas`. */
@@ -64,10 +70,13 @@ export class Catalog {
     if (moved > 0)
       parts.log.info({ count: moved }, "the data directory has moved; updated the paths of environments");
     const versions = await parts.store.versions.listAll();
-    const byId = new Map(versions.map((version) => [version.id, version]));
-    for (const app of await parts.store.apps.listAll()) {
-      const version = app.currentVersionId !== null && byId.get(app.currentVersionId);
-      if (version) await catalog.#switcher.restore(app, version);
+    // Where several services share the database each app is opened by the one that has it.
+    if (parts.store.kind === "sqlite") {
+      const byId = new Map(versions.map((version) => [version.id, version]));
+      for (const app of await parts.store.apps.listAll()) {
+        const version = app.currentVersionId !== null && byId.get(app.currentVersionId);
+        if (version) await catalog.#switcher.restore(app, version);
+      }
     }
     await catalog.#housekeeper.start(versions);
     return catalog;
@@ -87,6 +96,11 @@ export class Catalog {
   /** What the app with that number serves, or is on its way to. */
   byNumber(appNumber: number): LiveApp | undefined {
     return this.#registry.byNumber(appNumber)?.current.live;
+  }
+
+  /** Whether an app of that name is served here. */
+  has(projectId: string, appName: string): boolean {
+    return this.#registry.find(projectId, appName) !== undefined;
   }
 
   /** Every app, in no order. */
@@ -156,20 +170,45 @@ export class Catalog {
     return open.live.target;
   }
 
-  /**
-   * Serves an app here that another service on the database has deployed since; false for one that has no version, was
-   * deleted, or whose files are not here: then its runs are left to those who have them.
-   */
-  async learn(appNumber: number): Promise<boolean> {
-    const { store, dataDir } = this.#parts;
+  /** Serves an app from now on; false for one that has no version, was deleted, or whose files are not here. */
+  async open(appNumber: number): Promise<boolean> {
     return await this.#turns.take(appNumber, async () => {
       if (this.#registry.byNumber(appNumber)) return true;
-      const app = (await store.apps.listAll()).find(({ number }) => number === appNumber);
-      const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
-      if (!app || !version || this.#isClosing || !(await hasFiles(version, dataDir))) return false;
-      await this.#switcher.restore(app, version);
+      const stored = await this.#stored(appNumber);
+      if (!stored || this.#isClosing) return false;
+      const { app, version } = stored;
+      await this.#switcher.restore(app, version, this.#standIns.take(version.id));
       return true;
     });
+  }
+
+  /** Makes the app ready, which is about to be served here, with that many replicas; throws when it cannot start. */
+  async warm(appNumber: number, replicas: number): Promise<void> {
+    const stored = await this.#stored(appNumber);
+    if (!stored || this.#isClosing) throw new AppError("app_not_found");
+    const { app, version } = stored;
+    await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber });
+    if (replicas === 0) return;
+    const open = new OpenVersion(app, version, newFleetCounts(), this.#parts);
+    await this.#standIns.warm(open, replicas);
+  }
+
+  /** Serves an app no more: it finishes what it holds, then nothing of it runs here. */
+  async letGo(appNumber: number): Promise<void> {
+    await this.#turns.take(appNumber, async () => {
+      const app = this.byNumber(appNumber)?.app;
+      if (app) this.#housekeeper.sendOff(this.#registry.remove(app));
+    });
+  }
+
+  /** Whether a version of the app is being made. */
+  isChanging(appNumber: number): boolean {
+    return [...this.#candidates.values()].some(({ number }) => number === appNumber);
+  }
+
+  /** How many replicas of the app take calls. */
+  readyCount(appNumber: number): number {
+    return this.#registry.byNumber(appNumber)?.readyCount ?? 0;
   }
 
   /** A stored version with its own replicas, beside those that take calls; nobody finds it yet. */
@@ -211,10 +250,11 @@ export class Catalog {
 
   /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
   async remove(app: App): Promise<void> {
-    const { store, clock, secrets, appSecrets, onRemoved } = this.#parts;
+    const { store, clock, secrets, appSecrets, onRemoved, holderOf } = this.#parts;
     const scope = { projectId: app.projectId, appNumber: app.number };
     await this.#turns.take(app.number, async () => {
-      const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now() });
+      const holder = holderOf(app.number);
+      const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now(), holder });
       if (!isDeleted) throw new AppError("app_not_found");
       this.#housekeeper.bury(app, this.#registry.remove(app));
       onRemoved?.(app.number);
@@ -248,6 +288,7 @@ export class Catalog {
   async close(outcome: Outcome): Promise<void> {
     this.#stop();
     await Promise.all(Array.from(this.#candidates.keys(), (candidate) => candidate.discard()));
+    await this.#standIns.close();
     await Promise.all(this.#everyVersion().map(({ pool }) => pool.close(outcome)));
     await this.#housekeeper.settle();
   }
@@ -261,6 +302,14 @@ export class Catalog {
   #everyVersion(): OpenVersion[] {
     const open = Array.from(this.#registry.all(), (traffic) => traffic.all()).flat();
     return [...open, ...this.#housekeeper.leaving()];
+  }
+
+  /** An app, and the version it serves, whose files are here; null when there is none. */
+  async #stored(appNumber: number): Promise<{ app: App; version: Version } | null> {
+    const { store, dataDir } = this.#parts;
+    const app = await store.apps.findByNumber(appNumber);
+    const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
+    return app && version && (await hasFiles(version, dataDir)) ? { app, version } : null;
   }
 
   async #reopen(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {

@@ -11,6 +11,14 @@ export type NodeSign = Lease & {
   readonly isLeaving: boolean;
 };
 
+type NodeRow = {
+  readonly id: string;
+  readonly url: string | null;
+  readonly details: string | null;
+  readonly leavingAt: number | null;
+  readonly leaseMs: unknown;
+};
+
 /** The services of an installation. */
 export const nodes = {
   /** Renews a node's lease on apps, runs and deliveries for that long; returns the database's time. */
@@ -30,34 +38,15 @@ export const nodes = {
     return now;
   }),
 
-  /** Those whose lease stands, by id. */
-  list: read(async ({ db, databaseNow }): Promise<ServiceNode[]> => {
+  /** Those whose lease stands, by id, and how many there are whose lease has passed. */
+  list: read(async ({ db, databaseNow }): Promise<{ living: ServiceNode[]; deadCount: number }> => {
     const rows = await db
       .selectFrom("owners")
-      .select((eb) => [
-        "id",
-        "url",
-        "details",
-        "leavingAt",
-        eb(eb.ref("leaseUntil"), "-", databaseNow).as("leaseMs"),
-      ])
-      .where("leaseUntil", ">", databaseNow)
-      .where("url", "is not", null)
+      .select((eb) => ["id", "url", "details", "leavingAt", eb("leaseUntil", "-", databaseNow).as("leaseMs")])
       .orderBy("id")
       .execute();
-    return rows.flatMap(({ id, url, details, leavingAt, leaseMs }) =>
-      url === null || details === null
-        ? []
-        : [
-            {
-              id,
-              url,
-              details: JSON.parse(details) as NodeDetails,
-              isLeaving: leavingAt !== null,
-              leaseMs: Number(leaseMs),
-            },
-          ],
-    );
+    const standing = rows.filter(({ leaseMs }) => Number(leaseMs) > 0);
+    return { living: standing.flatMap(nodeOf), deadCount: rows.length - standing.length };
   }),
 
   /** It has let go of everything: nobody need wait until its lease has passed. */
@@ -65,3 +54,10 @@ export const nodes = {
     await db.deleteFrom("owners").where("id", "=", id).execute();
   }),
 };
+
+/** Nothing of a service of a release that knew no nodes. */
+function nodeOf({ id, url, details, leavingAt, leaseMs }: NodeRow): ServiceNode[] {
+  if (url === null || details === null) return [];
+  const isLeaving = leavingAt !== null;
+  return [{ id, url, details: JSON.parse(details) as NodeDetails, isLeaving, leaseMs: Number(leaseMs) }];
+}

@@ -2,6 +2,8 @@ import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
+import { requireApp } from "./app-owners.ts";
+import type { AppHolder } from "./app-owners.ts";
 import { read, write } from "./operation.ts";
 import { isUnfinished } from "./run-states.ts";
 import type { VersionsTable } from "./schema.ts";
@@ -86,10 +88,20 @@ export const versions = {
   /** What is changed of it while it serves. False when there is no such version. */
   setOverrides: write(
     async (
-      { db },
-      { id, overrides }: { readonly id: string; readonly overrides: ScalingOverrides | null },
+      session,
+      {
+        id,
+        overrides,
+        held,
+      }: {
+        readonly id: string;
+        readonly overrides: ScalingOverrides | null;
+        /** The app, and who has to have it. */
+        readonly held?: { readonly appNumber: number; readonly holder: AppHolder | null };
+      },
     ): Promise<boolean> => {
-      const result = await db
+      if (held) await requireApp(session, held.appNumber, held.holder);
+      const result = await session.db
         .updateTable("versions")
         .set({ overrides: overrides && JSON.stringify(overrides) })
         .where("id", "=", uuidBytes(id))

@@ -44,7 +44,7 @@ export class Housekeeper {
   readonly #parts: HousekeeperParts;
   /** Numbers of apps that may have more versions than are kept. */
   readonly #untidy = new Set<number>();
-  /** Of deleted apps, while they finish what they hold. */
+  /** Of apps that were deleted, or are served elsewhere, while they finish what they hold. */
   readonly #leaving = new Set<Traffic>();
   /** Deleted apps that run nothing any more, and whose files are still there. */
   readonly #remains = new Map<number, App>();
@@ -80,7 +80,12 @@ export class Housekeeper {
     this.#do(() => this.#bury(app, traffic));
   }
 
-  /** The open versions of apps that are being buried. */
+  /** Ends an app that another node serves from now on: it finishes what it holds. */
+  sendOff(traffic: Traffic | undefined): void {
+    if (traffic) this.#do(() => this.#end(traffic));
+  }
+
+  /** The open versions of apps that nobody finds here any more. */
   leaving(): OpenVersion[] {
     return [...this.#leaving].flatMap((traffic) => traffic.all());
   }
@@ -121,15 +126,17 @@ export class Housekeeper {
   }
 
   async #bury(app: App, traffic: Traffic | undefined): Promise<void> {
-    if (traffic) {
-      this.#leaving.add(traffic);
-      traffic.stop();
-      await Promise.all(traffic.all().map(endGently));
-      this.#leaving.delete(traffic);
-    }
+    if (traffic) await this.#end(traffic);
     if (this.#isStopping) return;
     this.#remains.set(app.number, app);
     await this.#clear(app);
+  }
+
+  async #end(traffic: Traffic): Promise<void> {
+    this.#leaving.add(traffic);
+    traffic.stop();
+    await Promise.all(traffic.all().map(endGently));
+    this.#leaving.delete(traffic);
   }
 
   /** Tried again every minute until it succeeds. */

@@ -1,0 +1,31 @@
+import { expect } from "vitest";
+import { createLog } from "../../../src/kit/log.ts";
+import { AppError } from "../../../src/model/errors.ts";
+import { Dispatcher } from "../../../src/runs/dispatcher.ts";
+import type { DispatcherParts } from "../../../src/runs/dispatcher.ts";
+import { verifies } from "../../verifies.ts";
+
+verifies(
+  "lease.one-judge",
+  "one who looks for the dead and has to wait is not joined by others",
+  async () => {
+    let judgements = 0;
+    let judged = Promise.withResolvers<number>();
+    const recover = (): Promise<number> => {
+      judgements += 1;
+      return judged.promise;
+    };
+    const store = { claims: { recover } } as unknown as DispatcherParts["store"];
+    const parts = { store, log: createLog("silent"), owner: "a" } as unknown as DispatcherParts;
+    const dispatcher = new Dispatcher(parts);
+    const first = dispatcher.judge();
+    await dispatcher.judge();
+    expect(judgements).toBe(1);
+    judged.reject(new AppError("storage_unavailable"));
+    await first;
+    judged = Promise.withResolvers();
+    judged.resolve(0);
+    await dispatcher.judge();
+    expect(judgements).toBe(2);
+  },
+);
