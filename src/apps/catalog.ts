@@ -5,12 +5,14 @@ import { AppError } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
 import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
+import type { Glance } from "../model/glance.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { Call } from "../replicas/call.ts";
 import { newFleetCounts } from "../replicas/fleet-counts.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Slots } from "../replicas/slots/slots.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
+import { glanceOf } from "./glance.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
 import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
@@ -116,6 +118,13 @@ export class Catalog {
         ?.all()
         .map(({ live }) => live) ?? []
     );
+  }
+
+  /** How the apps of a project that are served here do. */
+  glances(projectId: string): Glance[] {
+    return this.all()
+      .filter(({ app }) => app.projectId === projectId)
+      .flatMap(({ app }) => glanceOf(this.versions(app.number)) ?? []);
   }
 
   /** Whether the app has the function, as far as is known: null before its first replica has said hello. */
