@@ -161,7 +161,8 @@ async function serve(
     webSocket.close(closing.aborted ? CLOSE.restart : CLOSE.ended);
   } catch (error) {
     if (!(error instanceof AppError)) log.error({ err: error }, "a WebSocket failed with an internal error");
-    webSocket.close(CLOSE.failed, error instanceof AppError ? error.code : "internal");
+    const code = error instanceof AppError ? error.code : "internal";
+    webSocket.close(code === "app_moved" ? CLOSE.restart : CLOSE.failed, code);
   } finally {
     watch.cancel();
     await end(webSocket, clock);

@@ -55,8 +55,10 @@ const SYNC_MS = 1_000;
 const REVIEW_MS = 5_000;
 const PAGE = 1_000;
 const OPENED_AT_A_TIME = 16;
-/** How many apps move at a time while nothing is wrong, and when the node stops. */
-const MOVES_AT_A_TIME = 4;
+/** Of these, each so many-th looks through all apps, unless nodes have come or gone. */
+const SWEEP_EVERY = 12;
+/** So many apps move after another before the node looks again, and so many at a time when it stops. */
+const MAX_MOVES = 32;
 const FAREWELLS_AT_A_TIME = 8;
 const MAX_KNOWN = 50_000;
 /** How long a caller waits until it is known who has an app: longer than the lease of a node that has died. */
@@ -78,6 +80,9 @@ export class Owners {
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
   #isLeaving = false;
+  /** Whether all apps were looked through since nodes came or went. */
+  #isSwept = false;
+  #reviews = 0;
 
   constructor(parts: OwnersParts) {
     this.#parts = parts;
@@ -152,11 +157,6 @@ export class Owners {
     return (await this.#take([appNumber])).length > 0;
   }
 
-  /** A write of ours about the app was refused: it is another node's. */
-  async lost(appNumber: number): Promise<void> {
-    await this.#loosen(appNumber);
-  }
-
   /** Another node has given us the app. */
   async adopt(appNumber: number): Promise<void> {
     await this.lookAfter([appNumber]);
@@ -168,6 +168,12 @@ export class Owners {
       () => (this.#syncing = null),
     );
     return this.#syncing;
+  }
+
+  /** Nodes have come or gone: apps may be without one. */
+  onNodesChanged(): void {
+    this.#isSwept = false;
+    void this.review();
   }
 
   /** Takes what nobody has, and gives away what is better kept by another. */
@@ -261,20 +267,26 @@ export class Owners {
   }
 
   async #review(): Promise<void> {
-    const { store, lease, roster, predecessors } = this.#parts;
+    const { lease, roster } = this.#parts;
     if (this.#isLeaving || !this.#host) return;
-    const { takers } = roster;
-    const isOurs = (appNumber: number): boolean => winnerOf(appNumber, takers)?.id === lease.id;
+    if (!this.#isSwept || this.#reviews++ % SWEEP_EVERY === 0) await this.#sweep();
+    if (!lease.mayJudge) return;
+    for (const { appNumber, to } of toMove([...this.#fences.keys()], lease.id, roster.takers, MAX_MOVES)) {
+      if (this.#isLeaving) return;
+      if (!this.#host.isChanging(appNumber)) await this.#handOver(appNumber, to, false);
+    }
+  }
+
+  /** Takes of the apps that nobody has those that are for us. */
+  async #sweep(): Promise<void> {
+    const { store, lease, roster, predecessors } = this.#parts;
+    // While it may not judge, the dead keep what they had.
+    this.#isSwept = lease.mayJudge;
     for (let after = 0; ;) {
       const page = await store.appOwners.ownerless({ after, limit: PAGE, dead: predecessors });
-      await this.#take(page.filter(isOurs));
-      if (page.length < PAGE) break;
+      await this.#take(page.filter((appNumber) => winnerOf(appNumber, roster.takers)?.id === lease.id));
+      if (page.length < PAGE) return;
       after = page.at(-1) ?? after;
-    }
-    if (!lease.mayJudge) return;
-    for (const { appNumber, to } of toMove([...this.#fences.keys()], lease.id, takers, MOVES_AT_A_TIME)) {
-      if (this.#host?.isChanging(appNumber)) continue;
-      await this.#handOver(appNumber, to, false);
     }
   }
 

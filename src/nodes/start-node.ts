@@ -43,7 +43,7 @@ async function startNode(parts: NodeParts, life: Lifecycle): Promise<OwnNode> {
   const roster = await life.start(
     "other nodes",
     async () => {
-      const onChange = (): void => void owners?.review();
+      const onChange = (): void => owners?.onNodesChanged();
       const started = new Roster({ store, clock, log, lease, onDeaths: parts.onDeaths, onChange });
       await started.start();
       return started;

@@ -30,8 +30,8 @@ export type DispatcherParts = {
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** By which this service may take runs of an app; null where it is the only one. */
   readonly holderOf: (appNumber: number) => AppHolder | null;
-  /** Another service has the app now. */
-  readonly onLost: (appNumber: number) => void;
+  /** A claim was refused: the app may be another service's by now. */
+  readonly onRefused: () => void;
   /** Looks after queued runs of apps that are not served here: what nobody has is taken, what was deleted ends. */
   readonly lookAfter: (appNumbers: readonly number[]) => Promise<void>;
 };
@@ -289,7 +289,7 @@ export class Dispatcher {
       limit,
       maxBytes: MAX_CLAIM_BYTES,
     });
-    if (isRefused) this.#parts.onLost(appNumber);
+    if (isRefused) this.#parts.onRefused();
     if (hasMore) backlog.hasMore = true;
     for (const claimed of runs) {
       const current = this.#parts.target(appNumber) ?? target;

@@ -146,7 +146,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     target,
     versionTarget,
     holderOf: (appNumber) => owners?.holderOf(appNumber) ?? null,
-    onLost: (appNumber) => void owners?.lost(appNumber),
+    onRefused: () => void owners?.sync(),
     lookAfter: async (appNumbers) => {
       await owners?.lookAfter(appNumbers);
       await canceller.endOrphans(appNumbers);

@@ -103,7 +103,7 @@ export class ByHand {
         return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
       },
       holderOf: () => null,
-      onLost: () => undefined,
+      onRefused: () => undefined,
       lookAfter: async (numbers) => void this.orphaned.push(...numbers),
     });
     const { reserve } = this;
