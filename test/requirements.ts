@@ -10,6 +10,7 @@ import { IDENTITY } from "./requirements/identity.ts";
 import { IMAGES } from "./requirements/images.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
+import { NODES } from "./requirements/nodes.ts";
 import { RUN } from "./requirements/run.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -41,6 +42,7 @@ export const TABLES = [
   HOSTED,
   SERVERS,
   IMAGES,
+  NODES,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -65,6 +67,7 @@ export const REQUIREMENTS = {
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,
+  ...NODES,
 };
 
 /** The id of a promise that exists. */

@@ -31,6 +31,10 @@ verifies(
         apiPort: 4000,
         basePort: 4100,
         databaseUrl: null,
+        masterKeyFile: null,
+        nodeUrl: null,
+        nodeName: null,
+        nodeLabels: {},
         publicApiUrl: null,
         publicBaseUrl: null,
         smtpUrl: null,
@@ -112,6 +116,10 @@ test("each setting is read from its flag, its variable and its key", () => {
     api_port: "0",
     base_port: "0",
     database_url: "postgresql://u:p@h/db",
+    master_key_file: "/run/keys/master.key",
+    node_url: "https://10.0.0.5:4200",
+    node_name: "left",
+    node_labels: "zone=a,disk=fast",
     public_api_url: "https://api.example.com/",
     public_base_url: "https://base.example.com",
     smtp_url: "smtps://user:p%40ss@mail.example.com",
@@ -161,6 +169,10 @@ test("each setting is read from its flag, its variable and its key", () => {
     apiPort: 0,
     basePort: 0,
     databaseUrl: "postgresql://u:p@h/db",
+    masterKeyFile: "/run/keys/master.key",
+    nodeUrl: "https://10.0.0.5:4200",
+    nodeName: "left",
+    nodeLabels: { zone: "a", disk: "fast" },
     publicApiUrl: "https://api.example.com",
     publicBaseUrl: "https://base.example.com",
     smtpUrl: "smtps://user:p%40ss@mail.example.com",
@@ -205,7 +217,7 @@ test("each setting is read from its flag, its variable and its key", () => {
   const flags = Object.fromEntries(names.map((name) => [flagMemberOf(name), values[name]]));
   const env = Object.fromEntries(names.map((name) => [`MILLRACE_${name.toUpperCase()}`, values[name]]));
   const lines = names.map((name) => {
-    const list = /_(allow|deny|origins|proxies)$/.test(name);
+    const list = /_(labels|allow|deny|origins|proxies)$/.test(name);
     const raw = /^(\d+|true)$/.test(values[name]!) ? values[name] : JSON.stringify(values[name]);
     return `${name} = ${list ? JSON.stringify(values[name]!.split(",")) : raw}`;
   });
