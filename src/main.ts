@@ -28,6 +28,7 @@ import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
+import { ownDetails } from "./nodes/own-details.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { containerEngine } from "./replicas/container/engine.ts";
@@ -211,6 +212,7 @@ async function start(
   );
   const identity = identityParts({ ...installation, post: mailer && { mailer, baseUrl: ownUrl } }, clock);
   const listening = listenerLimits(settings, log);
+  const details = ownDetails(settings, clock.now());
   const management: Management = await life.start(
     "management API",
     () =>
@@ -235,6 +237,7 @@ async function start(
         network: networkReport(network),
         ...apps,
         ...deploys,
+        ownNode: () => ({ id: runs.nodeId, url: null, details, ...catalog.load() }),
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),

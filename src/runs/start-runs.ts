@@ -180,6 +180,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   await fileRuns.start();
   return {
+    nodeId: owner,
     executor,
     journal,
     lightRecorder,
