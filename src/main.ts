@@ -28,6 +28,7 @@ import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
+import { ownDetails } from "./nodes/own-details.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { containerEngine } from "./replicas/container/engine.ts";
@@ -36,7 +37,7 @@ import type { ProcessHost } from "./replicas/process/host.ts";
 import { Ports } from "./replicas/process/server/ports.ts";
 import { findHost, startHost } from "./host/start-host.ts";
 import { networkReport } from "./host/walls/network.ts";
-import { joinNodes } from "./nodes/start-node.ts";
+import { joinNodes } from "./nodes/join-nodes.ts";
 import { Ownership } from "./nodes/ownership.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import type { AppHolder } from "./store/app-owners.ts";
@@ -151,9 +152,9 @@ async function start(
     clock,
   };
   const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
-  let judge = (): void => {};
+  const details = ownDetails(settings, clock.now());
   const ownership = new Ownership(settings.dataDir);
-  const node = await joinNodes({ ...settings, store, clock, log, ownership, onDeaths: () => judge() }, life);
+  const node = await joinNodes({ store, clock, log, ownership, details }, life);
   const owners = node?.owners ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   const basics = {
@@ -189,12 +190,16 @@ async function start(
   );
   const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, network }, life);
   const { deployer } = deploys;
-  judge = () => void runs.dispatcher.judge();
-  await owners?.start({
+  await node?.serve({
     open: (appNumber) => catalog.open(appNumber),
-    letGo: (appNumber) => catalog.letGo(appNumber),
+    letGo: async (appNumber) => {
+      await catalog.letGo(appNumber);
+      apps.logBook.endTails(appNumber);
+    },
     isChanging: (appNumber) => catalog.isChanging(appNumber) || deployer.isBuilding(appNumber),
     readyCount: (appNumber) => catalog.readyCount(appNumber),
+    judge: () => void runs.dispatcher.judge(),
+    runs: () => catalog.load().runs,
   });
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
@@ -229,6 +234,9 @@ async function start(
         network: networkReport(network),
         ...apps,
         ...deploys,
+        glances: async (projectId) =>
+          new Map(catalog.glances(projectId).map((each) => [each.appNumber, each])),
+        ownNode: () => ({ id: runs.nodeId, url: null, details, ...catalog.load() }),
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),
@@ -259,8 +267,7 @@ async function start(
       }),
     async (server) => {
       management.setReady(false);
-      await node?.lease.startLeaving();
-      await owners?.leave();
+      await node?.leave();
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();

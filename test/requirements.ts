@@ -43,6 +43,7 @@ export const TABLES = [
   HOSTED,
   SERVERS,
   IMAGES,
+  NODES,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -68,6 +69,7 @@ export const REQUIREMENTS = {
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,
+  ...NODES,
 };
 
 /** The id of a promise that exists. */

@@ -110,6 +110,12 @@ export class Catalog {
     return Array.from(this.#registry.all(), ({ current }) => current.live);
   }
 
+  /** How many apps there are, and how many runs their replicas execute. */
+  load(): { readonly apps: number; readonly runs: number } {
+    const replicas = this.all().flatMap(({ pool }) => [...pool.replicas]);
+    return { apps: this.all().length, runs: replicas.reduce((sum, { calls }) => sum + calls.size, 0) };
+  }
+
   /** Every version of the app that may have replicas, the current one first. */
   versions(appNumber: number): LiveApp[] {
     return (

@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { lstat, open, readdir, readlink } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
+import { MASTER_KEY } from "../identity/master-key.ts";
 import type { TarWriter } from "../kit/tar/write.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
 
@@ -24,7 +25,7 @@ export const MANIFEST_NAME = "manifest.json";
 
 /** Entries of the data directory that are not in an archive, or not in this form. */
 const LEFT_OUT = new RegExp(
-  `^(?:${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|directory-id|caches|scratch|storage/\\.staging|uploads|work|images)$`,
+  `^(?:${MASTER_KEY}|${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|directory-id|caches|scratch|storage/\\.staging|uploads|work|images)$`,
 );
 /** A link may lead to anything of its project, which lies two levels down. */
 const ROOT_DEPTH = 2;
@@ -62,7 +63,7 @@ export type Added = {
 export type AddStorage = (tar: TarWriter, projectId: string, odd: Oddities) => Promise<number>;
 
 /**
- * Puts all of a data directory into an archive, except its database and its locks. Apps may be at work in there: a
+ * Puts all of a data directory into an archive, except its database, its key and its locks. Apps may be at work in there: a
  * folder that is open is read, and nothing that takes its place meanwhile is followed or waited for.
  */
 export async function addDataDirectory(

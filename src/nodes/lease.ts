@@ -10,7 +10,7 @@ export type NodeLeaseParts = {
   /** This process, among those that share the database. */
   readonly id: string;
   /** Where the others reach it, and what they are to know of it; null for a service alone. */
-  readonly self: { readonly url: string; readonly details: NodeDetails } | null;
+  readonly self: { readonly url: string; readonly details: () => NodeDetails } | null;
 };
 
 /** How long a node counts as alive after a sign of life; what it holds is its own for that long. */
@@ -106,7 +106,7 @@ export class NodeLease {
       owner: id,
       leaseMs: LEASE_MS,
       url: self?.url ?? null,
-      details: self?.details ?? null,
+      details: self?.details() ?? null,
       isLeaving: this.#isLeaving,
     });
     const offsetMs = databaseNow - clock.monotonic();

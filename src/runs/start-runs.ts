@@ -181,6 +181,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   await fileRuns.start();
   return {
+    nodeId: owner,
     executor,
     journal,
     lightRecorder,

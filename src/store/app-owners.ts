@@ -57,6 +57,18 @@ export const appOwners = {
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
   }),
 
+  /** How many apps each node has; nothing of those that have none. */
+  counts: read(async ({ db }): Promise<ReadonlyMap<string, number>> => {
+    const rows = await db
+      .selectFrom("apps")
+      .select((eb) => ["owner", eb.fn.countAll<number>().as("apps")])
+      .where("deletedAt", "is", null)
+      .where("owner", "is not", null)
+      .groupBy("owner")
+      .execute();
+    return new Map(rows.map(({ owner, apps }) => [owner ?? "", apps]));
+  }),
+
   /** Apps that can be called and that no living node has, by number. */
   ownerless: read(
     async (

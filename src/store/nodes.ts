@@ -31,7 +31,8 @@ export const nodes = {
       .set((eb) => ({
         url,
         details: JSON.stringify(details),
-        leavingAt: isLeaving ? eb.fn.coalesce("leavingAt", eb.val(now)) : null,
+        // An operator may have asked it to leave meanwhile: only they take that back.
+        ...(isLeaving && { leavingAt: eb.fn.coalesce("leavingAt", eb.val(now)) }),
       }))
       .where("id", "=", owner)
       .execute();
@@ -48,6 +49,24 @@ export const nodes = {
     const standing = rows.filter(({ leaseMs }) => Number(leaseMs) > 0);
     return { living: standing.flatMap(nodeOf), deadCount: rows.length - standing.length };
   }),
+
+  /** Asks a node whose lease stands to leave, or to stay after all; false when there is none of that id. */
+  setLeaving: write(
+    async (
+      session,
+      { id, isLeaving }: { readonly id: string; readonly isLeaving: boolean },
+    ): Promise<boolean> => {
+      const { db, databaseNow } = session;
+      const { numUpdatedRows } = await db
+        .updateTable("owners")
+        .set((eb) => ({ leavingAt: isLeaving ? eb.fn.coalesce("leavingAt", databaseNow) : null }))
+        .where("id", "=", id)
+        .where("leaseUntil", ">", databaseNow)
+        .where("url", "is not", null)
+        .executeTakeFirstOrThrow();
+      return numUpdatedRows > 0n;
+    },
+  ),
 
   /** It has let go of everything: nobody need wait until its lease has passed. */
   leave: statement(async ({ db }, id: string): Promise<void> => {
