@@ -46,8 +46,8 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
     const [one, two] = [await sampleNode(sample.store(), {}), await sampleNode(sample.store(), {})];
     const apps = [await sample.newApp(), await sample.newApp(), await sample.newApp()];
     const appNumbers = apps.map(({ number }) => number);
-    await appOwners.take({ appNumbers: appNumbers.slice(0, 2), owner: one.owner });
-    await appOwners.take({ appNumbers, owner: two.owner });
+    await appOwners.take({ appNumbers: appNumbers.slice(0, 2), owner: one.owner, dead: [], mayJudge: true });
+    await appOwners.take({ appNumbers, owner: two.owner, dead: [], mayJudge: true });
     const counts = await appOwners.counts();
     expect([counts.get(one.owner), counts.get(two.owner), counts.get("none")]).toEqual([2, 1, undefined]);
   });
