@@ -1,6 +1,7 @@
 import type { Selectable } from "kysely";
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { App } from "../model/app.ts";
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import type { AppsTable } from "./schema.ts";
@@ -40,11 +41,11 @@ export const apps = {
   /** Makes a version of the app the one that takes new calls. False when the app has no such version. */
   setCurrentVersion: write(
     async (
-      { db },
+      session,
       input: { readonly appNumber: number; readonly versionId: string; readonly now: number },
     ): Promise<boolean> => {
       const versionId = uuidBytes(input.versionId);
-      const result = await db
+      const result = await session.db
         .updateTable("apps")
         .set({ currentVersionId: versionId, updatedAt: input.now })
         .where("number", "=", input.appNumber)
@@ -59,23 +60,27 @@ export const apps = {
           ),
         )
         .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
+      if (result.numUpdatedRows !== 1n) return false;
+      await noteChange(session, "app", input.appNumber);
+      return true;
     },
   ),
 
   /** False when there is no such app, or it is deleted already. */
   markDeleted: write(
     async (
-      { db },
+      session,
       { appNumber, now }: { readonly appNumber: number; readonly now: number },
     ): Promise<boolean> => {
-      const result = await db
+      const result = await session.db
         .updateTable("apps")
         .set({ deletedAt: now, updatedAt: now })
         .where("number", "=", appNumber)
         .where("deletedAt", "is", null)
         .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
+      if (result.numUpdatedRows !== 1n) return false;
+      await noteChange(session, "app", appNumber);
+      return true;
     },
   ),
 };

@@ -1,7 +1,8 @@
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
+import { noteChange } from "./changes.ts";
 import { renewLease, shortenLeases } from "./leases.ts";
 import type { Lease } from "./leases.ts";
-import { read, statement, write } from "./operation.ts";
+import { read, write } from "./operation.ts";
 
 /** A sign of life, and what the others are to know of the node that gives it. */
 export type NodeSign = Lease & {
@@ -18,15 +19,23 @@ export const nodes = {
     await shortenLeases(session);
     const now = await renewLease(session, { owner, leaseMs });
     if (url === null) return now;
-    await session.db
+    const said = { url, details: JSON.stringify(details) };
+    const changed = await session.db
       .updateTable("owners")
       .set((eb) => ({
-        url,
-        details: JSON.stringify(details),
+        ...said,
         leavingAt: isLeaving ? eb.fn.coalesce("leavingAt", eb.val(now)) : null,
       }))
       .where("id", "=", owner)
-      .execute();
+      .where((eb) =>
+        eb.or([
+          eb("url", "is distinct from", said.url),
+          eb("details", "is distinct from", said.details),
+          eb("leavingAt", isLeaving ? "is" : "is not", null),
+        ]),
+      )
+      .executeTakeFirst();
+    if (changed.numUpdatedRows === 1n) await noteChange(session, "node", owner);
     return now;
   }),
 
@@ -61,7 +70,8 @@ export const nodes = {
   }),
 
   /** It has let go of everything: nobody need wait until its lease has passed. */
-  leave: statement(async ({ db }, id: string): Promise<void> => {
-    await db.deleteFrom("owners").where("id", "=", id).execute();
+  leave: write(async (session, id: string): Promise<void> => {
+    await session.db.deleteFrom("owners").where("id", "=", id).execute();
+    await noteChange(session, "node", id);
   }),
 };

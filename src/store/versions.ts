@@ -2,7 +2,9 @@ import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
+import type { Session } from "./operation.ts";
 import { isUnfinished } from "./run-states.ts";
 import type { VersionsTable } from "./schema.ts";
 
@@ -86,16 +88,9 @@ export const versions = {
   /** What is changed of it while it serves. False when there is no such version. */
   setOverrides: write(
     async (
-      { db },
+      session,
       { id, overrides }: { readonly id: string; readonly overrides: ScalingOverrides | null },
-    ): Promise<boolean> => {
-      const result = await db
-        .updateTable("versions")
-        .set({ overrides: overrides && JSON.stringify(overrides) })
-        .where("id", "=", uuidBytes(id))
-        .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
-    },
+    ): Promise<boolean> => await change(session, id, { overrides: overrides && JSON.stringify(overrides) }),
   ),
 
   /** Of an app's versions, those that runs which have not ended name. */
@@ -133,28 +128,36 @@ export const versions = {
   /** Its packages are in another folder now. */
   setEnvironment: write(
     async (
-      { db },
+      session,
       { id, environment }: { readonly id: string; readonly environment: string | null },
-    ): Promise<void> => {
-      await db.updateTable("versions").set({ environment }).where("id", "=", uuidBytes(id)).execute();
-    },
+    ): Promise<boolean> => await change(session, id, { environment }),
   ),
 
   /** Records what a replica said can be called. False when there is no such version. */
   setFunctions: write(
     async (
-      { db },
+      session,
       { id, functions }: { readonly id: string; readonly functions: readonly FunctionSignature[] },
-    ): Promise<boolean> => {
-      const result = await db
-        .updateTable("versions")
-        .set({ functions: JSON.stringify(functions) })
-        .where("id", "=", uuidBytes(id))
-        .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
-    },
+    ): Promise<boolean> => await change(session, id, { functions: JSON.stringify(functions) }),
   ),
 };
+
+/** False when there is no such version. */
+async function change(
+  session: Session,
+  id: string,
+  columns: Partial<Pick<VersionsTable, "overrides" | "environment" | "functions">>,
+): Promise<boolean> {
+  const changed = await session.db
+    .updateTable("versions")
+    .set(columns)
+    .where("id", "=", uuidBytes(id))
+    .returning("appNumber")
+    .executeTakeFirst();
+  if (!changed) return false;
+  await noteChange(session, "app", changed.appNumber);
+  return true;
+}
 
 function fromRow({ bundleDir: bundle, ...row }: VersionsTable): Version {
   const config = JSON.parse(row.config) as AppConfig;

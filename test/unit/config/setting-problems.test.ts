@@ -1,0 +1,61 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { expect, onTestFinished, test } from "vitest";
+
+import { ConfigError } from "../../../src/config/problems.ts";
+import { readSettings } from "../../../src/config/settings.ts";
+import { verifies } from "../../verifies.ts";
+
+test("a mail server needs a sender, and no message shows its password", () => {
+  const given = (smtpUrl: string, smtpFrom?: string) =>
+    problemsOf({ flags: { smtpUrl, ...(smtpFrom !== undefined && { smtpFrom }) }, env: {} });
+  expect(given("smtp://u:hunter2@mail.example.com")).toEqual(["smtp_from is required when smtp_url is set"]);
+  const bad = given("smtp://u:hunter2@mail.example.com?tls=no", "a@b.example, c@d.example").join("\n");
+  expect(bad).toContain("--smtp-url must be an address such as");
+  expect(bad).toContain("--smtp-from must be an address such as");
+  expect(bad).not.toContain("hunter2");
+});
+
+test("a password never appears in a problem, from whichever source it came", () => {
+  const address = "mysql://root:hunter2@db/x";
+  const dir = mkdtempSync(join(tmpdir(), "millrace-settings-"));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const config = join(dir, "secret.toml");
+  writeFileSync(config, `database_url = "${address}"\nbroken = "hunter2`);
+  for (const sources of [
+    { flags: { databaseUrl: address }, env: {} },
+    { flags: {}, env: { MILLRACE_DATABASE_URL: "root:hunter2" } },
+    { flags: {}, env: { MILLRACE_DATABASE_URL: "postgres://root:hunter2" } },
+    { flags: {}, env: { MILLRACE_PUBLIC_API_URL: "https://root:hunter2@a.example" } },
+    { flags: { config }, env: {} },
+  ]) {
+    const problems = problemsOf(sources);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).not.toContain("hunter2");
+  }
+});
+
+verifies("start.addresses-differ", "the two listeners may not share a port or a public address", () => {
+  expect(problemsOf({ flags: { apiPort: "5000", basePort: "5000" }, env: {} })).toEqual([
+    "api_port and base_port must differ, got 5000 for both",
+  ]);
+  expect(
+    problemsOf({
+      flags: { publicApiUrl: "https://a.example/", publicBaseUrl: "https://a.example" },
+      env: {},
+    }),
+  ).toEqual(['public_api_url and public_base_url must differ, got "https://a.example" for both']);
+  expect(readSettings({ flags: { apiPort: "0", basePort: "0" }, env: {} }).settings.apiPort).toBe(0);
+});
+
+function problemsOf(sources: Parameters<typeof readSettings>[0]): readonly string[] {
+  try {
+    readSettings(sources);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  throw new Error("the settings were accepted");
+}
