@@ -1,5 +1,6 @@
 import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
+import { CHANGES } from "./requirements/changes.ts";
 import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
@@ -44,6 +45,7 @@ export const TABLES = [
   SERVERS,
   IMAGES,
   NODES,
+  CHANGES,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -70,6 +72,7 @@ export const REQUIREMENTS = {
   ...SERVERS,
   ...IMAGES,
   ...NODES,
+  ...CHANGES,
 };
 
 /** The id of a promise that exists. */

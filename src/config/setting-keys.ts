@@ -30,6 +30,8 @@ export type Settings = NodeSettings &
     readonly basePort: number;
     /** Null means SQLite in the data directory. */
     readonly databaseUrl: string | null;
+    /** Null means the same as `databaseUrl`. */
+    readonly databaseDirectUrl: string | null;
     /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
     readonly publicApiUrl: string | null;
     readonly publicBaseUrl: string | null;
@@ -103,6 +105,13 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     default: null,
     meaning:
       "Postgres to use instead of SQLite in the data directory. If it names several hosts, the one that takes writes is used.",
+  },
+  databaseDirectUrl: {
+    name: "database_direct_url",
+    reader: optional(databaseUrl),
+    default: null,
+    meaning:
+      "If database_url leads through a pooler: the same database without it, for migrations and to hear of changes by other services.",
   },
   ...NODE_KEYS,
   publicApiUrl: {

@@ -1,3 +1,4 @@
+import { noteChange } from "./changes.ts";
 import { voidInvitations } from "./invitations.ts";
 import { read, write } from "./operation.ts";
 import type { ServiceAccountsTable, TokensTable } from "./schema.ts";
@@ -72,14 +73,14 @@ export const accounts = {
    */
   update: write(
     async (
-      { db },
+      session,
       { id, projectId, change }: AccountKey & { readonly change: AccountChange },
     ): Promise<boolean> => {
       const { expiresAt, role } = change;
       if ((role !== undefined && role !== "admin") || expiresAt !== undefined) {
-        await voidInvitations({ db }, { projectId, inviterId: id });
+        await voidInvitations(session, { projectId, inviterId: id });
       }
-      const result = await db
+      const result = await session.db
         .updateTable("serviceAccounts")
         // The account's own id where nothing changes: a statement has to set something.
         .set({ id, ...change })
@@ -88,7 +89,9 @@ export const accounts = {
         .where("revokedAt", "is", null)
         .$if(expiresAt !== undefined, (query) => query.where("expiresAt", ">=", expiresAt ?? 0))
         .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
+      if (result.numUpdatedRows !== 1n) return false;
+      await noteChange(session, "account", id);
+      return true;
     },
   ),
 
@@ -98,9 +101,10 @@ export const accounts = {
    */
   rotate: write(
     async (
-      { db },
+      session,
       input: AccountKey & NewToken & Readonly<Record<"now" | "expiresAt" | "othersEndAt", number>>,
     ): Promise<boolean> => {
+      const { db } = session;
       const { id, projectId, jtiHash, now, expiresAt, othersEndAt } = input;
       const result = await db
         .updateTable("serviceAccounts")
@@ -117,21 +121,24 @@ export const accounts = {
         .where("expiresAt", ">", othersEndAt)
         .execute();
       await db.insertInto("tokens").values({ jtiHash, accountId: id, createdAt: now, expiresAt }).execute();
+      await noteChange(session, "account", id);
       return true;
     },
   ),
 
   /** False when the project has no such account, or it is revoked already. What it has invited is void. */
-  revoke: write(async ({ db }, input: AccountKey & { readonly now: number }): Promise<boolean> => {
-    await voidInvitations({ db }, { projectId: input.projectId, inviterId: input.id });
-    const result = await db
+  revoke: write(async (session, input: AccountKey & { readonly now: number }): Promise<boolean> => {
+    await voidInvitations(session, { projectId: input.projectId, inviterId: input.id });
+    const result = await session.db
       .updateTable("serviceAccounts")
       .set({ revokedAt: input.now })
       .where("id", "=", input.id)
       .where("projectId", "=", input.projectId)
       .where("revokedAt", "is", null)
       .executeTakeFirst();
-    return result.numUpdatedRows === 1n;
+    if (result.numUpdatedRows !== 1n) return false;
+    await noteChange(session, "account", input.id);
+    return true;
   }),
 
   /** Records a use; an older one never replaces a newer one. */

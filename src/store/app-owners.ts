@@ -1,5 +1,6 @@
 import { AppError } from "../model/errors.ts";
 import type { AppPlace } from "../model/node.ts";
+import { noteChange } from "./changes.ts";
 import { isAlive } from "./leases.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
@@ -116,6 +117,7 @@ export const appOwners = {
       .where((eb) => isAlive(session, eb.val(owner)))
       .returning(["number", "fence"])
       .execute();
+    await noteChange(session, "app", ...rows.map(({ number }) => number));
     return rows.map(({ number, fence }) => ({ appNumber: number, fence }));
   }),
 
@@ -134,7 +136,9 @@ export const appOwners = {
         .$if(to !== null, (query) => query.where((eb) => isAlive(session, eb.val(to))))
         .returning("fence")
         .executeTakeFirst();
-      return row?.fence ?? null;
+      if (!row) return null;
+      await noteChange(session, "app", appNumber);
+      return row.fence;
     },
   ),
 };

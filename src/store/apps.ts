@@ -3,6 +3,7 @@ import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { App } from "../model/app.ts";
 import { requireApp } from "./app-owners.ts";
 import type { AppHolder } from "./app-owners.ts";
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import type { AppsTable } from "./schema.ts";
@@ -55,10 +56,9 @@ export const apps = {
   /** Makes a version of the app the one that takes new calls. False when the app has no such version. */
   setCurrentVersion: write(
     async (session, input: HeldChange & { readonly versionId: string }): Promise<boolean> => {
-      const { db } = session;
       await requireApp(session, input.appNumber, input.holder ?? null);
       const versionId = uuidBytes(input.versionId);
-      const result = await db
+      const result = await session.db
         .updateTable("apps")
         .set({ currentVersionId: versionId, updatedAt: input.now })
         .where("number", "=", input.appNumber)
@@ -73,7 +73,9 @@ export const apps = {
           ),
         )
         .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
+      if (result.numUpdatedRows !== 1n) return false;
+      await noteChange(session, "app", input.appNumber);
+      return true;
     },
   ),
 
@@ -86,7 +88,9 @@ export const apps = {
       .where("number", "=", appNumber)
       .where("deletedAt", "is", null)
       .executeTakeFirst();
-    return result.numUpdatedRows === 1n;
+    if (result.numUpdatedRows !== 1n) return false;
+    await noteChange(session, "app", appNumber);
+    return true;
   }),
 };
 

@@ -1,3 +1,4 @@
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import { isTaken, prove } from "./people.ts";
@@ -216,5 +217,6 @@ async function join(
     .values({ personId, projectId, role, createdAt: now })
     .onConflict((conflict) => conflict.columns(["personId", "projectId"]).doUpdateSet({ role }))
     .execute();
+  await noteChange(session, "person", personId);
   return { id, projectId, personId, before, role };
 }

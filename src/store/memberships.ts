@@ -1,4 +1,5 @@
 import type { Project } from "../model/app.ts";
+import { noteChange } from "./changes.ts";
 import { voidInvitations } from "./invitations.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
@@ -27,7 +28,8 @@ type NewProject = {
 export const memberships = {
   /** Stores a project and its first owner; both or neither. */
   insertProject: write(
-    async ({ db }, { project, personId, maxOwned }: NewProject): Promise<"made" | "taken" | "too_many"> => {
+    async (session, { project, personId, maxOwned }: NewProject): Promise<"made" | "taken" | "too_many"> => {
+      const { db } = session;
       const { owned } = await db
         .selectFrom("memberships")
         .select(({ fn }) => fn.countAll<number | string>().as("owned"))
@@ -43,6 +45,8 @@ export const memberships = {
       if (result.numInsertedOrUpdatedRows !== 1n) return "taken";
       const { id: projectId, createdAt } = project;
       await db.insertInto("memberships").values({ personId, projectId, role: "owner", createdAt }).execute();
+      await noteChange(session, "project", projectId);
+      await noteChange(session, "person", personId);
       return "made";
     },
   ),
@@ -60,7 +64,9 @@ export const memberships = {
       .where("personId", "=", personId)
       .where("projectId", "=", projectId)
       .executeTakeFirst();
-    return result.numUpdatedRows === 1n ? "changed" : "absent";
+    if (result.numUpdatedRows !== 1n) return "absent";
+    await noteChange(session, "person", personId);
+    return "changed";
   }),
 
   /** Takes somebody out, and what they have invited with them. */
@@ -73,7 +79,9 @@ export const memberships = {
       .where("personId", "=", personId)
       .where("projectId", "=", projectId)
       .executeTakeFirst();
-    return result.numDeletedRows === 1n ? "changed" : "absent";
+    if (result.numDeletedRows !== 1n) return "absent";
+    await noteChange(session, "person", personId);
+    return "changed";
   }),
 
   /** A project's members, in the order they came. */

@@ -1,7 +1,8 @@
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
+import { noteChange } from "./changes.ts";
 import { renewLease, shortenLeases } from "./leases.ts";
 import type { Lease } from "./leases.ts";
-import { read, statement, write } from "./operation.ts";
+import { read, write } from "./operation.ts";
 
 /** A sign of life, and what the others are to know of the node that gives it. */
 export type NodeSign = Lease & {
@@ -26,14 +27,20 @@ export const nodes = {
     await shortenLeases(session);
     const now = await renewLease(session, { owner, leaseMs });
     if (url === null) return now;
+    const { numUpdatedRows } = await session.db
+      .updateTable("owners")
+      // An operator may have asked it to leave meanwhile: only they take that back.
+      .set((eb) => ({ url, ...(isLeaving && { leavingAt: eb.fn.coalesce("leavingAt", eb.val(now)) }) }))
+      .where("id", "=", owner)
+      .where((eb) =>
+        eb.or([eb("url", "is distinct from", url), ...(isLeaving ? [eb("leavingAt", "is", null)] : [])]),
+      )
+      .executeTakeFirst();
+    if (numUpdatedRows === 1n) await noteChange(session, "node", owner);
+    // What it does at the moment is no news to the others.
     await session.db
       .updateTable("owners")
-      .set((eb) => ({
-        url,
-        details: JSON.stringify(details),
-        // An operator may have asked it to leave meanwhile: only they take that back.
-        ...(isLeaving && { leavingAt: eb.fn.coalesce("leavingAt", eb.val(now)) }),
-      }))
+      .set({ details: JSON.stringify(details) })
       .where("id", "=", owner)
       .execute();
     return now;
@@ -64,13 +71,16 @@ export const nodes = {
         .where("leaseUntil", ">", databaseNow)
         .where("url", "is not", null)
         .executeTakeFirstOrThrow();
-      return numUpdatedRows > 0n;
+      if (numUpdatedRows === 0n) return false;
+      await noteChange(session, "node", id);
+      return true;
     },
   ),
 
   /** It has let go of everything: nobody need wait until its lease has passed. */
-  leave: statement(async ({ db }, id: string): Promise<void> => {
-    await db.deleteFrom("owners").where("id", "=", id).execute();
+  leave: write(async (session, id: string): Promise<void> => {
+    await session.db.deleteFrom("owners").where("id", "=", id).execute();
+    await noteChange(session, "node", id);
   }),
 };
 

@@ -10,6 +10,8 @@ export type Session = {
   readonly sql: typeof sql;
   /** The database's own clock, in epoch milliseconds: leases are measured by it alone. */
   readonly databaseNow: RawBuilder<number>;
+  /** Called when a change is noted that other services are to learn of; null where the service is alone. */
+  readonly tellOthers: (() => void) | null;
   /** The row of `usage` that this connection adds to. */
   readonly usageSlot: RawBuilder<number>;
   /** Bytes inside the database's files that hold nothing; 0 where the server looks after that itself. */
@@ -87,6 +89,8 @@ export type Backend = {
   probe(lane: Lane): Promise<unknown>;
   /** Drops everything that is waiting there. */
   abandon(lane: Lane): void;
+  /** Calls back when another service has changed something; absent where the service is alone. */
+  readonly listen?: (onHint: () => void) => () => void;
   close(): Promise<void>;
 };
 

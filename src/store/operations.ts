@@ -5,6 +5,7 @@ import { apps } from "./apps.ts";
 import { auditEntries } from "./audit-entries.ts";
 import { buildLines } from "./build-lines.ts";
 import { builds } from "./builds.ts";
+import { changes } from "./changes.ts";
 import { claims } from "./claims.ts";
 import { deliveries } from "./deliveries.ts";
 import { deviceCodes } from "./device-codes.ts";
@@ -39,6 +40,7 @@ const OPERATIONS = {
   auditEntries,
   buildLines,
   builds,
+  changes,
   claims,
   deliveries,
   deviceCodes,

@@ -1,3 +1,4 @@
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import type { PeopleTable } from "./schema-people.ts";
@@ -42,7 +43,8 @@ export const people = {
   }),
 
   /** Stores the first person as owner of every project; false when somebody was first. */
-  insertFirst: write(async ({ db }, person: NewPerson): Promise<boolean> => {
+  insertFirst: write(async (session, person: NewPerson): Promise<boolean> => {
+    const { db } = session;
     // The key is taken once, also by two who come at the same moment.
     const claim = await db
       .insertInto("meta")
@@ -56,6 +58,7 @@ export const people = {
       const { id: personId, createdAt } = person;
       await db.insertInto("memberships").values({ personId, projectId, role: "owner", createdAt }).execute();
     }
+    await noteChange(session, "person", person.id);
     return true;
   }),
 
@@ -115,7 +118,9 @@ export const people = {
       .where("id", "=", id)
       .where("updatedAt", "=", updatedAt)
       .executeTakeFirst();
-    return result.numUpdatedRows === 1n ? "changed" : "stale";
+    if (result.numUpdatedRows !== 1n) return "stale";
+    await noteChange(session, "person", id);
+    return "changed";
   }),
 
   /** Gives a person another address, which nobody has proven for them yet. */
@@ -128,7 +133,9 @@ export const people = {
       .where("id", "=", id)
       .where("updatedAt", "=", updatedAt)
       .executeTakeFirst();
-    return result.numUpdatedRows === 1n ? "changed" : "stale";
+    if (result.numUpdatedRows !== 1n) return "stale";
+    await noteChange(session, "person", id);
+    return "changed";
   }),
 
   /** Gives the address to that person alone: the latest proof wins. False if it is no longer theirs. */
@@ -206,6 +213,7 @@ export async function prove(session: Session, { id, email, now }: Proof, isMoved
     .executeTakeFirst();
   if (!isMoved && others.numUpdatedRows > 0n) return false;
   await db.updateTable("people").set({ provenAt: now }).where("id", "=", id).execute();
+  await noteChange(session, "person", id);
   return true;
 }
 

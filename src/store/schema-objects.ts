@@ -4,6 +4,7 @@ const TABLES: Readonly<Record<string, string>> = {
   audit_entries: "created_at entry hash number project_id",
   build_lines: "build_id created_at number stage stream text",
   builds: "app_number created_at id message payload status updated_at",
+  changes: "created_at number subject topic txid",
   deliveries:
     "app_number attempts body content_type created_at id next_at owner run_status sealed_secret state updated_at url",
   delivery_attempts: "delivery_id duration_ms error next_at number request_headers started_at status",
@@ -40,6 +41,7 @@ const INDEXES = [
   "audit_entries_by_project",
   "builds_by_app",
   "builds_unfinished",
+  "changes_by_txid",
   "deliveries_by_age",
   "deliveries_by_app",
   "deliveries_due",

@@ -19,6 +19,7 @@ export type Schema = {
   versions: VersionsTable;
   builds: BuildsTable;
   buildLines: BuildLinesTable;
+  changes: ChangesTable;
   runs: RunsTable;
   payloads: PayloadsTable;
   transcripts: TranscriptsTable;
@@ -208,6 +209,15 @@ type OwnersTable = {
   details: Generated<string | null>;
   /** Since when it takes no more apps. */
   leavingAt: Generated<number | null>;
+};
+
+type ChangesTable = {
+  number: Generated<number>;
+  topic: string;
+  subject: string;
+  createdAt: number;
+  /** The transaction that wrote it. */
+  txid: Generated<unknown>;
 };
 
 /** What is stored, as the sum of a few rows: one alone would make every transaction wait for the one before. */

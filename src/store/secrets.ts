@@ -1,3 +1,4 @@
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 
 /** Where a map of secrets belongs: to an app, or with number 0 to its whole project. */
@@ -17,10 +18,10 @@ export const secrets = {
 
   replace: write(
     async (
-      { db },
+      session,
       row: SecretScope & { readonly sealedMap: Uint8Array; readonly updatedAt: number },
     ): Promise<void> => {
-      await db
+      await session.db
         .insertInto("secrets")
         .values(row)
         .onConflict((conflict) =>
@@ -30,6 +31,7 @@ export const secrets = {
           })),
         )
         .execute();
+      await noteChange(session, "secrets", `${row.projectId}/${row.appNumber}`);
     },
   ),
 };

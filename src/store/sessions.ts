@@ -1,3 +1,4 @@
+import { noteChange } from "./changes.ts";
 import type { Membership } from "./memberships.ts";
 import { read, write } from "./operation.ts";
 import type { PeopleTable, SessionsTable } from "./schema-people.ts";
@@ -56,7 +57,8 @@ export const sessions = {
   }),
 
   /** Takes a refresh token for the next one; an old one ends its session, since two hold it. */
-  refresh: write(async ({ db }, input: Refresh): Promise<Refreshed> => {
+  refresh: write(async (session, input: Refresh): Promise<Refreshed> => {
+    const { db } = session;
     const { kind, familyHash, secretHash, nextHash, now, expiresAt, graceMs } = input;
     // One conditional statement: if two come at the same moment, one of them finds the hash gone.
     const fresh = await db
@@ -84,6 +86,7 @@ export const sessions = {
     const isPrevious = previousHash !== null && Buffer.from(previousHash).equals(secretHash);
     if (isPrevious && now - refreshedAt <= graceMs) return { result: "again", id, personId };
     await db.deleteFrom("sessions").where("id", "=", id).execute();
+    await noteChange(session, "person", personId);
     return { result: "reused", id, personId };
   }),
 
@@ -106,41 +109,46 @@ export const sessions = {
   /** False when the person has no such session. */
   end: write(
     async (
-      { db },
+      session,
       { id, personId }: { readonly id: string; readonly personId: string },
     ): Promise<boolean> => {
-      const result = await db
+      const result = await session.db
         .deleteFrom("sessions")
         .where("id", "=", id)
         .where("personId", "=", personId)
         .executeTakeFirst();
-      return result.numDeletedRows === 1n;
+      if (result.numDeletedRows !== 1n) return false;
+      await noteChange(session, "person", personId);
+      return true;
     },
   ),
 
   /** Ends the session that a refresh token belongs to; null when there is none. */
   endByFamily: write(
-    async ({ db }, familyHash: Uint8Array): Promise<Pick<Session, "id" | "personId"> | null> => {
-      const ended = await db
+    async (session, familyHash: Uint8Array): Promise<Pick<Session, "id" | "personId"> | null> => {
+      const ended = await session.db
         .deleteFrom("sessions")
         .where("familyHash", "=", familyHash)
         .returning(["id", "personId"])
         .executeTakeFirst();
-      return ended ?? null;
+      if (!ended) return null;
+      await noteChange(session, "person", ended.personId);
+      return ended;
     },
   ),
 
   /** Ends all sessions of a person but one. */
   endOthers: write(
     async (
-      { db },
+      session,
       { personId, keptId }: { readonly personId: string; readonly keptId: string | null },
     ): Promise<void> => {
-      await db
+      await session.db
         .deleteFrom("sessions")
         .where("personId", "=", personId)
         .$if(keptId !== null, (query) => query.where("id", "<>", keptId))
         .execute();
+      await noteChange(session, "person", personId);
     },
   ),
 };

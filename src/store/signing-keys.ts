@@ -1,3 +1,4 @@
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { SigningKeysTable } from "./schema.ts";
 
@@ -6,12 +7,14 @@ export type SigningKey = Readonly<SigningKeysTable>;
 
 /** Keys that sign tokens. */
 export const signingKeys = {
-  insert: write(async ({ db }, key: Omit<SigningKey, "retiredAt">): Promise<void> => {
-    await db.insertInto("signingKeys").values(key).execute();
+  insert: write(async (session, key: Omit<SigningKey, "retiredAt">): Promise<void> => {
+    await session.db.insertInto("signingKeys").values(key).execute();
+    await noteChange(session, "keys", "");
   }),
 
   /** Stores a key that signs from now on, and retires all but the newest of those before it. */
-  rotate: write(async ({ db }, key: Omit<SigningKey, "retiredAt">): Promise<void> => {
+  rotate: write(async (session, key: Omit<SigningKey, "retiredAt">): Promise<void> => {
+    const { db } = session;
     const active = await db
       .selectFrom("signingKeys")
       .select(["id", "createdAt"])
@@ -34,6 +37,7 @@ export const signingKeys = {
       .insertInto("signingKeys")
       .values({ ...key, createdAt })
       .execute();
+    await noteChange(session, "keys", "");
   }),
 
   /** The keys that are not retired, newest first: the first one signs, all of them verify. */

@@ -23,6 +23,11 @@ export type Store = Calls & {
    * until it takes that: on a full disk what is small may still find room.
    */
   takesWrites(): Promise<boolean>;
+  /**
+   * Calls back when another service has changed something, until what it returns is called. Some hints are lost: who
+   * has to know everything looks at `changes`. Where the service is alone there are none.
+   */
+  listen(onHint: () => void): () => void;
   /** How long writes took, from being asked for to being durable. */
   readonly commits: SpanCounts;
   /** Finishes what was asked, then lets go of the database. */
@@ -33,6 +38,8 @@ type StoreOptions = WatchOptions & {
   /** Null: SQLite in the data directory. */
   readonly databaseUrl: string | null;
   readonly dataDir: string;
+  /** Where Postgres is reached without a pooler, to listen and to migrate; null: the same address. */
+  readonly databaseDirectUrl?: string | null;
   /** The database is read as it is, and nothing of it changed; nobody else may have it open. */
   readonly isReadOnly?: boolean;
   /** A database of an earlier release is written anew, which may take minutes. */
@@ -109,6 +116,7 @@ export function storeOn(
       proving ??= prove().finally(() => (proving = null));
       return await proving;
     },
+    listen: (onHint) => backend.listen?.(onHint) ?? (() => {}),
     commits,
     close: async () => {
       isClosed = true;
@@ -142,6 +150,7 @@ function cannotRead(error: unknown): never {
 // need Kysely.
 async function openBackend({
   databaseUrl,
+  databaseDirectUrl = null,
   dataDir,
   isReadOnly = false,
   onRewrite,
@@ -149,7 +158,7 @@ async function openBackend({
 }: StoreOptions): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
-    return await openPostgres(databaseUrl, { isReadOnly, onUpgrade });
+    return await openPostgres(databaseUrl, { databaseDirectUrl, isReadOnly, onUpgrade });
   }
   if (isReadOnly) return await (await import("./sqlite/look.ts")).lookAtSqlite(dataDir);
   const { openSqlite } = await import("./sqlite/open.ts");

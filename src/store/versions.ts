@@ -4,7 +4,9 @@ import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
 import { requireApp } from "./app-owners.ts";
 import type { AppHolder } from "./app-owners.ts";
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
+import type { Session } from "./operation.ts";
 import { isUnfinished } from "./run-states.ts";
 import type { VersionsTable } from "./schema.ts";
 
@@ -101,12 +103,7 @@ export const versions = {
       },
     ): Promise<boolean> => {
       if (held) await requireApp(session, held.appNumber, held.holder);
-      const result = await session.db
-        .updateTable("versions")
-        .set({ overrides: overrides && JSON.stringify(overrides) })
-        .where("id", "=", uuidBytes(id))
-        .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
+      return await change(session, id, { overrides: overrides && JSON.stringify(overrides) });
     },
   ),
 
@@ -145,28 +142,36 @@ export const versions = {
   /** Its packages are in another folder now. */
   setEnvironment: write(
     async (
-      { db },
+      session,
       { id, environment }: { readonly id: string; readonly environment: string | null },
-    ): Promise<void> => {
-      await db.updateTable("versions").set({ environment }).where("id", "=", uuidBytes(id)).execute();
-    },
+    ): Promise<boolean> => await change(session, id, { environment }),
   ),
 
   /** Records what a replica said can be called. False when there is no such version. */
   setFunctions: write(
     async (
-      { db },
+      session,
       { id, functions }: { readonly id: string; readonly functions: readonly FunctionSignature[] },
-    ): Promise<boolean> => {
-      const result = await db
-        .updateTable("versions")
-        .set({ functions: JSON.stringify(functions) })
-        .where("id", "=", uuidBytes(id))
-        .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
-    },
+    ): Promise<boolean> => await change(session, id, { functions: JSON.stringify(functions) }),
   ),
 };
+
+/** False when there is no such version. */
+async function change(
+  session: Session,
+  id: string,
+  columns: Partial<Pick<VersionsTable, "overrides" | "environment" | "functions">>,
+): Promise<boolean> {
+  const changed = await session.db
+    .updateTable("versions")
+    .set(columns)
+    .where("id", "=", uuidBytes(id))
+    .returning("appNumber")
+    .executeTakeFirst();
+  if (!changed) return false;
+  await noteChange(session, "app", changed.appNumber);
+  return true;
+}
 
 function fromRow({ bundleDir: bundle, ...row }: VersionsTable): Version {
   const config = JSON.parse(row.config) as AppConfig;

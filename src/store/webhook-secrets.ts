@@ -1,3 +1,4 @@
+import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { WebhookSecretsTable } from "./schema.ts";
 
@@ -6,8 +7,9 @@ export type WebhookSecret = Readonly<WebhookSecretsTable>;
 
 /** Secrets that sign deliveries. */
 export const webhookSecrets = {
-  insert: write(async ({ db }, secret: Omit<WebhookSecret, "retiredAt">): Promise<void> => {
-    await db.insertInto("webhookSecrets").values(secret).execute();
+  insert: write(async (session, secret: Omit<WebhookSecret, "retiredAt">): Promise<void> => {
+    await session.db.insertInto("webhookSecrets").values(secret).execute();
+    await noteChange(session, "webhook-secrets", secret.projectId);
   }),
 
   /** A project's secrets, the retired ones too, newest first. */
@@ -25,17 +27,19 @@ export const webhookSecrets = {
   /** False when the project has no such secret, or it is retired already. */
   retire: write(
     async (
-      { db },
+      session,
       input: { readonly id: string; readonly projectId: string; readonly now: number },
     ): Promise<boolean> => {
-      const result = await db
+      const result = await session.db
         .updateTable("webhookSecrets")
         .set({ retiredAt: input.now })
         .where("id", "=", input.id)
         .where("projectId", "=", input.projectId)
         .where("retiredAt", "is", null)
         .executeTakeFirst();
-      return result.numUpdatedRows === 1n;
+      if (result.numUpdatedRows !== 1n) return false;
+      await noteChange(session, "webhook-secrets", input.projectId);
+      return true;
     },
   ),
 };

@@ -37,6 +37,7 @@ export async function openOneThreadStore(database: TestDatabase): Promise<Store>
     kind: "sqlite",
     isSilent: () => false,
     takesWrites: () => Promise.resolve(true),
+    listen: () => () => {},
     commits: new SpanCounts([]),
     close: async () => {
       await inTurn(() => session.db.destroy());

@@ -11,6 +11,7 @@ import { operationNamed } from "../operations.ts";
 import type { Schema } from "../schema.ts";
 import type { PoolLimits } from "./connection.ts";
 import { Connections } from "./connections.ts";
+import { HintLine } from "./hint-line.ts";
 import { clientClass } from "./hosts.ts";
 import { isConflict, isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
 import { READ_LIMITS, readKind } from "./read-kinds.ts";
@@ -42,6 +43,8 @@ const MIGRATION: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
 const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, answerMs: 2_000 };
 
 type PostgresOpening = {
+  /** Where the server is reached without a pooler; null: at the same address. */
+  readonly databaseDirectUrl?: string | null;
   /** It is only read, as it is. */
   readonly isReadOnly?: boolean;
   readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;
@@ -50,7 +53,7 @@ type PostgresOpening = {
 /** Opens a database on a Postgres server; each write is a transaction of its own. */
 export async function openPostgres(
   databaseUrl: string,
-  { isReadOnly = false, onUpgrade }: PostgresOpening = {},
+  { databaseDirectUrl = null, isReadOnly = false, onUpgrade }: PostgresOpening = {},
 ): Promise<Backend> {
   const client = clientClass(databaseUrl);
   const byKind = <Kind extends string>(limits: Readonly<Record<Kind, PoolLimits>>) =>
@@ -64,7 +67,9 @@ export async function openPostgres(
   const writes = byKind(WRITE_LIMITS);
   const heavy = new Connections(databaseUrl, HEAVY, client);
   const probes = new Connections(databaseUrl, PROBES, client);
-  await bringUpToDate(databaseUrl, client, { isReadOnly, onUpgrade });
+  const directUrl = databaseDirectUrl ?? databaseUrl;
+  await bringUpToDate(directUrl, { isReadOnly, onUpgrade });
+  const hints = new HintLine(directUrl);
   const running = new Set<Promise<unknown>>();
   const track = <Result>(call: Promise<Result>): Promise<Result> => {
     running.add(call);
@@ -76,8 +81,10 @@ export async function openPostgres(
     run: (name, packed) => {
       const { mode, isHeavy } = operationNamed(name);
       const light = mode === "read" ? reads.get(readKind(name))! : writes.get(writeKind(name))!;
-      return track(run((isHeavy(packed as never) ? heavy : light).db, name, packed));
+      const { db } = isHeavy(packed as never) ? heavy : light;
+      return track(run(db, name, packed, () => hints.send()));
     },
+    listen: (onHint) => hints.listen(onHint),
     probe: (lane) => track(probe(sessionOn(probes.db), lane)),
     abandon: (lane) => {
       const ofLane = lane === "read" ? [...reads.values(), heavy] : writes.values();
@@ -87,18 +94,14 @@ export async function openPostgres(
       // A call that still waits for a connection would wait for ever once the pool ends.
       await Promise.allSettled(running);
       const all = [...reads.values(), ...writes.values(), heavy, probes];
-      await Promise.all(all.map((connections) => connections.close()));
+      await Promise.all([hints.close(), ...all.map((connections) => connections.close())]);
     },
   };
 }
 
 /** On a connection of its own, without limits of time: a large table takes as long as it takes. */
-async function bringUpToDate(
-  databaseUrl: string,
-  client: ReturnType<typeof clientClass>,
-  { isReadOnly, onUpgrade }: PostgresOpening,
-): Promise<void> {
-  const connections = new Connections(databaseUrl, MIGRATION, client);
+async function bringUpToDate(databaseUrl: string, { isReadOnly, onUpgrade }: PostgresOpening): Promise<void> {
+  const connections = new Connections(databaseUrl, MIGRATION);
   try {
     if (isReadOnly) await sql`select 1`.execute(connections.db);
     else await migrate(connections.db, { types: POSTGRES_TYPES, onUpgrade });
@@ -118,13 +121,22 @@ async function probe(session: Session, lane: Lane): Promise<void> {
   }
 }
 
-async function run(db: Kysely<Schema>, name: string, packed: unknown): Promise<unknown> {
+async function run(
+  db: Kysely<Schema>,
+  name: string,
+  packed: unknown,
+  tellOthers: () => void,
+): Promise<unknown> {
   const { mode, isHeavy, run } = operationNamed(name);
   const once = async (): Promise<unknown> => {
     if (mode !== "write") return await run(sessionOn(db), packed as never);
     // Whatever the server's default is: writes count on seeing what they waited for.
     const transaction = db.transaction().setIsolationLevel("read committed");
-    return await transaction.execute((begun) => run(sessionOn(begun), packed as never));
+    let isNoted = false;
+    const session = (begun: Kysely<Schema>) => ({ ...sessionOn(begun), tellOthers: () => (isNoted = true) });
+    const result = await transaction.execute((begun) => run(session(begun), packed as never));
+    if (isNoted) tellOthers();
+    return result;
   };
   for (let tries = 1; ; tries += 1) {
     try {
@@ -142,6 +154,7 @@ function sessionOn(db: Kysely<Schema>): Session {
     db,
     sql,
     databaseNow: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
+    tellOthers: null,
     usageSlot: USAGE_SLOT,
     // Its own vacuum looks after that.
     freeBytes: () => 0,

@@ -34,6 +34,7 @@ const KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string[]>> =
     "auditEntries.expire",
     "buildLines.append",
     "builds.prune",
+    "changes.prune",
     "deliveries.claimDue",
     "deliveries.held",
     "deliveries.postpone",

@@ -40,6 +40,7 @@ export async function openSession(
     db,
     sql,
     databaseNow: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
+    tellOthers: null,
     usageSlot: USAGE_SLOT,
     freeBytes: () => freeBytes(database),
     giveBack: (maxBytes) => giveBack(database, maxBytes),

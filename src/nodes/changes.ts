@@ -1,0 +1,141 @@
+import { backoffMs } from "../kit/backoff.ts";
+import type { Clock, Timer } from "../kit/clock.ts";
+import type { Log } from "../kit/log.ts";
+import type { ChangePosition, Topic } from "../store/changes.ts";
+import type { Store } from "../store/store.ts";
+import { ChangeListener } from "./change-listener.ts";
+
+export type ChangesParts = {
+  readonly store: Pick<Store, "changes" | "listen">;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** With the time to look, a change by another node is known here within a second, also where no hint comes. */
+const LOOK_EVERY_MS = 900;
+/** Not at the same moment as all the others. */
+const SPREAD_MS = 200;
+/** Hints make it look at most this often: many nodes may hint at the same changes. */
+const MIN_GAP_MS = 20;
+/** While the database cannot be asked. */
+const LONGEST_GAP_MS = 5_000;
+const PRUNE_EVERY_MS = 60_000;
+
+/**
+ * What other nodes have changed, told here within a second: it looks into the table of changes again and again, and at
+ * once when it is hinted to. Everybody hears of each change at least once, of those that this node has made too.
+ */
+export class Changes {
+  readonly #parts: ChangesParts;
+  readonly #byTopic = new Map<Topic, ChangeListener[]>();
+  readonly #ofAll: ChangeListener[] = [];
+  #position: ChangePosition;
+  #timer: Timer | null = null;
+  #pruning: Timer | null = null;
+  #stopListening: (() => void) | null = null;
+  #isLooking = false;
+  #isHinted = false;
+  #lookedAt = 0;
+  #failures = 0;
+  #isStopped = false;
+
+  private constructor(parts: ChangesParts, position: ChangePosition) {
+    this.#parts = parts;
+    this.#position = position;
+  }
+
+  /** Whatever is changed from now on is told once it has started: who reads something later misses nothing. */
+  static async open(parts: ChangesParts): Promise<Changes> {
+    const { position } = await parts.store.changes.since(null);
+    return new Changes(parts, position);
+  }
+
+  /** Has changes of a topic told, each perhaps more than once. If that fails it is told of them again a second later. */
+  on(topic: Topic, hear: (subjects: readonly string[]) => void | Promise<void>): void {
+    const listeners = this.#byTopic.get(topic) ?? [];
+    this.#byTopic.set(topic, [...listeners, this.#listener(topic, hear)]);
+  }
+
+  /** Has it told that anything may have changed: what was remembered counts no more. */
+  onReset(hear: () => void | Promise<void>): void {
+    this.#ofAll.push(this.#listener("reset", hear));
+  }
+
+  start(): void {
+    const { store, clock } = this.#parts;
+    this.#stopListening = store.listen(() => this.#hint());
+    this.#pruning = clock.every(PRUNE_EVERY_MS, () => void this.#prune());
+    void this.#look();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#stopListening?.();
+    this.#timer?.cancel();
+    this.#pruning?.cancel();
+  }
+
+  #listener(topic: string, hear: (subjects: readonly string[]) => void | Promise<void>): ChangeListener {
+    return new ChangeListener(hear, (error) =>
+      this.#parts.log.warn({ err: error, detail: topic }, "could not act on a change yet; it is tried again"),
+    );
+  }
+
+  #hint(): void {
+    this.#isHinted = true;
+    if (!this.#isLooking) this.#lookIn(this.#lookedAt + MIN_GAP_MS - this.#parts.clock.monotonic());
+  }
+
+  #lookIn(ms: number): void {
+    this.#timer?.cancel();
+    if (this.#isStopped) return;
+    if (ms <= 0) void this.#look();
+    else this.#timer = this.#parts.clock.after(ms, () => void this.#look());
+  }
+
+  async #look(): Promise<void> {
+    const { clock } = this.#parts;
+    this.#isLooking = true;
+    this.#isHinted = false;
+    this.#lookedAt = clock.monotonic();
+    const isRead = await this.#read();
+    this.#isLooking = false;
+    this.#failures = isRead ? 0 : this.#failures + 1;
+    if (!isRead) this.#lookIn(backoffMs(this.#failures, LOOK_EVERY_MS, LONGEST_GAP_MS));
+    else if (this.#isHinted) this.#hint();
+    else this.#lookIn(LOOK_EVERY_MS - Math.random() * SPREAD_MS);
+  }
+
+  async #read(): Promise<boolean> {
+    const { store, log } = this.#parts;
+    try {
+      const { position, changes, isWhole } = await store.changes.since(this.#position);
+      if (this.#isStopped) return true;
+      this.#position = position;
+      if (!isWhole) {
+        log.info("too much has changed elsewhere to tell what; everything remembered is read again");
+        for (const listener of this.#ofAll) listener.tell([""]);
+      }
+      const byTopic = Map.groupBy(changes, ({ topic }) => topic);
+      for (const [topic, listeners] of this.#byTopic) {
+        const subjects = (byTopic.get(topic) ?? []).map(({ subject }) => subject);
+        // Also of none: it may have failed before.
+        for (const listener of listeners) listener.tell(subjects);
+      }
+      if (isWhole) for (const listener of this.#ofAll) listener.tell([]);
+      return true;
+    } catch (error) {
+      // The store's own log tells of a database that is away.
+      if (this.#failures === 0) log.warn({ err: error }, "could not look for changes by other services");
+      return false;
+    }
+  }
+
+  async #prune(): Promise<void> {
+    try {
+      while (!this.#isStopped && (await this.#parts.store.changes.prune()) > 0);
+    } catch {
+      // The next time, or another node.
+    }
+  }
+}
