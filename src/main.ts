@@ -198,7 +198,7 @@ async function start(
     },
     isChanging: (appNumber) => catalog.isChanging(appNumber) || deployer.isBuilding(appNumber),
     readyCount: (appNumber) => catalog.readyCount(appNumber),
-    judge: () => void runs.dispatcher.judge(),
+    judge: () => void runs.judge.judge(),
     runs: () => catalog.load().runs,
   });
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.

@@ -1,18 +1,15 @@
-import { randomUUID } from "node:crypto";
-import { artifactFolders } from "../host/artifacts.ts";
-import { stat } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
 import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
 import type { Glance } from "../model/glance.ts";
 import type { Outcome } from "../model/outcome.ts";
-import { Call } from "../replicas/call.ts";
 import { newFleetCounts } from "../replicas/fleet-counts.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
-import type { Slots } from "../replicas/slots/slots.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { glanceOf } from "./glance.ts";
+import { learnFunctions } from "./learn-functions.ts";
+import { findStored } from "./stored-app.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
 import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
@@ -189,7 +186,7 @@ export class Catalog {
   async open(appNumber: number): Promise<boolean> {
     return await this.#turns.take(appNumber, async () => {
       if (this.#registry.byNumber(appNumber)) return true;
-      const stored = await this.#stored(appNumber);
+      const stored = await findStored(appNumber, this.#parts);
       if (!stored || this.#isClosing) return false;
       const { app, version } = stored;
       await this.#switcher.restore(app, version, this.#standIns.take(version.id));
@@ -199,7 +196,7 @@ export class Catalog {
 
   /** Makes the app ready, which is about to be served here, with that many replicas; throws when it cannot start. */
   async warm(appNumber: number, replicas: number): Promise<void> {
-    const stored = await this.#stored(appNumber);
+    const stored = await findStored(appNumber, this.#parts);
     if (!stored || this.#isClosing) throw new AppError("app_not_found");
     const { app, version } = stored;
     await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber });
@@ -319,14 +316,6 @@ export class Catalog {
     return [...open, ...this.#housekeeper.leaving()];
   }
 
-  /** An app, and the version it serves, whose files are here; null when there is none. */
-  async #stored(appNumber: number): Promise<{ app: App; version: Version } | null> {
-    const { store, dataDir } = this.#parts;
-    const app = await store.apps.findByNumber(appNumber);
-    const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
-    return app && version && (await hasFiles(version, dataDir)) ? { app, version } : null;
-  }
-
   async #reopen(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {
     const known = this.#opening.get(versionId);
     if (known) return await known;
@@ -345,23 +334,4 @@ export class Catalog {
     traffic.addRetired(reopened);
     return reopened;
   }
-}
-
-/** Whether the bundle and the environment of a version are on this machine. */
-async function hasFiles(version: Version, dataDir: string): Promise<boolean> {
-  const { bundle, environment } = artifactFolders(version, dataDir);
-  const wanted = environment === null ? [bundle] : [bundle, environment];
-  const found = await Promise.allSettled(wanted.map((folder) => stat(folder)));
-  return found.every(({ status }) => status === "fulfilled");
-}
-
-/** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */
-async function learnFunctions(slots: Slots<Call>): Promise<void> {
-  const outcome = await new Promise<Outcome>((resolve) => {
-    slots.submit(new Call(randomUUID(), "", Buffer.alloc(0), { onEnd: resolve }));
-  });
-  if (outcome.kind !== "refused") return;
-  const { code, message, retryAfterSeconds = 1 } = outcome;
-  const headers = { "retry-after": String(retryAfterSeconds) };
-  throw new AppError(code, message === undefined ? { headers } : { message, headers });
 }

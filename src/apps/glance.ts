@@ -1,5 +1,5 @@
 import type { Glance } from "../model/glance.ts";
-import type { LiveApp } from "./catalog.ts";
+import type { LiveApp } from "./versions/live-app.ts";
 
 /** How an app does, of which these are the versions that may have replicas, the current one first; null for none. */
 export function glanceOf(versions: readonly LiveApp[]): Glance | null {

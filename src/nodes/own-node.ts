@@ -3,6 +3,7 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { NodeDetails } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
+import { Changes } from "./changes.ts";
 import { NodeLease } from "./lease.ts";
 import { Owners } from "./owners.ts";
 import type { AppHost, Heir } from "./owners.ts";
@@ -61,6 +62,18 @@ export class OwnNode {
         node.lease.start();
       },
       () => node.lease.leave(),
+    );
+    await life.start(
+      "changes by other nodes",
+      async () => {
+        const changes = await Changes.open(parts);
+        changes.on("app", () => node.owners.sync());
+        changes.on("node", () => node.roster.look());
+        changes.onReset(() => node.roster.look());
+        changes.start();
+        return changes;
+      },
+      (changes) => changes.stop(),
     );
     await life.start(
       "other nodes",

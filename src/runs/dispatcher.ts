@@ -70,8 +70,6 @@ export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
   #timers: Timer[] = [];
-  /** The runs of the dead are being looked for. */
-  #isJudging = false;
   #isStopping = false;
 
   constructor(parts: DispatcherParts) {
@@ -95,24 +93,6 @@ export class Dispatcher {
   stop(): void {
     this.#isStopping = true;
     for (const timer of this.#timers) timer.cancel();
-  }
-
-  /**
-   * Takes over the runs of nodes that have died, once at a time: where a table that it writes is locked it waits for
-   * long, and several would take all the connections by which the ends of runs are written.
-   */
-  async judge(): Promise<void> {
-    if (this.#isJudging || this.#isStopping) return;
-    const { store, owner, log } = this.#parts;
-    this.#isJudging = true;
-    try {
-      const count = await store.claims.recover({ owner, isAlone: false });
-      if (count > 0) log.info({ count }, "requeued runs of a node that has died");
-    } catch (error) {
-      log.error({ err: error }, "could not look for runs left by dead nodes");
-    } finally {
-      this.#isJudging = false;
-    }
   }
 
   /** The store holds runs of that app. */

@@ -19,6 +19,7 @@ import { Dispatcher } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { FileRuns } from "./files/file-runs.ts";
 import type { FileContext, FileRunsParts } from "./files/file-runs.ts";
+import { Judge } from "./judge.ts";
 import { Journal } from "./journal.ts";
 import { LightRecorder } from "./light-recorder.ts";
 import { RunLookup } from "./lookup.ts";
@@ -153,6 +154,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     },
   });
   await dispatcher.start();
+  const judge = new Judge({ store, log, owner });
   ownership.settle();
   deliverer.start();
   const sweeper = await life.start(
@@ -182,6 +184,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   await fileRuns.start();
   return {
     nodeId: owner,
+    judge,
     executor,
     journal,
     lightRecorder,

@@ -1,8 +1,8 @@
 import { expect } from "vitest";
 import { createLog } from "../../../src/kit/log.ts";
 import { AppError } from "../../../src/model/errors.ts";
-import { Dispatcher } from "../../../src/runs/dispatcher.ts";
-import type { DispatcherParts } from "../../../src/runs/dispatcher.ts";
+import { Judge } from "../../../src/runs/judge.ts";
+import type { JudgeParts } from "../../../src/runs/judge.ts";
 import { verifies } from "../../verifies.ts";
 
 verifies(
@@ -15,17 +15,16 @@ verifies(
       judgements += 1;
       return judged.promise;
     };
-    const store = { claims: { recover } } as unknown as DispatcherParts["store"];
-    const parts = { store, log: createLog("silent"), owner: "a" } as unknown as DispatcherParts;
-    const dispatcher = new Dispatcher(parts);
-    const first = dispatcher.judge();
-    await dispatcher.judge();
+    const store = { claims: { recover } } as unknown as JudgeParts["store"];
+    const judge = new Judge({ store, log: createLog("silent"), owner: "a" });
+    const first = judge.judge();
+    await judge.judge();
     expect(judgements).toBe(1);
     judged.reject(new AppError("storage_unavailable"));
     await first;
     judged = Promise.withResolvers();
     judged.resolve(0);
-    await dispatcher.judge();
+    await judge.judge();
     expect(judgements).toBe(2);
   },
 );
