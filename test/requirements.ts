@@ -10,6 +10,7 @@ import { IDENTITY } from "./requirements/identity.ts";
 import { IMAGES } from "./requirements/images.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
+import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -41,6 +42,7 @@ export const TABLES = [
   HOSTED,
   SERVERS,
   IMAGES,
+  PEERS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -65,6 +67,7 @@ export const REQUIREMENTS = {
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,
+  ...PEERS,
 };
 
 /** The id of a promise that exists. */

@@ -78,6 +78,11 @@ export class Catalog {
     return this.#registry.find(projectId, appName)?.pick();
   }
 
+  /** Whether this node has the app. */
+  has(projectId: string, appName: string): boolean {
+    return this.#registry.find(projectId, appName) !== undefined;
+  }
+
   /** Whether the app is a server of its own: then nearly every address below it is its. */
   isServer(projectId: string, appName: string): boolean {
     const config = this.#registry.find(projectId, appName)?.current.version.config;
