@@ -1,5 +1,6 @@
 import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
+import { appWork } from "./apps/node-work.ts";
 import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
@@ -25,6 +26,7 @@ import type { Log } from "./kit/log.ts";
 import { Presence } from "./kit/presence.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { within } from "./kit/within.ts";
+import { glancesBy } from "./management/glances.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
@@ -154,7 +156,7 @@ async function start(
   const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
   const details = ownDetails(settings, clock.now());
   const ownership = new Ownership(settings.dataDir);
-  const node = await joinNodes({ store, clock, log, ownership, details }, life);
+  const node = await joinNodes({ ...settings, store, seal, clock, log, ownership, details }, life);
   const owners = node?.owners ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   const basics = {
@@ -190,17 +192,6 @@ async function start(
   );
   const deploys = await startDeploys({ ...basics, ...apps, python, walls, limits, helper, network }, life);
   const { deployer } = deploys;
-  await node?.serve({
-    open: (appNumber) => catalog.open(appNumber),
-    letGo: async (appNumber) => {
-      await catalog.letGo(appNumber);
-      apps.logBook.endTails(appNumber);
-    },
-    isChanging: (appNumber) => catalog.isChanging(appNumber) || deployer.isBuilding(appNumber),
-    readyCount: (appNumber) => catalog.readyCount(appNumber),
-    judge: () => void runs.judge.judge(),
-    runs: () => catalog.load().runs,
-  });
   // Of the settings or the listener, never of a request: whoever asks must not say where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, management.port);
   const mailer = await life.start(
@@ -234,9 +225,8 @@ async function start(
         network: networkReport(network),
         ...apps,
         ...deploys,
-        glances: async (projectId) =>
-          new Map(catalog.glances(projectId).map((each) => [each.appNumber, each])),
-        ownNode: () => ({ id: runs.nodeId, url: null, details, ...catalog.load() }),
+        glances: glancesBy(node, catalog),
+        ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details, ...catalog.load() }),
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),
@@ -262,6 +252,7 @@ async function start(
         authenticator: new Authenticator(tokens),
         seal,
         webhookAllow,
+        others: node?.others ?? null,
         clock,
         log,
       }),
@@ -274,6 +265,14 @@ async function start(
       await within(graceMs, Promise.all([catalog.drain(), runs.fileRuns.drain()]), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
+    },
+  );
+  await node?.serve(
+    { ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() },
+    {
+      ...gateway.peerRoutes,
+      management: (request) => request.socket.destroy(),
+      managementUpgrade: (_, socket) => socket.destroy(),
     },
   );
   // Stopped before the apps are: a replica that is being tried would seem to have failed.

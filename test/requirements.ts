@@ -12,6 +12,7 @@ import { IMAGES } from "./requirements/images.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
 import { NODES } from "./requirements/nodes.ts";
+import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -46,6 +47,7 @@ export const TABLES = [
   IMAGES,
   NODES,
   CHANGES,
+  PEERS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -73,6 +75,7 @@ export const REQUIREMENTS = {
   ...IMAGES,
   ...NODES,
   ...CHANGES,
+  ...PEERS,
 };
 
 /** The id of a promise that exists. */

@@ -86,6 +86,11 @@ export class Catalog {
     return this.#registry.find(projectId, appName)?.pick();
   }
 
+  /** Whether this node has the app. */
+  has(projectId: string, appName: string): boolean {
+    return this.#registry.find(projectId, appName) !== undefined;
+  }
+
   /** Whether the app is a server of its own: then nearly every address below it is its. */
   isServer(projectId: string, appName: string): boolean {
     const config = this.#registry.find(projectId, appName)?.current.version.config;
@@ -95,11 +100,6 @@ export class Catalog {
   /** What the app with that number serves, or is on its way to. */
   byNumber(appNumber: number): LiveApp | undefined {
     return this.#registry.byNumber(appNumber)?.current.live;
-  }
-
-  /** Whether an app of that name is served here. */
-  has(projectId: string, appName: string): boolean {
-    return this.#registry.find(projectId, appName) !== undefined;
   }
 
   /** Every app, in no order. */

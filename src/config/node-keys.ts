@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { line, listOf, mapped, matching, optional } from "./readers.ts";
 import type { Reader } from "./readers.ts";
+import { port } from "./setting-readers.ts";
 import type { SettingKey } from "./setting-key.ts";
 
 /** What makes a service one of several, and what it shares with the others. */
@@ -9,6 +10,8 @@ export type NodeSettings = {
   readonly masterKeyFile: string | null;
   /** Null means the loopback address and any free port. */
   readonly nodeUrl: string | null;
+  /** Null means the port of `nodeUrl`. */
+  readonly nodePort: number | null;
   /** Null means the host's name. */
   readonly nodeName: string | null;
   readonly nodeLabels: Readonly<Record<string, string>>;
@@ -21,9 +24,9 @@ const LABEL = /^[a-z0-9][a-z0-9._-]{0,62}=[A-Za-z0-9._-]{1,63}$/;
 /** Where other nodes reach this one. */
 const nodeUrl: Reader<string> = mapped(
   matching("an address with a port, such as https://10.0.0.5:4200", (text) => {
-    const { protocol, port, pathname, search, hash, username } = URL.parse(text) ?? {};
+    const { protocol, port: given, pathname, search, hash, username } = URL.parse(text) ?? {};
     const isBare = pathname === "/" && search === "" && hash === "" && username === "";
-    return protocol === "https:" && port !== "" && isBare;
+    return protocol === "https:" && given !== "" && isBare;
   }),
   (text) => new URL(text).origin,
 );
@@ -52,6 +55,13 @@ export const NODE_KEYS: { readonly [K in keyof NodeSettings]: SettingKey<NodeSet
     default: null,
     meaning:
       "With Postgres: the address at which the other services of the installation reach this one, such as https://10.0.0.5:4200. If unset, only services of the same machine can.",
+  },
+  nodePort: {
+    name: "node_port",
+    reader: optional(port()),
+    default: null,
+    meaning:
+      "With Postgres: the port on which this service listens for the others. If unset, the one of node_url, or a free one.",
   },
   nodeName: {
     name: "node_name",

@@ -23,6 +23,7 @@ const CLOCK_JUMP_MS = 2_000;
 export class NodeLease {
   readonly #parts: NodeLeaseParts;
   #timer: Timer | null = null;
+  #isAnnounced = false;
   #isLeaving = false;
   #isOver = false;
   #renewing: Promise<void> | null = null;
@@ -70,6 +71,13 @@ export class NodeLease {
     this.#timer = this.#parts.clock.every(RENEW_MS, () => void this.#renewSafely());
   }
 
+  /** The others know of it from now on, and send it requests. */
+  async announce(): Promise<void> {
+    this.#isAnnounced = true;
+    await this.#renewing;
+    await this.#renew();
+  }
+
   /** The others take over what it has, and give it nothing more. */
   async startLeaving(): Promise<void> {
     this.#isLeaving = true;
@@ -100,7 +108,8 @@ export class NodeLease {
 
   async #renew(): Promise<void> {
     if (this.#isOver) return;
-    const { store, clock, id, self } = this.#parts;
+    const { store, clock, id } = this.#parts;
+    const self = this.#isAnnounced ? this.#parts.self : null;
     const givenAt = clock.monotonic();
     const databaseNow = await store.nodes.renew({
       owner: id,

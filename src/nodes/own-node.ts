@@ -52,7 +52,7 @@ export class OwnNode {
     this.owners = new Owners({ ...parts, lease: this.lease, roster: this.roster, predecessors });
   }
 
-  /** Joins the installation: the others know this node from now on, and its lease stands. It has no apps yet. */
+  /** Joins the installation: its lease stands, but the others do not know it yet. */
   static async join(parts: OwnNodeParts, life: Lifecycle): Promise<OwnNode> {
     const node = new OwnNode(parts);
     await life.start(
@@ -83,10 +83,14 @@ export class OwnNode {
     return node;
   }
 
-  /** Begins with its share of the work. */
-  async serve(work: NodeWork): Promise<void> {
+  /** Begins with its share of the work; `meet` throws if another node is out of reach. */
+  async serve(work: NodeWork, meet: () => Promise<void>): Promise<void> {
     this.#work = work;
-    await this.owners.start(work);
+    this.owners.serveBy(work);
+    await this.lease.announce();
+    await this.roster.look();
+    await meet();
+    await this.owners.start();
   }
 
   /** Gives its apps to the others, who know that it leaves. */

@@ -88,9 +88,13 @@ export class Owners {
     this.#parts = parts;
   }
 
-  /** Begins to serve what is ours; from now on it takes what nobody has. */
-  async start(host: AppHost): Promise<void> {
+  /** What is ours is served by that, from now on. */
+  serveBy(host: AppHost): void {
     this.#host = host;
+  }
+
+  /** Begins to serve what is ours; from now on it takes what nobody has. */
+  async start(): Promise<void> {
     const { clock } = this.#parts;
     await this.#review();
     this.#timers = [
@@ -221,6 +225,8 @@ export class Owners {
       return node ? { kind: "there", node } : null;
     }
     const winner = winnerOf(appNumber, roster.takers);
+    // Nobody is left to have it: who calls is told that this node stops.
+    if (!winner && this.#isLeaving) return { kind: "here" };
     if (winner && winner.id !== lease.id && !isSent) return { kind: "there", node: winner };
     const isTaken = (await this.#take([appNumber])).length > 0;
     return isTaken ? { kind: "here" } : null;

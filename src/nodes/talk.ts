@@ -5,12 +5,19 @@ import type { Glance } from "../model/glance.ts";
 import type { ServiceNode } from "../model/node.ts";
 import { ask } from "./ask.ts";
 import type { Heir, Owners } from "./owners.ts";
+import type { Peer } from "./peer.ts";
 import type { Peers } from "./peers.ts";
 
-const PATHS = { prepare: "/nodes/prepare", adopt: "/nodes/adopt", glances: "/nodes/glances" } as const;
+const PATHS = {
+  hello: "/nodes/hello",
+  prepare: "/nodes/prepare",
+  adopt: "/nodes/adopt",
+  glances: "/nodes/glances",
+} as const;
 
 /** As long as an app may take to start, and what else has to be done for it. */
 const PREPARE_MS = 30_000;
+const HELLO_MS = 3_000;
 const GLANCE_MS = 1_500;
 const MAX_GLANCES = 100_000;
 
@@ -46,6 +53,8 @@ export type Answering = {
 export function answering({ owners, warm, glances }: Answering) {
   return async (_from: string, path: string, value: unknown): Promise<unknown> => {
     switch (path) {
+      case PATHS.hello:
+        return null;
       case PATHS.prepare: {
         const { appNumber, replicas } = read(PREPARE, value);
         await warm(appNumber, replicas);
@@ -68,6 +77,11 @@ export class NodeTalk implements Heir {
 
   constructor(by: { readonly peers: Peers; readonly clock: Clock }) {
     this.#by = by;
+  }
+
+  /** Rejects when the node cannot be reached. */
+  async hello(node: Peer): Promise<void> {
+    await ask(this.#by, node, PATHS.hello, null, HELLO_MS);
   }
 
   async prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void> {
