@@ -252,14 +252,11 @@ describe.each(DATABASE_KINDS)("claims on %s", (kind) => {
     const fresh = await openStore(await databases.fresh(kind));
     const runs = Array.from({ length: 4 }, () => queuedRun());
     await fresh.runs.accept(runs.map((run) => ({ run, payload: samplePayload(), owner: null })));
-    const hold = async (owner: string, leaseMs: number) => {
+    const leases = { dead: -1, alive: LEASE_MS, revived: -1, self: -1 };
+    for (const [owner, leaseMs] of Object.entries(leases)) {
       await signOfLife(fresh, owner, leaseMs);
       await fresh.claims.claim({ appNumber: 1, owner, limit: 1, maxBytes: 1 });
-    };
-    await hold("dead", -1);
-    await hold("alive", LEASE_MS);
-    await hold("revived", -1);
-    await hold("self", -1);
+    }
     await signOfLife(fresh, "revived", LEASE_MS);
     expect(await fresh.claims.recover({ owner: "self", isAlone: false })).toBe(1);
     const states = async () =>
