@@ -21,6 +21,8 @@ export const NODES = {
     "nodes.drain": "The operator asks a node to leave, and takes that back; renewals do not.",
     "nodes.cli": "`millrace nodes` lists the nodes, and drains one by its name or id.",
     "nodes.dashboard": "The dashboard shows the nodes to the operator, and to nobody else.",
+    "nodes.doctor":
+      "doctor checks the master key file, the node's own address, and that it reaches the others.",
     "nodes.details": "A node tells its name, labels, processors, memory, release and data directory.",
   }),
 };
