@@ -23,6 +23,8 @@ export const NODES = {
     "nodes.dashboard": "The dashboard shows the nodes to the operator, and to nobody else.",
     "nodes.doctor":
       "doctor checks the master key file, the node's own address, and that it reaches the others.",
+    "packaging.cluster":
+      "packaging/ has a compose file of three nodes, and balancers that find who is ready.",
     "nodes.details": "A node tells its name, labels, processors, memory, release and data directory.",
   }),
 };
