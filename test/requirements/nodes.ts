@@ -25,6 +25,8 @@ export const NODES = {
       "doctor checks the master key file, the node's own address, and that it reaches the others.",
     "packaging.cluster":
       "packaging/ has a compose file of three nodes, and balancers that find who is ready.",
+    "nodes.even": "Apps are spread over the nodes by their processors.",
+    "nodes.few-moves": "When a node dies, comes back or leaves, its own apps move and no others.",
     "nodes.details": "A node tells its name, labels, processors, memory, release and data directory.",
   }),
 };
