@@ -24,7 +24,7 @@ export function openMasterKey(place: KeyPlace): Buffer {
  * Why a file that was named is not used; null when it is. A new key in its place would fit no database, so none is
  * made. Its group may read it: that is how systemd and Kubernetes hand secrets to a service.
  */
-function keyFileProblem(file: string): string | null {
+export function keyFileProblem(file: string): string | null {
   const found = statSync(file, { throwIfNoEntry: false });
   if (!found) return `${file} does not exist; copy the installation's master.key there`;
   if (!found.isFile()) return `${file} is not a file`;

@@ -21,6 +21,12 @@ export const NODES = {
     "nodes.drain": "The operator asks a node to leave, and takes that back; renewals do not.",
     "nodes.cli": "`millrace nodes` lists the nodes, and drains one by its name or id.",
     "nodes.dashboard": "The dashboard shows the nodes to the operator, and to nobody else.",
+    "nodes.doctor":
+      "doctor checks the master key file, the node's own address, and that it reaches the others.",
+    "packaging.cluster":
+      "packaging/ has a compose file of three nodes, and balancers that find who is ready.",
+    "nodes.even": "Apps are spread over the nodes by their processors.",
+    "nodes.few-moves": "When a node dies, comes back or leaves, its own apps move and no others.",
     "nodes.details": "A node tells its name, labels, processors, memory, release and data directory.",
   }),
 };

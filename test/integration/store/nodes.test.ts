@@ -1,11 +1,24 @@
 import { randomUUID } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openStore } from "../../../src/store/store.ts";
+import { inspectDatabase } from "../../../src/store/upkeep.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { sampleNode } from "../../support/sample-node.ts";
 import { sampleStore } from "../../support/sample-store.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
+
+verifies("nodes.doctor", "a look at the database finds the living nodes, and where they are", async () => {
+  const database = await databases.fresh("postgres");
+  const store = await openStore(database);
+  onTestFinished(() => store.close());
+  const { url, details } = await sampleNode(store, { name: "left" });
+  const gone = await sampleNode(store, { name: "gone" });
+  await store.nodes.renew({ ...gone, leaseMs: 0 });
+  const { nodes } = await inspectDatabase(database, false);
+  expect(nodes).toEqual([{ name: "left", url, home: details.home }]);
+});
 
 describe.each(DATABASE_KINDS)("on %s", (kind) => {
   const sample = sampleStore(databases, kind);
