@@ -1,4 +1,3 @@
-import { ServerResponse, createServer } from "node:http";
 import type { IncomingMessage, Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -11,6 +10,7 @@ import type { Refusal } from "../kit/listener/connection-gate.ts";
 import { FewAtATime } from "../kit/listener/few-at-a-time.ts";
 import { BACKLOG, MAX_PIPELINED, checkingInterval } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
+import { ServerResponse, createServer } from "../kit/node-http.ts";
 import { AppError } from "../model/errors.ts";
 import type { ErrorCode } from "../model/errors.ts";
 import { noRoom, rawRefusal } from "../model/raw-refusal.ts";
