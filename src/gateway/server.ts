@@ -1,4 +1,3 @@
-import { ServerResponse, createServer } from "node:http";
 import type { IncomingMessage, Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -9,6 +8,7 @@ import { clientAddress } from "../kit/listener/client-address.ts";
 import { ConnectionGate } from "../kit/listener/connection-gate.ts";
 import { BACKLOG, MAX_PIPELINED, checkingInterval } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
+import { ServerResponse, createServer } from "../kit/node-http.ts";
 import { AppError } from "../model/errors.ts";
 import { noRoom } from "../model/raw-refusal.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, Server } from "node:http";
 import type { Socket } from "node:net";
 import { fastify } from "fastify";
@@ -11,6 +10,7 @@ import type { Clock } from "../../kit/clock.ts";
 import { FewAtATime } from "../../kit/listener/few-at-a-time.ts";
 import { checkingInterval } from "../../kit/listener/listening.ts";
 import type { Log } from "../../kit/log.ts";
+import { createServer } from "../../kit/node-http.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import { rawRefusal } from "../../model/raw-refusal.ts";
