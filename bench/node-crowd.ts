@@ -45,6 +45,7 @@ export class NodeCrowd {
     for (const { lease } of made) {
       await lease.begin();
       lease.start();
+      await lease.announce();
     }
     for (const { roster } of made) await roster.start();
     const host = {
@@ -55,7 +56,8 @@ export class NodeCrowd {
     };
     for (const node of made) {
       this.#nodes.set(node.id, node);
-      await node.owners.start(host);
+      node.owners.serveBy(host);
+      await node.owners.start();
     }
   }
 
