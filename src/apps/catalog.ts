@@ -275,9 +275,10 @@ export class Catalog {
     });
   }
 
-  /** The secrets of an app, or with null of a whole project, have changed: later replicas get the new ones. */
+  /** The secrets of an app, or with null of a whole project, may have changed: then later replicas get the new ones. */
   async refreshSecrets(projectId: string, appNumber: number | null): Promise<void> {
-    await this.#parts.appSecrets.refresh({ projectId, appNumber: appNumber ?? WHOLE_PROJECT });
+    const scope = { projectId, appNumber: appNumber ?? WHOLE_PROJECT };
+    if (!(await this.#parts.appSecrets.refresh(scope))) return;
     for (const traffic of this.#registry.all()) {
       const { app } = traffic.current.live;
       if (app.projectId !== projectId || (appNumber !== null && app.number !== appNumber)) continue;

@@ -53,7 +53,7 @@ export class Addresses {
     const result = await store.people.setEmail(change);
     if (result === "taken") throw takenPair();
     if (result === "stale") throw changedMeanwhile();
-    tokens.forgetPerson(id);
+    tokens.forgetSubject(id);
   }
 
   /** Sends a link to the person's address; throws `not_found` where no mail is sent. */
@@ -78,7 +78,7 @@ export class Addresses {
     const opened = links.readProof(link);
     if (opened?.id !== personId) throw badLink();
     if (!(await store.people.prove({ ...opened, now: clock.now() }))) throw badLink();
-    tokens.forgetPerson(personId);
+    tokens.forgetSubject(personId);
     return opened.email;
   }
 

@@ -99,7 +99,7 @@ export class Invitations {
     const { store, tokens } = this.#parts;
     const joined = await store.invitations.accept({ ...this.#secretOf(link), personId });
     if (!joined) throw badLink();
-    tokens.forgetPerson(personId);
+    tokens.forgetSubject(personId);
     return joined;
   }
 

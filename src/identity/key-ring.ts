@@ -5,7 +5,7 @@ import type { Store } from "../store/store.ts";
 import { loadTokenKeys, newKey } from "./token-keys.ts";
 import type { TokenKey } from "./token-keys.ts";
 
-/** A key another process has retired stops verifying here within this time, while tokens are verified. */
+/** Where no word of it comes, a key that another process retired stops within this time, while tokens are verified. */
 const READ_AGAIN_MS = 60_000;
 /** Unknown key ids make the keys be read again at most this often, however many come. */
 const MIN_GAP_MS = 1_000;
@@ -28,6 +28,9 @@ export class KeyRing {
   readonly #clock: Clock;
   #keys: readonly TokenKey[] = [];
   #readAt = 0;
+  /** Reads that have begun, and the latest begun one whose answer counts. */
+  #begun = 0;
+  #counting = 0;
   #reading: Promise<void> | null = null;
 
   private constructor(store: Store, seal: Seal, clock: Clock) {
@@ -72,6 +75,11 @@ export class KeyRing {
     await this.#read();
   }
 
+  /** Reads the keys again: another process has made one. */
+  async refresh(): Promise<void> {
+    await this.#read();
+  }
+
   #find(id: string): KeyObject | null {
     return this.#keys.find((key) => key.id === id)?.publicKey ?? null;
   }
@@ -89,6 +97,11 @@ export class KeyRing {
 
   async #read(): Promise<void> {
     this.#readAt = this.#clock.monotonic();
-    this.#keys = await loadTokenKeys(this.#store, this.#seal, this.#clock.now());
+    const turn = ++this.#begun;
+    const keys = await loadTokenKeys(this.#store, this.#seal, this.#clock.now());
+    // An answer that comes late may be of before a change that another has seen.
+    if (turn < this.#counting) return;
+    this.#counting = turn;
+    this.#keys = keys;
   }
 }

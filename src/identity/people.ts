@@ -117,13 +117,13 @@ export class People {
 
   async setRole(projectId: string, personId: string, role: Membership["role"]): Promise<MemberChange> {
     const change = await this.#parts.store.memberships.setRole({ projectId, personId, role });
-    this.#parts.tokens.forgetPerson(personId);
+    this.#parts.tokens.forgetSubject(personId);
     return change;
   }
 
   async removeMember(projectId: string, personId: string): Promise<MemberChange> {
     const change = await this.#parts.store.memberships.remove({ projectId, personId });
-    this.#parts.tokens.forgetPerson(personId);
+    this.#parts.tokens.forgetSubject(personId);
     return change;
   }
 
@@ -142,7 +142,7 @@ export class People {
       const message = `A person can own at most ${MAX_OWNED} projects.`;
       throw new AppError("bad_request", { message });
     }
-    tokens.forgetPerson(personId);
+    tokens.forgetSubject(personId);
     return result === "made";
   }
 }

@@ -73,7 +73,7 @@ export class Sessions {
     if (refreshed.result === "unknown") return null;
     const { result, id, personId } = refreshed;
     if (result === "reused") {
-      this.#tokens.forgetPerson(personId);
+      this.#tokens.forgetSubject(personId);
       return null;
     }
     const isNew = result === "fresh" && next !== null;
@@ -85,21 +85,21 @@ export class Sessions {
     const family = FORM.exec(refreshToken)?.[1];
     if (family === undefined) return null;
     const ended = await this.#store.sessions.endByFamily(hashSecret(family));
-    if (ended) this.#tokens.forgetPerson(ended.personId);
+    if (ended) this.#tokens.forgetSubject(ended.personId);
     return ended;
   }
 
   /** False when the person has no such session. */
   async end(personId: string, id: string): Promise<boolean> {
     const isEnded = await this.#store.sessions.end({ id, personId });
-    this.#tokens.forgetPerson(personId);
+    this.#tokens.forgetSubject(personId);
     return isEnded;
   }
 
   /** Ends all sessions of a person but one. */
   async endOthers(personId: string, keptId: string | null): Promise<void> {
     await this.#store.sessions.endOthers({ personId, keptId });
-    this.#tokens.forgetPerson(personId);
+    this.#tokens.forgetSubject(personId);
   }
 
   async list(personId: string): Promise<Session[]> {

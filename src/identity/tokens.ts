@@ -13,7 +13,7 @@ import type { Reading } from "./signed-token.ts";
 import { TokenJudge, hashSecret } from "./token-judge.ts";
 
 const MAX_REMEMBERED = 10_000;
-/** A token revoked by another process stops working within this time: no older judgement counts. */
+/** Where no word of it comes, a token that another process revoked stops within this time: no older judgement counts. */
 const JUDGED_FOR_MS = 5_000;
 /** From this age on a judgement is renewed in passing, so that a token in use never waits for one. */
 const RECHECK_MS = 2_500;
@@ -133,7 +133,7 @@ export class Tokens {
     return await this.#changing(accountId, this.#store.accounts.update({ id: accountId, projectId, change }));
   }
 
-  /** Revokes an account; its tokens stop working here at once, elsewhere within 5 s. */
+  /** Revokes an account; its tokens stop working here at once, on other nodes within a second. */
   async revoke(projectId: string, accountId: string): Promise<boolean> {
     const now = this.#clock.now();
     return await this.#changing(accountId, this.#store.accounts.revoke({ id: accountId, projectId, now }));
@@ -146,9 +146,21 @@ export class Tokens {
     return { token, expiresAt };
   }
 
-  /** From now on what the database says about a person counts here; elsewhere within 5 s. */
-  forgetPerson(personId: string): void {
-    this.#forgetSubject(personId);
+  /** From now on what the database says about an account or a person counts here. */
+  forgetSubject(subject: string): void {
+    for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
+    for (const remembered of this.#remembered.values()) {
+      const { principal } = remembered;
+      const held = principal.projectId === null ? principal.personId : principal.accountId;
+      if (held === subject) this.#forget(remembered);
+    }
+  }
+
+  /** Anybody's rights may have changed: the database is asked before a token counts again, while it can be. */
+  reconsiderAll(): void {
+    for (const judging of this.#judging) judging.isOutdated = true;
+    const judgedAt = this.#clock.monotonic() - JUDGED_FOR_MS - 1;
+    for (const known of this.#remembered.values()) known.checkedAt = Math.min(known.checkedAt, judgedAt);
   }
 
   /** A token seen before and still good; undefined when it has to be verified. */
@@ -227,15 +239,6 @@ export class Tokens {
     });
   }
 
-  #forgetSubject(subject: string): void {
-    for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
-    for (const remembered of this.#remembered.values()) {
-      const { principal } = remembered;
-      const held = principal.projectId === null ? principal.personId : principal.accountId;
-      if (held === subject) this.#forget(remembered);
-    }
-  }
-
   #forget(known: Remembered): void {
     known.isVoid = true;
     this.#remembered.delete(known.token);
@@ -293,10 +296,10 @@ export class Tokens {
   async #changing<Result>(accountId: string, change: Promise<Result>): Promise<Result> {
     try {
       const result = await change;
-      this.#forgetSubject(accountId);
+      this.forgetSubject(accountId);
       return result;
     } catch (error) {
-      if (error instanceof AppError && error.code === "in_doubt") this.#forgetSubject(accountId);
+      if (error instanceof AppError && error.code === "in_doubt") this.forgetSubject(accountId);
       throw error;
     }
   }

@@ -4,6 +4,17 @@ import { read, write } from "./operation.ts";
 /** Where a map of secrets belongs: to an app, or with number 0 to its whole project. */
 export type SecretScope = { readonly projectId: string; readonly appNumber: number };
 
+/** What a change of secrets is about, as it is told to other services. */
+function subjectOf({ projectId, appNumber }: SecretScope): string {
+  return `${projectId}/${appNumber}`;
+}
+
+/** The scope that such a subject names. */
+export function scopeOf(subject: string): SecretScope {
+  const end = subject.lastIndexOf("/");
+  return { projectId: subject.slice(0, end), appNumber: Number(subject.slice(end + 1)) };
+}
+
 /** Maps of secrets, sealed before they get here. */
 export const secrets = {
   find: read(async ({ db }, { projectId, appNumber }: SecretScope): Promise<Uint8Array | null> => {
@@ -31,7 +42,7 @@ export const secrets = {
           })),
         )
         .execute();
-      await noteChange(session, "secrets", `${row.projectId}/${row.appNumber}`);
+      await noteChange(session, "secrets", subjectOf(row));
     },
   ),
 };

@@ -14,6 +14,10 @@ export const CHANGES = {
     "changes.again": "Who could not act on a change is told of it again; nobody else waits for that.",
     "changes.pruned":
       "Changes are kept for ten minutes and removed in small steps, by one service at a time.",
+    "changes.identity":
+      "Revocations, roles, sessions and keys that one node changes count on every other within 1 s.",
+    "changes.secrets":
+      "Secrets of apps and of webhooks that one node changes are used by every other within 1 s.",
     "changes.line":
       "The connection that listens is made anew when it is lost, and when it no longer hears itself.",
   }),

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { WHOLE_PROJECT } from "../secrets.ts";
 import type { SecretScope } from "../../store/secrets.ts";
 import type { SecretMap } from "../../model/app.ts";
@@ -17,13 +18,23 @@ export class AppSecrets {
 
   /** Reads those of an app, and those of its project, if they are not at hand yet. */
   async load(scope: SecretScope): Promise<void> {
-    for (const one of [projectOf(scope), scope]) if (!this.#maps.has(keyOf(one))) await this.refresh(one);
+    for (const one of [projectOf(scope), scope])
+      if (!this.#maps.has(keyOf(one)))
+        await this.#turns.take(keyOf(one), async () => {
+          this.#maps.set(keyOf(one), await this.#secrets.read(one));
+        });
   }
 
-  /** Reads those of an app or of a whole project again. */
-  async refresh(scope: SecretScope): Promise<void> {
+  /** Reads those of an app or of a whole project again, if they are at hand; says whether they are others now. */
+  async refresh(scope: SecretScope): Promise<boolean> {
     const key = keyOf(scope);
-    await this.#turns.take(key, async () => this.#maps.set(key, await this.#secrets.read(scope)));
+    return await this.#turns.take(key, async () => {
+      const before = this.#maps.get(key);
+      if (!before) return false;
+      const now = await this.#secrets.read(scope);
+      this.#maps.set(key, now);
+      return !isDeepStrictEqual(before, now);
+    });
   }
 
   /** What an app gets: its own over its project's. */

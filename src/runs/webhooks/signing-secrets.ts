@@ -26,7 +26,7 @@ export function openSecret(seal: Seal, sealed: Uint8Array, context: string): Buf
   }
 }
 
-/** With Postgres another service may have made or removed a secret: it is noticed within this time. */
+/** Where no word of it comes, a secret that another service made or removed is noticed within this time. */
 const KNOWN_MS = 5_000;
 
 /** The secrets that a project's deliveries are signed with; sealed where they are kept. */
@@ -73,6 +73,12 @@ export class SigningSecrets {
     const isRetired = await this.#store.webhookSecrets.retire({ id, projectId, now: this.#clock.now() });
     this.#known.delete(projectId);
     return isRetired;
+  }
+
+  /** Another service has made or removed some; with null of any project. */
+  forget(projectId: string | null): void {
+    if (projectId === null) this.#known.clear();
+    else this.#known.delete(projectId);
   }
 
   async #read(projectId: string): Promise<string[]> {

@@ -25,12 +25,20 @@ test("an app's own secrets go over its project's, and each map is read once", as
 test("of two changes the later one counts: it is read after the first has been", async () => {
   const answers: ((map: SecretMap) => void)[] = [];
   const secrets = new AppSecrets({ read: () => new Promise((resolve) => answers.push(resolve)) });
-  const first = secrets.refresh(PROJECT);
+  const first = secrets.load(PROJECT);
   const second = secrets.refresh(PROJECT);
   expect(answers).toHaveLength(1);
   answers[0]?.({ A: "old" });
   await first;
   answers[1]?.({ A: "new" });
-  await second;
+  expect(await second).toBe(true);
   expect(secrets.of(APP)).toEqual({ A: "new" });
+});
+
+test("what is not at hand is not read again, and what is the same is no change", async () => {
+  let count = 0;
+  const secrets = new AppSecrets({ read: async () => ({ A: String((count += 1) > 3) }) });
+  expect([await secrets.refresh(APP), count]).toEqual([false, 0]);
+  await secrets.load(APP);
+  expect([await secrets.refresh(APP), await secrets.refresh(APP), count]).toEqual([false, true, 4]);
 });

@@ -1,0 +1,21 @@
+import type { Changes } from "../nodes/changes.ts";
+import { scopeOf } from "../store/secrets.ts";
+import type { Catalog } from "./catalog.ts";
+import { WHOLE_PROJECT } from "./secrets.ts";
+
+/** Has secrets that another node has changed reach the apps that are served here, within a second. */
+export function followSecrets(
+  changes: Pick<Changes, "on" | "onReset">,
+  catalog: Pick<Catalog, "all" | "refreshSecrets">,
+): void {
+  changes.on("secrets", async (subjects) => {
+    for (const { projectId, appNumber } of subjects.map(scopeOf))
+      await catalog.refreshSecrets(projectId, appNumber === WHOLE_PROJECT ? null : appNumber);
+  });
+  changes.onReset(async () => {
+    const apps = catalog.all().map(({ app }) => app);
+    for (const projectId of new Set(apps.map((app) => app.projectId)))
+      await catalog.refreshSecrets(projectId, null);
+    for (const { projectId, number } of apps) await catalog.refreshSecrets(projectId, number);
+  });
+}
