@@ -1,5 +1,6 @@
 import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
+import { BLOBS } from "./requirements/blobs.ts";
 import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
@@ -41,6 +42,7 @@ export const TABLES = [
   HOSTED,
   SERVERS,
   IMAGES,
+  BLOBS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -65,6 +67,7 @@ export const REQUIREMENTS = {
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,
+  ...BLOBS,
 };
 
 /** The id of a promise that exists. */

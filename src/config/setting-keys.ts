@@ -1,4 +1,6 @@
 import { resolve } from "node:path";
+import { blobAddress } from "./blob-address.ts";
+import type { BlobAddress } from "./blob-address.ts";
 import { readSender } from "../kit/smtp/message.ts";
 import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
@@ -28,6 +30,8 @@ export type Settings = WallSettings & {
   readonly basePort: number;
   /** Null means SQLite in the data directory. */
   readonly databaseUrl: string | null;
+  /** Null means a folder of the data directory. */
+  readonly blobs: BlobAddress | null;
   /** Null means the loopback address and any free port. */
   readonly nodeUrl: string | null;
   /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
@@ -110,6 +114,13 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     default: null,
     meaning:
       "With Postgres: the address at which the other services of the installation reach this one, such as https://10.0.0.5:4200. If unset, only services of the same machine can.",
+  },
+  blobs: {
+    name: "blobs",
+    reader: optional(blobAddress),
+    default: null,
+    meaning:
+      "Where services that share a Postgres keep bundles and environments: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
   },
   publicApiUrl: {
     name: "public_api_url",
