@@ -4,6 +4,7 @@ import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { whyAbsent } from "./apps/why-absent.ts";
+import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
@@ -167,6 +168,7 @@ async function start(
     () => Containers.open(settings, log),
     (opened) => opened.close(),
   );
+  const blobs = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const processHost = {
     python: python.path,
@@ -180,7 +182,7 @@ async function start(
     clock,
   };
   const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
-  const basics = { ...settings, store, storage, images, seal, reserve, clock, log };
+  const basics = { ...settings, store, storage, images, blobs, seal, reserve, clock, log };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;

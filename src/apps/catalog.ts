@@ -1,6 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { artifactFolders } from "../host/artifacts.ts";
-import { stat } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
@@ -158,15 +156,15 @@ export class Catalog {
 
   /**
    * Serves an app here that another service on the database has deployed since; false for one that has no version, was
-   * deleted, or whose files are not here: then its runs are left to those who have them.
+   * deleted, or whose files cannot be had: then its runs are left to those who have them.
    */
   async learn(appNumber: number): Promise<boolean> {
-    const { store, dataDir } = this.#parts;
+    const { store } = this.#parts;
     return await this.#turns.take(appNumber, async () => {
       if (this.#registry.byNumber(appNumber)) return true;
       const app = (await store.apps.listAll()).find(({ number }) => number === appNumber);
       const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
-      if (!app || !version || this.#isClosing || !(await hasFiles(version, dataDir))) return false;
+      if (!app || !version || !(await this.#hasFiles(version)) || this.#isClosing) return false;
       await this.#switcher.restore(app, version);
       return true;
     });
@@ -271,9 +269,17 @@ export class Catalog {
     return await opening;
   }
 
+  /** Whether the files of a version are on this machine, or come there from another node. */
+  async #hasFiles(version: Version): Promise<boolean> {
+    const { files } = this.#parts;
+    // Whoever has them not has told why.
+    return files === null || (await files.ensure(version).catch(() => null)) !== null;
+  }
+
   async #openStored(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {
     const { app } = traffic.current.live;
     const version = await this.#parts.store.versions.find(versionId);
+    if (version?.appNumber === app.number && !(await this.#hasFiles(version))) return null;
     // A switch may have opened it meanwhile.
     const open = traffic.find(versionId);
     if (open || version?.appNumber !== app.number || this.#isClosing) return open ?? null;
@@ -281,14 +287,6 @@ export class Catalog {
     traffic.addRetired(reopened);
     return reopened;
   }
-}
-
-/** Whether the bundle and the environment of a version are on this machine. */
-async function hasFiles(version: Version, dataDir: string): Promise<boolean> {
-  const { bundle, environment } = artifactFolders(version, dataDir);
-  const wanted = environment === null ? [bundle] : [bundle, environment];
-  const found = await Promise.allSettled(wanted.map((folder) => stat(folder)));
-  return found.every(({ status }) => status === "fulfilled");
 }
 
 /** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */

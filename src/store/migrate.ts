@@ -14,6 +14,7 @@ import { places } from "./migrations/0011-places.ts";
 import { logShares } from "./migrations/0012-log-shares.ts";
 import { runTraffic } from "./migrations/0013-run-traffic.ts";
 import { nodes } from "./migrations/0014-nodes.ts";
+import { blobs } from "./migrations/0016-blobs.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -32,6 +33,7 @@ export const MIGRATIONS = {
   "0012-log-shares": logShares,
   "0013-run-traffic": runTraffic,
   "0014-nodes": nodes,
+  "0016-blobs": blobs,
 } as const;
 
 /** The names of all migrations of this release, in order. */

@@ -1,5 +1,5 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
-import type { FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
+import type { FunctionSignature, ScalingOverrides, Version, VersionBlobs } from "../model/app.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
 import { read, write } from "./operation.ts";
@@ -7,7 +7,7 @@ import { isUnfinished } from "./run-states.ts";
 import type { VersionsTable } from "./schema.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
-  Partial<Pick<Version, "environment" | "bundleHash" | "functions">>;
+  Partial<Pick<Version, "environment" | "bundleHash" | "functions" | keyof VersionBlobs>>;
 
 /** Versions: the immutable deploys of apps. */
 export const versions = {
@@ -28,6 +28,9 @@ export const versions = {
       .executeTakeFirstOrThrow();
     const { bundle: bundleDir, environment = null, bundleHash = null, functions = null, ...rest } = version;
     const row = {
+      bundleBlob: null,
+      environmentBlob: null,
+      environmentTag: null,
       ...rest,
       id: uuidBytes(version.id),
       number: (last ?? 0) + 1,
@@ -130,13 +133,17 @@ export const versions = {
       .execute();
   }),
 
-  /** Its packages are in another folder now. */
+  /** Its packages are in another folder now, and in no blob. */
   setEnvironment: write(
     async (
       { db },
       { id, environment }: { readonly id: string; readonly environment: string | null },
     ): Promise<void> => {
-      await db.updateTable("versions").set({ environment }).where("id", "=", uuidBytes(id)).execute();
+      await db
+        .updateTable("versions")
+        .set({ environment, environmentBlob: null, environmentTag: null })
+        .where("id", "=", uuidBytes(id))
+        .execute();
     },
   ),
 

@@ -23,4 +23,18 @@ export const BLOBS = {
     "blobs.s3.keys":
       "Keys come from the environment, a profile's file, the container or the machine, in that order.",
   }),
+  ...section("issue: Many services, one installation, 4: bundles and environments", {
+    "blobs.versions": "On Postgres a version's bundle and packages are in blobs before its row names them.",
+    "blobs.versions.alone": "A service alone, on SQLite, stores nothing twice.",
+    "blobs.versions.once": "Versions that share packages share their blob.",
+    "blobs.fetch":
+      "A node without a version's files fetches them once, and they work from where they then are.",
+    "blobs.fetch.gone":
+      "Files that no blob holds whole are 503 app_not_ready with what to do; nothing is left of them.",
+    "blobs.fetch.rebuild":
+      "Packages for another Python or platform are installed again from the version's own inputs.",
+    "blobs.fetch.hostile": "An archive that leads out of its folder, or holds too much, is refused.",
+    "blobs.earlier": "Versions of earlier releases are stored in blobs when a service that has them starts.",
+    "blobs.collected": "A blob that no version names is removed, a day after it was put at the earliest.",
+  }),
 };

@@ -86,6 +86,7 @@ class Ground {
       home: this.#home,
       secrets,
       images: null,
+      files: null,
       dataDir,
       clock,
       log: createLog(process.env["TEST_LOG"] ?? "silent"),

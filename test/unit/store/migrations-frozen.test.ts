@@ -23,6 +23,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0012-log-shares": "83587e885a487ea0",
   "0013-run-traffic": "52e6be997fa2f6c1",
   "0014-nodes": "a9f1662a7ad0db37",
+  "0016-blobs": "780cc8cde79fba83",
 };
 
 verifies("upgrade.frozen", "a committed migration never changes", () => {
