@@ -11,6 +11,7 @@ export const BLOBS = {
     "blobs.range": "A part of a blob can be read.",
     "blobs.at-once": "Several nodes may put and remove the same blob at the same time.",
     "blobs.young": "A blob that was put after the time its removal was decided by is not removed.",
+    "blobs.shared": "Nodes prove at their start that they keep blobs in the same place, or say what to set.",
     "blobs.s3": "A bucket of an S3-compatible store keeps blobs as a directory does.",
     "blobs.s3.signature": "Requests are signed as in AWS's published examples of Signature Version 4.",
     "blobs.s3.style": "A bucket is named by the path or by the host, as path_style says.",

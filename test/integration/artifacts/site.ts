@@ -2,6 +2,7 @@ import { copyFile, mkdir, readdir } from "node:fs/promises";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { VersionFiles } from "../../../src/apps/artifacts/version-files.ts";
+import type { BlobStore } from "../../../src/blobs/blob-store.ts";
 import { DirectoryBlobs } from "../../../src/blobs/directory-blobs.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
@@ -17,7 +18,7 @@ import { deployPolite, during, scratch } from "../moved/site.ts";
 export type Deployed = {
   readonly folder: string;
   readonly first: TestDatabase;
-  readonly blobs: DirectoryBlobs;
+  readonly blobs: BlobStore;
   readonly store: Store;
   readonly version: Version;
 };
