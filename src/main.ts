@@ -5,6 +5,7 @@ import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { whyAbsent } from "./apps/why-absent.ts";
+import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
@@ -141,6 +142,7 @@ async function start(
   );
   const reserve = await startReserve(settings, store, clock, life);
   const { limits, storage, helper, containers } = await startHost(found, settings, { clock, log }, life);
+  const blobs = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const processHost = {
     python: python.path,
@@ -156,22 +158,11 @@ async function start(
   const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
   const details = ownDetails(settings, clock.now());
   const ownership = new Ownership(settings.dataDir);
-  const node = await joinNodes({ ...settings, store, seal, clock, log, ownership, details }, life);
+  const node = await joinNodes({ ...settings, store, seal, clock, log, ownership, details, blobs }, life);
   const owners = node?.owners ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
-  const basics = {
-    ...settings,
-    store,
-    storage,
-    images,
-    seal,
-    reserve,
-    clock,
-    log,
-    ownership,
-    owners,
-    holderOf,
-  };
+  const nodes = { ownership, owners, holderOf };
+  const basics = { ...settings, store, storage, images, blobs, seal, reserve, clock, log, ...nodes };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;

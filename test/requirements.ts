@@ -1,5 +1,6 @@
 import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
+import { BLOBS } from "./requirements/blobs.ts";
 import { CHANGES } from "./requirements/changes.ts";
 import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
@@ -47,6 +48,7 @@ export const TABLES = [
   NODES,
   CHANGES,
   PEERS,
+  BLOBS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -74,6 +76,7 @@ export const REQUIREMENTS = {
   ...NODES,
   ...CHANGES,
   ...PEERS,
+  ...BLOBS,
 };
 
 /** The id of a promise that exists. */

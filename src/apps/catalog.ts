@@ -9,7 +9,7 @@ import type { RunTarget } from "../replicas/run-target.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { glanceOf } from "./glance.ts";
 import { learnFunctions } from "./learn-functions.ts";
-import { findStored } from "./stored-app.ts";
+import { findStored, hasFiles } from "./stored-app.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
 import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
@@ -328,6 +328,7 @@ export class Catalog {
   async #openStored(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {
     const { app } = traffic.current.live;
     const version = await this.#parts.store.versions.find(versionId);
+    if (version?.appNumber === app.number && !(await hasFiles(version, this.#parts.files))) return null;
     // A switch may have opened it meanwhile.
     const open = traffic.find(versionId);
     if (open || version?.appNumber !== app.number || this.#isClosing) return open ?? null;

@@ -1,22 +1,25 @@
-import { artifactFolders } from "../host/artifacts.ts";
-import { stat } from "../kit/files.ts";
 import type { App, Version } from "../model/app.ts";
 import type { Store } from "../store/store.ts";
+import type { VersionFiles } from "./artifacts/version-files.ts";
 
-/** An app, and the version it serves, whose files are here; null when there is none. */
+type StoredParts = {
+  readonly store: Pick<Store, "apps" | "versions">;
+  /** What brings files of other nodes; null for a service alone. */
+  readonly files: Pick<VersionFiles, "ensure"> | null;
+};
+
+/** An app, and the version it serves, whose files are on this machine by then; null when there is none. */
 export async function findStored(
   appNumber: number,
-  { store, dataDir }: { readonly store: Pick<Store, "apps" | "versions">; readonly dataDir: string },
+  { store, files }: StoredParts,
 ): Promise<{ readonly app: App; readonly version: Version } | null> {
   const app = await store.apps.findByNumber(appNumber);
   const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
-  return app && version && (await hasFiles(version, dataDir)) ? { app, version } : null;
+  return app && version && (await hasFiles(version, files)) ? { app, version } : null;
 }
 
-/** Whether the bundle and the environment of a version are on this machine. */
-async function hasFiles(version: Version, dataDir: string): Promise<boolean> {
-  const { bundle, environment } = artifactFolders(version, dataDir);
-  const wanted = environment === null ? [bundle] : [bundle, environment];
-  const found = await Promise.allSettled(wanted.map((folder) => stat(folder)));
-  return found.every(({ status }) => status === "fulfilled");
+/** Whether the files of a version are on this machine, or come there from another node. */
+export async function hasFiles(version: Version, files: StoredParts["files"]): Promise<boolean> {
+  // Whoever has them not has told why.
+  return files === null || (await files.ensure(version).catch(() => null)) !== null;
 }

@@ -7,6 +7,7 @@ import { MASTER_KEY } from "../identity/master-key.ts";
 import { SealedReader, isSealedFile } from "../kit/sealed-file/read.ts";
 import { BadTar } from "../kit/tar/header.ts";
 import type { TarHeader } from "../kit/tar/header.ts";
+import { isPlain } from "../kit/tar/inside.ts";
 import { TarReader } from "../kit/tar/read.ts";
 import type { TarEntry } from "../kit/tar/read.ts";
 import { openStore } from "../store/store.ts";
@@ -95,8 +96,7 @@ async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
 /** The entry's name, below the data directory and given once. */
 function checkedName({ name: given }: TarHeader, names: Set<string>): string {
   const name = given.replace(/\/$/, "");
-  const isPlain = name.split("/").every((step) => step !== "" && step !== "." && step !== "..");
-  if (!isPlain || name.includes("\0") || names.has(name)) {
+  if (!isPlain(name) || names.has(name)) {
     throw new BadTar(`an entry has the invalid name ${JSON.stringify(given)}`);
   }
   names.add(name);

@@ -1,4 +1,6 @@
 import { resolve } from "node:path";
+import { blobAddress } from "./blob-address.ts";
+import type { BlobAddress } from "./blob-address.ts";
 import { readSender } from "../kit/smtp/message.ts";
 import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
@@ -32,6 +34,8 @@ export type Settings = NodeSettings &
     readonly databaseUrl: string | null;
     /** Null means the same as `databaseUrl`. */
     readonly databaseDirectUrl: string | null;
+    /** Null means a folder of the data directory. */
+    readonly blobs: BlobAddress | null;
     /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
     readonly publicApiUrl: string | null;
     readonly publicBaseUrl: string | null;
@@ -114,6 +118,13 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
       "If database_url leads through a pooler: the same database without it, for migrations and to hear of changes by other services.",
   },
   ...NODE_KEYS,
+  blobs: {
+    name: "blobs",
+    reader: optional(blobAddress),
+    default: null,
+    meaning:
+      "Where services that share a Postgres keep bundles and environments: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
+  },
   publicApiUrl: {
     name: "public_api_url",
     reader: optional(publicUrl()),

@@ -1,3 +1,5 @@
+import type { BlobStore } from "../blobs/blob-store.ts";
+import { endSharing, proveShared } from "../blobs/prove-shared.ts";
 import type { NodeSettings } from "../config/node-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
@@ -28,6 +30,8 @@ export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
   readonly log: Log;
   readonly ownership: Ownership;
   readonly details: Omit<NodeDetails, "runs">;
+  /** Where all nodes keep what is large. */
+  readonly blobs: BlobStore | null;
 };
 
 /** What a service has of the others of its installation. */
@@ -72,6 +76,11 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     life,
   );
   const { roster, owners } = node;
+  const prove = await life.start(
+    "place of blobs",
+    async () => await sharingOf(parts),
+    (started) => started.end(),
+  );
   const self = { id: ownership.owner, url };
   const elsewhere = new NodeWhereabouts({ store, clock, owners, roster, self });
   return {
@@ -85,9 +94,26 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     },
     serve: async (work, routes) => {
       listener.route({ ...routes, own: answering({ ...work, owners }) });
-      await node.serve(work, () => meetOthers({ roster, talk, clock, self }));
+      await prove.with([]);
+      await node.serve(work, async () => {
+        await meetOthers({ roster, talk, clock, self });
+        await prove.with(roster.all.map(({ id }) => id));
+      });
     },
     leave: () => node.leave(),
+  };
+}
+
+/** By what a node proves that it keeps blobs where the others do. */
+async function sharingOf({ blobs, store, ownership }: JoinParts) {
+  const of = { instanceId: (await store.meta.get("instance_id")) ?? "", nodeId: ownership.owner };
+  return {
+    with: async (others: readonly string[]) => {
+      if (blobs) await proveShared(blobs, { ...of, others });
+    },
+    end: async () => {
+      if (blobs) await endSharing(blobs, of);
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
-import type { FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
+import type { FunctionSignature, ScalingOverrides, Version, VersionBlobs } from "../model/app.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
 import { requireApp } from "./app-owners.ts";
@@ -11,7 +11,7 @@ import { isUnfinished } from "./run-states.ts";
 import type { VersionsTable } from "./schema.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
-  Partial<Pick<Version, "environment" | "bundleHash" | "functions">>;
+  Partial<Pick<Version, "environment" | "bundleHash" | "functions" | keyof VersionBlobs>>;
 
 /** Versions: the immutable deploys of apps. */
 export const versions = {
@@ -32,6 +32,9 @@ export const versions = {
       .executeTakeFirstOrThrow();
     const { bundle: bundleDir, environment = null, bundleHash = null, functions = null, ...rest } = version;
     const row = {
+      bundleBlob: null,
+      environmentBlob: null,
+      environmentTag: null,
       ...rest,
       id: uuidBytes(version.id),
       number: (last ?? 0) + 1,
@@ -139,12 +142,13 @@ export const versions = {
       .execute();
   }),
 
-  /** Its packages are in another folder now. */
+  /** Its packages are in another folder now, and in no blob. */
   setEnvironment: write(
     async (
       session,
       { id, environment }: { readonly id: string; readonly environment: string | null },
-    ): Promise<boolean> => await change(session, id, { environment }),
+    ): Promise<boolean> =>
+      await change(session, id, { environment, environmentBlob: null, environmentTag: null }),
   ),
 
   /** Records what a replica said can be called. False when there is no such version. */

@@ -106,7 +106,9 @@ export class Housekeeper {
     for (const traffic of registry.all()) await closeIdle(traffic, clock.monotonic());
     for (const appNumber of this.#untidy) await this.#tidy(appNumber);
     for (const app of this.#remains.values()) await this.#clear(app);
-    if (this.#looks++ % LOOKS_PER_HOUR === 0) await this.#sweepEnvironments();
+    if (this.#looks++ % LOOKS_PER_HOUR !== 0) return;
+    await this.#sweepEnvironments();
+    await this.#sweepBundles();
   }
 
   /** Removes the app's versions beyond those that are kept; what is still needed is looked at again. */
@@ -163,6 +165,15 @@ export class Housekeeper {
       await dropEnvironment(folder, usedAt, () => this.#environmentsInUse());
     }
     await this.#sweepImages();
+  }
+
+  /** Other nodes of the database remove versions too, and leave what this one has fetched of them. */
+  async #sweepBundles(): Promise<void> {
+    const { store, dataDir } = this.#parts;
+    if (store.kind === "sqlite") return;
+    const versions = await store.versions.listAll();
+    const named = new Set(versions.map(({ bundle }) => artifactFolder(bundle, dataDir)));
+    await removeUnnamedBundles(path.join(dataDir, "bundles"), named, Date.now() - UNFINISHED_MS);
   }
 
   async #sweepEnvironments(): Promise<void> {

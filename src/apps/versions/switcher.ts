@@ -134,6 +134,7 @@ export class Switcher {
   async #reopen(app: App, versionId: string, traffic: Traffic): Promise<OpenVersion> {
     const version = await this.#parts.store.versions.find(versionId);
     if (version?.appNumber !== app.number) throw new AppError("build_not_found");
+    await this.#parts.files?.ensure(version);
     return this.#open(app, version, traffic);
   }
 

