@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
 import { appWork } from "./apps/node-work.ts";
+import { followSecrets } from "./apps/follow-secrets.ts";
 import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
@@ -11,6 +12,7 @@ import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
+import { followIdentity } from "./identity/follow-changes.ts";
 import { identityParts } from "./identity/identity-parts.ts";
 import { openInstallation } from "./identity/installation.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
@@ -42,6 +44,7 @@ import { findHost, startHost } from "./host/start-host.ts";
 import { networkReport } from "./host/walls/network.ts";
 import { joinNodes } from "./nodes/join-nodes.ts";
 import { Ownership } from "./nodes/ownership.ts";
+import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import type { AppHolder } from "./store/app-owners.ts";
 import { Inspection } from "./store/inspection.ts";
@@ -258,6 +261,11 @@ async function start(
       await server.close();
     },
   );
+  if (node) {
+    followIdentity(node.changes, installation);
+    followSecrets(node.changes, catalog);
+    followSigningSecrets(node.changes, runs.secrets);
+  }
   await node?.serve(
     { ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() },
     {

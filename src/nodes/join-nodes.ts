@@ -9,6 +9,7 @@ import type { Glance } from "../model/glance.ts";
 import type { NodeDetails } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Authority } from "./authority.ts";
+import type { Changes } from "./changes.ts";
 import type { Elsewhere } from "./elsewhere.ts";
 import { NodeLease } from "./lease.ts";
 import { meetOthers } from "./meet-others.ts";
@@ -38,6 +39,8 @@ export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
 export type JoinedNodes = {
   readonly url: string;
   readonly owners: Owners;
+  /** What others change; whoever remembers such things listens before `serve`. */
+  readonly changes: Changes;
   /** By which requests are passed on. */
   readonly others: { readonly elsewhere: Elsewhere; readonly peers: Peers };
   /** How the apps of a project do that other nodes serve; nothing of one that does not answer. */
@@ -86,6 +89,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   return {
     url,
     owners,
+    changes: node.changes,
     others: { elsewhere, peers },
     glances: async (projectId) => {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);

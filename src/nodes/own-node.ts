@@ -34,9 +34,12 @@ export class OwnNode {
   readonly lease: NodeLease;
   readonly roster: Roster;
   readonly owners: Owners;
+  /** What others have changed; told from `serve` on. */
+  readonly changes: Changes;
   #work: NodeWork | null = null;
 
-  private constructor({ ownership, url, details, ...parts }: OwnNodeParts) {
+  private constructor({ ownership, url, details, ...parts }: OwnNodeParts, changes: Changes) {
+    this.changes = changes;
     this.lease = new NodeLease({
       ...parts,
       id: ownership.owner,
@@ -54,7 +57,15 @@ export class OwnNode {
 
   /** Joins the installation: its lease stands, but the others do not know it yet. */
   static async join(parts: OwnNodeParts, life: Lifecycle): Promise<OwnNode> {
-    const node = new OwnNode(parts);
+    const changes = await life.start(
+      "changes by other nodes",
+      () => Changes.open(parts),
+      (opened) => opened.stop(),
+    );
+    const node = new OwnNode(parts, changes);
+    changes.on("app", () => node.owners.sync());
+    changes.on("node", () => node.roster.look());
+    changes.onReset(() => node.roster.look());
     await life.start(
       "lease of this node",
       async () => {
@@ -62,18 +73,6 @@ export class OwnNode {
         node.lease.start();
       },
       () => node.lease.leave(),
-    );
-    await life.start(
-      "changes by other nodes",
-      async () => {
-        const changes = await Changes.open(parts);
-        changes.on("app", () => node.owners.sync());
-        changes.on("node", () => node.roster.look());
-        changes.onReset(() => node.roster.look());
-        changes.start();
-        return changes;
-      },
-      (changes) => changes.stop(),
     );
     await life.start(
       "other nodes",
@@ -87,6 +86,7 @@ export class OwnNode {
   async serve(work: NodeWork, meet: () => Promise<void>): Promise<void> {
     this.#work = work;
     this.owners.serveBy(work);
+    this.changes.start();
     await this.lease.announce();
     await this.roster.look();
     await meet();

@@ -164,7 +164,9 @@ export const versions = {
 async function change(
   session: Session,
   id: string,
-  columns: Partial<Pick<VersionsTable, "overrides" | "environment" | "functions">>,
+  columns: Partial<
+    Pick<VersionsTable, "overrides" | "environment" | "environmentBlob" | "environmentTag" | "functions">
+  >,
 ): Promise<boolean> {
   const changed = await session.db
     .updateTable("versions")
