@@ -28,6 +28,8 @@ import { within } from "./kit/within.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
+import type { Others } from "./nodes/elsewhere.ts";
+import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { containerEngine } from "./replicas/container/engine.ts";
@@ -66,6 +68,8 @@ export type Service = {
   settle(): Promise<void>;
   /** Orderly: readiness off, no new work, a grace for what runs (the one in the settings if none is given), then everything ends. */
   stop(graceMs?: number): Promise<void>;
+  /** What other nodes pass on. */
+  readonly peerRoutes: Omit<PeerRoutes, "own">;
   /** Requests that had no answer when everything had ended: a fault of ours, which tests look for. */
   unanswered(): number;
 };
@@ -82,6 +86,8 @@ export type ServiceOptions = {
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
   readonly engine?: (host: ProcessHost) => Engine;
+  /** The other nodes; a test that plays them uses it. */
+  readonly others?: Others;
   /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
@@ -118,11 +124,9 @@ export async function startService(settings: Settings, options: ServiceOptions):
   }
 }
 
-async function start(
-  settings: Settings,
-  { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
-  life: Lifecycle,
-): Promise<Service> {
+async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
+  const { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf } = options;
+  const { clock = systemClock, others = null } = options;
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
   const python = await findInterpreter(settings.python);
@@ -240,6 +244,7 @@ async function start(
         ...(guideDir !== undefined && { guideDir }),
         signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
+        others,
         clock,
         log,
       }),
@@ -258,6 +263,7 @@ async function start(
         findApp: (key) => store.apps.find(key),
         whyAbsent: (key) => whyAbsent(store, key),
         authenticator: new Authenticator(tokens),
+        others,
         seal,
         webhookAllow,
         clock,
@@ -268,7 +274,8 @@ async function start(
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
-      await within(graceMs, Promise.all([catalog.drain(), runs.fileRuns.drain()]), clock);
+      const under = [catalog.drain(), runs.fileRuns.drain(), server.settlePassing()];
+      await within(graceMs, Promise.all(under), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },
@@ -290,14 +297,7 @@ async function start(
     "control socket",
     () =>
       openControlSocket(sockets, {
-        ...operatorRequests({
-          ...installation,
-          ...identity,
-          dataDir: settings.dataDir,
-          apiUrl,
-          baseUrl,
-          clock,
-        }),
+        ...operatorRequests({ ...basics, ...installation, ...identity, apiUrl, baseUrl }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: async () => ({
           report: await inspection.report(),
@@ -341,6 +341,7 @@ async function start(
       graceMs = atMostMs;
       await life.stop();
     },
+    peerRoutes: { ...gateway.peerRoutes, ...management.peerRoutes },
     unanswered: () => gateway.unanswered,
   };
 }
