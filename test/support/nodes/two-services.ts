@@ -1,8 +1,11 @@
-import { systemClock } from "../../../src/kit/clock.ts";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import type { Authority } from "../../../src/nodes/authority.ts";
 import type { Elsewhere, Whereabouts } from "../../../src/nodes/elsewhere.ts";
 import type { Passed } from "../../../src/nodes/passage.ts";
 import type { Peer } from "../../../src/nodes/peer.ts";
-import type { PeerRoutes } from "../../../src/nodes/peer-listener.ts";
 import { testAuthority, testNode } from "./hop.ts";
 import type { TestNode } from "./hop.ts";
 import { testService } from "../service.ts";
@@ -38,17 +41,37 @@ export async function twoServices(
   flags: Record<string, unknown> = {},
 ): Promise<TwoServices> {
   const authority = await testAuthority();
-  const start = async (own: Record<string, TestApp>): Promise<NodeService> => {
-    const node = await testNode(authority);
-    const beliefs = new Beliefs(node.peer);
-    const others = { elsewhere: beliefs, peers: node.peers };
-    const on = await testService(own, flags, { others, clock: systemClock });
-    const routes: Omit<PeerRoutes, "own"> = on.service.peerRoutes;
-    node.listener.route({ ...routes, own: async () => null });
-    return { on, node, beliefs };
-  };
-  const owner = await start(apps);
-  const front = await start({});
+  const owner = await nodeService(authority, flags);
+  const front = await nodeService(authority, flags);
+  return await divide(front, owner, apps);
+}
+
+/** The same on one database, with one master key. */
+export async function twoOfOne(databaseUrl: string, apps: Record<string, TestApp>): Promise<TwoServices> {
+  const authority = await testAuthority();
+  const owner = await nodeService(authority, { databaseUrl });
+  const dataDir = await mkdtemp(path.join(tmpdir(), "millrace-data-"));
+  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  const keyFile = "master.key";
+  await copyFile(path.join(owner.on.settings.dataDir, keyFile), path.join(dataDir, keyFile));
+  const front = await nodeService(authority, { databaseUrl, dataDir });
+  return await divide(front, owner, apps);
+}
+
+async function nodeService(authority: Authority, flags: Record<string, unknown>): Promise<NodeService> {
+  const node = await testNode(authority);
+  const beliefs = new Beliefs(node.peer);
+  const on = await testService({}, flags, { others: { elsewhere: beliefs, peers: node.peers } });
+  node.listener.route({ ...on.service.peerRoutes, own: async () => null });
+  return { on, node, beliefs };
+}
+
+async function divide(
+  front: NodeService,
+  owner: NodeService,
+  apps: Record<string, TestApp>,
+): Promise<TwoServices> {
+  for (const [name, app] of Object.entries(apps)) await owner.on.deploy(name, app);
   front.beliefs.find = async () => ({ kind: "there", peer: owner.node.peer });
   return { front, owner };
 }
