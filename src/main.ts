@@ -34,6 +34,8 @@ import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-details.ts";
+import type { Others } from "./nodes/elsewhere.ts";
+import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { containerEngine } from "./replicas/container/engine.ts";
@@ -68,6 +70,8 @@ export type Service = {
   settle(): Promise<void>;
   /** Orderly: readiness off, no new work, a grace for what runs (the one in the settings if none is given), then everything ends. */
   stop(graceMs?: number): Promise<void>;
+  /** What other nodes pass on. */
+  readonly peerRoutes: Omit<PeerRoutes, "own">;
   /** Requests that had no answer when everything had ended: a fault of ours, which tests look for. */
   unanswered(): number;
 };
@@ -84,6 +88,8 @@ export type ServiceOptions = {
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
   readonly engine?: (host: ProcessHost) => Engine;
+  /** The other nodes; a test that plays them uses it. */
+  readonly others?: Others;
   /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
@@ -120,11 +126,9 @@ export async function startService(settings: Settings, options: ServiceOptions):
   }
 }
 
-async function start(
-  settings: Settings,
-  { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
-  life: Lifecycle,
-): Promise<Service> {
+async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
+  const { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf } = options;
+  const { clock = systemClock } = options;
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
   let managementPort = settings.basePort;
@@ -163,6 +167,7 @@ async function start(
   const ownership = new Ownership(settings.dataDir);
   const node = await joinNodes({ ...settings, store, seal, clock, log, ownership, details, blobs }, life);
   const owners = node?.owners ?? null;
+  const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   const nodes = { ownership, owners, holderOf };
   const basics = { ...settings, store, storage, images, blobs, seal, reserve, clock, log, ...nodes };
@@ -226,6 +231,7 @@ async function start(
         ...(guideDir !== undefined && { guideDir }),
         signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
+        others,
         clock,
         log,
       }),
@@ -244,9 +250,9 @@ async function start(
         findApp: (key) => store.apps.find(key),
         whyAbsent: (key) => whyAbsent(store, key),
         authenticator: new Authenticator(tokens),
+        others,
         seal,
         webhookAllow,
-        others: node?.others ?? null,
         clock,
         log,
       }),
@@ -256,7 +262,8 @@ async function start(
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
-      await within(graceMs, Promise.all([catalog.drain(), runs.fileRuns.drain()]), clock);
+      const under = [catalog.drain(), runs.fileRuns.drain(), server.settlePassing()];
+      await within(graceMs, Promise.all(under), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },
@@ -266,14 +273,8 @@ async function start(
     followSecrets(node.changes, catalog);
     followSigningSecrets(node.changes, runs.secrets);
   }
-  await node?.serve(
-    { ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() },
-    {
-      ...gateway.peerRoutes,
-      management: (request) => request.socket.destroy(),
-      managementUpgrade: (_, socket) => socket.destroy(),
-    },
-  );
+  const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
+  await node?.serve({ ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() }, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
   await life.start(
     "builds",
@@ -291,14 +292,7 @@ async function start(
     "control socket",
     () =>
       openControlSocket(sockets, {
-        ...operatorRequests({
-          ...installation,
-          ...identity,
-          dataDir: settings.dataDir,
-          apiUrl,
-          baseUrl,
-          clock,
-        }),
+        ...operatorRequests({ ...basics, ...installation, ...identity, apiUrl, baseUrl }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: async () => ({
           report: await inspection.report(),
@@ -342,6 +336,7 @@ async function start(
       graceMs = atMostMs;
       await life.stop();
     },
+    peerRoutes,
     unanswered: () => gateway.unanswered,
   };
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { AppError } from "../model/errors.ts";
+import { answerMoved } from "../nodes/pass-on.ts";
 import type { FromPeer } from "../nodes/peer-listener.ts";
 import type { RunTiming } from "../runs/live-run.ts";
 import { msText, respondError } from "../runs/response.ts";
@@ -140,6 +141,12 @@ export class Exchange {
     if (last && last.length <= ONE_WRITE_BYTES) response.end(last.toString("latin1"), "latin1");
     else response.end(last ?? undefined);
     this.noteWritten();
+  }
+
+  /** Sends it back to the node that has passed it on. */
+  answerMoved(): void {
+    answerMoved(this.request, this.response);
+    this.#settle();
   }
 
   /** The head of an answer has left that somebody else gives. */

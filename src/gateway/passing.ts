@@ -3,19 +3,14 @@ import type { Clock } from "../kit/clock.ts";
 import type { Tunnel } from "../kit/websocket/tunnel.ts";
 import { AppError } from "../model/errors.ts";
 import type { RunKey } from "../model/run.ts";
-import type { Elsewhere } from "../nodes/elsewhere.ts";
-import { MOVED_HEADER, MOVED_STATUS } from "../nodes/hop-head.ts";
+import type { Others } from "../nodes/elsewhere.ts";
+import { passOn } from "../nodes/pass-on.ts";
 import { Passage } from "../nodes/passage.ts";
 import type { Peer } from "../nodes/peer.ts";
-import type { Peers } from "../nodes/peers.ts";
 import type { Exchange } from "./exchange.ts";
 import type { AppRoute } from "./route.ts";
 
-export type PassingParts = {
-  readonly elsewhere: Elsewhere;
-  readonly peers: Peers;
-  readonly clock: Clock;
-};
+type PassingParts = Others & { readonly clock: Clock };
 
 /** A request that may be another node's. */
 type Errand = {
@@ -28,14 +23,7 @@ type Errand = {
 /** Carries it out here; `first` as above. */
 type Serve = (first: Buffer | null) => void | Promise<void>;
 
-/** To the node that should have the app, and to the one that has it then. */
-const MAX_TRIES = 2;
 const SERVICE_RESTART = 1012;
-const UNREACHED = {
-  message: "The node that has this app cannot be reached; try again shortly.",
-  headers: { "retry-after": "1" },
-};
-
 /** Requests of apps that another node has: passed on to it, as they came. */
 export class Passing {
   readonly #parts: PassingParts;
@@ -52,7 +40,7 @@ export class Passing {
     const { exchange, route, first } = errand;
     const place = await this.#parts.elsewhere.find(route, exchange.from !== null);
     if (place?.kind !== "there") return await serve(first);
-    if (exchange.from) return answerMoved(exchange);
+    if (exchange.from) return exchange.answerMoved();
     return await this.#counted(this.#pass(errand, place.peer, serve));
   }
 
@@ -93,21 +81,10 @@ export class Passing {
         passage.onGone();
       },
     };
-    let peer = to;
-    for (let tries = 1; ; tries += 1) {
-      const passed = await passage.to(peer);
-      if (passed === "done") return undefined;
-      if (passed === "lost") throw new AppError("node_lost");
-      const place = tries < MAX_TRIES ? await elsewhere.retry(route, peer, passed, gone.signal) : null;
-      if (gone.signal.aborted || exchange.response.destroyed) return undefined;
-      if (!place) throw new AppError("app_not_ready", UNREACHED);
-      if (place.kind === "here" && !passage.hasRead) {
-        exchange.goneListener = null;
-        return await serve(passage.leave());
-      }
-      // A body that has been read can only be sent.
-      peer = place.kind === "here" ? elsewhere.self : place.peer;
-    }
+    const end = await passOn(elsewhere, route, passage, to, gone.signal);
+    if (end === "done" || exchange.response.destroyed) return;
+    exchange.goneListener = null;
+    await serve(passage.leave());
   }
 
   async #counted<T>(work: Promise<T>): Promise<T> {
@@ -143,12 +120,4 @@ export class Passing {
       onWritten: () => exchange.noteWritten(),
     });
   }
-}
-
-/** Tells the node that passed a request on to ask again where the app is; nothing of the request was begun. */
-export function answerMoved(exchange: Exchange): void {
-  const { request, response } = exchange;
-  response.writeHead(MOVED_STATUS, [MOVED_HEADER, "1", "content-length", "0"]).end();
-  exchange.noteOpened();
-  if (!request.complete) request.resume();
 }

@@ -11,6 +11,7 @@ import type { Log } from "../kit/log.ts";
 import { ServerResponse, createServer } from "../kit/node-http.ts";
 import { AppError } from "../model/errors.ts";
 import { noRoom } from "../model/raw-refusal.ts";
+import type { Others } from "../nodes/elsewhere.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
 import { DocumentHandler } from "./app-document.ts";
 import { BrokenRequests } from "./broken-requests.ts";
@@ -24,8 +25,7 @@ import { Cors, SERVER_METHODS } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
 import { OpenExchanges } from "./open-exchanges.ts";
-import { Passing, answerMoved } from "./passing.ts";
-import type { PassingParts } from "./passing.ts";
+import { Passing } from "./passing.ts";
 import { ProxyHandler } from "./proxy/proxy-route.ts";
 import { readHead } from "./request-head.ts";
 import { SocketHandler, asksForSocket } from "./sockets/socket-route.ts";
@@ -54,7 +54,7 @@ export type GatewayOptions = RunParts &
     /** What the bodies of calls under way may take together; by default a part of the machine's memory. */
     readonly bodyRoomBytes?: number;
     /** The other nodes; null for a service alone. */
-    readonly others?: Omit<PassingParts, "clock"> | null;
+    readonly others?: Others | null;
     readonly log: Log;
   };
 
@@ -303,7 +303,7 @@ export class Gateway {
   /** The service is stopping: another node may find one that has the app. */
   #refuseCall(exchange: Exchange): void {
     if (!exchange.from) throw new AppError("draining", { headers: { "retry-after": "1" } });
-    answerMoved(exchange);
+    exchange.answerMoved();
   }
 
   #read(connection: Connection, exchange: Exchange): RequestHead {

@@ -1,12 +1,16 @@
 import type { RunKey } from "../model/run.ts";
 import type { Passed } from "./passage.ts";
 import type { Peer } from "./peer.ts";
+import type { Peers } from "./peers.ts";
 
 /** Which app a request is about. */
 export type AppKey = { readonly projectId: string; readonly appName: string };
 
 /** Who answers for an app: this node, or another. */
 export type Whereabouts = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: Peer };
+
+/** All that it takes to pass a request on. */
+export type Others = { readonly elsewhere: Elsewhere; readonly peers: Peers };
 
 /** Knows where apps are that this node may not have. */
 export type Elsewhere = {

@@ -36,6 +36,8 @@ const LENGTH = "content-length";
 /** What a request's next head depends on besides the request. */
 export type HopHow = Pick<Hop, "purpose" | "remote"> & {
   readonly isUpgrade: boolean;
+  /** How long its body is, if it has been read; else null. */
+  readonly readBytes: number | null;
   /** A larger body is held. */
   readonly littleBytes: number;
 };
@@ -52,7 +54,7 @@ export type HopHead = {
 /** The head of a request for its next hop: as it came, but for what belongs to the caller's own connection. */
 export function hopHead(
   request: IncomingMessage,
-  { purpose, remote, isUpgrade, littleBytes }: HopHow,
+  { purpose, remote, isUpgrade, readBytes, littleBytes }: HopHow,
 ): HopHead {
   const { method = "GET", url = "/", rawHeaders, httpVersion } = request;
   const headers: string[] = [];
@@ -62,6 +64,7 @@ export function hopHead(
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
     const key = name.toLowerCase();
+    if (readBytes !== null && (key === LENGTH || key === EXPECT)) continue;
     if (key === LENGTH) bodyBytes = Number(value);
     else if (key === EXPECT) isAwaited = httpVersion === "1.1";
     else if (key === "transfer-encoding") bodyBytes = null;
@@ -69,8 +72,10 @@ export function hopHead(
     else if (key === "connection") pushNamed(headers, value);
     else if (key !== "upgrade" && !OF_CONNECTION.has(key)) headers.push(name, value);
   }
-  if (bodyBytes === null) headers.push("transfer-encoding", "chunked");
-  const isHeld = !isAwaited && (bodyBytes === null || bodyBytes > littleBytes);
+  if (readBytes !== null) headers.push(LENGTH, String(readBytes));
+  else if (bodyBytes === null) headers.push("transfer-encoding", "chunked");
+  const isLittle = readBytes !== null || (bodyBytes !== null && bodyBytes <= littleBytes);
+  const isHeld = !isAwaited && !isLittle;
   const hop = `${HOP_HEADER}: ${purpose} ${remote || NO_ADDRESS} ${httpVersion} ${isHeld ? "held" : "plain"}\r\n`;
   const expect = isHeld ? `${EXPECT}: 100-continue\r\n` : "";
   const text = `${method} ${url} HTTP/1.1\r\n${hop}${expect}${fieldLines(headers)}`;

@@ -31,6 +31,8 @@ export type PassageParts = {
   readonly remote: string;
   readonly peers: Peers;
   readonly clock: Clock;
+  /** All of the request's body, if it has been read. */
+  readonly body?: Buffer;
   /** For a request that asks for a WebSocket. */
   readonly upgrade?: {
     /** What came together with the handshake. */
@@ -84,13 +86,15 @@ export class Passage implements ConnectionUser, ResponseEvents {
   #end: (passed: Passed) => void = () => {};
 
   constructor(parts: PassageParts) {
-    const { request, upgrade } = parts;
+    const { request, upgrade, body = null } = parts;
     this.#parts = parts;
+    this.#little = body;
     const isUpgrade = upgrade !== undefined;
-    this.#head = hopHead(request, { ...parts, isUpgrade, littleBytes: LITTLE_BYTES });
+    const readBytes = body?.length ?? null;
+    this.#head = hopHead(request, { ...parts, isUpgrade, readBytes, littleBytes: LITTLE_BYTES });
     const { bodyBytes, isAwaited } = this.#head;
     const isLarge = bodyBytes === null || bodyBytes > LITTLE_BYTES || (isAwaited && bodyBytes > 0);
-    this.#large = isLarge ? new PassedBody(request, bodyBytes === null) : null;
+    this.#large = isLarge && !body ? new PassedBody(request, bodyBytes === null) : null;
     this.#caller = upgrade ? new WaitingCaller(request.socket, upgrade.first) : null;
     this.#parser = this.#newParser();
   }

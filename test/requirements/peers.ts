@@ -20,6 +20,11 @@ export const PEERS = {
     "peers.unreached": "A node that cannot be reached has begun nothing: the request may go to another.",
     "peers.aborts": "A caller who leaves ends the request at the node that it was passed on to.",
     "peers.pace": "What passes through a node passes no faster than the other side reads.",
+    "peers.gateway":
+      "Calls, streams, uploads, WebSockets and run requests of any app work at any node, as if it had the app.",
+    "peers.management":
+      "Requests of the management API about one app, deploys and log sockets work at any node.",
+    "peers.draining": "A node that stops waits for what passes through it, as it does for its own calls.",
     "peers.own": "What nodes say to each other is small: more than 1 MiB is refused.",
   }),
 };

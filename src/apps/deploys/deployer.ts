@@ -93,6 +93,19 @@ export class Deployer {
     return { ...begun, grant: this.#uploads.give(begun.build.id) };
   }
 
+  /** The name of the app that a payload deploys; throws `deploy_invalid`. */
+  nameOf(payload: Readonly<Record<string, unknown>>): string {
+    return readDeployRequest(payload, thisHost(this.#parts)).name;
+  }
+
+  /** The app whose bundle a right is for; null if there is none any more. */
+  async appOfGrant(grant: string): Promise<App | null> {
+    const { store } = this.#parts;
+    const build = await store.builds.find(this.#uploads.read(grant));
+    if (!build) return null;
+    return (await store.apps.listAll()).find(({ number }) => number === build.appNumber) ?? null;
+  }
+
   /** Takes a bundle that a right is for; its end starts the build. One that came before is taken again, for nothing. */
   async upload(grant: string, from: Readable): Promise<Build> {
     const id = this.#uploads.read(grant);
