@@ -45,9 +45,11 @@ export class NodeCrowd {
     for (const { lease } of made) {
       await lease.begin();
       lease.start();
+    }
+    for (const { lease, roster } of made) {
+      await roster.start();
       await lease.announce();
     }
-    for (const { roster } of made) await roster.start();
     const host = {
       open: () => Promise.resolve(true),
       letGo: () => Promise.resolve(),
@@ -57,6 +59,7 @@ export class NodeCrowd {
     for (const node of made) {
       this.#nodes.set(node.id, node);
       node.owners.serveBy(host);
+      await node.roster.look();
       await node.owners.start();
     }
   }

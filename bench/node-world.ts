@@ -10,7 +10,8 @@ export type WorldStore = Pick<Store, "appOwners" | "nodes">;
 const STATEMENTS = { renew: 6, list: 1, owned: 1, ownerless: 1, take: 4, handOver: 4, recover: 5 } as const;
 export type Asked = keyof typeof STATEMENTS;
 
-type Row = { node: ServiceNode; leaseUntil: number };
+/** The others know nothing yet of a node that has only begun. */
+type Row = { readonly node: ServiceNode | null; readonly leaseUntil: number };
 
 /**
  * The two tables by which nodes share apps out, in memory and by a clock that somebody moves. It keeps the rules of
@@ -71,21 +72,19 @@ export class NodeWorld {
   #renew({ owner, leaseMs, url, details, isLeaving }: NodeSign): number {
     this.#count("renew");
     const now = this.#now();
-    if (url === null || details === null) throw new Error("every node of this world has an address");
-    this.#rows.set(owner, {
-      node: { id: owner, url, details, isLeaving, leaseMs },
-      leaseUntil: now + leaseMs,
-    });
+    const node = url === null || details === null ? null : { id: owner, url, details, isLeaving, leaseMs };
+    this.#rows.set(owner, { node, leaseUntil: now + leaseMs });
     return now;
   }
 
   #list(): { living: ServiceNode[]; deadCount: number } {
     this.#count("list");
     const rows = [...this.#rows.values()];
-    const living = rows.filter(({ leaseUntil }) => leaseUntil > this.#now()).map(({ node }) => node);
+    const standing = rows.filter(({ leaseUntil }) => leaseUntil > this.#now());
+    const living = standing.flatMap(({ node }) => (node ? [node] : []));
     return {
       living: living.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
-      deadCount: rows.length - living.length,
+      deadCount: rows.length - standing.length,
     };
   }
 
