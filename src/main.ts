@@ -40,6 +40,7 @@ import { findInterpreter } from "./host/interpreter.ts";
 import { hostReads } from "./host/walls/host-reads.ts";
 import { findLimits } from "./host/limits/find-limits.ts";
 import { StorageHelper } from "./host/storage/helper.ts";
+import { placeVolumes } from "./host/storage/place-volumes.ts";
 import { settleStorage } from "./host/storage/settle.ts";
 import { networkReport } from "./host/walls/network.ts";
 import { requireNetwork } from "./host/walls/require-network.ts";
@@ -160,6 +161,7 @@ async function start(
   );
   // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
   if (rung === "uid") process.umask(0o022);
+  await placeVolumes(settings);
   const storage = await settleStorage({ ...settings, rung, python: python.path, log });
   const helper =
     rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
