@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { isAbsolute, resolve } from "node:path";
 import { blobAddress } from "./blob-address.ts";
 import type { BlobAddress } from "./blob-address.ts";
 import { readSender } from "../kit/smtp/message.ts";
@@ -36,6 +36,8 @@ export type Settings = NodeSettings &
     readonly databaseDirectUrl: string | null;
     /** Null means a folder of the data directory. */
     readonly blobs: BlobAddress | null;
+    /** Null means beside the blobs if those have a directory, else in the data directory. */
+    readonly volumes: string | null;
     /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
     readonly publicApiUrl: string | null;
     readonly publicBaseUrl: string | null;
@@ -124,6 +126,13 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     default: null,
     meaning:
       "Where services that share a Postgres keep bundles and environments: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
+  },
+  volumes: {
+    name: "volumes",
+    reader: optional(matching("a whole path", (text) => isAbsolute(text) && text.length <= 4096)),
+    default: null,
+    meaning:
+      "Where the volumes of projects are, on a file system that all services of the installation see. If unset, below `blobs` if that is a directory, else in the data directory.",
   },
   publicApiUrl: {
     name: "public_api_url",

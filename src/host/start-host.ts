@@ -6,6 +6,7 @@ import { Containers } from "./containers/containers.ts";
 import { findInterpreter } from "./interpreter.ts";
 import { findLimits } from "./limits/find-limits.ts";
 import { StorageHelper } from "./storage/helper.ts";
+import { placeVolumes } from "./storage/place-volumes.ts";
 import { settleStorage } from "./storage/settle.ts";
 import { hostReads } from "./walls/host-reads.ts";
 import { requireNetwork } from "./walls/require-network.ts";
@@ -46,6 +47,7 @@ export async function startHost(
   );
   // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
   if (rung === "uid") process.umask(0o022);
+  await placeVolumes(settings);
   const storage = await settleStorage({ ...settings, rung, python: python.path, log });
   const helper =
     rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;

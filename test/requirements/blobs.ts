@@ -38,4 +38,10 @@ export const BLOBS = {
     "blobs.earlier": "Versions of earlier releases are stored in blobs when a service that has them starts.",
     "blobs.collected": "A blob that no version names is removed, a day after it was put at the earliest.",
   }),
+  ...section("issue: Many services, one installation, 4: volumes", {
+    "volumes.shared":
+      "Volumes are below a directory of blobs, or where MILLRACE_VOLUMES says; else where they were.",
+    "volumes.shared.refused":
+      "A start that would leave volumes behind, or apart from other nodes', is refused with what to do.",
+  }),
 };

@@ -1,6 +1,5 @@
 import { constants } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import type { Readable } from "node:stream";
 import { createZstdCompress } from "node:zlib";
 import { lstat, open, readdir, readlink } from "../files.ts";
 import { isTooLong, staysInside } from "./inside.ts";
@@ -17,11 +16,14 @@ export class Unpackable extends Error {
 }
 
 /**
- * A folder as a compressed archive: the same bytes for the same files, names, rights and times. No link is followed, even
+ * A folder as a compressed archive, in pieces: the same bytes for the same files, names, rights and times. No link is followed, even
  * one that takes a file's place meanwhile; one that leads out of the folder ends the stream with `Unpackable`. Names, from
  * the folder on, may be left out with all that is in them.
  */
-export function packFolder(folder: string, leftOut: (name: string) => boolean = () => false): Readable {
+export async function* packFolder(
+  folder: string,
+  leftOut: (name: string) => boolean = () => false,
+): AsyncGenerator<Buffer, void, void> {
   const packed = createZstdCompress();
   const write = async (bytes: Buffer): Promise<void> => {
     // The writer fills the buffer anew: what was written has to be taken in by then.
@@ -37,7 +39,7 @@ export function packFolder(folder: string, leftOut: (name: string) => boolean = 
     await tar.finish();
   };
   pack().catch((error: unknown) => packed.destroy(error instanceof Error ? error : new Error(String(error))));
-  return packed;
+  yield* packed as AsyncIterable<Buffer>;
 }
 
 /** Adds what is in a folder, and closes that. */

@@ -4,6 +4,7 @@ import { onTestFinished } from "vitest";
 import { VersionFiles } from "../../../src/apps/artifacts/version-files.ts";
 import type { BlobStore } from "../../../src/blobs/blob-store.ts";
 import { DirectoryBlobs } from "../../../src/blobs/directory-blobs.ts";
+import type { UidRange } from "../../../src/config/uid-range.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { StorageFolders } from "../../../src/host/storage/folders.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
@@ -42,7 +43,7 @@ export async function deployed(databases: ReturnType<typeof testDatabases>): Pro
 }
 
 /** Another node of the installation, as far as files go, in a directory of its own. */
-export async function otherNode({ folder, first, blobs, store }: Deployed) {
+export async function otherNode({ folder, first, blobs, store }: Deployed, users: UidRange | null = null) {
   const dataDir = path.join(folder, "a directory of another name", "data");
   await mkdir(dataDir, { recursive: true });
   await copyFile(path.join(first.dataDir, "master.key"), path.join(dataDir, "master.key"));
@@ -53,7 +54,7 @@ export async function otherNode({ folder, first, blobs, store }: Deployed) {
     python: await findInterpreter("python3"),
     walls: null,
     limits: null,
-    storage: new StorageFolders(dataDir),
+    storage: new StorageFolders(dataDir, users),
     images: null,
     clock: systemClock,
     log: createLog("silent"),

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
-import { readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { lstat, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import { collectBlobs } from "../../../src/apps/artifacts/collect-blobs.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { until } from "../../support/until.ts";
@@ -106,6 +106,25 @@ verifies("blobs.fetch.rebuild", "packages that do not fit this machine are insta
   const functions = expect.anything();
   expect(await site.store.versions.find(site.version.id)).toEqual({ ...site.version, functions });
 });
+
+/** Only root gives files to others. */
+test.runIf(process.getuid?.() === 0)(
+  "what is fetched belongs to the project's user, all but its marker",
+  async () => {
+    const site = await deployed(databases);
+    const first = 1_900_000_000;
+    const { files, database } = await otherNode(site, { first, last: first + 9 });
+    expect(await files.ensure(site.version)).toBe("fetched");
+    const owner = async (...place: string[]): Promise<number> =>
+      (await lstat(path.join(database.dataDir, ...place))).uid;
+    const { bundle, environment } = site.version;
+    for (const place of ["", "main.py", "__pycache__"])
+      expect([place, await owner(bundle, place)]).toEqual([place, first]);
+    for (const place of ["pyvenv.cfg", "bin/python", "bin/polite", "lib"])
+      expect([place, await owner(environment!, place)]).toEqual([place, first]);
+    expect([await owner(environment!), await owner(environment!, "ready")]).toEqual([0, 0]);
+  },
+);
 
 verifies(
   "blobs.earlier",
