@@ -155,12 +155,14 @@ async function cluster(settings: SyncSettings, asJson: boolean): Promise<boolean
   const machine = await describeMachine();
   const figures = await measureCluster(settings);
   const verdicts = judgeCluster(figures);
+  const streams = figures.streams.flatMap(({ subjects }) => subjects);
+  const problems = streams.flatMap(({ name, problem }) => (problem === null ? [] : `${name}: ${problem}`));
   print(
     asJson
       ? JSON.stringify({ machine, settings, figures, verdicts })
-      : syncText(machine, settings, figures.subjects, verdicts),
+      : [syncText(machine, settings, figures.subjects, verdicts), ...problems].join("\n"),
   );
-  const all = [...figures.subjects, ...figures.streams.flatMap(({ subjects }) => subjects)];
+  const all = [...figures.subjects, ...streams];
   return all.every(({ status }) => status === "measured") && noneMissed(verdicts);
 }
 

@@ -140,7 +140,7 @@ const PARTS: readonly Part[] = [
     streams: 200,
     perSecond: 50,
     isGzip: false,
-    rampMs: 2_000,
+    rampMs: 5_000,
     isOnce: false,
   },
 ];
