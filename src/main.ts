@@ -43,6 +43,7 @@ import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/host.ts";
 import { Ports } from "./replicas/process/server/ports.ts";
 import { findHost, startHost } from "./host/start-host.ts";
+import { requireSharedVolumes } from "./host/storage/place-volumes.ts";
 import { networkReport } from "./host/walls/network.ts";
 import { joinNodes } from "./nodes/join-nodes.ts";
 import { Ownership } from "./nodes/ownership.ts";
@@ -165,7 +166,11 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
   const details = ownDetails(settings, clock.now());
   const ownership = new Ownership(settings.dataDir);
-  const node = await joinNodes({ ...settings, store, seal, clock, log, ownership, details, blobs }, life);
+  const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
+  const node = await joinNodes(
+    { ...settings, store, seal, clock, log, ownership, details, blobs, requireVolumes },
+    life,
+  );
   const owners = node?.owners ?? null;
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;

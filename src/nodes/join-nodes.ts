@@ -33,6 +33,8 @@ export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
   readonly details: Omit<NodeDetails, "runs">;
   /** Where all nodes keep what is large. */
   readonly blobs: BlobStore | null;
+  /** Throws where the volumes of several nodes would be apart. */
+  readonly requireVolumes: (others: readonly string[]) => void;
 };
 
 /** What a service has of the others of its installation. */
@@ -101,7 +103,9 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
       await prove.with([]);
       await node.serve(work, async () => {
         await meetOthers({ roster, talk, clock, self });
-        await prove.with(roster.all.map(({ id }) => id));
+        const others = roster.all.map(({ id }) => id).filter((id) => id !== self.id);
+        parts.requireVolumes(others);
+        await prove.with(others);
       });
     },
     leave: () => node.leave(),
