@@ -8,7 +8,7 @@ type Glancing = { glances(projectId: string): readonly Glance[] | Promise<readon
 /** Asks those who serve apps: this service, and the other nodes if there are any. */
 export function glancesBy(...served: readonly (Glancing | null)[]): Glances {
   return async (projectId) => {
-    const parts = await Promise.all(served.map((each) => each?.glances(projectId) ?? []));
+    const parts = await Promise.all(served.map(async (each) => (await each?.glances(projectId)) ?? []));
     return new Map(parts.flat().map((glance) => [glance.appNumber, glance]));
   };
 }

@@ -13,7 +13,7 @@ export type NodeDetails = {
 };
 
 /** What its machine has. */
-export type NodeCapacity = { readonly cpus: number; readonly memoryBytes: number };
+type NodeCapacity = { readonly cpus: number; readonly memoryBytes: number };
 
 /** One service of an installation, while its lease stands. */
 export type ServiceNode = {

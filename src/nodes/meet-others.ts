@@ -17,7 +17,7 @@ const PATIENCE_MS = 2 * LEASE_MS;
 const LOOK_AGAIN_MS = 500;
 
 /** Another node lives, and cannot be reached from here. */
-export class UnreachableNodeError extends Error {
+class UnreachableNodeError extends Error {
   constructor(other: Peer, self: Peer, cause: unknown) {
     super(
       `another service of this installation is at ${other.url}, where this one, at ${self.url}, cannot reach it: ` +

@@ -35,8 +35,6 @@ const FAILURE = z.object({
 export type FailureRecord = z.infer<typeof FAILURE>;
 
 const VERSION = z.object({ number: z.int(), buildId: z.string() });
-export type VersionRecord = z.infer<typeof VERSION>;
-
 /** What runs did over a time, and how things are now. */
 export const FIGURES = z.extend(SPAN, {
   steps: z.array(z.extend(RUNS, { at: TIMESTAMP })),

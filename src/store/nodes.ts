@@ -17,7 +17,7 @@ type NodeRow = {
   readonly url: string | null;
   readonly details: string | null;
   readonly leavingAt: number | null;
-  readonly leaseMs: unknown;
+  readonly leaseMs: number;
 };
 
 /** The services of an installation. */
@@ -53,7 +53,7 @@ export const nodes = {
       .select((eb) => ["id", "url", "details", "leavingAt", eb("leaseUntil", "-", databaseNow).as("leaseMs")])
       .orderBy("id")
       .execute();
-    const standing = rows.filter(({ leaseMs }) => Number(leaseMs) > 0);
+    const standing = rows.filter(({ leaseMs }) => leaseMs > 0);
     return { living: standing.flatMap(nodeOf), deadCount: rows.length - standing.length };
   }),
 
@@ -88,5 +88,5 @@ export const nodes = {
 function nodeOf({ id, url, details, leavingAt, leaseMs }: NodeRow): ServiceNode[] {
   if (url === null || details === null) return [];
   const isLeaving = leavingAt !== null;
-  return [{ id, url, details: JSON.parse(details) as NodeDetails, isLeaving, leaseMs: Number(leaseMs) }];
+  return [{ id, url, details: JSON.parse(details) as NodeDetails, isLeaving, leaseMs }];
 }

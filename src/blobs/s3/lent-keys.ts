@@ -1,4 +1,4 @@
-import { request } from "node:http";
+import { request } from "../../kit/node-http.ts";
 import type { IncomingMessage } from "node:http";
 import { request as secureRequest } from "node:https";
 import { once } from "node:events";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { Agent, request } from "node:http";
+import { Agent, request } from "../../kit/node-http.ts";
 import type { IncomingMessage } from "node:http";
 import { Agent as SecureAgent, request as secureRequest } from "node:https";
 import type { BlobAddress } from "../../config/blob-address.ts";

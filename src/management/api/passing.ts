@@ -1,8 +1,8 @@
-import { ServerResponse } from "node:http";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Catalog } from "../../apps/catalog.ts";
+import { ServerResponse } from "../../kit/node-http.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Tunnel } from "../../kit/websocket/tunnel.ts";
 import type { AppKey, Others } from "../../nodes/elsewhere.ts";

@@ -4,7 +4,6 @@ import { expect } from "vitest";
 import { WebSocket as Client } from "ws";
 import { testDatabases } from "../../support/databases.ts";
 import { twoOfOne } from "../../support/nodes/two-services.ts";
-import type { TwoServices } from "../../support/nodes/two-services.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, bundle } from "../deploys/site.ts";
 
@@ -12,15 +11,17 @@ const databases = testDatabases();
 const LONG = Array.from({ length: 40 }, () => `true ${"#".repeat(2_000)}`);
 const MAIN = "print('starting')\ndef run():\n    print('called')\n    return 'new'\n";
 
-async function site(): Promise<TwoServices> {
+async function site(): ReturnType<typeof twoOfOne> {
   const { databaseUrl } = await databases.fresh("postgres");
-  return await twoOfOne(databaseUrl ?? "", {});
+  const pair = await twoOfOne(databaseUrl ?? "");
+  await pair.owner.deploy("web", { main: MAIN });
+  return pair;
 }
 
 verifies("peers.management", "a deploy through a node that does not have the app", async () => {
   const { front, owner } = await site();
-  const [here, there] = [new DeploySite(front.on), new DeploySite(owner.on)];
-  const { baseUrl, owner: who } = front.on.service;
+  const [here, there] = [new DeploySite(front), new DeploySite(owner)];
+  const { baseUrl, owner: who } = front.service;
   const { projectId, token } = who;
   // Of that size neither the payload nor the bundle is read before the owner asks for it.
   const { buildId, uploadUrl } = await here.begin("web", { shellCommands: LONG });
@@ -42,16 +43,15 @@ verifies("peers.management", "a deploy through a node that does not have the app
   const deployed = await here.ask("POST", "deploys?name=web", bundle(MAIN.replace("new", "newer")));
   expect(deployed.text.trim().split("\n").at(-1)).toContain('"success"');
   const headers = { authorization: `Bearer ${token}` };
-  const url = `${front.on.service.apiUrl}/v4/${projectId}/web/run`;
+  const url = `${front.service.apiUrl}/v4/${projectId}/web/run`;
   expect(await (await fetch(url, { method: "POST", headers })).text()).toContain("newer");
   const refused = await here.ask("GET", builds, undefined, { authorization: "Bearer wrong" });
   expect(refused.status).toBe(401);
 });
 
 verifies("peers.management", "the log of an app elsewhere is followed", async () => {
-  const { front, owner } = await site();
-  await owner.on.deploy("web", { main: MAIN });
-  const { baseUrl, apiUrl, owner: who } = front.on.service;
+  const { front } = await site();
+  const { baseUrl, apiUrl, owner: who } = front.service;
   const { projectId, token } = who;
   const query = new URLSearchParams({ projectID: projectId, appID: `${projectId}-web`, token });
   const reader = new Client(`${baseUrl.replace("http", "ws")}/ws-logs?${query.toString()}`);

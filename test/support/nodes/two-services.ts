@@ -46,16 +46,20 @@ export async function twoServices(
   return await divide(front, owner, apps);
 }
 
-/** The same on one database, with one master key. */
-export async function twoOfOne(databaseUrl: string, apps: Record<string, TestApp>): Promise<TwoServices> {
-  const authority = await testAuthority();
-  const owner = await nodeService(authority, { databaseUrl });
+/** Two nodes of one installation, as they are; what is deployed by the second is its own at first. */
+export async function twoOfOne(
+  databaseUrl: string,
+): Promise<{ readonly front: TestService; readonly owner: TestService }> {
+  const shared = await mkdtemp(path.join(tmpdir(), "millrace-shared-"));
   const dataDir = await mkdtemp(path.join(tmpdir(), "millrace-data-"));
-  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  onTestFinished(async () => {
+    for (const folder of [shared, dataDir]) await rm(folder, { recursive: true, force: true });
+  });
+  const flags = { databaseUrl, blobs: shared };
+  const owner = await testService({}, flags);
   const keyFile = "master.key";
-  await copyFile(path.join(owner.on.settings.dataDir, keyFile), path.join(dataDir, keyFile));
-  const front = await nodeService(authority, { databaseUrl, dataDir });
-  return await divide(front, owner, apps);
+  await copyFile(path.join(owner.settings.dataDir, keyFile), path.join(dataDir, keyFile));
+  return { front: await testService({}, { ...flags, dataDir }), owner };
 }
 
 async function nodeService(authority: Authority, flags: Record<string, unknown>): Promise<NodeService> {
