@@ -50,13 +50,14 @@ const threadsAsBuilt = {
       : undefined,
 };
 
-// Minutes long, about figures more than faults, or in need of podman: only `npm run test:scale`, `test:soak`, `test:walls`
-// and `test:images` ask for them.
+// Minutes long, about figures more than faults, or in need of podman or S3: only `npm run test:scale`, `test:soak`,
+// `test:walls`, `test:images` and `test:cluster` ask for them.
 const isScale = process.argv.includes("scale");
 const isWalls = process.argv.includes("walls");
 /** What every test run tries in short, too. */
 const WALLS = ["test/walls/**/*.test.ts", "test/integration/walls/**/*.test.ts"];
 const isImages = process.argv.includes("images");
+const isCluster = process.argv.includes("cluster");
 const isSoak = process.argv.includes("soak");
 /** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
 const SOAK_END_MS = 900_000;
@@ -67,7 +68,7 @@ export default defineConfig({
   test: {
     reporters: ["default"],
     // More files at a time than cores: part of a test's time is waiting for real processes. What measures runs alone.
-    maxWorkers: isScale || isSoak || isWalls || isImages ? 1 : 6,
+    maxWorkers: isScale || isSoak || isWalls || isImages || isCluster ? 1 : 6,
     projects: [
       // Files of a worker share their modules: loading them anew for each took longer than the tests.
       project("unit", 300_000, { isolate: false }),
@@ -76,6 +77,7 @@ export default defineConfig({
       ...(isScale ? [project("scale", 3_600_000, shared)] : []),
       ...(isWalls ? [project("walls", 1_800_000, { ...shared, include: WALLS })] : []),
       ...(isImages ? [project("images", 600_000, shared)] : []),
+      ...(isCluster ? [project("cluster", 1_800_000, shared)] : []),
       ...(isSoak ? [project("soak", soakMs, shared)] : []),
     ],
   },
