@@ -11,7 +11,7 @@ RUN apt-get update \
   && apt-get install --yes --no-install-recommends python3 python3-venv python3-pip \
   && rm -rf /var/lib/apt/lists/* \
   && useradd --create-home --uid 10001 millrace \
-  && install -d -o millrace /data
+  && install -d -o millrace /data /shared
 WORKDIR /opt/millrace
 COPY --from=build /build/package.json ./
 COPY --from=build /build/node_modules ./node_modules

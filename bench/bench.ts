@@ -9,6 +9,7 @@ import { judgeCold, measureCold } from "./cold.ts";
 import { deployText } from "./deploy-report.ts";
 import { judgeDeploy } from "./deploy-targets.ts";
 import { measureDeploy } from "./deploy.ts";
+import { judgeCluster, measureCluster } from "./cluster/cluster.ts";
 import { describeMachine } from "./machine.ts";
 import { stopAll } from "./processes.ts";
 import { clearProgress } from "./progress.ts";
@@ -34,16 +35,17 @@ import { wallsText } from "./walls-report.ts";
 import { judgeWalls } from "./walls-targets.ts";
 import { measureWalls } from "./walls.ts";
 
-const USAGE = `usage: npm run bench sync|server|cold|stream|async|deploy|walls [-- options]
+const USAGE = `usage: npm run bench sync|server|cluster|cold|stream|async|deploy|walls [-- options]
   sync          calls/s and latency beside the floor and FastAPI
   server        FastAPI as a server app beside a bare pass-through and alone: calls, bodies, streams, WebSockets
+  cluster       calls and streams of an app that another node has, beside a bare pass-through to that node
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
   walls         what walls around apps cost: calls, first starts, starts from a kept template
-  --rounds N    rounds of each measurement (sync, server 15, quick 3; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5)
-  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync and server 1, quick 0.7)
+  --rounds N    rounds of each measurement (sync, server, cluster 15, quick 3; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5)
+  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server and cluster 1, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
   --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
@@ -56,6 +58,7 @@ const TOP_FUNCTIONS = 12;
 const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
   sync: [15, 3],
   server: [15, 3],
+  cluster: [15, 3],
   cold: [5, 3],
   stream: [3, 1],
   async: [3, 1],
@@ -85,7 +88,7 @@ async function main(): Promise<boolean> {
   const isLong = isStream || isAsync;
   const [usual, quick] = ROUNDS[what ?? ""] ?? [0, 0];
   const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
-  const isSync = what === "sync" || what === "server";
+  const isSync = what === "sync" || what === "server" || what === "cluster";
   const usualSeconds = isSync || what === "walls" ? 1 : 2;
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : usualSeconds)) * 1000;
   const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
@@ -103,6 +106,7 @@ async function main(): Promise<boolean> {
     (isAsync || values.database === undefined);
   if (isSound && isSync) {
     const settings = { rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 };
+    if (what === "cluster") return cluster(settings, values.json);
     return what === "sync" ? sync(settings, values.json) : server(settings, values.json);
   }
   if (isSound && what === "walls") {
@@ -145,6 +149,21 @@ async function server(settings: SyncSettings, asJson: boolean): Promise<boolean>
   );
   const isSound = subjects.every(({ status }) => status === "measured" || status === "skipped");
   return isSound && traffic.problem === null && noneMissed(verdicts);
+}
+
+async function cluster(settings: SyncSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const figures = await measureCluster(settings);
+  const verdicts = judgeCluster(figures);
+  const streams = figures.streams.flatMap(({ subjects }) => subjects);
+  const problems = streams.flatMap(({ name, problem }) => (problem === null ? [] : `${name}: ${problem}`));
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, figures, verdicts })
+      : [syncText(machine, settings, figures.subjects, verdicts), ...problems].join("\n"),
+  );
+  const all = [...figures.subjects, ...streams];
+  return all.every(({ status }) => status === "measured") && noneMissed(verdicts);
 }
 
 async function cold(repeats: number, asJson: boolean): Promise<boolean> {

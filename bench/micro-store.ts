@@ -14,7 +14,7 @@ const ROWS = 200;
 const ROUNDS = 150;
 const ACCEPTS = 64;
 const ACCEPT_ROUNDS = 200;
-const OWNER = { owner: "bench", leaseMs: 15_000 };
+const OWNER = { owner: "bench" };
 
 const dir = mkdtempSync(join(tmpdir(), "millrace-micro-store-"));
 process.on("exit", () => rmSync(dir, { recursive: true, force: true }));

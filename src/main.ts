@@ -1,14 +1,18 @@
 import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/catalog.ts";
+import { appWork } from "./apps/node-work.ts";
+import { followSecrets } from "./apps/follow-secrets.ts";
 import { startApps } from "./apps/start-apps.ts";
 import { startDeploys } from "./apps/start-deploys.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { whyAbsent } from "./apps/why-absent.ts";
+import { startBlobs } from "./blobs/start-blobs.ts";
 import { listenerLimits } from "./config/listener-limits.ts";
 import { VERSION } from "./config/release.ts";
 import type { Settings } from "./config/setting-keys.ts";
 import { Authenticator } from "./gateway/authenticate.ts";
 import { Gateway } from "./gateway/server.ts";
+import { followIdentity } from "./identity/follow-changes.ts";
 import { identityParts } from "./identity/identity-parts.ts";
 import { openInstallation } from "./identity/installation.ts";
 import { operatorRequests } from "./identity/operator-requests.ts";
@@ -25,26 +29,26 @@ import type { Log } from "./kit/log.ts";
 import { Presence } from "./kit/presence.ts";
 import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { within } from "./kit/within.ts";
+import { glancesBy } from "./management/glances.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/own-address.ts";
 import { Management } from "./management/server.ts";
+import { ownDetails } from "./nodes/own-details.ts";
+import type { Others } from "./nodes/elsewhere.ts";
+import type { PeerRoutes } from "./nodes/peer-listener.ts";
 import { Home } from "./replicas/home.ts";
 import type { Engine } from "./replicas/engine.ts";
 import { containerEngine } from "./replicas/container/engine.ts";
 import { processEngine } from "./replicas/process/engine.ts";
 import type { ProcessHost } from "./replicas/process/host.ts";
 import { Ports } from "./replicas/process/server/ports.ts";
-import { Containers } from "./host/containers/containers.ts";
-import { findInterpreter } from "./host/interpreter.ts";
-import { hostReads } from "./host/walls/host-reads.ts";
-import { findLimits } from "./host/limits/find-limits.ts";
-import { StorageHelper } from "./host/storage/helper.ts";
-import { settleStorage } from "./host/storage/settle.ts";
+import { findHost, startHost } from "./host/start-host.ts";
 import { networkReport } from "./host/walls/network.ts";
-import { requireNetwork } from "./host/walls/require-network.ts";
-import { requireRung } from "./host/walls/require-rung.ts";
-import { clearScratch, scratchRemoved } from "./host/walls/scratch.ts";
+import { joinNodes } from "./nodes/join-nodes.ts";
+import { Ownership } from "./nodes/ownership.ts";
+import { followSigningSecrets } from "./runs/webhooks/follow-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
+import type { AppHolder } from "./store/app-owners.ts";
 import { Inspection } from "./store/inspection.ts";
 import { explainStart } from "./store/start-failure.ts";
 import { startReserve } from "./store/start-reserve.ts";
@@ -66,6 +70,8 @@ export type Service = {
   settle(): Promise<void>;
   /** Orderly: readiness off, no new work, a grace for what runs (the one in the settings if none is given), then everything ends. */
   stop(graceMs?: number): Promise<void>;
+  /** What other nodes pass on. */
+  readonly peerRoutes: Omit<PeerRoutes, "own">;
   /** Requests that had no answer when everything had ended: a fault of ours, which tests look for. */
   unanswered(): number;
 };
@@ -82,6 +88,8 @@ export type ServiceOptions = {
   readonly aroundStore?: (store: Store) => Store;
   /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
   readonly engine?: (host: ProcessHost) => Engine;
+  /** The other nodes; a test that plays them uses it. */
+  readonly others?: Others;
   /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
@@ -118,21 +126,14 @@ export async function startService(settings: Settings, options: ServiceOptions):
   }
 }
 
-async function start(
-  settings: Settings,
-  { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf, clock = systemClock }: ServiceOptions,
-  life: Lifecycle,
-): Promise<Service> {
+async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
+  const { log, onAppLog, webDir, guideDir, aroundStore, engine: engineOf } = options;
+  const { clock = systemClock } = options;
   const { host } = settings;
   let { shutdownGraceMs: graceMs } = settings;
-  const python = await findInterpreter(settings.python);
-  const { dataDir } = settings;
-  const reads = hostReads(process.env, dataDir);
-  const isolated = await requireRung(settings, python.path, reads);
-  const { rung } = isolated;
   let managementPort = settings.basePort;
-  const network = await requireNetwork(settings, rung, python.path, () => managementPort);
-  const walls = rung && { rung, python: python.path, dataDir, reads, network };
+  const found = await findHost(settings, () => managementPort);
+  const { python, reads, isolated, rung, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
   const { store, seal, tokens, owner } = installation;
   const sockets = runtimeDir(settings.dataDir);
@@ -147,26 +148,8 @@ async function start(
     (opened) => opened.close(),
   );
   const reserve = await startReserve(settings, store, clock, life);
-  await life.start(
-    "scratch folders",
-    () => clearScratch(settings.dataDir, log),
-    () => scratchRemoved(clock),
-  );
-  const limits = await life.start(
-    "limits of apps",
-    () => findLimits(settings, rung, clock),
-    (found) => found.close(),
-  );
-  // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
-  if (rung === "uid") process.umask(0o022);
-  const storage = await settleStorage({ ...settings, rung, python: python.path, log });
-  const helper =
-    rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
-  const containers = await life.start(
-    "containers",
-    () => Containers.open(settings, log),
-    (opened) => opened.close(),
-  );
+  const { limits, storage, helper, containers } = await startHost(found, settings, { clock, log }, life);
+  const blobs = await startBlobs(settings, store.kind, clock, life);
   const images = { containers, baseImage: settings.baseImage };
   const processHost = {
     python: python.path,
@@ -180,7 +163,14 @@ async function start(
     clock,
   };
   const engine = containerEngine(processHost, containers, (engineOf ?? processEngine)(processHost));
-  const basics = { ...settings, store, storage, images, seal, reserve, clock, log };
+  const details = ownDetails(settings, clock.now());
+  const ownership = new Ownership(settings.dataDir);
+  const node = await joinNodes({ ...settings, store, seal, clock, log, ownership, details, blobs }, life);
+  const owners = node?.owners ?? null;
+  const others = options.others ?? node?.others ?? null;
+  const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
+  const nodes = { ownership, owners, holderOf };
+  const basics = { ...settings, store, storage, images, blobs, seal, reserve, clock, log, ...nodes };
   const onRemoved = (appNumber: number): void => runs.sweeper.purge(appNumber);
   const apps = await startApps({ ...basics, engine, home, python, walls, limits, onAppLog, onRemoved }, life);
   const { catalog } = apps;
@@ -194,7 +184,6 @@ async function start(
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.target(appNumber),
-      learn: (appNumber) => catalog.learn(appNumber),
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
     },
@@ -235,11 +224,14 @@ async function start(
         network: networkReport(network),
         ...apps,
         ...deploys,
+        glances: glancesBy(node, catalog),
+        ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details, ...catalog.load() }),
         apiPort: () => gateway.port,
         ...(webDir !== undefined && { webDir }),
         ...(guideDir !== undefined && { guideDir }),
         signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
+        others,
         clock,
         log,
       }),
@@ -258,6 +250,7 @@ async function start(
         findApp: (key) => store.apps.find(key),
         whyAbsent: (key) => whyAbsent(store, key),
         authenticator: new Authenticator(tokens),
+        others,
         seal,
         webhookAllow,
         clock,
@@ -265,14 +258,23 @@ async function start(
       }),
     async (server) => {
       management.setReady(false);
+      await node?.leave();
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
-      await within(graceMs, Promise.all([catalog.drain(), runs.fileRuns.drain()]), clock);
+      const under = [catalog.drain(), runs.fileRuns.drain(), server.settlePassing()];
+      await within(graceMs, Promise.all(under), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },
   );
+  if (node) {
+    followIdentity(node.changes, installation);
+    followSecrets(node.changes, catalog);
+    followSigningSecrets(node.changes, runs.secrets);
+  }
+  const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
+  await node?.serve({ ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() }, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
   await life.start(
     "builds",
@@ -290,14 +292,7 @@ async function start(
     "control socket",
     () =>
       openControlSocket(sockets, {
-        ...operatorRequests({
-          ...installation,
-          ...identity,
-          dataDir: settings.dataDir,
-          apiUrl,
-          baseUrl,
-          clock,
-        }),
+        ...operatorRequests({ ...basics, ...installation, ...identity, apiUrl, baseUrl }),
         copyDatabase: ({ to }) => copyDatabase(settings.dataDir, to, false),
         inspectDatabase: async () => ({
           report: await inspection.report(),
@@ -341,6 +336,7 @@ async function start(
       graceMs = atMostMs;
       await life.stop();
     },
+    peerRoutes,
     unanswered: () => gateway.unanswered,
   };
 }

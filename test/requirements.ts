@@ -1,5 +1,6 @@
 import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
+import { BLOBS } from "./requirements/blobs.ts";
 import { CHANGES } from "./requirements/changes.ts";
 import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
@@ -11,6 +12,8 @@ import { IDENTITY } from "./requirements/identity.ts";
 import { IMAGES } from "./requirements/images.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
+import { NODES } from "./requirements/nodes.ts";
+import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -42,7 +45,10 @@ export const TABLES = [
   HOSTED,
   SERVERS,
   IMAGES,
+  NODES,
   CHANGES,
+  PEERS,
+  BLOBS,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -67,7 +73,10 @@ export const REQUIREMENTS = {
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,
+  ...NODES,
   ...CHANGES,
+  ...PEERS,
+  ...BLOBS,
 };
 
 /** The id of a promise that exists. */

@@ -31,6 +31,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   ],
   "Run it": [
     "docs/operations.md",
+    "docs/cluster.md",
     "docs/scale.md",
     "docs/accounts.md",
     "docs/management.md",

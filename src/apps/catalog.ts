@@ -1,16 +1,15 @@
-import { randomUUID } from "node:crypto";
-import { artifactFolders } from "../host/artifacts.ts";
-import { stat } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
 import type { App, AppRetention, FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
+import type { Glance } from "../model/glance.ts";
 import type { Outcome } from "../model/outcome.ts";
-import { Call } from "../replicas/call.ts";
 import { newFleetCounts } from "../replicas/fleet-counts.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
-import type { Slots } from "../replicas/slots/slots.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
+import { glanceOf } from "./glance.ts";
+import { learnFunctions } from "./learn-functions.ts";
+import { findStored, hasFiles } from "./stored-app.ts";
 import { WHOLE_PROJECT } from "./secrets.ts";
 import type { Secrets } from "./secrets.ts";
 import { AppSecrets } from "./versions/app-secrets.ts";
@@ -22,7 +21,9 @@ import { OpenVersion } from "./versions/open-version.ts";
 import type { OpenParts } from "./versions/open-version.ts";
 import { Registry } from "./versions/registry.ts";
 import { Room } from "./versions/room.ts";
+import { StandIns } from "./versions/stand-ins.ts";
 import { Switcher } from "./versions/switcher.ts";
+import type { SwitcherParts } from "./versions/switcher.ts";
 import type { Traffic } from "./versions/traffic.ts";
 import { Turns } from "./versions/turns.ts";
 
@@ -34,6 +35,7 @@ export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   /** How long an environment is kept that no version uses. */
   readonly environmentRetentionMs?: number;
   readonly images: HousekeeperParts["images"];
+  readonly holderOf: SwitcherParts["holderOf"];
   /** An app was deleted: what is stored of it can go. */
   readonly onRemoved?: (appNumber: number) => void;
 };
@@ -48,6 +50,8 @@ export class Catalog {
   readonly #candidates = new Map<Candidate, App>();
   /** Versions of queued runs that are on their way from the store. */
   readonly #opening = new Map<string, Promise<OpenVersion | null>>();
+  /** Versions that are ready for the moment when their apps come to be served here. */
+  readonly #standIns: StandIns;
   #isClosing = false;
 
   private constructor(parts: CatalogParts) {
@@ -55,6 +59,7 @@ export class Catalog {
     const shared = { ...this.#parts, registry: this.#registry, turns: this.#turns };
     this.#switcher = new Switcher(shared);
     this.#housekeeper = new Housekeeper(shared);
+    this.#standIns = new StandIns(parts.clock);
   }
 
   /** Opens the catalogue with what the store holds. No process is started but for `min_replicas`. */
@@ -64,10 +69,13 @@ export class Catalog {
     if (moved > 0)
       parts.log.info({ count: moved }, "the data directory has moved; updated the paths of environments");
     const versions = await parts.store.versions.listAll();
-    const byId = new Map(versions.map((version) => [version.id, version]));
-    for (const app of await parts.store.apps.listAll()) {
-      const version = app.currentVersionId !== null && byId.get(app.currentVersionId);
-      if (version) await catalog.#switcher.restore(app, version);
+    // Where several services share the database each app is opened by the one that has it.
+    if (parts.store.kind === "sqlite") {
+      const byId = new Map(versions.map((version) => [version.id, version]));
+      for (const app of await parts.store.apps.listAll()) {
+        const version = app.currentVersionId !== null && byId.get(app.currentVersionId);
+        if (version) await catalog.#switcher.restore(app, version);
+      }
     }
     await catalog.#housekeeper.start(versions);
     return catalog;
@@ -76,6 +84,11 @@ export class Catalog {
   /** What the next call of the app goes to. */
   find(projectId: string, appName: string): LiveApp | undefined {
     return this.#registry.find(projectId, appName)?.pick();
+  }
+
+  /** Whether this node has the app. */
+  has(projectId: string, appName: string): boolean {
+    return this.#registry.find(projectId, appName) !== undefined;
   }
 
   /** Whether the app is a server of its own: then nearly every address below it is its. */
@@ -94,6 +107,12 @@ export class Catalog {
     return Array.from(this.#registry.all(), ({ current }) => current.live);
   }
 
+  /** How many apps there are, and how many runs their replicas execute. */
+  load(): { readonly apps: number; readonly runs: number } {
+    const replicas = this.all().flatMap(({ pool }) => [...pool.replicas]);
+    return { apps: this.all().length, runs: replicas.reduce((sum, { calls }) => sum + calls.size, 0) };
+  }
+
   /** Every version of the app that may have replicas, the current one first. */
   versions(appNumber: number): LiveApp[] {
     return (
@@ -102,6 +121,13 @@ export class Catalog {
         ?.all()
         .map(({ live }) => live) ?? []
     );
+  }
+
+  /** How the apps of a project that are served here do. */
+  glances(projectId: string): Glance[] {
+    return this.all()
+      .filter(({ app }) => app.projectId === projectId)
+      .flatMap(({ app }) => glanceOf(this.versions(app.number)) ?? []);
   }
 
   /** Whether the app has the function, as far as is known: null before its first replica has said hello. */
@@ -156,20 +182,45 @@ export class Catalog {
     return open.live.target;
   }
 
-  /**
-   * Serves an app here that another service on the database has deployed since; false for one that has no version, was
-   * deleted, or whose files are not here: then its runs are left to those who have them.
-   */
-  async learn(appNumber: number): Promise<boolean> {
-    const { store, dataDir } = this.#parts;
+  /** Serves an app from now on; false for one that has no version, was deleted, or whose files are not here. */
+  async open(appNumber: number): Promise<boolean> {
     return await this.#turns.take(appNumber, async () => {
       if (this.#registry.byNumber(appNumber)) return true;
-      const app = (await store.apps.listAll()).find(({ number }) => number === appNumber);
-      const version = app?.currentVersionId ? await store.versions.find(app.currentVersionId) : null;
-      if (!app || !version || this.#isClosing || !(await hasFiles(version, dataDir))) return false;
-      await this.#switcher.restore(app, version);
+      const stored = await findStored(appNumber, this.#parts);
+      if (!stored || this.#isClosing) return false;
+      const { app, version } = stored;
+      await this.#switcher.restore(app, version, this.#standIns.take(version.id));
       return true;
     });
+  }
+
+  /** Makes the app ready, which is about to be served here, with that many replicas; throws when it cannot start. */
+  async warm(appNumber: number, replicas: number): Promise<void> {
+    const stored = await findStored(appNumber, this.#parts);
+    if (!stored || this.#isClosing) throw new AppError("app_not_found");
+    const { app, version } = stored;
+    await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber });
+    if (replicas === 0) return;
+    const open = new OpenVersion(app, version, newFleetCounts(), this.#parts);
+    await this.#standIns.warm(open, replicas);
+  }
+
+  /** Serves an app no more: it finishes what it holds, then nothing of it runs here. */
+  async letGo(appNumber: number): Promise<void> {
+    await this.#turns.take(appNumber, async () => {
+      const app = this.byNumber(appNumber)?.app;
+      if (app) this.#housekeeper.sendOff(this.#registry.remove(app));
+    });
+  }
+
+  /** Whether a version of the app is being made. */
+  isChanging(appNumber: number): boolean {
+    return [...this.#candidates.values()].some(({ number }) => number === appNumber);
+  }
+
+  /** How many replicas of the app take calls. */
+  readyCount(appNumber: number): number {
+    return this.#registry.byNumber(appNumber)?.readyCount ?? 0;
   }
 
   /** A stored version with its own replicas, beside those that take calls; nobody finds it yet. */
@@ -211,10 +262,11 @@ export class Catalog {
 
   /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
   async remove(app: App): Promise<void> {
-    const { store, clock, secrets, appSecrets, onRemoved } = this.#parts;
+    const { store, clock, secrets, appSecrets, onRemoved, holderOf } = this.#parts;
     const scope = { projectId: app.projectId, appNumber: app.number };
     await this.#turns.take(app.number, async () => {
-      const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now() });
+      const holder = holderOf(app.number);
+      const isDeleted = await store.apps.markDeleted({ appNumber: app.number, now: clock.now(), holder });
       if (!isDeleted) throw new AppError("app_not_found");
       this.#housekeeper.bury(app, this.#registry.remove(app));
       onRemoved?.(app.number);
@@ -249,6 +301,7 @@ export class Catalog {
   async close(outcome: Outcome): Promise<void> {
     this.#stop();
     await Promise.all(Array.from(this.#candidates.keys(), (candidate) => candidate.discard()));
+    await this.#standIns.close();
     await Promise.all(this.#everyVersion().map(({ pool }) => pool.close(outcome)));
     await this.#housekeeper.settle();
   }
@@ -275,6 +328,7 @@ export class Catalog {
   async #openStored(traffic: Traffic, versionId: string): Promise<OpenVersion | null> {
     const { app } = traffic.current.live;
     const version = await this.#parts.store.versions.find(versionId);
+    if (version?.appNumber === app.number && !(await hasFiles(version, this.#parts.files))) return null;
     // A switch may have opened it meanwhile.
     const open = traffic.find(versionId);
     if (open || version?.appNumber !== app.number || this.#isClosing) return open ?? null;
@@ -282,23 +336,4 @@ export class Catalog {
     traffic.addRetired(reopened);
     return reopened;
   }
-}
-
-/** Whether the bundle and the environment of a version are on this machine. */
-async function hasFiles(version: Version, dataDir: string): Promise<boolean> {
-  const { bundle, environment } = artifactFolders(version, dataDir);
-  const wanted = environment === null ? [bundle] : [bundle, environment];
-  const found = await Promise.allSettled(wanted.map((folder) => stat(folder)));
-  return found.every(({ status }) => status === "fulfilled");
-}
-
-/** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */
-async function learnFunctions(slots: Slots<Call>): Promise<void> {
-  const outcome = await new Promise<Outcome>((resolve) => {
-    slots.submit(new Call(randomUUID(), "", Buffer.alloc(0), { onEnd: resolve }));
-  });
-  if (outcome.kind !== "refused") return;
-  const { code, message, retryAfterSeconds = 1 } = outcome;
-  const headers = { "retry-after": String(retryAfterSeconds) };
-  throw new AppError(code, message === undefined ? { headers } : { message, headers });
 }

@@ -1,15 +1,12 @@
 import path from "node:path";
-import { cp, mkdir } from "../kit/files.ts";
-import { removeTree } from "../kit/remove-tree.ts";
-import { artifactFolder, artifactFolders, artifactId } from "../host/artifacts.ts";
+import { artifactFolders, artifactId } from "../host/artifacts.ts";
 import type { Version } from "../model/app.ts";
 import { pythonWish } from "../model/app-config.ts";
 import type { Store } from "../store/store.ts";
-import { prepareBuild } from "./builds/build.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
-import { buildHost } from "./builds/site.ts";
 import type { BuildHost, ImageHost } from "./builds/site.ts";
 import { versionFault } from "./builds/version-fault.ts";
+import { rebuildVersion } from "./rebuild-version.ts";
 
 export type RepairParts = BuildHost & {
   readonly store: Pick<Store, "apps" | "versions">;
@@ -52,23 +49,13 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
   return repaired;
 }
 
-/** Its build commands run in a copy: what they made of the bundle is there already. */
 async function rebuild(projectId: string, version: Version, parts: RepairParts): Promise<null> {
-  const { store, dataDir, say, signal, onRebuilt } = parts;
+  const { store, dataDir, onRebuilt } = parts;
   const work = path.join(dataDir, "work", `repair-${version.id}`);
-  const bundleDir = path.join(work, "bundle");
-  try {
-    await mkdir(work, { recursive: true, mode: 0o700 });
-    await cp(artifactFolder(version.bundle, dataDir), bundleDir, { recursive: true, verbatimSymlinks: true });
-    const { id: buildId, config } = version;
-    const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal };
-    return await prepareBuild(input, async (built) => {
-      const environment = built.environment && artifactId(built.environment, dataDir);
-      await store.versions.setEnvironment({ id: version.id, environment });
-      onRebuilt?.({ ...version, environment });
-      return null;
-    });
-  } finally {
-    await removeTree(work);
-  }
+  await rebuildVersion(projectId, version, work, parts, async (built) => {
+    const environment = built.environment && artifactId(built.environment, dataDir);
+    await store.versions.setEnvironment({ id: version.id, environment });
+    onRebuilt?.({ ...version, environment });
+  });
+  return null;
 }

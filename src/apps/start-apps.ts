@@ -1,6 +1,8 @@
+import type { BlobStore } from "../blobs/blob-store.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
+import { VersionFiles } from "./artifacts/version-files.ts";
 import type { BuildHost, ImageHost } from "./builds/site.ts";
 import { Catalog } from "./catalog.ts";
 import type { AppLogLine, CatalogParts } from "./catalog.ts";
@@ -11,9 +13,11 @@ import { Repairs } from "./repairs.ts";
 import { Secrets } from "./secrets.ts";
 
 /** What the apps of a service need. */
-export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> &
+export type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
   BuildHost & {
     readonly images: ImageHost;
+    /** Where nodes find the files of each other's versions; null for a service alone. */
+    readonly blobs: BlobStore | null;
     readonly seal: Seal;
     readonly reserve: DiskReserve;
     /** Of all apps' logs together. */
@@ -24,7 +28,7 @@ export type AppsParts = Omit<CatalogParts, "secrets" | "onLog"> &
 
 /** Builds and starts what apps need to take calls: their logs, their secrets, the catalogue, repairs. */
 export async function startApps(parts: AppsParts, life: Lifecycle) {
-  const { store, seal, clock, log, reserve, onAppLog } = parts;
+  const { store, seal, clock, log, reserve, onAppLog, blobs } = parts;
   const share = new LogShare({ store, maxBytes: parts.maxLogBytes, reserve });
   const logBook = await life.start(
     "apps' logs",
@@ -36,9 +40,18 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     onAppLog?.(line);
   };
   const secrets = new Secrets(store, seal, clock);
+  const files = await life.start(
+    "files of versions",
+    async () => {
+      const opened = blobs && new VersionFiles({ ...parts, blobs });
+      await opened?.start();
+      return opened;
+    },
+    (opened) => opened?.stop(),
+  );
   const catalog = await life.start(
     "apps",
-    () => Catalog.open({ ...parts, secrets, onLog }),
+    () => Catalog.open({ ...parts, files, secrets, onLog }),
     (opened) => opened.close({ kind: "refused", code: "draining" }),
   );
   share.limitApps((appNumber) => catalog.maxLogBytes(appNumber));
@@ -47,5 +60,13 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     () => new Repairs({ ...parts, onRebuilt: (version) => catalog.rebuilt(version) }),
     (started) => started.stop(),
   );
-  return { logBook, onLog, secrets, catalog, repairs, fileContext: fileContext({ catalog, secrets, onLog }) };
+  return {
+    logBook,
+    onLog,
+    secrets,
+    files,
+    catalog,
+    repairs,
+    fileContext: fileContext({ catalog, secrets, onLog }),
+  };
 }

@@ -8,7 +8,8 @@ import { readBytes, readLine } from "../host/storage/read-line.ts";
 import { systemClock } from "../kit/clock.ts";
 import type { TarWriter } from "../kit/tar/write.ts";
 import type { Settings } from "../config/setting-keys.ts";
-import { isTooLong, mayLead } from "./archive.ts";
+import { isPlain, isTooLong } from "../kit/tar/inside.ts";
+import { mayLead } from "./archive.ts";
 import type { AddStorage, Oddities } from "./archive.ts";
 
 const MAX_LINE_BYTES = 128 * 1024;
@@ -93,7 +94,6 @@ async function next(source: Readable): Promise<unknown> {
 
 /** A name below a folder. Throws if it would be anywhere else. */
 function placed(folder: string, name: string): string {
-  const isPlain = name.split("/").every((step) => step !== "" && step !== "." && step !== "..");
-  if (!isPlain || name.includes("\0")) throw new Error(`a name that is none: ${JSON.stringify(name)}`);
+  if (!isPlain(name)) throw new Error(`a name that is none: ${JSON.stringify(name)}`);
   return `${folder}/${name}`;
 }

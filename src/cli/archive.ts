@@ -2,6 +2,8 @@ import { constants } from "node:fs";
 import { lstat, open, readdir, readlink } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
+import { MASTER_KEY } from "../identity/master-key.ts";
+import { isTooLong, staysInside } from "../kit/tar/inside.ts";
 import type { TarWriter } from "../kit/tar/write.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
 
@@ -24,20 +26,13 @@ export const MANIFEST_NAME = "manifest.json";
 
 /** Entries of the data directory that are not in an archive, or not in this form. */
 const LEFT_OUT = new RegExp(
-  `^(?:${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|directory-id|caches|scratch|storage/\\.staging|uploads|work|images)$`,
+  `^(?:${MASTER_KEY}|${DATABASE_FILE}(?:-wal|-shm|-journal)?|lock\\.db(?:-journal)?|lock\\.pid|directory-id|caches|scratch|storage/\\.staging|uploads|work|fetching|images)$`,
 );
 /** A link may lead to anything of its project, which lies two levels down. */
 const ROOT_DEPTH = 2;
 
 /** An app's packages come with a link to the interpreter they are for, which is the machine's. */
 const INTERPRETER = /^environments\/[\w-]+\/bin\/python[\d.]*$/;
-
-/**
- * Of a name in an archive: a longer one could not be restored below a directory of some length, and each folder that
- * it goes through is open meanwhile. Apps and builds make folders as deep as they like.
- */
-const MAX_NAME_BYTES = 3_000;
-const MAX_DEPTH = 500;
 
 /** Where a project's storage is. */
 const STORAGE = /^storage\/(p-[a-z0-9]+)$/;
@@ -62,7 +57,7 @@ export type Added = {
 export type AddStorage = (tar: TarWriter, projectId: string, odd: Oddities) => Promise<number>;
 
 /**
- * Puts all of a data directory into an archive, except its database and its locks. Apps may be at work in there: a
+ * Puts all of a data directory into an archive, except its database, its key and its locks. Apps may be at work in there: a
  * folder that is open is read, and nothing that takes its place meanwhile is followed or waited for.
  */
 export async function addDataDirectory(
@@ -154,25 +149,7 @@ class SpoiltArchive extends Error {
   }
 }
 
-/** Whether nobody could restore something of that name. */
-export function isTooLong(name: string): boolean {
-  return Buffer.byteLength(name) > MAX_NAME_BYTES || name.split("/").length > MAX_DEPTH;
-}
-
 /** Whether an archive may hold that link. */
 export function mayLead(name: string, target: string): boolean {
-  return INTERPRETER.test(name) || staysInside(name, target);
-}
-
-/**
- * Whether a link leads to something of the same project, whatever else is a link there: it goes up first, through
- * directories that are no links, and never up again.
- */
-function staysInside(name: string, target: string): boolean {
-  const depth = name.split("/").length - 1;
-  const steps = target.split("/");
-  if (target === "" || target.startsWith("/") || target.includes("\0")) return false;
-  const ups = steps.findIndex((step) => step !== "..");
-  const down = ups < 0 ? [] : steps.slice(ups);
-  return depth - (ups < 0 ? steps.length : ups) >= ROOT_DEPTH && !down.includes("..");
+  return INTERPRETER.test(name) || staysInside(name, target, ROOT_DEPTH);
 }

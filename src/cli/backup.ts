@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
-import { mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { VERSION } from "../config/release.ts";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
+import { MASTER_KEY, masterKeyPath } from "../identity/master-key.ts";
 import { createFile } from "../kit/byte-file.ts";
 import { SealedSink } from "../kit/sealed-file/write.ts";
 import { TarWriter } from "../kit/tar/write.ts";
@@ -32,7 +33,7 @@ export async function backup(file: string, flags: ServeFlags): Promise<void> {
   if (existsSync(target)) throw new Error(`${target} already exists; choose another name`);
   if (target.startsWith(`${dataDir}/`))
     throw new Error("the archive cannot be inside the directory it backs up");
-  if (!existsSync(path.join(dataDir, "master.key")))
+  if (!existsSync(path.join(dataDir, "owner-token")) || !existsSync(masterKeyPath(settings)))
     throw new Error(`${dataDir} is not a Millrace data directory`);
   const passphrase = await wantedPassphrase(flags);
   const odd: Oddities = { leftOut: [], changed: [] };
@@ -107,9 +108,11 @@ async function write(
       };
       await tar.addBytes(MANIFEST_NAME, Buffer.from(JSON.stringify(manifest)), now.getTime() / 1000);
       if (copy) await tar.addFile(DATABASE_FILE, copy);
+      // Wherever it is: what is restored without it cannot be read.
+      await tar.addBytes(MASTER_KEY, await readFile(masterKeyPath(settings)), now.getTime() / 1000);
       const { count, names } = await addDataDirectory(tar, dataDir, odd, storageArchiver(settings));
       await tar.finish();
-      return { count, names: [...(copy ? [DATABASE_FILE] : []), ...names] };
+      return { count: count + 1, names: [...(copy ? [DATABASE_FILE] : []), MASTER_KEY, ...names] };
     } catch (error) {
       await tar.abandon();
       throw error;

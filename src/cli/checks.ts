@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { userInfo } from "node:os";
 import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
+import { MASTER_KEY } from "../identity/master-key.ts";
 import { DiskReserve } from "../kit/disk-reserve.ts";
 import { missingObjects, schemaState } from "../store/schema-state.ts";
 import { DATABASE_FILE } from "../store/upkeep.ts";
@@ -13,7 +14,7 @@ import type { Finding } from "./finding.ts";
 /** Whose turn it is with the data directory. */
 export type Holder = "nobody" | "service" | "silent";
 
-const PRIVATE = ["master.key", "owner-token", DATABASE_FILE];
+const PRIVATE = [MASTER_KEY, "owner-token", DATABASE_FILE];
 /** Every release is younger: a clock before it is not set. */
 const FIRST_RELEASE = Date.UTC(2026, 0, 1);
 const MAX_SKEW_MS = 60_000;

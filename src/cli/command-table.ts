@@ -79,6 +79,9 @@ export const COMMANDS: readonly CommandRow[] = [
   row(SERVER, "storage", "show how much disk each project uses, and the limits", async (to) => {
     (await import("./commands/operate.ts")).defineStorage(to);
   }),
+  row(SERVER, "nodes", "list the services of an installation, and take one out of use", async (to) => {
+    (await import("./commands/nodes.ts")).defineNodes(to);
+  }),
   row(SERVER, "doctor", "check everything the service depends on, and say what to do", async (to) => {
     (await import("./commands/operate.ts")).defineDoctor(to);
   }),

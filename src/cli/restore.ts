@@ -3,9 +3,11 @@ import { chmod, mkdir, open, readdir, rename, rm, rmdir, symlink, utimes } from 
 import path from "node:path";
 import { readSettings } from "../config/settings.ts";
 import type { Settings } from "../config/setting-keys.ts";
+import { MASTER_KEY } from "../identity/master-key.ts";
 import { SealedReader, isSealedFile } from "../kit/sealed-file/read.ts";
 import { BadTar } from "../kit/tar/header.ts";
 import type { TarHeader } from "../kit/tar/header.ts";
+import { isPlain } from "../kit/tar/inside.ts";
 import { TarReader } from "../kit/tar/read.ts";
 import type { TarEntry } from "../kit/tar/read.ts";
 import { openStore } from "../store/store.ts";
@@ -33,11 +35,17 @@ export async function restore(file: string, flags: ServeFlags): Promise<void> {
     await rmdir(dataDir).catch(ignoreMissing);
     await rename(staging, dataDir);
     const fields = { data_dir: dataDir, created_at: manifest.created_at, version: manifest.version };
-    const text = `${dataDir} is restored to ${manifest.created_at}. You can start the service now.`;
+    const text = `${dataDir} is restored to ${manifest.created_at}. ${nextStep(settings)}`;
     process.stdout.write(`${flags["json"] ? JSON.stringify(fields) : text}\n`);
   } finally {
     await rm(staging, { recursive: true, force: true });
   }
+}
+
+/** The archive's key is in the data directory; the service may look for it elsewhere. */
+function nextStep({ dataDir, masterKeyFile }: Settings): string {
+  if (masterKeyFile === null) return "You can start the service now.";
+  return `Its master key is ${path.join(dataDir, MASTER_KEY)}: make sure that ${masterKeyFile} holds the same, then start the service.`;
 }
 
 async function requireEmpty(dataDir: string): Promise<void> {
@@ -88,8 +96,7 @@ async function unpack(tar: TarReader, staging: string): Promise<Manifest> {
 /** The entry's name, below the data directory and given once. */
 function checkedName({ name: given }: TarHeader, names: Set<string>): string {
   const name = given.replace(/\/$/, "");
-  const isPlain = name.split("/").every((step) => step !== "" && step !== "." && step !== "..");
-  if (!isPlain || name.includes("\0") || names.has(name)) {
+  if (!isPlain(name) || names.has(name)) {
     throw new BadTar(`an entry has the invalid name ${JSON.stringify(given)}`);
   }
   names.add(name);

@@ -1,9 +1,9 @@
-import { createServer } from "node:http";
 import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConfigError } from "../config/problems.ts";
 import { parseDuration } from "../kit/duration.ts";
+import { createServer } from "../kit/node-http.ts";
 import { callerSignature, holdsSignature, standardSignature } from "../runs/webhooks/sign.ts";
 import { printable } from "./output/paint.ts";
 

@@ -1,14 +1,17 @@
-import { resolve } from "node:path";
+import { isAbsolute, resolve } from "node:path";
+import { blobAddress } from "./blob-address.ts";
+import type { BlobAddress } from "./blob-address.ts";
 import { readSender } from "../kit/smtp/message.ts";
 import { cidr, integer, line, listOf, mapped, matching } from "./readers.ts";
 import { oneOf, optional, publicUrl, size } from "./readers.ts";
+import { NODE_KEYS } from "./node-keys.ts";
+import type { NodeSettings } from "./node-keys.ts";
 import type { SettingKey } from "./setting-key.ts";
 import {
   age,
   databaseUrl,
   hostName,
   milliseconds,
-  nodeUrl,
   origin,
   port,
   portRange,
@@ -19,54 +22,57 @@ import { WALL_KEYS } from "./wall-keys.ts";
 import type { WallSettings } from "./wall-keys.ts";
 
 /** How the service runs, every default filled in. */
-export type Settings = WallSettings & {
-  /** Absolute. */
-  readonly dataDir: string;
-  readonly host: string;
-  /** 0 means any free port, here and below. */
-  readonly apiPort: number;
-  readonly basePort: number;
-  /** Null means SQLite in the data directory. */
-  readonly databaseUrl: string | null;
-  /** Null means the same as `databaseUrl`. */
-  readonly databaseDirectUrl: string | null;
-  /** Null means the loopback address and any free port. */
-  readonly nodeUrl: string | null;
-  /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
-  readonly publicApiUrl: string | null;
-  readonly publicBaseUrl: string | null;
-  /** Null means that no mail is sent, here and below. */
-  readonly smtpUrl: string | null;
-  readonly smtpFrom: string | null;
-  /** CIDRs, every one with its prefix length. */
-  readonly webhookAllow: readonly string[];
-  readonly shutdownGraceMs: number;
-  readonly authGraceMs: number;
-  readonly maxRuns: number;
-  readonly maxStorageBytes: number;
-  readonly maxLogBytes: number;
-  readonly recordRetentionMs: number;
-  readonly logRetentionMs: number;
-  readonly auditRetentionMs: number;
-  readonly environmentRetentionMs: number;
-  readonly diskReserveBytes: number;
-  readonly maxUploadBytes: number;
-  readonly maxAppBodyBytes: number;
-  readonly maxAppResultBytes: number;
-  readonly maxAppChunkBytes: number;
-  readonly maxAppTranscriptBytes: number;
-  readonly logLevel: LogLevel;
-  readonly python: string;
-  readonly serverPorts: PortRange;
-  readonly corsOrigins: readonly string[];
-  readonly maxConnections: number;
-  readonly maxConnectionsPerAddress: number;
-  /** CIDRs, every one with its prefix length. */
-  readonly trustedProxies: readonly string[];
-  readonly headerTimeoutMs: number;
-  readonly bodyTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-};
+export type Settings = NodeSettings &
+  WallSettings & {
+    /** Absolute. */
+    readonly dataDir: string;
+    readonly host: string;
+    /** 0 means any free port, here and below. */
+    readonly apiPort: number;
+    readonly basePort: number;
+    /** Null means SQLite in the data directory. */
+    readonly databaseUrl: string | null;
+    /** Null means the same as `databaseUrl`. */
+    readonly databaseDirectUrl: string | null;
+    /** Null means a folder of the data directory. */
+    readonly blobs: BlobAddress | null;
+    /** Null means beside the blobs if those have a directory, else in the data directory. */
+    readonly volumes: string | null;
+    /** Without a trailing slash; null means that links are made from the request's Host, here and below. */
+    readonly publicApiUrl: string | null;
+    readonly publicBaseUrl: string | null;
+    /** Null means that no mail is sent, here and below. */
+    readonly smtpUrl: string | null;
+    readonly smtpFrom: string | null;
+    /** CIDRs, every one with its prefix length. */
+    readonly webhookAllow: readonly string[];
+    readonly shutdownGraceMs: number;
+    readonly authGraceMs: number;
+    readonly maxRuns: number;
+    readonly maxStorageBytes: number;
+    readonly maxLogBytes: number;
+    readonly recordRetentionMs: number;
+    readonly logRetentionMs: number;
+    readonly auditRetentionMs: number;
+    readonly environmentRetentionMs: number;
+    readonly diskReserveBytes: number;
+    readonly maxUploadBytes: number;
+    readonly maxAppBodyBytes: number;
+    readonly maxAppResultBytes: number;
+    readonly maxAppChunkBytes: number;
+    readonly maxAppTranscriptBytes: number;
+    readonly logLevel: LogLevel;
+    readonly python: string;
+    readonly serverPorts: PortRange;
+    readonly corsOrigins: readonly string[];
+    readonly maxConnections: number;
+    readonly maxConnectionsPerAddress: number;
+    /** CIDRs, every one with its prefix length. */
+    readonly trustedProxies: readonly string[];
+    readonly headerTimeoutMs: number;
+    readonly bodyTimeoutMs: number;
+    readonly idleTimeoutMs: number;
+  };
 
 /** From the most talkative to none. */
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
@@ -113,12 +119,20 @@ export const SETTING_KEYS: { readonly [K in keyof Settings]: SettingKey<Settings
     meaning:
       "If database_url leads through a pooler: the same database without it, for migrations and to hear of changes by other services.",
   },
-  nodeUrl: {
-    name: "node_url",
-    reader: optional(nodeUrl),
+  ...NODE_KEYS,
+  blobs: {
+    name: "blobs",
+    reader: optional(blobAddress),
     default: null,
     meaning:
-      "With Postgres: the address at which the other services of the installation reach this one, such as https://10.0.0.5:4200. If unset, only services of the same machine can.",
+      "Where services that share a Postgres keep bundles and environments: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
+  },
+  volumes: {
+    name: "volumes",
+    reader: optional(matching("a whole path", (text) => isAbsolute(text) && text.length <= 4096)),
+    default: null,
+    meaning:
+      "Where the volumes of projects are, on a file system that all services of the installation see. If unset, below `blobs` if that is a directory, else in the data directory.",
   },
   publicApiUrl: {
     name: "public_api_url",

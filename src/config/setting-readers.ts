@@ -30,16 +30,6 @@ export const databaseUrl: Reader<string> = {
   secret: true,
 };
 
-/** Where other nodes reach this one. */
-export const nodeUrl: Reader<string> = mapped(
-  matching("an address with a port, such as https://10.0.0.5:4200", (text) => {
-    const { protocol, port: given, pathname, search, hash, username } = URL.parse(text) ?? {};
-    const isBare = pathname === "/" && search === "" && hash === "" && username === "";
-    return protocol === "https:" && given !== "" && isBare;
-  }),
-  (text) => new URL(text).origin,
-);
-
 /** Where a mail server is; it may hold a password. */
 export const smtpUrl: Reader<string> = {
   ...matching(

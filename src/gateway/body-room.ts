@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { totalmem } from "node:os";
+import { ownMemoryBytes } from "../kit/own-memory.ts";
 
 const MIB = 1024 * 1024;
 const LEAST_BYTES = 256 * MIB;
@@ -8,9 +8,7 @@ const SHARE = 1 / 4;
 
 /** How much of this machine's memory the bodies of calls in progress may take. */
 export function bodyRoomBytes(): number {
-  const limit = process.constrainedMemory();
-  const memory = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
-  return Math.max(LEAST_BYTES, Math.floor(memory * SHARE));
+  return Math.max(LEAST_BYTES, Math.floor(ownMemoryBytes() * SHARE));
 }
 
 type Request = { readonly request: IncomingMessage; readonly response: ServerResponse };

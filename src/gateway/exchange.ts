@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { AppError } from "../model/errors.ts";
+import { answerMoved } from "../nodes/pass-on.ts";
+import type { FromPeer } from "../nodes/peer-listener.ts";
 import type { RunTiming } from "../runs/live-run.ts";
 import { msText, respondError } from "../runs/response.ts";
 import type { RunResponse } from "../runs/response.ts";
@@ -51,6 +53,8 @@ export class Exchange {
   connection: { pending: number } | null = null;
   /** The sender's address as a trusted proxy forwarded it; null if the connection's own address counts. */
   ip: string | null = null;
+  /** Set where another node has passed it on. */
+  from: FromPeer | null = null;
   /** Called once its sender is known, if unknown senders are being counted. */
   onKnown: (() => void) | null = null;
   /** Null until the head is known to be well-formed. */
@@ -69,6 +73,11 @@ export class Exchange {
       if (this.connection) this.connection.pending -= 1;
       if (!response.writableFinished) this.goneListener?.onGone();
     });
+  }
+
+  /** The address that it came from, to this node or to the one that passed it on. */
+  get remote(): string {
+    return this.from?.remote ?? this.request.socket.remoteAddress ?? "";
   }
 
   /** Does a part of the work; whatever it throws, now or later, is answered and ends nothing else. */
@@ -109,9 +118,7 @@ export class Exchange {
     // As one string head and body leave in one plain write; a buffer would go as a second vector.
     if (answer.body.length <= ONE_WRITE_BYTES) response.end(answer.body.toString("latin1"), "latin1");
     else response.end(answer.body);
-    // What the kernel has not taken at once waits for a reader, who may never come.
-    const { socket } = response;
-    if (!socket || socket.writableLength > 0) this.#parts.unread.add(request.socket, response);
+    this.noteWritten();
     // The rest of a refused body is ignored.
     if (!request.complete) request.resume();
   }
@@ -130,9 +137,26 @@ export class Exchange {
 
   /** Ends an answer that was opened, with its last piece. */
   close(last: Buffer | null): void {
-    const { request, response } = this;
+    const { response } = this;
     if (last && last.length <= ONE_WRITE_BYTES) response.end(last.toString("latin1"), "latin1");
     else response.end(last ?? undefined);
+    this.noteWritten();
+  }
+
+  /** Sends it back to the node that has passed it on. */
+  answerMoved(): void {
+    answerMoved(this.request, this.response);
+    this.#settle();
+  }
+
+  /** The head of an answer has left that somebody else gives. */
+  noteOpened(): void {
+    this.#settle();
+  }
+
+  /** All of the answer is written: what the kernel has not taken at once waits for a reader, who may never come. */
+  noteWritten(): void {
+    const { request, response } = this;
     const { socket } = response;
     if (!socket || socket.writableLength > 0) this.#parts.unread.add(request.socket, response);
   }

@@ -10,6 +10,7 @@ import type { Authenticator } from "./authenticate.ts";
 import type { Connection } from "./connection.ts";
 import { EventsAnswer } from "./events-answer.ts";
 import type { Exchange } from "./exchange.ts";
+import type { Passing } from "./passing.ts";
 import { preferredWait } from "./prefer.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { RunAction, RunRoute } from "./route.ts";
@@ -28,6 +29,8 @@ export type RunParts = {
 type HandlerParts = RunParts & {
   /** Ends every wait at once. */
   readonly closing: AbortSignal;
+  /** Null for a service alone. */
+  readonly passing: Passing | null;
 };
 
 type RunRequest = {
@@ -75,6 +78,7 @@ export class RunHandler {
 
   async #act(request: AppRunRequest, live: LiveApp | undefined): Promise<void> {
     const { exchange, route, app } = request;
+    if (await this.#passOn(request)) return undefined;
     switch (route.action) {
       case "record":
         return await sendRecord(exchange, await this.#find(request), app);
@@ -90,6 +94,16 @@ export class RunHandler {
       default:
         return route.action satisfies never;
     }
+  }
+
+  /** A run that another node carries out is followed, awaited and cancelled there; what it has become is stored. */
+  async #passOn({ exchange, head, route, app }: AppRunRequest): Promise<boolean> {
+    const { passing, lookup } = this.#parts;
+    const { action, runId: id } = route;
+    const isThere =
+      action === "events" || action === "cancel" || (action === "result" && head.prefer !== null);
+    if (!passing || !isThere || lookup.isLive(id)) return false;
+    return await passing.handleRun(exchange, { appNumber: app.number, id });
   }
 
   async #result(request: AppRunRequest, live: LiveApp): Promise<void> {

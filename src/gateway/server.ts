@@ -1,4 +1,3 @@
-import { ServerResponse, createServer } from "node:http";
 import type { IncomingMessage, Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -7,14 +6,15 @@ import type { AddressRanges } from "../kit/address-ranges.ts";
 import { UuidSource } from "../kit/ids.ts";
 import { clientAddress } from "../kit/listener/client-address.ts";
 import { ConnectionGate } from "../kit/listener/connection-gate.ts";
-import type { Refusal } from "../kit/listener/connection-gate.ts";
-import { FewAtATime } from "../kit/listener/few-at-a-time.ts";
 import { BACKLOG, MAX_PIPELINED, checkingInterval } from "../kit/listener/listening.ts";
 import type { Log } from "../kit/log.ts";
+import { ServerResponse, createServer } from "../kit/node-http.ts";
 import { AppError } from "../model/errors.ts";
-import type { ErrorCode } from "../model/errors.ts";
-import { noRoom, rawRefusal } from "../model/raw-refusal.ts";
+import { noRoom } from "../model/raw-refusal.ts";
+import type { Others } from "../nodes/elsewhere.ts";
+import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
 import { DocumentHandler } from "./app-document.ts";
+import { BrokenRequests } from "./broken-requests.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { Connections } from "./connection.ts";
 import type { Connection } from "./connection.ts";
@@ -25,6 +25,7 @@ import { Cors, SERVER_METHODS } from "./cors.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeParts } from "./exchange.ts";
 import { OpenExchanges } from "./open-exchanges.ts";
+import { Passing } from "./passing.ts";
 import { ProxyHandler } from "./proxy/proxy-route.ts";
 import { readHead } from "./request-head.ts";
 import { SocketHandler, asksForSocket } from "./sockets/socket-route.ts";
@@ -52,6 +53,8 @@ export type GatewayOptions = RunParts &
     readonly idleTimeoutMs: number;
     /** What the bodies of calls under way may take together; by default a part of the machine's memory. */
     readonly bodyRoomBytes?: number;
+    /** The other nodes; null for a service alone. */
+    readonly others?: Others | null;
     readonly log: Log;
   };
 
@@ -71,13 +74,17 @@ export class Gateway {
   readonly #closing = new AbortController();
   readonly #connections: Connections;
   readonly #gate: ConnectionGate;
-  /** Many connections may time out at the same moment. */
-  readonly #late = new FewAtATime();
+  readonly #passing: Passing | null;
   readonly #calls: CallHandler;
   readonly #proxy: ProxyHandler;
   readonly #runs: RunHandler;
   readonly #documents: DocumentHandler;
   readonly #sockets: SocketHandler;
+  /** What other nodes pass on: a request whose app is not here is not passed on again. */
+  readonly peerRoutes: Pick<PeerRoutes, "api" | "apiUpgrade"> = {
+    api: (request, response, from) => this.#receive(request, response, from),
+    apiUpgrade: (request, socket, first, from) => this.#upgrade(request, socket, first, from),
+  };
   #isDraining = false;
   /** Requests that were left without an answer when it closed. */
   unanswered = 0;
@@ -94,16 +101,19 @@ export class Gateway {
     this.#proxy = new ProxyHandler({ ...options, bodyRoom });
     const starter = new RunStarter(options);
     this.#calls = new CallHandler({ ...options, starter, bodyRoom, proxy: this.#proxy });
-    this.#runs = new RunHandler({ ...options, closing: this.#closing.signal });
+    const { others = null, clock } = options;
+    this.#passing = others && new Passing({ ...others, clock });
+    this.#runs = new RunHandler({ ...options, closing: this.#closing.signal, passing: this.#passing });
     this.#documents = new DocumentHandler(options);
     this.#sockets = new SocketHandler(options);
     const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = options;
     this.#gate = new ConnectionGate({
       ...options,
       maxPerAddress: options.maxConnectionsPerAddress,
-      turnAway: (socket, why) => this.#turnAway(socket, why),
+      turnAway: (socket, why) => broken.turnAway(socket, why),
     });
     this.#connections = new Connections(this.#gate);
+    const broken = new BrokenRequests((socket) => this.#connections.of(socket));
     this.#server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
       // A whole request with its headers: Node takes no other order of the two.
@@ -137,7 +147,7 @@ export class Gateway {
       this.#upgrade(request, socket, first),
     );
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) =>
-      this.#onClientError(error, socket),
+      broken.onClientError(error, socket),
     );
   }
 
@@ -154,10 +164,16 @@ export class Gateway {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** From now on calls are refused; those under way go on. */
+  /** From now on calls are refused, or passed on to whoever has their app; those under way go on. */
   startDraining(): void {
     this.#isDraining = true;
+    this.#passing?.startDraining();
     this.#server.closeIdleConnections();
+  }
+
+  /** Resolves when no request is on its way through here to another node. */
+  async settlePassing(): Promise<void> {
+    await this.#passing?.settle();
   }
 
   /**
@@ -171,6 +187,7 @@ export class Gateway {
     this.unanswered = await this.#open.settle(LAST_ANSWERS_MS, clock);
     if (this.unanswered > 0) log.error({ count: this.unanswered }, "some requests were never answered");
     this.#sockets.tunnels.destroy();
+    this.#passing?.close();
     this.#server.closeAllConnections();
     await closed;
     await closeJsonChecker();
@@ -189,7 +206,7 @@ export class Gateway {
     return exchange;
   }
 
-  #receive(request: IncomingMessage, response: ServerResponse): void {
+  #receive(request: IncomingMessage, response: ServerResponse, from: FromPeer | null = null): void {
     const connection = this.#connections.of(request.socket);
     // The answer before closes the connection; none to this one would leave.
     if (connection.isOver) return;
@@ -203,11 +220,12 @@ export class Gateway {
     const mayBeRun = route !== null && route.kind !== "run";
     const id = mayBeRun ? this.#ids.next(this.#options.clock.now()) : randomUUID();
     const exchange = this.#exchange(connection, request, response, id);
+    exchange.from = from;
     exchange.attempt(() => this.#handle(connection, exchange, route));
   }
 
   /** Somebody asks for a WebSocket: HTTP has let go of the connection. */
-  #upgrade(request: IncomingMessage, socket: Socket, first: Buffer): void {
+  #upgrade(request: IncomingMessage, socket: Socket, first: Buffer, from: FromPeer | null = null): void {
     socket.on("error", () => {}); // `close` follows.
     const connection = this.#connections.of(socket);
     if (connection.isOver) {
@@ -219,6 +237,7 @@ export class Gateway {
     response.assignSocket(socket);
     response.once("finish", () => socket.destroySoon());
     const exchange = this.#exchange(connection, request, response, this.#ids.next(this.#options.clock.now()));
+    exchange.from = from;
     exchange.attempt(() => {
       const head = this.#read(connection, exchange);
       exchange.head = head;
@@ -226,8 +245,11 @@ export class Gateway {
       this.#admit(connection, exchange);
       const route = this.#router.route(request.url ?? "");
       if (!route || route.kind === "run") throw new AppError("not_found");
-      if (this.#isDraining) throw new AppError("draining", { headers: { "retry-after": "1" } });
-      return this.#sockets.handle({ connection, exchange, head, route, first });
+      const serve = (sent: Buffer | null): void | Promise<void> => {
+        if (this.#isDraining) return this.#refuseCall(exchange);
+        return this.#sockets.handle({ connection, exchange, head, route, first: sent ?? first });
+      };
+      return this.#mayBeAway(route) ? this.#passing?.handle({ exchange, route, first }, serve) : serve(first);
     });
   }
 
@@ -237,6 +259,22 @@ export class Gateway {
     exchange.isLast = this.#isDraining;
     this.#admit(connection, exchange);
     if (!route) throw new AppError("not_found");
+    if (this.#passing && this.#mayBeAway(route))
+      return this.#passing.handle({ exchange, route, first: null }, () =>
+        this.#serve(connection, exchange, head, route),
+      );
+    return this.#serve(connection, exchange, head, route);
+  }
+
+  /** Whether the request is for another node, as far as is known without asking anybody. */
+  #mayBeAway(route: Route): boolean {
+    const { catalog, lookup } = this.#options;
+    if (!this.#passing || (route.kind === "run" && lookup.isLive(route.runId))) return false;
+    return this.#isDraining || !catalog.has(route.projectId, route.appName);
+  }
+
+  #serve(connection: Connection, exchange: Exchange, head: RequestHead, route: Route): void | Promise<void> {
+    if (exchange.from?.isHeld) exchange.response.writeContinue();
     if (exchange.request.method === "OPTIONS" && head.origin !== null) {
       const isServer = route.kind !== "run" && this.#proxy.isServer(route);
       // A server may have a use for OPTIONS; what a browser asks before a call is ours to answer.
@@ -245,9 +283,8 @@ export class Gateway {
         return undefined;
       }
     }
-    if (this.#isDraining && (route.kind === "call" || route.kind === "path")) {
-      throw new AppError("draining", { headers: { "retry-after": "1" } });
-    }
+    if (this.#isDraining && (route.kind === "call" || route.kind === "path"))
+      return this.#refuseCall(exchange);
     switch (route.kind) {
       case "call":
         return this.#calls.handle({ connection, exchange, head, route });
@@ -263,6 +300,12 @@ export class Gateway {
     }
   }
 
+  /** The service is stopping: another node may find one that has the app. */
+  #refuseCall(exchange: Exchange): void {
+    if (!exchange.from) throw new AppError("draining", { headers: { "retry-after": "1" } });
+    exchange.answerMoved();
+  }
+
   #read(connection: Connection, exchange: Exchange): RequestHead {
     connection.isOver = true;
     exchange.isLast = true;
@@ -273,48 +316,19 @@ export class Gateway {
 
   /** Whether there is a place: for the connection, or, of what a proxy forwards, for one more from that address. */
   #admit({ visitor }: Connection, exchange: Exchange): void {
+    const { response, head, remote, from } = exchange;
+    if (from) exchange.ip = clientAddress(remote, head?.forwardedFor ?? null, this.#options.trusted);
     if (!visitor) return;
     if (visitor.refusal !== null) {
       exchange.isLast = true;
       throw noRoom(visitor.refusal);
     }
     if (visitor.address !== null) return;
-    const { request, response, head } = exchange;
-    const remote = request.socket.remoteAddress ?? "";
     exchange.ip = clientAddress(remote, head?.forwardedFor ?? null, this.#options.trusted);
     const leave = this.#gate.enter(exchange.ip);
     if (!leave) throw noRoom("address");
     exchange.onKnown = leave;
     response.once("close", leave);
-  }
-
-  /** A connection that has brought nothing for long makes room for another. */
-  #turnAway(socket: Socket, why: Refusal): void {
-    this.#end(socket, noRoom(why));
-    socket.destroySoon();
-  }
-
-  #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
-    const code = PARSER_ERRORS[error.code ?? ""] ?? "bad_request";
-    if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
-    else if (code === "request_timeout") this.#late.add(() => this.#end(socket, new AppError(code)));
-    else this.#end(socket, new AppError(code));
-  }
-
-  /** Refuses an incomplete request. Answers leave in the order of the requests, the refusal last. */
-  #end(socket: Duplex, refusal: AppError): void {
-    const { latest } = this.#connections.of(socket);
-    if (latest?.response.writableFinished && !latest.request.complete) {
-      // It has been answered already; the rest of it will not arrive.
-      socket.destroy();
-    } else if (!latest || latest.response.writableFinished) {
-      refuse(refusal, socket);
-    } else if (latest.request.complete) {
-      latest.response.once("finish", () => refuse(refusal, socket));
-    } else {
-      latest.isLast = true;
-      latest.breakOff(refusal);
-    }
   }
 
   /** The edge: an error that is not meant for callers is logged in full and answered as `internal`. */
@@ -329,15 +343,4 @@ export class Gateway {
     );
     exchange.fail(new AppError("internal"));
   }
-}
-
-const PARSER_ERRORS: Record<string, ErrorCode> = {
-  HPE_HEADER_OVERFLOW: "headers_too_large",
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: "body_too_large",
-  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
-};
-
-/** Answers what could not even be parsed as a request, then closes. */
-function refuse(refusal: AppError, socket: Duplex): void {
-  if (socket.writable) socket.end(rawRefusal(refusal, randomUUID()));
 }

@@ -8,7 +8,7 @@ class WrongMasterKey extends Error {
   constructor(file: string, cause?: unknown) {
     super(
       `${file} is not the master key of this database: the secrets in it cannot be read. ` +
-        "Copy master.key from the data directory that the database belongs to, or restore it from a backup",
+        "Copy master.key from a service that uses this database, or from a backup, and name it with MILLRACE_MASTER_KEY_FILE",
       { cause },
     );
     this.name = "WrongMasterKey";

@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
-import path from "node:path";
 import type { Settings } from "../config/setting-keys.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import { Seal, loadMasterKey } from "../kit/seal.ts";
+import { Seal } from "../kit/seal.ts";
 import { steady } from "../kit/steady-clock.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import type { Lane } from "../store/operation.ts";
@@ -14,6 +13,7 @@ import { openStore } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
 import { withMasterKey } from "./check-master-key.ts";
 import { KeyRing } from "./key-ring.ts";
+import { masterKeyPath, openMasterKey } from "./master-key.ts";
 import { takeOverPasswords } from "./old-passwords.ts";
 import { ensureOwner } from "./owner.ts";
 import type { Owner } from "./owner.ts";
@@ -70,9 +70,8 @@ export async function openInstallation(
       aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite, onUpgrade, onUpgradeWait })),
     (opened) => opened.close(),
   );
-  const keyFile = path.join(settings.dataDir, "master.key");
-  const seal = new Seal(loadMasterKey(keyFile));
-  const keys = await withMasterKey(store, seal, keyFile, async () => {
+  const seal = new Seal(openMasterKey(settings));
+  const keys = await withMasterKey(store, seal, masterKeyPath(settings), async () => {
     await takeOverPasswords(store, seal);
     return await KeyRing.open(store, seal, clock);
   });

@@ -26,6 +26,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "limit",
   "lineCount",
   "lost",
+  "node",
   "parts",
   "projectId",
   "python",

@@ -1,23 +1,26 @@
 import type { Catalog, LiveApp } from "../apps/catalog.ts";
+import { glanceOf } from "../apps/glance.ts";
 import type { App } from "../model/app.ts";
 import { isFinalBuild } from "../model/build.ts";
 import type { Build } from "../model/build.ts";
+import type { Glance } from "../model/glance.ts";
 import { appId } from "../model/names.ts";
 import { APP, APPS, CONTAINERS } from "../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord } from "../shapes/apps.ts";
 import { timestamp } from "../shapes/timestamp.ts";
 import type { Store } from "../store/store.ts";
+import type { Glances } from "./glances.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
 import { APP_PATH, PROJECT_PATH } from "./api/schemas.ts";
 
-export type AppParts = { readonly store: Store; readonly catalog: Catalog };
+export type AppParts = { readonly store: Store; readonly catalog: Catalog; readonly glances: Glances };
 
 const TAG = "Apps";
 const PATH = "/v2/projects/{project_id}/apps";
 /** A project's apps and their replicas. */
-export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
+export function appOperations({ store, catalog, glances }: AppParts): AnyOperation[] {
   return [
     operation({
       method: "GET",
@@ -29,11 +32,12 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
       params: PROJECT_PATH,
       response: APPS,
       handle: async ({ params }) => {
-        const apps = await store.apps.list(params.project_id);
+        const { project_id: projectId } = params;
+        const [apps, live] = await Promise.all([store.apps.list(projectId), glances(projectId)]);
         return await Promise.all(
           apps.map(async (app) => {
-            const live = catalog.byNumber(app.number);
-            return brief(app, live, live ? null : await store.builds.latest(app.number));
+            const state = live.get(app.number)?.state;
+            return brief(app, state, state ? null : await store.builds.latest(app.number));
           }),
         );
       },
@@ -69,12 +73,16 @@ export function appOperations({ store, catalog }: AppParts): AnyOperation[] {
 }
 
 /** An app with the settings of the version that serves, and how its last deploy went. */
-export async function appRecord({ store, catalog }: AppParts, app: App): Promise<AppRecord> {
+export async function appRecord(
+  { store, catalog }: Pick<AppParts, "store" | "catalog">,
+  app: App,
+): Promise<AppRecord> {
   const live = catalog.byNumber(app.number);
+  const state = glanceOf(catalog.versions(app.number))?.state;
   const latest = await store.builds.latest(app.number);
   const { hardware, scaling } = live?.version.config ?? {};
   return {
-    ...brief(app, live, latest),
+    ...brief(app, state, latest),
     hardware: hardware?.compute.join(",") ?? "CPU",
     cpu: String(hardware?.cpu ?? 0),
     memory: String(hardware?.memoryGb ?? 0),
@@ -89,26 +97,20 @@ export async function appRecord({ store, catalog }: AppParts, app: App): Promise
   };
 }
 
-function brief(app: App, live: LiveApp | undefined, latest: Build | null) {
+function brief(app: App, state: Glance["state"] | undefined, latest: Build | null) {
   return {
     id: appId(app.projectId, app.name),
-    status: live ? statusOf(live) : statusBefore(latest),
+    status: state ?? statusBefore(app, latest),
     createdAt: timestamp(app.createdAt),
     updatedAt: timestamp(app.updatedAt),
   };
 }
 
-/** Of an app that has no version yet. */
-function statusBefore(latest: Build | null): AppStatus {
+/** Of an app that has no version yet, or that no node serves just now. */
+function statusBefore(app: App, latest: Build | null): AppStatus {
+  if (app.currentVersionId !== null) return "cold";
   if (!latest || latest.status === "pending" || latest.status === "cancelled") return "pending";
   return isFinalBuild(latest.status) ? "error" : "deploying";
-}
-
-function statusOf(live: LiveApp): AppStatus {
-  const states = [...live.pool.replicas].map(({ state }) => state);
-  if (states.includes("ready")) return "ready";
-  if (states.includes("starting")) return "notready";
-  return live.pool.hasFailedToStart ? "error" : "cold";
 }
 
 function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRecord[] {

@@ -1,4 +1,5 @@
 import type { Deployer } from "../apps/deploys/deployer.ts";
+import type { App } from "../model/app.ts";
 import type { BuildLine } from "../model/build.ts";
 import { AppError } from "../model/errors.ts";
 import { RUN_ID, appId } from "../model/names.ts";
@@ -12,14 +13,22 @@ export type BuildLogSocketParts = { readonly store: Store; readonly deployer: Pi
 
 /** A build's log, one JSON object a frame, from its first line or after a place; it ends with the build. */
 export function buildLogSocket({ store, deployer }: BuildLogSocketParts): SocketRoute {
+  const find = async (query: URLSearchParams): Promise<App | null> => {
+    const buildId = query.get("buildID")?.toLowerCase() ?? "";
+    const build = RUN_ID.test(buildId) ? await store.builds.find(buildId) : null;
+    const apps = await store.apps.list(query.get("projectID") ?? "");
+    return apps.find(({ number }) => number === build?.appNumber) ?? null;
+  };
   return {
     access: "deploy",
+    appOf: async (query) => {
+      const app = await find(query);
+      return app && { projectId: app.projectId, appName: app.name };
+    },
     open: async (query) => {
       const projectId = query.get("projectID") ?? "";
       const buildId = query.get("buildID")?.toLowerCase() ?? "";
-      const build = RUN_ID.test(buildId) ? await store.builds.find(buildId) : null;
-      const apps = await store.apps.list(projectId);
-      const app = apps.find(({ number }) => number === build?.appNumber);
+      const app = await find(query);
       if (!app) throw new AppError("build_not_found");
       const after = readAfter(query);
       const frameOf = frames(buildId, appId(projectId, app.name));

@@ -61,6 +61,7 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       // With the text of a configuration file, and commands.
       maxBodyBytes: 256 * 1024,
       maxValues: 5_000,
+      appOfBody: ({ project_id: projectId }, body) => ({ projectId, appName: deployer.nameOf(body) }),
       response: BEGUN_DEPLOY,
       errors: ["deploy_invalid", "draining"],
       handle: async (call) => {
@@ -103,6 +104,10 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       access: null,
       query: z.object({ grant: z.string().min(1).max(10_000) }),
       takesBytes: true,
+      appOfQuery: async (_, { grant }) => {
+        const app = await deployer.appOfGrant(grant);
+        return app && { projectId: app.projectId, appName: app.name };
+      },
       response: UPLOADED_BUNDLE,
       errors: ["forbidden", "build_not_found", "build_finished", "body_too_large"],
       handle: async ({ query, reply }) => {
@@ -121,6 +126,7 @@ export function deployOperations(parts: DeployParts): AnyOperation[] {
       query: z.object({ name: z.string().min(1).max(200) }),
       takesBytes: true,
       givesLines: true,
+      appOfQuery: async ({ project_id: projectId }, { name }) => ({ projectId, appName: name }),
       response: DEPLOY_LINE,
       errors: ["deploy_invalid", "draining", "body_too_large"],
       handle: async (call) => {

@@ -1,12 +1,13 @@
 import { z } from "zod";
-import type { Catalog, LiveApp } from "../apps/catalog.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { Glance } from "../model/glance.ts";
 import { appId } from "../model/names.ts";
 import { FIGURES, TRAFFIC } from "../shapes/figures.ts";
-import type { ReplicaCounts, RunFiguresRecord, VersionRecord } from "../shapes/figures.ts";
+import type { ReplicaCounts, RunFiguresRecord } from "../shapes/figures.ts";
 import { timestamp } from "../shapes/timestamp.ts";
 import type { RunFigures } from "../store/run-figures.ts";
 import type { Store } from "../store/store.ts";
+import type { Glances } from "./glances.ts";
 import { findApp } from "./api/find-app.ts";
 import { operation } from "./api/operation.ts";
 import type { AnyOperation } from "./api/operation.ts";
@@ -15,7 +16,7 @@ import { RANGE, spanOf } from "./figures-span.ts";
 
 export type FigureParts = {
   readonly store: Store;
-  readonly catalog: Catalog;
+  readonly glances: Glances;
   /** The clock that runs are written with. */
   readonly steadyClock: Clock;
 };
@@ -29,7 +30,7 @@ const STEPS = 72;
 const STEPS_OF_TRAFFIC = 24;
 
 /** What runs did over a time, and how things are now. */
-export function figureOperations({ store, catalog, steadyClock }: FigureParts): AnyOperation[] {
+export function figureOperations({ store, glances, steadyClock }: FigureParts): AnyOperation[] {
   return [
     operation({
       method: "GET",
@@ -51,14 +52,15 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
         const nowMs = steadyClock.now();
         const { span, record } = spanOf(query, nowMs, STEPS);
         const runs = { projectId, appNumber: app?.number ?? null, ...span, maxRuns: MAX_RUNS };
-        const [figures, failures, queuedAt, apps] = await Promise.all([
+        const [figures, failures, queuedAt, apps, glanced] = await Promise.all([
           store.runFigures.ofSpan(runs),
           store.runFigures.lastFailures({ ...runs, limit: MAX_FAILURES }),
           store.runFigures.oldestQueuedAt(runs),
           app ? [app] : store.apps.list(projectId),
+          glances(projectId),
         ]);
         const names = new Map(apps.map(({ number, name }) => [number, name]));
-        const live = apps.flatMap(({ number }) => catalog.versions(number));
+        const live = apps.flatMap(({ number }) => glanced.get(number) ?? []);
         return {
           ...record,
           steps: figures.steps.map((step, index) => ({
@@ -69,13 +71,13 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
           now: {
             queueAgeMs: Math.max(
               queuedAt === null ? 0 : nowMs - queuedAt,
-              ...live.map(({ pool }) => pool.oldestWaitMs),
+              ...live.map(({ oldestWaitMs }) => oldestWaitMs),
             ),
-            waiting: live.reduce((sum, { pool }) => sum + pool.waiting, 0),
-            running: live.reduce((sum, { pool }) => sum + callsIn(pool), 0),
+            waiting: sumOf(live.map((each) => each.waiting)),
+            running: sumOf(live.map((each) => each.running)),
             replicas: replicasOf(live),
-            coldStarts: apps.reduce((sum, { number }) => sum + coldStartsOf(catalog.byNumber(number)), 0),
-            version: app && versionOf(catalog.byNumber(app.number)),
+            coldStarts: sumOf(live.map((each) => each.coldStarts)),
+            version: app && (glanced.get(app.number)?.version ?? null),
           },
           lastFailures: failures.map(
             ({ appNumber, id, functionName, createdAt, errorCode, errorMessage }) => ({
@@ -105,8 +107,9 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
       handle: async ({ params, query }) => {
         const { project_id: projectId } = params;
         const { span, record } = spanOf(query, steadyClock.now(), STEPS_OF_TRAFFIC);
-        const [apps, traffic] = await Promise.all([
+        const [apps, glanced, traffic] = await Promise.all([
           store.apps.list(projectId),
+          glances(projectId),
           store.runFigures.byApp({ projectId, appNumber: null, ...span, maxRuns: MAX_RUNS }),
         ]);
         const byNumber = new Map(traffic.map((ofApp) => [ofApp.appNumber, ofApp]));
@@ -114,8 +117,8 @@ export function figureOperations({ store, catalog, steadyClock }: FigureParts): 
           ...record,
           items: apps.map(({ number, name }) => ({
             appId: appId(projectId, name),
-            version: catalog.byNumber(number)?.version.number ?? null,
-            replicas: replicasOf(catalog.versions(number)),
+            version: glanced.get(number)?.version.number ?? null,
+            replicas: glanced.get(number)?.replicas ?? NO_REPLICAS,
             runs: byNumber.get(number)?.runs ?? [],
             failures: byNumber.get(number)?.failures ?? [],
           })),
@@ -136,23 +139,13 @@ function sharesOf({ byState }: RunFigures): { readonly runs: number; readonly er
   return { runs, errorRate: ended === 0 ? null : byState.failure / ended };
 }
 
-function replicasOf(live: readonly LiveApp[]): ReplicaCounts {
-  const counts = { starting: 0, ready: 0, draining: 0 };
-  for (const { pool } of live) {
-    for (const { state } of pool.replicas) if (state !== "gone") counts[state] += 1;
-  }
-  return counts;
+const NO_REPLICAS: ReplicaCounts = { starting: 0, ready: 0, draining: 0 };
+
+function replicasOf(live: readonly Glance[]): ReplicaCounts {
+  const sum = (state: keyof ReplicaCounts): number => sumOf(live.map(({ replicas }) => replicas[state]));
+  return { starting: sum("starting"), ready: sum("ready"), draining: sum("draining") };
 }
 
-function callsIn({ replicas }: LiveApp["pool"]): number {
-  return [...replicas].reduce((sum, { calls }) => sum + calls.size, 0);
-}
-
-function versionOf(live: LiveApp | undefined): VersionRecord | null {
-  return live ? { number: live.version.number, buildId: live.version.id } : null;
-}
-
-/** All versions of an app share their counts. */
-function coldStartsOf(live: LiveApp | undefined): number {
-  return live?.pool.counts.coldStarts ?? 0;
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0);
 }

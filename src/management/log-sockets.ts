@@ -5,7 +5,7 @@ import type { LogLine } from "../model/log-line.ts";
 import { RUN_ID, appId } from "../model/names.ts";
 import type { LogFrame, LogFrameWithStream } from "../shapes/logs.ts";
 import type { Store } from "../store/store.ts";
-import { findApp } from "./api/find-app.ts";
+import { findApp, nameIn } from "./api/find-app.ts";
 import { buildLogSocket } from "./build-log-socket.ts";
 import type { BuildLogSocketParts } from "./build-log-socket.ts";
 import { badQuery, readAfter } from "./log-position.ts";
@@ -28,6 +28,11 @@ export function attachLogSockets(
 export function logSocket({ store, logBook }: LogSocketParts): SocketRoute {
   return {
     access: "deploy",
+    appOf: async (query) => {
+      const projectId = query.get("projectID") ?? "";
+      const appName = nameIn(projectId, query.get("appID") ?? "");
+      return appName === null ? null : { projectId, appName };
+    },
     open: async (query) => {
       const projectId = query.get("projectID") ?? "";
       const app = await findApp(store, { project_id: projectId, app_id: query.get("appID") ?? "" });

@@ -33,6 +33,8 @@ import { memberOperations } from "./members.ts";
 import type { MemberParts } from "./members.ts";
 import { myAddressOperations } from "./my-address.ts";
 import type { MyAddressParts } from "./my-address.ts";
+import { nodeOperations } from "./nodes.ts";
+import type { NodeParts } from "./nodes.ts";
 import { passwordLinkOperations } from "./password-links.ts";
 import type { PasswordLinkParts } from "./password-links.ts";
 import { projectOperations } from "./projects.ts";
@@ -76,6 +78,7 @@ export type OperationParts = ServiceAccountParts &
   PasswordLinkParts &
   DeviceParts &
   JwksParts &
+  NodeParts &
   IsolationParts;
 
 /** Every operation of the management API, in the order its document shows them. */
@@ -108,6 +111,7 @@ export function allOperations(parts: OperationParts): AnyOperation[] {
     ...deviceOperations(parts),
     ...jwksOperations(parts),
     ...hardwareOperations(),
+    ...nodeOperations(parts),
     ...isolationOperations(parts),
   ];
 }

@@ -25,6 +25,10 @@ import type { OperationParts } from "./operations.ts";
 import { operatorOnly } from "./operator.ts";
 import type { OperatorParts } from "./operator.ts";
 import type { Sockets } from "./sockets.ts";
+import type { Others } from "../nodes/elsewhere.ts";
+import type { PeerRoutes } from "../nodes/peer-listener.ts";
+import { noteFromPeer } from "./api/from-peer.ts";
+import { ManagementPassing } from "./api/passing.ts";
 
 export type ManagementOptions = OperationParts &
   DashboardParts &
@@ -35,6 +39,8 @@ export type ManagementOptions = OperationParts &
     readonly tokens: Tokens;
     readonly limits: ListenerLimits;
     readonly clock: Clock;
+    /** The other nodes; null for a service alone. */
+    readonly others?: Others | null;
     readonly log: Log;
   };
 
@@ -45,16 +51,29 @@ const CLOSE_MS = 3_000;
 export class Management {
   readonly #app: FastifyInstance;
   readonly #sockets: Sockets;
+  readonly #passing: ManagementPassing | null;
+  /** What other nodes pass on. */
+  readonly peerRoutes: Pick<PeerRoutes, "management" | "managementUpgrade"> = {
+    management: (request, response, from) => {
+      noteFromPeer(request, from);
+      this.#app.server.emit("request", request, response);
+    },
+    managementUpgrade: (request, socket, first, from) => {
+      noteFromPeer(request, from);
+      this.#app.server.emit("upgrade", request, socket, first);
+    },
+  };
   #isReady = false;
 
   private constructor(options: ManagementOptions) {
-    const { tokens, limits, clock, log } = options;
+    const { tokens, limits, clock, log, others = null, catalog } = options;
     const app = createListener(log, limits, clock);
     const authenticate: Authenticate = async (authorization) =>
       (await tokens.admit(bearerToken(authorization))).principal;
     const operations = allOperations(options);
     const requireOperator: RequireOperator = (principal) => options.operators.require(principal);
-    mount(app, operations, authenticate, requireOperator, new Shares(clock));
+    const passing = others && new ManagementPassing({ ...others, catalog, clock });
+    mount(app, operations, authenticate, requireOperator, new Shares(clock), passing);
     addDocument(app, () => JSON.stringify(openApiDocument(operations)));
     dashboardRoutes(app, options);
     guideRoutes(app, options);
@@ -62,9 +81,11 @@ export class Management {
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
     metricsRoutes(app, { ...options, authorizeOperator });
     this.#app = app;
+    this.#passing = passing;
     this.#sockets = attachLogSockets(app.server, {
       ...options,
       authenticate,
+      passing,
       connections: app.connections,
       pipelines: app.pipelines,
     });
@@ -87,6 +108,7 @@ export class Management {
   }
 
   async close(): Promise<void> {
+    this.#passing?.close();
     await this.#sockets.close();
     const closed = this.#app.close();
     await within(CLOSE_MS, closed);

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, Server } from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import type { WebSocket } from "ws";
@@ -12,6 +13,8 @@ import { AppError } from "../model/errors.ts";
 import { rawRefusal } from "../model/raw-refusal.ts";
 import type { ManagementConnections } from "./api/connections.ts";
 import type { Authenticate } from "./api/mount.ts";
+import type { ManagementPassing } from "./api/passing.ts";
+import type { AppKey } from "../nodes/elsewhere.ts";
 import type { Pipelines } from "./api/pipeline.ts";
 import { requireClearHead } from "./api/request-head.ts";
 import { SocketShares } from "./socket-shares.ts";
@@ -20,6 +23,8 @@ import { SocketShares } from "./socket-shares.ts";
 export type SocketRoute = {
   /** The role it takes in the project that the query names. */
   readonly access: Role;
+  /** Which app it is about; null if there is no such thing. */
+  appOf(query: URLSearchParams): Promise<AppKey | null>;
   /** Gets what it needs before the upgrade; throws an `AppError` if it cannot be served. */
   open(query: URLSearchParams): Promise<Frames>;
 };
@@ -32,6 +37,8 @@ export type SocketParts = {
   /** Those of the listener. */
   readonly connections: Pick<ManagementConnections, "receive">;
   readonly pipelines: Pick<Pipelines, "othersAnswered">;
+  /** Null for a service alone. */
+  readonly passing?: ManagementPassing | null;
   readonly log: Log;
   readonly clock: Clock;
   /** How many of one project may be open. */
@@ -105,6 +112,10 @@ export function attachSockets(
       await requireAccess();
       const projectId = query.get("projectID") ?? "";
       onKnown(projectId);
+      const { passing = null } = parts;
+      const app = passing && (await route.appOf(query));
+      const first = app ? await passing?.passSocket(request, socket as Socket, head, app) : head;
+      if (!first) return;
       // Before anything is read: who is refused comes again, and again.
       if (!shares.hasRoom(projectId)) throw new AppError("too_many_requests", TOO_MANY);
       const frames = await route.open(query);
@@ -114,7 +125,7 @@ export function attachSockets(
       if (!permit) throw new AppError("too_many_requests", TOO_MANY);
       // Whatever becomes of it.
       socket.once("close", () => shares.leave(permit));
-      upgrader.handleUpgrade(request, socket, head, (webSocket) => {
+      upgrader.handleUpgrade(request, socket, first, (webSocket) => {
         permit.onTaken = () => webSocket.close(CLOSE.later, "another project needs the connection");
         void serve(webSocket, frames, requireAccess, closing.signal, parts);
       });
@@ -161,7 +172,8 @@ async function serve(
     webSocket.close(closing.aborted ? CLOSE.restart : CLOSE.ended);
   } catch (error) {
     if (!(error instanceof AppError)) log.error({ err: error }, "a WebSocket failed with an internal error");
-    webSocket.close(CLOSE.failed, error instanceof AppError ? error.code : "internal");
+    const code = error instanceof AppError ? error.code : "internal";
+    webSocket.close(code === "app_moved" ? CLOSE.restart : CLOSE.failed, code);
   } finally {
     watch.cancel();
     await end(webSocket, clock);

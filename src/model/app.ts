@@ -65,8 +65,16 @@ export type ScalingOverrides = Partial<
   >
 >;
 
+/** The blobs that a version is kept in, for services that do not have its files; null where there is none. */
+export type VersionBlobs = {
+  readonly bundleBlob: string | null;
+  readonly environmentBlob: string | null;
+  /** Which Python and platform those packages are for. */
+  readonly environmentTag: string | null;
+};
+
 /** An immutable deploy of an app. Its id is the build id of the management API. */
-export type Version = {
+export type Version = VersionBlobs & {
   readonly id: string;
   readonly appNumber: number;
   /** 1, 2, 3… within the app. */

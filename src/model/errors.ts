@@ -110,6 +110,16 @@ export const ERRORS = {
     message: "The app's server did not answer with a valid HTTP response.",
   },
   out_of_memory: { status: 502, type: "app_error", message: "The app's process ran out of memory." },
+  app_moved: {
+    status: 503,
+    type: "overloaded_error",
+    message: "The app has just moved to another node; try again.",
+  },
+  node_lost: {
+    status: 502,
+    type: "overloaded_error",
+    message: "The node that ran this call was lost; whether the call ended is not known.",
+  },
   app_not_ready: { status: 503, type: "app_error", message: "The app failed to initialise." },
   queue_full: { status: 503, type: "overloaded_error", message: "Too many calls are waiting for this app." },
   queue_timeout: {

@@ -7,6 +7,8 @@ export type NodeDetails = {
   readonly labels: Readonly<Record<string, string>>;
   readonly capacity: NodeCapacity;
   readonly release: string;
+  /** What its replicas were executing at its last sign of life. */
+  readonly runs: number;
   readonly startedAt: number;
 };
 

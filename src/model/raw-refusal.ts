@@ -1,6 +1,6 @@
-import { STATUS_CODES } from "node:http";
 import type { Refusal } from "../kit/listener/connection-gate.ts";
 import { AppError, errorBody } from "./errors.ts";
+import { STATUS_CODES } from "../kit/node-http.ts";
 
 const RETRY_AFTER = { "retry-after": "1" };
 

@@ -25,8 +25,49 @@ export function winnerOf<Node extends Candidate>(appNumber: number, nodes: reado
 
 /** Above 0; the higher its capacity, the likelier is a high one. */
 function scoreOf(appNumber: number, { details: { home, capacity } }: Candidate): number {
-  const digest = createHash("sha256").update(`${appNumber}/${home}`).digest();
-  // 48 bits, never 0 and never 1.
-  const share = (digest.readUIntBE(0, 6) + 0.5) / 2 ** 48;
+  const [low, high] = seedOf(home);
+  // Of 64 bits, never 0 and never 1.
+  const share = (mix(appNumber ^ high) + (mix(appNumber ^ low) + 0.5) / 2 ** 32) / 2 ** 32;
   return capacity.cpus / -Math.log(share);
+}
+
+type Seed = readonly [low: number, high: number];
+
+/** Hashing a name takes a hundred times as long as all the rest, and there are few nodes. */
+const seeds = new Map<string, Seed>();
+const MAX_SEEDS = 10_000;
+
+function seedOf(home: string): Seed {
+  let seed = seeds.get(home);
+  if (!seed) {
+    const digest = createHash("sha256").update(home).digest();
+    seed = [digest.readUInt32BE(0), digest.readUInt32BE(4)];
+    if (seeds.size >= MAX_SEEDS) seeds.clear();
+    seeds.set(home, seed);
+  }
+  return seed;
+}
+
+/** The bits of a number well mixed, from 0 up to 2^32: the last step of MurmurHash3. */
+function mix(number: number): number {
+  let mixed = number ^ (number >>> 16);
+  mixed = Math.imul(mixed, 0x85eb_ca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2_ae35);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
+
+/** Of a node's apps, so many that would better be another's, and whose. */
+export function toMove<Node extends Candidate>(
+  owned: readonly number[],
+  self: string,
+  nodes: readonly Node[],
+  limit: number,
+): { readonly appNumber: number; readonly to: Node }[] {
+  const moves: { readonly appNumber: number; readonly to: Node }[] = [];
+  for (const appNumber of owned) {
+    if (moves.length === limit) break;
+    const to = winnerOf(appNumber, nodes);
+    if (to && to.id !== self) moves.push({ appNumber, to });
+  }
+  return moves;
 }

@@ -64,10 +64,13 @@ export class Canceller {
     throw new AppError("not_available", { message: "The run is in progress in another service." });
   }
 
-  /** Ends the queued runs of an app, if it was deleted; their webhooks are told. */
-  async endOrphans(appNumber: number): Promise<void> {
-    const apps = await this.#store.apps.listAll();
-    if (apps.some(({ number }) => number === appNumber)) return;
+  /** Ends the queued runs of those of the apps that were deleted; their webhooks are told. */
+  async endOrphans(appNumbers: readonly number[]): Promise<void> {
+    const living = new Set((await this.#store.appOwners.list(appNumbers)).map(({ appNumber }) => appNumber));
+    for (const appNumber of appNumbers) if (!living.has(appNumber)) await this.#endAll(appNumber);
+  }
+
+  async #endAll(appNumber: number): Promise<void> {
     const queued = { appNumber, state: "queued", limit: PAGE } as const;
     let runs = await this.#store.runs.list(queued);
     for (let last = runs.at(-1); last; last = runs.at(-1)) {

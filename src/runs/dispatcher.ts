@@ -2,13 +2,13 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { isRefusal } from "../model/errors.ts";
 import type { Refused } from "../model/outcome.ts";
+import type { AppHolder } from "../store/app-owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/claims.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
-import { Heartbeat, LEASE_MS } from "./heartbeat.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 import { httpOf } from "./server-run.ts";
@@ -28,10 +28,12 @@ export type DispatcherParts = {
   readonly target: (appNumber: number) => RunTarget | null;
   /** Where a run goes that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
-  /** Whether file runs must stay ours. */
-  readonly holdsFiles: () => boolean;
-  /** Looks after the queued runs of an app that nobody here knows: it is served from now on, or was deleted and they end. */
-  readonly lookAfter: (appNumber: number) => Promise<void>;
+  /** By which this service may take runs of an app; null where it is the only one. */
+  readonly holderOf: (appNumber: number) => AppHolder | null;
+  /** A claim was refused: the app may be another service's by now. */
+  readonly onRefused: () => void;
+  /** Looks after queued runs of apps that are not served here: what nobody has is taken, what was deleted ends. */
+  readonly lookAfter: (appNumbers: readonly number[]) => Promise<void>;
 };
 
 /** What is known of one app's backlog. */
@@ -68,23 +70,16 @@ export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
   #timers: Timer[] = [];
-  /** Stored runs that a caller here waits for. */
-  #attended = 0;
   #isStopping = false;
-  readonly #heartbeat: Heartbeat;
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
-    const holdsAny = () =>
-      this.#attended > 0 || parts.holdsFiles() || [...this.#backlogs.values()].some(({ held }) => held > 0);
-    this.#heartbeat = new Heartbeat({ ...parts, holdsAny });
   }
 
   /** Puts back what a process that is gone has left, and begins to dispatch. */
   async start(): Promise<void> {
     const { store, owner, predecessors, log } = this.#parts;
     const isAlone = store.kind === "sqlite";
-    await this.#heartbeat.begin();
     const count = await store.claims.recover({ owner, isAlone, dead: predecessors });
     if (count > 0) log.info({ count }, "requeued runs that an earlier service left unfinished");
     await this.#lookForWork();
@@ -92,13 +87,11 @@ export class Dispatcher {
     this.#timers.push(this.#every(REVIEW_MS, () => this.#review()));
     if (isAlone) return;
     this.#timers.push(this.#every(LOOK_MS, () => this.#lookForWork()));
-    this.#heartbeat.start();
   }
 
   /** Takes nothing more; what is under way goes on, and stays ours. */
   stop(): void {
     this.#isStopping = true;
-    this.#heartbeat.stop();
     for (const timer of this.#timers) timer.cancel();
   }
 
@@ -151,13 +144,6 @@ export class Dispatcher {
     this.#run(request, claim);
   }
 
-  /** Keeps a stored run that a caller waits for ours, until its end is written down. */
-  async attend(run: LiveRun): Promise<void> {
-    this.#attended += 1;
-    await run.settled();
-    this.#attended -= 1;
-  }
-
   #run(request: RunRequest, claim: Claim): void {
     const { executor, recorder, partWriter } = this.#parts;
     const reader = new BackgroundReader(partWriter);
@@ -206,7 +192,7 @@ export class Dispatcher {
     const target = this.#parts.target(appNumber);
     if (!target) {
       backlog.hasMore = false;
-      void this.#work(appNumber, backlog, () => this.#parts.lookAfter(appNumber));
+      void this.#work(appNumber, backlog, () => this.#parts.lookAfter([appNumber]));
       return;
     }
     // What waits for an earlier version takes the place of what could wait for this one: neither piles up.
@@ -276,13 +262,14 @@ export class Dispatcher {
   async #claim(target: RunTarget, backlog: Backlog, limit: number): Promise<void> {
     const { store, owner } = this.#parts;
     const { appNumber } = target;
-    const { runs, hasMore } = await store.claims.claim({
+    const { runs, hasMore, isRefused } = await store.claims.claim({
       appNumber,
       owner,
+      holder: this.#parts.holderOf(appNumber),
       limit,
       maxBytes: MAX_CLAIM_BYTES,
-      leaseMs: LEASE_MS,
     });
+    if (isRefused) this.#parts.onRefused();
     if (hasMore) backlog.hasMore = true;
     for (const claimed of runs) {
       const current = this.#parts.target(appNumber) ?? target;
@@ -335,7 +322,11 @@ export class Dispatcher {
   }
 
   async #lookForWork(): Promise<void> {
-    for (const appNumber of await this.#parts.store.claims.backlog()) this.wake(appNumber);
+    const waiting = await this.#parts.store.claims.backlog();
+    const isServed = (appNumber: number): boolean => this.#parts.target(appNumber) !== null;
+    for (const appNumber of waiting.filter(isServed)) this.wake(appNumber);
+    const others = waiting.filter((appNumber) => !isServed(appNumber));
+    if (others.length > 0) await this.#parts.lookAfter(others);
   }
 
   #every(ms: number, work: () => void | Promise<void>): Timer {

@@ -39,6 +39,11 @@ export class RunLookup {
     this.#store = store;
   }
 
+  /** Whether the run is under way here. */
+  isLive(id: string): boolean {
+    return this.#executor.find(id) !== undefined;
+  }
+
   async find(key: RunKey): Promise<KnownRun | null> {
     const live = this.#executor.find(key.id);
     if (live && live.request.target.appNumber === key.appNumber) return fromLive(live);

@@ -9,6 +9,8 @@ import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
 import { steady } from "../kit/steady-clock.ts";
 import type { AppRetention } from "../model/app.ts";
+import type { Owners } from "../nodes/owners.ts";
+import type { Ownership } from "../nodes/ownership.ts";
 import type { RunTarget } from "../replicas/run-target.ts";
 import type { Store } from "../store/store.ts";
 import { Canceller } from "./cancel.ts";
@@ -17,11 +19,10 @@ import { Dispatcher } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { FileRuns } from "./files/file-runs.ts";
 import type { FileContext, FileRunsParts } from "./files/file-runs.ts";
-import { LEASE_MS } from "./heartbeat.ts";
+import { Judge } from "./judge.ts";
 import { Journal } from "./journal.ts";
 import { LightRecorder } from "./light-recorder.ts";
 import { RunLookup } from "./lookup.ts";
-import { Ownership } from "./ownership.ts";
 import { PartWriter } from "./part-writer.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper } from "./sweeper.ts";
@@ -39,8 +40,10 @@ export type RunsParts = {
   readonly webhookAllow: AddressRanges;
   /** Where runs of an app go now; null for an app that takes none. */
   readonly target: (appNumber: number) => RunTarget | null;
-  /** Has an app served here that another service has deployed; false if there is nothing to serve. */
-  readonly learn: (appNumber: number) => Promise<boolean>;
+  /** This process, among those that share the database, and those that ended on its data directory. */
+  readonly ownership: Ownership;
+  /** Which apps are this service's; null where it is the only one. */
+  readonly owners: Owners | null;
   /** Where a run goes that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** What each app wants kept. */
@@ -66,9 +69,7 @@ export type RunsParts = {
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, seal, log, clock, webhookAllow, target, versionTarget, reserve } = parts;
-  // Among services that share a database, this one until it ends.
-  const ownership = new Ownership(parts.dataDir);
+  const { store, seal, log, clock, webhookAllow, target, versionTarget, reserve, ownership, owners } = parts;
   const { owner, predecessors } = ownership;
   // Deliveries are due, and keys count, by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
@@ -85,7 +86,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         log,
         allow: webhookAllow,
         owner,
-        leaseMs: LEASE_MS,
       }),
     (started) => started.stop(),
   );
@@ -146,17 +146,20 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     predecessors,
     target,
     versionTarget,
-    holdsFiles: () => fileRuns.isBusy,
-    lookAfter: async (appNumber) => {
-      if (!(await parts.learn(appNumber))) await canceller.endOrphans(appNumber);
+    holderOf: (appNumber) => owners?.holderOf(appNumber) ?? null,
+    onRefused: () => void owners?.sync(),
+    lookAfter: async (appNumbers) => {
+      await owners?.lookAfter(appNumbers);
+      await canceller.endOrphans(appNumbers);
     },
   });
   await dispatcher.start();
+  const judge = new Judge({ store, log, owner });
   ownership.settle();
   deliverer.start();
   const sweeper = await life.start(
     "sweeper",
-    () => new Sweeper({ ...parts, apps: parts.retentions }),
+    () => new Sweeper({ ...parts, apps: parts.retentions, isFirst: () => owners?.isFirst ?? true }),
     (started) => started.stop(),
   );
   sweeper.start();
@@ -180,6 +183,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   await fileRuns.start();
   return {
+    nodeId: owner,
+    judge,
     executor,
     journal,
     lightRecorder,

@@ -12,7 +12,6 @@ import { BackgroundReader } from "./background.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Executor } from "./execute.ts";
-import { LEASE_MS } from "./heartbeat.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 import type { PartWriter } from "./part-writer.ts";
 
@@ -126,7 +125,7 @@ export class Submitter {
    * stored: then everything stays as it was.
    */
   async adopt(run: LiveRun, reader: RunReader): Promise<boolean> {
-    const { store, executor, dispatcher, recorder, lightRecorder, partWriter, owner, reserve } = this.#parts;
+    const { store, executor, recorder, lightRecorder, partWriter, owner, reserve } = this.#parts;
     const { id } = run.request;
     if (reserve.shortage !== null) return false;
     const recordedBy = run.claim ? recorder : lightRecorder;
@@ -147,7 +146,6 @@ export class Submitter {
       held.passOn(run, reader, inDoubt ? this.#whenKnown(error, claim, recordedBy) : recordedBy);
       return false;
     }
-    if (!run.claim) void dispatcher.attend(run);
     run.claim = claim;
     executor.unexpect(id);
     const background = new BackgroundReader(partWriter);
@@ -157,10 +155,8 @@ export class Submitter {
   }
 
   #begin(request: RunRequest, claim: Claim, reader: RunReader): LiveRun {
-    const { executor, recorder, dispatcher } = this.#parts;
-    const live = executor.executeClaimed(request, claim, reader, recorder);
-    void dispatcher.attend(live);
-    return live;
+    const { executor, recorder } = this.#parts;
+    return executor.executeClaimed(request, claim, reader, recorder);
   }
 
   /** If a run whose storing is in doubt turns out to be stored it has to end: its caller was told to look for it. */
@@ -192,12 +188,11 @@ export class Submitter {
 
   /** Has the end of a run written down when it is known whether it is stored: its caller does not wait for that. */
   #whenKnown({ settled }: InDoubt, claim: Claim, otherwise: RunRecorder): RunRecorder {
-    const { executor, dispatcher, recorder } = this.#parts;
+    const { executor, recorder } = this.#parts;
     const record = async (run: LiveRun, end: RunEnd): Promise<void> => {
       if (!(await settled)) return otherwise.record(run, end);
       run.claim = { ...claim, isAsync: false };
       executor.unexpect(run.request.id);
-      void dispatcher.attend(run);
       return recorder.record(run, end);
     };
     return { record: (run, end) => void record(run, end) };
@@ -240,7 +235,7 @@ export class Submitter {
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
     const { store, steadyClock } = this.#parts;
     const now = steadyClock.now();
-    const keyed = { accepted, leaseMs: LEASE_MS, ...key, now, keptMs: KEY_KEPT_MS };
+    const keyed = { accepted, ...key, now, keptMs: KEY_KEPT_MS };
     return await this.#acceptor.resolve(accepted, store.runs.acceptKeyed(keyed), { kind: "accepted" });
   }
 

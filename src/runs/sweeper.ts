@@ -17,8 +17,10 @@ export type SweeperParts = {
   readonly recordRetentionMs: number;
   readonly logRetentionMs: number;
   readonly auditRetentionMs: number;
-  /** What each app wants kept. */
+  /** What each app of this service wants kept. */
   readonly apps: () => readonly AppRetention[];
+  /** Whether it is for this service, among those that share a database, to keep what holds for all apps together. */
+  readonly isFirst?: () => boolean;
   readonly everyMs?: number;
 };
 
@@ -82,11 +84,15 @@ export class Sweeper {
     };
     await this.#leftBehind.sweep((remove) => this.#step(remove), attempt);
     await this.#expire((remove) => attempt(() => this.#step(remove)));
-    await this.#keepCaps((remove) => attempt(() => this.#step(remove)));
+    if (this.#isFirst) await this.#keepCaps((remove) => attempt(() => this.#step(remove)));
     await attempt(() => this.#keepLogShares((remove) => attempt(() => this.#step(remove))));
     await attempt(() => this.#giveBack());
     if (failures.length > 1) throw new AggregateError(failures, `${failures.length} steps failed`);
     if (failures.length === 1) throw failures[0];
+  }
+
+  get #isFirst(): boolean {
+    return this.#parts.isFirst?.() ?? true;
   }
 
   async #expire(step: Step): Promise<void> {
@@ -95,6 +101,7 @@ export class Sweeper {
     for (const { appNumber, retentionMs } of apps()) {
       await step((limit) => store.retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
     }
+    if (!this.#isFirst) return;
     await step((limit) => store.retention.removeRuns({ cutoff: now - recordRetentionMs, limit }));
     await step((limit) => store.retention.removeKeys({ before: now - KEY_MS, limit }));
     await step((limit) => store.retention.removeDeliveries({ before: now - recordRetentionMs, limit }));
@@ -118,8 +125,9 @@ export class Sweeper {
   async #keepLogShares(step: Step): Promise<void> {
     const { store, maxLogBytes, apps } = this.#parts;
     const shares = new Map(apps().map((app) => [app.appNumber, app.maxLogBytes]));
+    const ofOthers = this.#isFirst ? maxLogBytes : Number.POSITIVE_INFINITY;
     for (const { appNumber, bytes } of await store.logs.usedByApp()) {
-      let tooMuch = bytes - (shares.get(appNumber) ?? maxLogBytes);
+      let tooMuch = bytes - (shares.get(appNumber) ?? ofOthers);
       await step(async (limit) => {
         if (tooMuch <= 0) return 0;
         const { lineCount, freedBytes } = await store.logs.trim({ appNumber, bytes: tooMuch, limit });
@@ -127,6 +135,7 @@ export class Sweeper {
         return lineCount;
       });
     }
+    if (!this.#isFirst) return;
     await step(async (limit) => {
       const tooMuch = (await store.logs.usedBytes()) - maxLogBytes;
       if (tooMuch <= 0) return 0;

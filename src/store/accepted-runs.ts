@@ -4,8 +4,6 @@ import { endRun } from "../model/run.ts";
 import type { Run, RunFate, RunKey } from "../model/run.ts";
 import { packColumns } from "./column-batch.ts";
 import type { ColumnBatch } from "./column-batch.ts";
-import { renewLease } from "./leases.ts";
-import type { Lease } from "./leases.ts";
 import type { ColumnInsert, Session } from "./operation.ts";
 import { PAYLOAD_BLOBS, packPayloads } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
@@ -75,8 +73,6 @@ export async function refuseRuns(session: Session, { runs, keys }: PackedRefusal
 
 type Keyed = {
   readonly accepted: AcceptedRun;
-  /** Of the run's owner, if it has one. */
-  readonly leaseMs: number;
   readonly keyHash: Uint8Array;
   readonly fingerprint: Uint8Array;
   readonly now: number;
@@ -93,7 +89,6 @@ type PackedKeyed = PackedAccepts & {
     readonly createdAt: number;
   };
   readonly expiredAt: number;
-  readonly lease: Lease | null;
 };
 
 /** What a key's second use meets: nothing, a run of the same request, or of another. */
@@ -102,13 +97,12 @@ export type KeyedResult =
   | { readonly kind: "same"; readonly runId: string }
   | { readonly kind: "different" };
 
-export function packKeyed({ accepted, leaseMs, keyHash, fingerprint, now, keptMs }: Keyed): PackedKeyed {
-  const { run, owner } = accepted;
+export function packKeyed({ accepted, keyHash, fingerprint, now, keptMs }: Keyed): PackedKeyed {
+  const { run } = accepted;
   return {
     ...packAccepted([accepted]),
     key: { appNumber: run.appNumber, keyHash, runId: uuidBytes(run.id), fingerprint, createdAt: now },
     expiredAt: now - keptMs,
-    lease: owner === null ? null : { owner, leaseMs },
   };
 }
 
@@ -118,7 +112,6 @@ export async function acceptKeyed(session: Session, packed: PackedKeyed): Promis
   for (;;) {
     if (await takeKey(session, packed)) {
       await session.insertCounted(acceptedRows(packed));
-      if (packed.lease) await renewLease(session, packed.lease);
       return { kind: "accepted" };
     }
     const holder = await session.db

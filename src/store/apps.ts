@@ -1,12 +1,22 @@
 import type { Selectable } from "kysely";
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { App } from "../model/app.ts";
+import { requireApp } from "./app-owners.ts";
+import type { AppHolder } from "./app-owners.ts";
 import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import type { AppsTable } from "./schema.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
+
+/** A change that only the node may make that has the app. */
+type HeldChange = {
+  readonly appNumber: number;
+  readonly now: number;
+  /** Null where there is only one service. */
+  readonly holder?: AppHolder | null;
+};
 
 /** Apps that are not deleted. A deleted one keeps its number, and its name is free again. */
 export const apps = {
@@ -26,6 +36,11 @@ export const apps = {
 
   find: read(findApp),
 
+  findByNumber: read(async (session, appNumber: number): Promise<App | null> => {
+    const row = await living(session).where("number", "=", appNumber).executeTakeFirst();
+    return row ? fromRow(row) : null;
+  }),
+
   /** A project's apps, by name. */
   list: read(async (session, projectId: string): Promise<App[]> => {
     const rows = await living(session).where("projectId", "=", projectId).orderBy("name").execute();
@@ -40,10 +55,8 @@ export const apps = {
 
   /** Makes a version of the app the one that takes new calls. False when the app has no such version. */
   setCurrentVersion: write(
-    async (
-      session,
-      input: { readonly appNumber: number; readonly versionId: string; readonly now: number },
-    ): Promise<boolean> => {
+    async (session, input: HeldChange & { readonly versionId: string }): Promise<boolean> => {
+      await requireApp(session, input.appNumber, input.holder ?? null);
       const versionId = uuidBytes(input.versionId);
       const result = await session.db
         .updateTable("apps")
@@ -67,22 +80,18 @@ export const apps = {
   ),
 
   /** False when there is no such app, or it is deleted already. */
-  markDeleted: write(
-    async (
-      session,
-      { appNumber, now }: { readonly appNumber: number; readonly now: number },
-    ): Promise<boolean> => {
-      const result = await session.db
-        .updateTable("apps")
-        .set({ deletedAt: now, updatedAt: now })
-        .where("number", "=", appNumber)
-        .where("deletedAt", "is", null)
-        .executeTakeFirst();
-      if (result.numUpdatedRows !== 1n) return false;
-      await noteChange(session, "app", appNumber);
-      return true;
-    },
-  ),
+  markDeleted: write(async (session, { appNumber, now, holder = null }: HeldChange): Promise<boolean> => {
+    await requireApp(session, appNumber, holder);
+    const result = await session.db
+      .updateTable("apps")
+      .set({ deletedAt: now, updatedAt: now })
+      .where("number", "=", appNumber)
+      .where("deletedAt", "is", null)
+      .executeTakeFirst();
+    if (result.numUpdatedRows !== 1n) return false;
+    await noteChange(session, "app", appNumber);
+    return true;
+  }),
 };
 
 function living({ db }: Session) {

@@ -2,10 +2,11 @@ import { uuidBytes, uuidText } from "../kit/ids.ts";
 import { isFileRun } from "../model/file-run.ts";
 import type { Payload } from "../model/payload.ts";
 import type { Run, RunKey } from "../model/run.ts";
+import { holdsApp } from "./app-owners.ts";
+import type { AppHolder } from "./app-owners.ts";
 import { PENDING } from "./delivery-columns.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
-import { isAlive, renewLease, shortenLeases } from "./leases.ts";
-import type { Lease } from "./leases.ts";
+import { isAlive } from "./leases.ts";
 import { packedWrite, read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
 import { PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
@@ -26,10 +27,18 @@ export type ClaimedRun = {
 };
 
 /** What a claim got, and whether it saw more than it took. */
-export type Claimed = { readonly runs: readonly ClaimedRun[]; readonly hasMore: boolean };
+export type Claimed = {
+  readonly runs: readonly ClaimedRun[];
+  readonly hasMore: boolean;
+  /** The app is another node's: nothing was taken. */
+  readonly isRefused: boolean;
+};
 
-type ClaimQuery = Lease & {
+type ClaimQuery = {
+  readonly owner: string;
   readonly appNumber: number;
+  /** Who the app must belong to; null where there is only one service. */
+  readonly holder?: AppHolder | null;
   readonly limit: number;
   /** Of all inputs together; one run is given whatever its size. */
   readonly maxBytes: number;
@@ -78,9 +87,11 @@ type AsyncClaim = RunKey & {
 export const claims = {
   /** The oldest queued runs of an app, from now on running and the owner's. */
   claim: write(async (session, query: ClaimQuery): Promise<Claimed> => {
-    const { appNumber, owner } = query;
+    const { appNumber, owner, holder } = query;
+    if (holder && !(await holdsApp(session, appNumber, holder)))
+      return { runs: [], hasMore: false, isRefused: true };
     const { ids, hasMore } = await pickQueued(session, query);
-    if (ids.length === 0) return { runs: [], hasMore };
+    if (ids.length === 0) return { runs: [], hasMore, isRefused: false };
     const { db } = session;
     await db
       .updateTable("runs")
@@ -111,8 +122,7 @@ export const claims = {
       payload: payloadFromRow(row),
       storedEvents: events.get(uuidText(row.id)) ?? 0,
     }));
-    await renewLease(session, query);
-    return { runs, hasMore };
+    return { runs, hasMore, isRefused: false };
   }),
 
   /** The numbers of the apps that have queued runs. */
@@ -177,12 +187,6 @@ export const claims = {
         .where("owner", "=", owner)
         .execute();
     }
-  }),
-
-  /** Renews the owner's claims on runs and deliveries for that long; returns the database's time. */
-  heartbeat: write(async (session, lease: Lease): Promise<number> => {
-    await shortenLeases(session);
-    return await renewLease(session, lease);
   }),
 
   /**

@@ -24,6 +24,8 @@ export type DatabaseReport = {
   }[];
   /** How much there is; null for an earlier schema. */
   readonly amounts: StoredAmounts | null;
+  /** Postgres: the services of the installation whose lease stands; absent for an earlier schema. */
+  readonly nodes?: readonly { readonly name: string; readonly url: string; readonly home: string }[];
   /** A time that cannot be in the future: of the newest run, or by the server's clock; null if there is none. */
   readonly newestAt: number | null;
   /** How many entries of the audit log fit, and the number of the first that does not; null when all do. */

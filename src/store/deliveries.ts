@@ -2,8 +2,7 @@ import type { ExpressionBuilder } from "kysely";
 import { uuidBytes, uuidText } from "../kit/ids.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../model/delivery.ts";
 import { DELIVERY_COLUMNS, PENDING, deliveryFromRow, deliveryStateCode } from "./delivery-columns.ts";
-import { isAlive, renewLease } from "./leases.ts";
-import type { Lease } from "./leases.ts";
+import { isAlive } from "./leases.ts";
 import { read, write } from "./operation.ts";
 import { countRedeliverable, redeliver } from "./redeliver.ts";
 import { webhookStateCode } from "./run-columns.ts";
@@ -35,7 +34,12 @@ export const deliveries = {
   claimDue: write(
     async (
       session,
-      query: Lease & { readonly now: number; readonly limit: number; readonly maxBytes?: number },
+      query: {
+        readonly owner: string;
+        readonly now: number;
+        readonly limit: number;
+        readonly maxBytes?: number;
+      },
     ): Promise<DueDelivery[]> => {
       const { db } = session;
       const { owner } = query;
@@ -74,7 +78,6 @@ export const deliveries = {
         .where("deliveries.id", "in", ids)
         .orderBy("nextAt")
         .execute();
-      await renewLease(session, query);
       return rows.map(({ projectId, ...row }) => ({ ...deliveryFromRow(row), projectId }));
     },
   ),

@@ -15,6 +15,7 @@ import { logShares } from "./migrations/0012-log-shares.ts";
 import { runTraffic } from "./migrations/0013-run-traffic.ts";
 import { nodes } from "./migrations/0014-nodes.ts";
 import { changes } from "./migrations/0015-changes.ts";
+import { blobs } from "./migrations/0016-blobs.ts";
 import type { ColumnTypes } from "./migrations/column-types.ts";
 import type { Schema } from "./schema.ts";
 
@@ -34,6 +35,7 @@ export const MIGRATIONS = {
   "0013-run-traffic": runTraffic,
   "0014-nodes": nodes,
   "0015-changes": changes,
+  "0016-blobs": blobs,
 } as const;
 
 /** The names of all migrations of this release, in order. */

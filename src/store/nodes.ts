@@ -12,6 +12,14 @@ export type NodeSign = Lease & {
   readonly isLeaving: boolean;
 };
 
+type NodeRow = {
+  readonly id: string;
+  readonly url: string | null;
+  readonly details: string | null;
+  readonly leavingAt: number | null;
+  readonly leaseMs: unknown;
+};
+
 /** The services of an installation. */
 export const nodes = {
   /** Renews a node's lease on apps, runs and deliveries for that long; returns the database's time. */
@@ -19,55 +27,55 @@ export const nodes = {
     await shortenLeases(session);
     const now = await renewLease(session, { owner, leaseMs });
     if (url === null) return now;
-    const said = { url, details: JSON.stringify(details) };
-    const changed = await session.db
+    const { numUpdatedRows } = await session.db
       .updateTable("owners")
-      .set((eb) => ({
-        ...said,
-        leavingAt: isLeaving ? eb.fn.coalesce("leavingAt", eb.val(now)) : null,
-      }))
+      // An operator may have asked it to leave meanwhile: only they take that back.
+      .set((eb) => ({ url, ...(isLeaving && { leavingAt: eb.fn.coalesce("leavingAt", eb.val(now)) }) }))
       .where("id", "=", owner)
       .where((eb) =>
-        eb.or([
-          eb("url", "is distinct from", said.url),
-          eb("details", "is distinct from", said.details),
-          eb("leavingAt", isLeaving ? "is" : "is not", null),
-        ]),
+        eb.or([eb("url", "is distinct from", url), ...(isLeaving ? [eb("leavingAt", "is", null)] : [])]),
       )
       .executeTakeFirst();
-    if (changed.numUpdatedRows === 1n) await noteChange(session, "node", owner);
+    if (numUpdatedRows === 1n) await noteChange(session, "node", owner);
+    // What it does at the moment is no news to the others.
+    await session.db
+      .updateTable("owners")
+      .set({ details: JSON.stringify(details) })
+      .where("id", "=", owner)
+      .execute();
     return now;
   }),
 
-  /** Those whose lease stands, by id. */
-  list: read(async ({ db, databaseNow }): Promise<ServiceNode[]> => {
+  /** Those whose lease stands, by id, and how many there are whose lease has passed. */
+  list: read(async ({ db, databaseNow }): Promise<{ living: ServiceNode[]; deadCount: number }> => {
     const rows = await db
       .selectFrom("owners")
-      .select((eb) => [
-        "id",
-        "url",
-        "details",
-        "leavingAt",
-        eb(eb.ref("leaseUntil"), "-", databaseNow).as("leaseMs"),
-      ])
-      .where("leaseUntil", ">", databaseNow)
-      .where("url", "is not", null)
+      .select((eb) => ["id", "url", "details", "leavingAt", eb("leaseUntil", "-", databaseNow).as("leaseMs")])
       .orderBy("id")
       .execute();
-    return rows.flatMap(({ id, url, details, leavingAt, leaseMs }) =>
-      url === null || details === null
-        ? []
-        : [
-            {
-              id,
-              url,
-              details: JSON.parse(details) as NodeDetails,
-              isLeaving: leavingAt !== null,
-              leaseMs: Number(leaseMs),
-            },
-          ],
-    );
+    const standing = rows.filter(({ leaseMs }) => Number(leaseMs) > 0);
+    return { living: standing.flatMap(nodeOf), deadCount: rows.length - standing.length };
   }),
+
+  /** Asks a node whose lease stands to leave, or to stay after all; false when there is none of that id. */
+  setLeaving: write(
+    async (
+      session,
+      { id, isLeaving }: { readonly id: string; readonly isLeaving: boolean },
+    ): Promise<boolean> => {
+      const { db, databaseNow } = session;
+      const { numUpdatedRows } = await db
+        .updateTable("owners")
+        .set((eb) => ({ leavingAt: isLeaving ? eb.fn.coalesce("leavingAt", databaseNow) : null }))
+        .where("id", "=", id)
+        .where("leaseUntil", ">", databaseNow)
+        .where("url", "is not", null)
+        .executeTakeFirstOrThrow();
+      if (numUpdatedRows === 0n) return false;
+      await noteChange(session, "node", id);
+      return true;
+    },
+  ),
 
   /** It has let go of everything: nobody need wait until its lease has passed. */
   leave: write(async (session, id: string): Promise<void> => {
@@ -75,3 +83,10 @@ export const nodes = {
     await noteChange(session, "node", id);
   }),
 };
+
+/** Nothing of a service of a release that knew no nodes. */
+function nodeOf({ id, url, details, leavingAt, leaseMs }: NodeRow): ServiceNode[] {
+  if (url === null || details === null) return [];
+  const isLeaving = leavingAt !== null;
+  return [{ id, url, details: JSON.parse(details) as NodeDetails, isLeaving, leaseMs: Number(leaseMs) }];
+}

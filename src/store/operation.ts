@@ -22,6 +22,8 @@ export type Session = {
   readonly log?: WriteLog;
   /** At the end of a select: locks the table's rows, and leaves out those that another transaction has locked. */
   skipLocked(table: "runs" | "deliveries"): RawBuilder<unknown>;
+  /** At the end of a select: nobody else changes those rows until the transaction has ended. */
+  readonly shareLock: RawBuilder<unknown>;
   /**
    * Writes many rows of one table at once; a row whose key is already there is left as it is. Returns how many
    * were written, and how many bytes those hold in the counted columns.

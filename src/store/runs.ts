@@ -57,6 +57,17 @@ export const runs = {
     return row ? runFromRow(row) : null;
   }),
 
+  /** Who executes a run; null for one that nobody does. */
+  owner: read(async ({ db }, { appNumber, id }: RunKey): Promise<string | null> => {
+    const row = await db
+      .selectFrom("runs")
+      .select("owner")
+      .where("appNumber", "=", appNumber)
+      .where("id", "=", uuidBytes(id))
+      .executeTakeFirst();
+    return row?.owner ?? null;
+  }),
+
   /** An app's runs, newest first. */
   list: read(
     async (session, filter: RunFilter & { readonly appNumber: number }): Promise<Run[]> =>

@@ -31,7 +31,8 @@ const TABLES: Readonly<Record<string, string>> = {
   tokens: "account_id created_at expires_at jti_hash revoked_at",
   transcripts: "app_number bytes event_count first_event id",
   usage: "bytes runs slot",
-  versions: "app_number bundle_dir bundle_hash config created_at environment functions id number overrides",
+  versions:
+    "app_number bundle_blob bundle_dir bundle_hash config created_at environment environment_blob environment_tag functions id number overrides",
   webhook_secrets: "created_at id project_id retired_at sealed_secret",
 };
 
@@ -68,6 +69,8 @@ const INDEXES = [
   "sessions_by_expiry",
   "sessions_by_person",
   "tokens_by_account",
+  "versions_by_bundle_blob",
+  "versions_by_environment_blob",
   "webhook_secrets_by_project",
 ];
 

@@ -79,6 +79,9 @@ export type VersionsTable = {
   bundleHash: string | null;
   /** `ScalingOverrides` as JSON. */
   overrides: string | null;
+  bundleBlob: string | null;
+  environmentBlob: string | null;
+  environmentTag: string | null;
 };
 
 export type BuildsTable = {

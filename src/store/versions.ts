@@ -1,7 +1,9 @@
 import { uuidBytes, uuidText } from "../kit/ids.ts";
-import type { FunctionSignature, ScalingOverrides, Version } from "../model/app.ts";
+import type { FunctionSignature, ScalingOverrides, Version, VersionBlobs } from "../model/app.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import { AppError } from "../model/errors.ts";
+import { requireApp } from "./app-owners.ts";
+import type { AppHolder } from "./app-owners.ts";
 import { noteChange } from "./changes.ts";
 import { read, write } from "./operation.ts";
 import type { Session } from "./operation.ts";
@@ -9,7 +11,7 @@ import { isUnfinished } from "./run-states.ts";
 import type { VersionsTable } from "./schema.ts";
 
 type NewVersion = Pick<Version, "id" | "appNumber" | "config" | "bundle" | "createdAt"> &
-  Partial<Pick<Version, "environment" | "bundleHash" | "functions">>;
+  Partial<Pick<Version, "environment" | "bundleHash" | "functions" | keyof VersionBlobs>>;
 
 /** Versions: the immutable deploys of apps. */
 export const versions = {
@@ -30,6 +32,9 @@ export const versions = {
       .executeTakeFirstOrThrow();
     const { bundle: bundleDir, environment = null, bundleHash = null, functions = null, ...rest } = version;
     const row = {
+      bundleBlob: null,
+      environmentBlob: null,
+      environmentTag: null,
       ...rest,
       id: uuidBytes(version.id),
       number: (last ?? 0) + 1,
@@ -89,8 +94,20 @@ export const versions = {
   setOverrides: write(
     async (
       session,
-      { id, overrides }: { readonly id: string; readonly overrides: ScalingOverrides | null },
-    ): Promise<boolean> => await change(session, id, { overrides: overrides && JSON.stringify(overrides) }),
+      {
+        id,
+        overrides,
+        held,
+      }: {
+        readonly id: string;
+        readonly overrides: ScalingOverrides | null;
+        /** The app, and who has to have it. */
+        readonly held?: { readonly appNumber: number; readonly holder: AppHolder | null };
+      },
+    ): Promise<boolean> => {
+      if (held) await requireApp(session, held.appNumber, held.holder);
+      return await change(session, id, { overrides: overrides && JSON.stringify(overrides) });
+    },
   ),
 
   /** Of an app's versions, those that runs which have not ended name. */
@@ -125,12 +142,13 @@ export const versions = {
       .execute();
   }),
 
-  /** Its packages are in another folder now. */
+  /** Its packages are in another folder now, and in no blob. */
   setEnvironment: write(
     async (
       session,
       { id, environment }: { readonly id: string; readonly environment: string | null },
-    ): Promise<boolean> => await change(session, id, { environment }),
+    ): Promise<boolean> =>
+      await change(session, id, { environment, environmentBlob: null, environmentTag: null }),
   ),
 
   /** Records what a replica said can be called. False when there is no such version. */
@@ -146,7 +164,9 @@ export const versions = {
 async function change(
   session: Session,
   id: string,
-  columns: Partial<Pick<VersionsTable, "overrides" | "environment" | "functions">>,
+  columns: Partial<
+    Pick<VersionsTable, "overrides" | "environment" | "environmentBlob" | "environmentTag" | "functions">
+  >,
 ): Promise<boolean> {
   const changed = await session.db
     .updateTable("versions")

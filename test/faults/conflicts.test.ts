@@ -37,7 +37,6 @@ async function opened(setting: string) {
   const keyed = () =>
     store.runs.acceptKeyed({
       accepted: accepted(),
-      leaseMs: 60_000,
       keyHash: createHash("sha256").update("key").digest(),
       fingerprint: createHash("sha256").update("same").digest(),
       now: createdAt,

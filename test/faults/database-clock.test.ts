@@ -6,7 +6,7 @@ import { movableDatabaseClock } from "../support/database-clock.ts";
 import { testDatabases } from "../support/databases.ts";
 import { KillableService } from "../support/killable-service.ts";
 import { LEDGER_APP, Ledger, resultOf } from "../support/ledger.ts";
-import { untilRenewed } from "../support/leases.ts";
+import { signOfLife, untilRenewed } from "../support/leases.ts";
 import { samplePayload, sampleRun } from "../support/sample-run.ts";
 import { ServiceClock } from "../support/service-clock.ts";
 import { until } from "../support/until.ts";
@@ -14,7 +14,7 @@ import { until } from "../support/until.ts";
 const APP = { main: LEDGER_APP, toml: "[scaling]\nmax_replicas = 2\n" };
 const HELD = { n: 1, name: "go" };
 
-const HEARTBEAT_MS = 5_000;
+const RENEW_MS = 2_000;
 
 const databases = testDatabases();
 
@@ -31,9 +31,9 @@ test("when the clock of a shared Postgres jumps, no service takes over the runs 
   await setAhead("10 years");
   // The second looks for the dead before the first, whose lease ended years ago, has said that it lives.
   for (const clock of clocks.toReversed()) {
-    await untilRenewed(first.database, 1, () => clock.skip(HEARTBEAT_MS));
+    await untilRenewed(first.database, 1, () => clock.skip(RENEW_MS));
   }
-  await untilRenewed(first.database, 1, () => clocks[1].skip(HEARTBEAT_MS));
+  await untilRenewed(first.database, 1, () => clocks[1].skip(RENEW_MS));
   writeFileSync(path.join(first.storageDir, "go"), "");
   for (const id of ids) {
     expect(await second.ended(id)).toMatchObject({ status: "success", result: resultOf(1) });
@@ -50,7 +50,7 @@ test("a dead service's lease ends though the clock of its Postgres was set back"
   const store = await openStore(database);
   try {
     await setAhead("1 hour");
-    await store.claims.heartbeat({ owner: "dead", leaseMs: 15_000 });
+    await signOfLife(store, "dead", 6_000);
     const createdAt = Date.now();
     await store.projects.insert({ id: "p-clock", name: "test", createdAt });
     const { number } = await store.apps.insertOrFind({ projectId: "p-clock", name: "app", createdAt });
@@ -58,7 +58,7 @@ test("a dead service's lease ends though the clock of its Postgres was set back"
     await store.runs.accept([{ run, payload: samplePayload(), owner: "dead" }]);
     await setAhead("0");
     const recover = async () => await store.claims.recover({ owner: "living", isAlone: false });
-    await store.claims.heartbeat({ owner: "living", leaseMs: 15_000 });
+    await signOfLife(store, "living", 6_000);
     expect(await recover()).toBe(0);
     await setAhead("61 seconds");
     expect(await recover()).toBe(1);

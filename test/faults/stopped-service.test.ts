@@ -13,7 +13,7 @@ import { WebhookTarget } from "../support/webhook-target.ts";
 import { verifies } from "../verifies.ts";
 
 /** How long a service counts as alive without a sign of life; it gives three in that time. */
-const LEASE_MS = 15_000;
+const LEASE_MS = 6_000;
 
 const WAIT_FOR_GO = `
 import os, time

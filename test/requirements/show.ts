@@ -189,7 +189,7 @@ export const SHOW = {
       "A service that starts takes over at once only from services it knows to be dead; others get time to renew.",
     "lease.file-runs": "A service that stops keeps its lease while it waits for a file run.",
     "shared.late-apps":
-      "A service takes over the runs of an app deployed beside it after its start, if it has the app's files.",
+      "A service takes over the runs of an app deployed beside it after its start, and fetches the app's files.",
     "shared.bundles":
       "A service that starts removes no bundle from a shared folder that another one is about to deploy.",
     "shared.environments":

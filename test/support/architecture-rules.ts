@@ -7,7 +7,7 @@ export const LAYERS = [
   ["model", "client"],
   ["config", "shapes"],
   ["host"],
-  ["store", "replicas"],
+  ["store", "replicas", "blobs"],
   ["nodes"],
   ["runs", "apps", "identity"],
   ["gateway", "management"],

@@ -7,50 +7,88 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { Client } from "pg";
 import { afterAll, inject } from "vitest";
+import { blankPostgres, prepareSqlite } from "./blank-schema.ts";
 
 /** Both databases: a suite that touches the store runs on each. */
 export const DATABASE_KINDS = ["sqlite", "postgres"] as const;
 export type DatabaseKind = (typeof DATABASE_KINDS)[number];
 
-/** An empty database, in the form `openStore` takes. */
+/** A database, in the form `openStore` takes. */
 export type TestDatabase = { readonly databaseUrl: string | null; readonly dataDir: string };
 
+/** What a test begins with. */
+type TestDatabases = {
+  /** One of this release, which holds nothing. */
+  fresh(kind: DatabaseKind): Promise<TestDatabase>;
+  /** One without any table, for tests of what makes them. */
+  empty(kind: DatabaseKind): Promise<TestDatabase>;
+};
+
 /**
- * Empty databases for the tests of one file, all gone after its last test. Postgres is the server at
+ * Databases for the tests of one file, all gone after its last test. Postgres is the server at
  * MILLRACE_TEST_POSTGRES_URL, or the one that all test files share (`shared-postgres.ts`).
  */
-export function testDatabases(): { fresh(kind: DatabaseKind): Promise<TestDatabase> } {
+export function testDatabases(): TestDatabases {
   const dataDirs: string[] = [];
   const names: string[] = [];
-  let server: Promise<string> | null = null;
 
   afterAll(async () => {
     for (const dataDir of dataDirs) rmSync(dataDir, { recursive: true, force: true });
-    const url = await server;
-    if (url === null) return;
-    for (const name of names) await administer(url, `drop database if exists ${name} with (force)`);
+    for (const name of names) await administer(`drop database if exists ${name} with (force)`);
   });
 
-  return {
-    fresh: async (kind) => {
-      const dataDir = mkdtempSync(join(tmpdir(), "millrace-data-"));
-      dataDirs.push(dataDir);
-      if (kind === "sqlite") return { databaseUrl: null, dataDir };
-      server ??= postgresUrl();
-      const name = `millrace_test_${randomBytes(6).toString("hex")}`;
-      await administer(await server, `create database ${name}`);
-      names.push(name);
-      const url = new URL(await server);
-      url.pathname = `/${name}`;
-      return { databaseUrl: url.href, dataDir };
-    },
+  const make = async (kind: DatabaseKind, isBlank: boolean): Promise<TestDatabase> => {
+    const dataDir = mkdtempSync(join(tmpdir(), "millrace-data-"));
+    dataDirs.push(dataDir);
+    if (kind === "sqlite") {
+      if (isBlank) await prepareSqlite(dataDir);
+      return { databaseUrl: null, dataDir };
+    }
+    const name = `millrace_test_${randomBytes(6).toString("hex")}`;
+    const { url, blank, empty } = await server();
+    names.push(name);
+    await administer(`create database ${name} ${isBlank ? blank : empty}`);
+    const own = new URL(url);
+    own.pathname = `/${name}`;
+    return { databaseUrl: own.href, dataDir };
   };
+  return { fresh: (kind) => make(kind, true), empty: (kind) => make(kind, false) };
 }
 
-/** The address of the tests' Postgres; the first who asks has it started. */
-async function postgresUrl(): Promise<string> {
+/** The tests' Postgres as this process knows it. */
+type Server = {
+  readonly url: string;
+  /** Makes and drops databases, for all test files of this process: a connection takes as long as to make one. */
+  readonly administrator: Client;
+  /** What new databases are copies of, and how they are made. */
+  readonly blank: string;
+  readonly empty: string;
+};
+
+let opening: Promise<Server> | null = null;
+
+async function server(): Promise<Server> {
+  opening ??= openServer();
+  return await opening;
+}
+
+async function openServer(): Promise<Server> {
   const given = process.env["MILLRACE_TEST_POSTGRES_URL"];
-  if (given) return given;
+  const url = given || (await sharedUrl());
+  const administrator = new Client({ connectionString: url });
+  // It ends with the server, or with this process, which it must not keep.
+  administrator.on("error", () => {});
+  await administrator.connect();
+  (administrator as unknown as { unref(): void }).unref();
+  // A server of somebody else's keeps nothing, and may be an old one.
+  if (given) return { url, administrator, blank: "", empty: "" };
+  const copy = (template: string): string => `template ${template} strategy file_copy`;
+  const blank = copy(await blankPostgres(administrator, url));
+  return { url, administrator, blank, empty: copy("template1") };
+}
+
+/** The address of the server that all test files share; the first who asks has it started. */
+async function sharedUrl(): Promise<string> {
   const socket = connect(inject("postgresSocket"));
   await once(socket, "connect");
   const answer = JSON.parse(await text(socket)) as { url: string } | { failure: string };
@@ -58,12 +96,7 @@ async function postgresUrl(): Promise<string> {
   return answer.url;
 }
 
-async function administer(url: string, statement: string): Promise<void> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    await client.query(statement);
-  } finally {
-    await client.end();
-  }
+async function administer(statement: string): Promise<void> {
+  const { administrator } = await server();
+  await administrator.query(statement);
 }

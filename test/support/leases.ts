@@ -1,3 +1,4 @@
+import type { Store } from "../../src/store/store.ts";
 import type { TestDatabase } from "./databases.ts";
 import { inPostgres } from "./killable-service.ts";
 import { until } from "./until.ts";
@@ -25,4 +26,13 @@ export async function untilRenewed(
 /** Ends the lease of every service, as if its time had passed; where services share no database there is none. */
 export async function endLeases(database: TestDatabase): Promise<void> {
   await inPostgres(database, (client) => client.query("update owners set lease_until = 0"));
+}
+
+/** Makes an owner count as alive for so long; returns the database's time. */
+export async function signOfLife(
+  store: Pick<Store, "nodes">,
+  owner: string,
+  leaseMs: number,
+): Promise<number> {
+  return await store.nodes.renew({ owner, leaseMs, url: null, details: null, isLeaving: false });
 }

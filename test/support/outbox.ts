@@ -139,7 +139,7 @@ export class Outbox {
     const { deliveries, claims } = this.store;
     const owner = "nobody";
     await claims.recover({ owner, isAlone: true });
-    const all = { now: Number.MAX_SAFE_INTEGER, owner, leaseMs: 60_000, limit: 1_000 };
+    const all = { now: Number.MAX_SAFE_INTEGER, owner, limit: 1_000 };
     const made = { startedAt: 0, durationMs: 0, requestHeaders: {}, status: null, error: "given up" };
     for (const { id, attempts } of await deliveries.claimDue(all)) {
       const attempt = { ...made, number: attempts + 1, nextAt: null };

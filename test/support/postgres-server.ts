@@ -10,6 +10,7 @@ import {
   mkdtempSync,
   readFileSync,
   rmSync,
+  statfsSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -38,7 +39,7 @@ const owner = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
 // The shell holds the reading end of a pipe from the tests. A word on it is the signal to end the server with; however
 // the tests end, the pipe does too, and then the server is stopped and its files are removed.
 const KEEPER =
-  'dir=$1; shift; "$@" & read -r word; kill "-${word:-QUIT}" $!; wait $!; [ -n "$word" ] || rm -rf "$dir"';
+  'dir=$1 data=$2; shift 2; "$@" & read -r word; kill "-${word:-QUIT}" $!; wait $!; [ -n "$word" ] || rm -rf "$dir" "$data"';
 
 // The mount is seen by those who enter this process's namespace, and goes with the last of them.
 const DISK =
@@ -46,6 +47,10 @@ const DISK =
 
 // Speed before safety: what these databases hold is thrown away.
 const SETTINGS = ["listen_addresses=", "fsync=off", "full_page_writes=off", "shared_buffers=32MB"];
+
+// To make a database is to make 300 files: in memory that takes a tenth of the time.
+const MEMORY = "/dev/shm";
+const ROOM_BYTES = 4 * 1024 ** 3;
 
 /** Whether this process may give a server a disk of its own. */
 export function canMount(): boolean {
@@ -55,6 +60,7 @@ export function canMount(): boolean {
 /** A Postgres that belongs to the tests. It is reached through a socket in its own directory: no port can be taken. */
 export class PostgresServer {
   readonly #dir: string;
+  readonly #data: string;
   readonly #bin: string;
   readonly #options: PostgresOptions;
   #disk: ChildProcess | null = null;
@@ -62,6 +68,7 @@ export class PostgresServer {
 
   private constructor(dir: string, bin: string, options: PostgresOptions) {
     this.#dir = dir;
+    this.#data = join(options.disk || !hasRoomInMemory() ? dir : join(MEMORY, basename(dir)), "data");
     this.#bin = bin;
     this.#options = options;
   }
@@ -71,6 +78,7 @@ export class PostgresServer {
     const dir = mkdtempSync(join(tmpdir(), "millrace-pg-"));
     if (owner.uid !== undefined) chownSync(dir, owner.uid, owner.gid);
     const server = new PostgresServer(dir, findBinaries(dir), options);
+    server.#makePlace();
     if (options.disk) await server.#mount(options.disk.bytes);
     if (options.follows) server.#copy(options.follows);
     else server.#initialise();
@@ -91,17 +99,21 @@ export class PostgresServer {
     return this.#keeper !== null && this.#postmaster !== 0;
   }
 
-  get #data(): string {
-    return join(this.#dir, "data");
-  }
-
   /** Starts it, and resolves when it takes connections; false if it could not. */
   async start(): Promise<boolean> {
     const { settings = [], follows } = this.#options;
     const primary = follows ? [`primary_conninfo=host=${follows.#dir} user=postgres`] : [];
     const all = [...SETTINGS, ...settings, ...primary].flatMap((setting) => ["-c", setting]);
     const postgres = [join(this.#bin, "postgres"), "-D", this.#data, "-k", this.#dir, ...all];
-    const [program, ...args] = this.#entering(["sh", "-c", KEEPER, "sh", this.#dir, ...postgres]);
+    const [program, ...args] = this.#entering([
+      "sh",
+      "-c",
+      KEEPER,
+      "sh",
+      this.#dir,
+      dirname(this.#data),
+      ...postgres,
+    ]);
     const keeper = spawn(program!, args, {
       ...(this.#disk ? {} : owner),
       cwd: this.#dir,
@@ -156,7 +168,15 @@ export class PostgresServer {
     }
     this.#disk?.stdin?.end();
     // Copied programs belong to root, and their keeper cannot remove them.
-    rmSync(this.#dir, { recursive: true, force: true });
+    for (const place of [this.#dir, dirname(this.#data)]) rmSync(place, { recursive: true, force: true });
+  }
+
+  /** For its data, and nobody else's. */
+  #makePlace(): void {
+    const place = dirname(this.#data);
+    if (place === this.#dir) return;
+    mkdirSync(place, { mode: 0o700 });
+    if (owner.uid !== undefined) chownSync(place, owner.uid, owner.gid);
   }
 
   #initialise(): void {
@@ -200,6 +220,15 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const server = await PostgresServer.create(options);
   if (!(await server.start())) throw new Error("Postgres did not start");
   return server;
+}
+
+function hasRoomInMemory(): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY);
+    return bavail * bsize >= ROOM_BYTES;
+  } catch {
+    return false; // There is no such place.
+  }
 }
 
 function tryKill(pid: number): void {

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import path from "node:path";
@@ -10,6 +11,7 @@ import type { Clock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import type { Service, ServiceOptions } from "../../src/main.ts";
+import { prepareSqlite } from "./blank-schema.ts";
 import { withCheapHashes } from "./cheap-hashes.ts";
 import { HandClock } from "./clocks.ts";
 import { Tail, explains } from "./explain.ts";
@@ -45,7 +47,7 @@ export type CallOptions = {
 /** What a test may change in the service it starts. */
 export type TestServiceOptions = Pick<
   ServiceOptions,
-  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine"
+  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine" | "others"
 >;
 
 /**
@@ -142,6 +144,7 @@ export async function testService(
   const directory = await mkdtemp(path.join(tmpdir(), "millrace-test-"));
   const logs: AppLogLine[] = [];
   const settings = testSettings({ dataDir: path.join(directory, "data"), apiPort: 0, basePort: 0, ...flags });
+  await prepareDatabase(settings);
   const tail = new Tail();
   const service = await startService(settings, {
     ...cheaply(options),
@@ -158,6 +161,12 @@ export async function testService(
   const test = new TestService(service, settings, directory, logs);
   for (const [name, app] of Object.entries(apps)) await test.deploy(name, app);
   return test;
+}
+
+/** Has a service begin with the tables of this release; on Postgres a test does so itself (`testDatabases`). */
+export async function prepareDatabase({ databaseUrl, dataDir }: Settings): Promise<void> {
+  const isNew = databaseUrl === null && !existsSync(path.join(dataDir, "millrace.db"));
+  if (isNew) await prepareSqlite(dataDir);
 }
 
 /** The same with passwords that are cheap to hash. */

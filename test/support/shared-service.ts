@@ -7,7 +7,7 @@ import { createLog } from "../../src/kit/log.ts";
 import { startService } from "../../src/main.ts";
 import { Tail, explains } from "./explain.ts";
 import { assertNothingLeft } from "./leak-check.ts";
-import { TestService, cheaply, stopService, told } from "./service.ts";
+import { TestService, cheaply, prepareDatabase, stopService, told } from "./service.ts";
 import type { TestApp, TestServiceOptions } from "./service.ts";
 import { testSettings } from "./test-settings.ts";
 
@@ -34,6 +34,7 @@ export function sharedService(
       basePort: 0,
       ...given,
     });
+    await prepareDatabase(settings);
     const tail = new Tail();
     const log = createLog("info", tail);
     const onAppLog = (line: AppLogLine): void => void logs.push(line);

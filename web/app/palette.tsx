@@ -12,7 +12,7 @@ import { toggleTheme } from "./theme.ts";
 
 type Entry = { readonly title: string; readonly kind: string; readonly go: () => unknown };
 
-const MAX_SHOWN = 12;
+const MAX_SHOWN = 13;
 /** Runs of one millisecond. */
 const MAX_TOGETHER = 100;
 const RUN_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -26,6 +26,8 @@ const PAGES = [
   ["Audit", "/projects/$projectId/audit"],
   ["Settings", "/projects/$projectId/settings"],
 ] as const;
+/** Besides, for the operator. */
+const OPERATOR_PAGES = [["Nodes", "/projects/$projectId/nodes"]] as const;
 const APP_PAGES = ["runs", "logs", "builds", "playground", "settings", "secrets"] as const;
 
 /** Every place and some deeds by name, for hands that stay on the keyboard. */
@@ -139,7 +141,8 @@ function useEntries(projectId: string, text: string): Entry[] {
   const { data: me } = useQuery(meQuery);
   const wanted = text.trim().toLowerCase();
   const { data: run } = useQuery(runByIdQuery(projectId, wanted));
-  const entries: Entry[] = PAGES.map(([title, to]) => ({
+  const pages = me?.isOperator ? [...PAGES, ...OPERATOR_PAGES] : PAGES;
+  const entries: Entry[] = pages.map(([title, to]) => ({
     title,
     kind: "page",
     go: () => navigate({ to, params: { projectId } }),

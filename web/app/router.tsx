@@ -185,6 +185,11 @@ const audit = createRoute({
     typeof entry === "number" ? { entry } : {},
   component: lazyRouteComponent(() => import("../pages/audit.tsx"), "Audit"),
 });
+const nodes = createRoute({
+  getParentRoute: () => project,
+  path: "nodes",
+  component: lazyRouteComponent(() => import("../pages/nodes.tsx"), "Nodes"),
+});
 const settings = createRoute({
   getParentRoute: () => project,
   path: "settings",
@@ -225,6 +230,7 @@ const tree = root.addChildren([
       delivery,
       files,
       audit,
+      nodes,
       settings,
     ]),
   ]),

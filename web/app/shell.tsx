@@ -22,8 +22,9 @@ const PLACES = [
   { title: "Webhooks", to: "/projects/$projectId/webhooks", icon: "webhooks" },
   { title: "Files", to: "/projects/$projectId/files", icon: "files" },
   { title: "Audit", to: "/projects/$projectId/audit", icon: "audit" },
+  { title: "Nodes", to: "/projects/$projectId/nodes", icon: "nodes", isOperators: true },
   { title: "Settings", to: "/projects/$projectId/settings", icon: "settings" },
-] as const satisfies readonly { title: string; to: string; icon: IconName }[];
+] as const satisfies readonly { title: string; to: string; icon: IconName; isOperators?: true }[];
 
 /** What every page of a project has around it: the way to the others, the projects, who is signed in. */
 export function Shell() {
@@ -42,6 +43,8 @@ export function Shell() {
   useEffect(() => {
     localStorage.setItem("project", projectId);
   }, [projectId]);
+  const { data: me } = useQuery(meQuery);
+  const places = PLACES.filter((place) => !("isOperators" in place) || me?.isOperator === true);
   const close = (): void => setMenuOpen(false);
   return (
     <div className="flex min-h-screen max-md:flex-col">
@@ -84,7 +87,7 @@ export function Shell() {
           <kbd className="ml-auto font-sans text-[0.82rem]">Ctrl K</kbd>
         </button>
         <nav aria-label="Project" className="mt-3 flex flex-col gap-0.5 px-3">
-          {PLACES.map(({ title, to, icon }) => (
+          {places.map(({ title, to, icon }) => (
             <Link
               key={title}
               to={to}

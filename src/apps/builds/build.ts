@@ -36,6 +36,8 @@ export type BuildInput = BuildHost & {
   readonly signal: AbortSignal;
   /** What opens the registries of its images, beside what the service itself can open. */
   readonly registryAuth?: RegistryAuth | null;
+  /** Where its packages go, if a version names the place already. */
+  readonly environmentDir?: string;
   /** The environment of the service's process. */
   readonly host?: NodeJS.ProcessEnv;
 };
@@ -70,6 +72,7 @@ export async function prepareBuild<Kept>(
     pythonVersion: input.python.version,
     host: input.host ?? process.env,
     registryAuth: input.registryAuth ?? null,
+    environmentDir: input.environmentDir ?? null,
     wantsUv: config.deployment.useUv,
     unixSockets: config.deployment.unixSockets,
   };

@@ -1,9 +1,10 @@
 import { existsSync, statSync, utimesSync } from "node:fs";
 import path from "node:path";
 import { lchown, mkdir, open, readdir, rm, writeFile } from "../../kit/files.ts";
+import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { IMAGE_RECORD } from "../../host/containers/image-record.ts";
+import { IMAGE_RECORD, readImageRecord } from "../../host/containers/image-record.ts";
 import { environmentKey } from "./environment-key.ts";
 import { createEnvironment, installInto } from "./make-environment.ts";
 import type { Requirements } from "./requirements.ts";
@@ -34,10 +35,12 @@ export async function sharedEnvironment(
   python: Interpreter,
   site: BuildSite,
 ): Promise<string> {
-  const folder = path.join(
-    environmentsDir(site.dataDir),
-    await environmentKey(site.projectId, requirements, python, site.signal),
-  );
+  const folder =
+    site.environmentDir ??
+    path.join(
+      environmentsDir(site.dataDir),
+      await environmentKey(site.projectId, requirements, python, site.signal),
+    );
   for (;;) {
     if (isReady(folder)) {
       hold(folder, site.buildId);
@@ -63,7 +66,7 @@ export async function environmentOfImage(
   site: BuildSite,
   make: (folder: string) => Promise<void>,
 ): Promise<string> {
-  const folder = path.join(environmentsDir(site.dataDir), site.projectId + OWN + site.buildId);
+  const folder = ownFolder(site);
   hold(folder, site.buildId);
   await alone(folder, async () => {
     await removeTree(folder);
@@ -76,7 +79,7 @@ export async function environmentOfImage(
 
 /** A new environment, empty, that one build has to itself, so that its commands may change it. */
 export async function ownEnvironment(python: Interpreter, site: BuildSite): Promise<string> {
-  const folder = path.join(environmentsDir(site.dataDir), site.projectId + OWN + site.buildId);
+  const folder = ownFolder(site);
   hold(folder, site.buildId);
   await alone(folder, async () => {
     await createEnvironment(folder, true, python, site);
@@ -85,13 +88,39 @@ export async function ownEnvironment(python: Interpreter, site: BuildSite): Prom
   return folder;
 }
 
+/**
+ * An environment that was made on another machine: `fill` leaves it in its folder, which is empty. False if it was here,
+ * or another did it meanwhile.
+ */
+export async function fetchedEnvironment(
+  folder: string,
+  user: number | null,
+  fill: () => Promise<void>,
+): Promise<boolean> {
+  for (let other = busy.get(folder); other; other = busy.get(folder)) await other.catch(() => undefined);
+  if (isReady(folder)) return false;
+  await alone(folder, async () => {
+    await removeTree(folder);
+    await mkdir(folder, { recursive: true, mode: 0o755 });
+    await fill();
+    if (user !== null) await giveTree(folder, user);
+    await close(folder, { user });
+  });
+  return true;
+}
+
+/** Whether an environment is here, whole: its packages, or what tells which image has them. */
+export function hasEnvironment(folder: string): boolean {
+  return readImageRecord(folder) ? wantedTime(folder) !== null : isReady(folder);
+}
+
 /** The build's commands are through with it: whatever they made of its marker, it is the service's again. */
 export async function ownEnvironmentDone(folder: string, site: BuildSite): Promise<void> {
   await close(folder, site);
 }
 
 /** Nobody but the service puts anything beside the marker from now on. */
-async function close(folder: string, { user }: BuildSite): Promise<void> {
+async function close(folder: string, { user }: Pick<BuildSite, "user">): Promise<void> {
   if (user !== null) await lchown(folder, 0, 0);
   // It would have the app run in an image that it has not made.
   await removeTree(path.join(folder, IMAGE_RECORD));
@@ -160,6 +189,11 @@ export async function removeEnvironment(folder: string): Promise<void> {
 /** Where environments lie. */
 export function environmentsDir(dataDir: string): string {
   return path.join(dataDir, "environments");
+}
+
+/** Of what a single build has to itself. */
+function ownFolder({ environmentDir, dataDir, projectId, buildId }: BuildSite): string {
+  return environmentDir ?? path.join(environmentsDir(dataDir), projectId + OWN + buildId);
 }
 
 /** Whether it counts; a yes keeps it from being swept for a while. */

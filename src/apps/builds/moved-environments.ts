@@ -33,6 +33,16 @@ async function realPathOf(root: string): Promise<string> {
   return stats?.isSymbolicLink() ? await realpath(root).catch(() => root) : root;
 }
 
+/** Makes an environment fit its place that was made at another, and does not count yet. */
+export async function fitMoved(folder: string, from: string): Promise<void> {
+  const bin = await heldFolder(path.join(folder, "bin"));
+  try {
+    await rewrite(folder, from, `${folder}/`, bin && inside(bin));
+  } finally {
+    await bin?.close();
+  }
+}
+
 async function settle(folder: string): Promise<boolean> {
   const held = await heldFolder(folder);
   if (held === null) return false;

@@ -1,3 +1,7 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import type { Interpreter } from "../../host/interpreter.ts";
+
 /** Python that waits until a folder's file system has everything on its disk: `sync(folder)`. */
 export const PYTHON_SYNC = `def sync(folder):
     import os
@@ -8,3 +12,9 @@ export const PYTHON_SYNC = `def sync(folder):
     except (ImportError, AttributeError, OSError):
         pass
     os.sync()`;
+
+/** Waits until the disk has everything that was written in a folder. */
+export async function syncTree(folder: string, { path: python }: Interpreter): Promise<void> {
+  const program = `${PYTHON_SYNC}\nimport sys\nsync(sys.argv[1])`;
+  await promisify(execFile)(python, ["-I", "-S", "-c", program, folder]);
+}

@@ -43,6 +43,8 @@ export type BuildSite = {
   /** A folder beside it for what steps read and may not change. */
   readonly asideDir: string;
   readonly dataDir: string;
+  /** Where its packages go; null for where their key says. */
+  readonly environmentDir: string | null;
   /** The service's own Python, which watches over what a build starts. */
   readonly keeperPython: string;
   /** Its version, which an app has that asks for no other. */

@@ -16,6 +16,7 @@ import { artifactId } from "../../host/artifacts.ts";
 import { unkept } from "../../host/walls/network.ts";
 import type { NetworkWall } from "../../host/walls/network.ts";
 import type { Store } from "../../store/store.ts";
+import type { VersionFiles } from "../artifacts/version-files.ts";
 import { prepareBuild } from "../builds/build.ts";
 import type { RegistryAuth } from "../builds/images/registry-auth.ts";
 import { buildHost } from "../builds/site.ts";
@@ -38,6 +39,8 @@ export type CarryOutParts = Ceilings &
     readonly store: Store;
     readonly catalog: Catalog;
     readonly folders: DeployFolders;
+    /** Keeps what was built for the other nodes; null for a service alone. */
+    readonly files: Pick<VersionFiles, "keep"> | null;
     /** What keeps apps from the network. */
     readonly network: NetworkWall;
     readonly clock: Clock;
@@ -205,16 +208,19 @@ function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): b
   );
 }
 
-/** The bundle in its place for good, then the version's row: a row without its folder never stands. */
+/** The bundle in its place for good, and in a blob, then the version's row: a row without its files never stands. */
 async function keep(
-  { buildId, app, source }: Deploy,
-  { store, folders, dataDir, clock }: CarryOutParts,
+  { buildId, app, source, log, signal }: Deploy,
+  { store, folders, files, dataDir, clock }: CarryOutParts,
   made: {
     readonly bundleDir: string;
     readonly environment: string | null;
     readonly config: AppConfig;
   },
 ): Promise<Version> {
+  const { environment } = made;
+  const built = { bundle: made.bundleDir, environment };
+  const blobs = await files?.keep(built, (text) => log.say("build", text), signal);
   const bundleDir = folders.bundleOf(app, buildId);
   await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
   await rename(made.bundleDir, bundleDir);
@@ -225,7 +231,8 @@ async function keep(
       appNumber: app.number,
       config: made.config,
       bundle: artifactId(bundleDir, dataDir),
-      environment: made.environment && artifactId(made.environment, dataDir),
+      environment: environment && artifactId(environment, dataDir),
+      ...blobs,
       bundleHash: source.kind === "folder" ? source.hash : null,
       createdAt: clock.now(),
     });

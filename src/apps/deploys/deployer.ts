@@ -7,7 +7,9 @@ import { loadAppConfig } from "../../config/app-config.ts";
 import type { Timer } from "../../kit/clock.ts";
 import { UuidSource } from "../../kit/ids.ts";
 import type { Seal } from "../../kit/seal.ts";
+import type { Owners } from "../../nodes/owners.ts";
 import type { App } from "../../model/app.ts";
+import type { StoredBuild } from "../../store/builds.ts";
 import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { hashFolder } from "../bundles/hash.ts";
@@ -16,7 +18,6 @@ import { BuildLogs } from "./build-log.ts";
 import type { CarryOutParts, ZipSource } from "./carry-out.ts";
 import { readDeployRequest, thisHost } from "./deploy-request.ts";
 import type { DeployRequest } from "./deploy-request.ts";
-import { directoryId } from "./directory-id.ts";
 import { settleLeftover } from "./leftovers.ts";
 import { DeployFolders } from "./folders.ts";
 import { BuildsUnderWay } from "./under-way.ts";
@@ -27,17 +28,15 @@ export type DeployerParts = Omit<CarryOutParts, "folders"> & {
   readonly maxUploadBytes: number;
   /** Whether the disk is to take no more. */
   readonly shortage: () => string | null;
+  /** Which apps are this service's; null where it is the only one. */
+  readonly owners: Pick<Owners, "has" | "takeNew"> | null;
 };
 
 /** A build and the app it is for. */
 export type Begun = { readonly build: Build; readonly app: App };
 
 /** What is stored of a build beside its status. */
-type Kept = {
-  /** The data directory whose service has it; builds of earlier releases do not say. */
-  readonly directory?: string;
-  readonly request: DeployRequest["payload"];
-};
+type Kept = { readonly request: DeployRequest["payload"] };
 
 const SWEEP_MS = 60_000;
 const STOPPED = "the service stopped during this deploy; deploy again";
@@ -49,7 +48,6 @@ export class Deployer {
   readonly #parts: DeployerParts;
   readonly #ids = new UuidSource();
   readonly #folders: DeployFolders;
-  readonly #directory: string;
   readonly #uploads: BundleUploads;
   readonly #underWay: BuildsUnderWay;
   /** Builds whose upload is arriving just now, with how many times. */
@@ -60,7 +58,6 @@ export class Deployer {
   constructor(parts: DeployerParts) {
     this.#parts = parts;
     this.#folders = new DeployFolders(parts.dataDir);
-    this.#directory = directoryId(parts.dataDir);
     this.logs = new BuildLogs(parts);
     this.#uploads = new BundleUploads({
       ...parts,
@@ -96,14 +93,26 @@ export class Deployer {
     return { ...begun, grant: this.#uploads.give(begun.build.id) };
   }
 
+  /** The name of the app that a payload deploys; throws `deploy_invalid`. */
+  nameOf(payload: Readonly<Record<string, unknown>>): string {
+    return readDeployRequest(payload, thisHost(this.#parts)).name;
+  }
+
+  /** The app whose bundle a right is for; null if there is none any more. */
+  async appOfGrant(grant: string): Promise<App | null> {
+    const { store } = this.#parts;
+    const build = await store.builds.find(this.#uploads.read(grant));
+    if (!build) return null;
+    return (await store.apps.listAll()).find(({ number }) => number === build.appNumber) ?? null;
+  }
+
   /** Takes a bundle that a right is for; its end starts the build. One that came before is taken again, for nothing. */
   async upload(grant: string, from: Readable): Promise<Build> {
     const id = this.#uploads.read(grant);
     const build = await this.#parts.store.builds.find(id);
     if (!build) throw new AppError("build_not_found");
     if (build.status === "cancelled") throw new AppError("build_finished");
-    // One that waits elsewhere: another service of the same database has it.
-    if (build.status === "pending" && !this.#underWay.has(id)) throw new AppError("build_not_found");
+    if (build.status === "pending" && !this.#underWay.has(id)) await this.#adopt(build);
     if (!this.#underWay.isWaiting(id)) {
       await this.#uploads.readPast(from);
       return build;
@@ -171,6 +180,11 @@ export class Deployer {
     await Promise.allSettled(ids.map((id) => this.#underWay.cancel(id)));
   }
 
+  /** Whether a build of the app is under way. */
+  isBuilding(appNumber: number): boolean {
+    return this.#underWay.ofApp(appNumber).length > 0;
+  }
+
   /** A build's lines as they come, until it has ended. */
   follow(buildId: string, after: string | null, signal: AbortSignal): AsyncGenerator<readonly BuildLine[]> {
     return this.logs.follow(buildId, after, signal);
@@ -202,7 +216,9 @@ export class Deployer {
     const { store, clock } = this.#parts;
     const createdAt = clock.now();
     const app = await store.apps.insertOrFind({ projectId, name, createdAt });
-    const kept: Kept = { directory: this.#directory, request: payload };
+    if (this.#parts.owners && !(await this.#parts.owners.takeNew(app.number)))
+      throw new AppError("app_moved", { headers: { "retry-after": "1" } });
+    const kept: Kept = { request: payload };
     // Before it is stored: a sweep takes what is stored and not under way for left behind.
     await this.#underWay.add(id, app, payload, registryAuth);
     try {
@@ -213,6 +229,18 @@ export class Deployer {
     }
     const build = { id, appNumber: app.number, status: "pending", message: null } as const;
     return { build: { ...build, createdAt, updatedAt: createdAt }, app };
+  }
+
+  /** Takes in a build that another node began, whose app has come to this one. */
+  async #adopt({ id, appNumber, payload }: StoredBuild): Promise<void> {
+    const app = await this.#parts.store.apps.findByNumber(appNumber);
+    if (!app || !this.#isOurs(appNumber)) throw new AppError("build_not_found");
+    // Two uploads of it may come at once.
+    if (!this.#underWay.has(id)) await this.#underWay.add(id, app, (JSON.parse(payload) as Kept).request);
+  }
+
+  #isOurs(appNumber: number): boolean {
+    return this.#parts.owners?.has(appNumber) ?? true;
   }
 
   /** The first whole upload of a build is its bundle. */
@@ -240,8 +268,7 @@ export class Deployer {
     const apps = new Map((await store.apps.listAll()).map((app) => [app.number, app]));
     for (const build of await store.builds.unfinished()) {
       const kept = JSON.parse(build.payload) as Kept;
-      // With Postgres it may be another service's.
-      if (store.kind === "postgres" && (kept.directory ?? this.#directory) !== this.#directory) continue;
+      if (!this.#isOurs(build.appNumber)) continue;
       const app = apps.get(build.appNumber);
       const isUntouched = build.status === "pending" && !arrived.has(build.id);
       const isHopeful = isUntouched && clock.now() < build.createdAt + UPLOAD_LIFE_MS;

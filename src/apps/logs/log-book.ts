@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Bell } from "../../kit/bell.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
+import { AppError } from "../../model/errors.ts";
 import { FIRST_TAG, LAST_TAG, logIdAt, nanosecondsOf } from "../../model/log-line.ts";
 import type { LogLine } from "../../model/log-line.ts";
 import { RUN_ID } from "../../model/names.ts";
@@ -68,6 +69,8 @@ export class LogBook {
   readonly #missing = new Map<number, { first: AppLogLine; lineCount: number; why: string }>();
   readonly #bell = new Bell();
   readonly #stopping = new AbortController();
+  /** Those that are followed now. */
+  readonly #tails = new Set<{ readonly appNumber: number; readonly moving: AbortController }>();
   readonly #tag = randomBytes(7).toString("hex");
   readonly #settling: Timer;
   #lastNs: bigint;
@@ -123,6 +126,11 @@ export class LogBook {
     return this.#follow(query, query.after ?? this.#buffer.last, signal);
   }
 
+  /** Another node prints the app's lines from now on: its tails end with `app_moved`, and are taken up there. */
+  endTails(appNumber: number): void {
+    for (const tail of this.#tails) if (tail.appNumber === appNumber) tail.moving.abort();
+  }
+
   /** Stores what waits, and ends the tails. */
   async stop(): Promise<void> {
     this.#settling.cancel();
@@ -163,7 +171,21 @@ export class LogBook {
   }
 
   async *#follow(query: TailQuery, from: string, signal: AbortSignal): AsyncGenerator<readonly LogLine[]> {
-    const ends = AbortSignal.any([signal, this.#stopping.signal]);
+    const tail = { appNumber: query.appNumber, moving: new AbortController() };
+    this.#tails.add(tail);
+    try {
+      yield* this.#linesAfter(
+        query,
+        from,
+        AbortSignal.any([signal, this.#stopping.signal, tail.moving.signal]),
+      );
+    } finally {
+      this.#tails.delete(tail);
+    }
+    if (tail.moving.signal.aborted) throw new AppError("app_moved");
+  }
+
+  async *#linesAfter(query: TailQuery, from: string, ends: AbortSignal): AsyncGenerator<readonly LogLine[]> {
     const chooses = (line: LogLine): boolean =>
       line.appNumber === query.appNumber &&
       (query.runId === undefined || line.runId === query.runId) &&

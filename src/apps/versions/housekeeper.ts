@@ -44,7 +44,7 @@ export class Housekeeper {
   readonly #parts: HousekeeperParts;
   /** Numbers of apps that may have more versions than are kept. */
   readonly #untidy = new Set<number>();
-  /** Of deleted apps, while they finish what they hold. */
+  /** Of apps that were deleted, or are served elsewhere, while they finish what they hold. */
   readonly #leaving = new Set<Traffic>();
   /** Deleted apps that run nothing any more, and whose files are still there. */
   readonly #remains = new Map<number, App>();
@@ -80,7 +80,12 @@ export class Housekeeper {
     this.#do(() => this.#bury(app, traffic));
   }
 
-  /** The open versions of apps that are being buried. */
+  /** Ends an app that another node serves from now on: it finishes what it holds. */
+  sendOff(traffic: Traffic | undefined): void {
+    if (traffic) this.#do(() => this.#end(traffic));
+  }
+
+  /** The open versions of apps that nobody finds here any more. */
   leaving(): OpenVersion[] {
     return [...this.#leaving].flatMap((traffic) => traffic.all());
   }
@@ -101,7 +106,9 @@ export class Housekeeper {
     for (const traffic of registry.all()) await closeIdle(traffic, clock.monotonic());
     for (const appNumber of this.#untidy) await this.#tidy(appNumber);
     for (const app of this.#remains.values()) await this.#clear(app);
-    if (this.#looks++ % LOOKS_PER_HOUR === 0) await this.#sweepEnvironments();
+    if (this.#looks++ % LOOKS_PER_HOUR !== 0) return;
+    await this.#sweepEnvironments();
+    await this.#sweepBundles();
   }
 
   /** Removes the app's versions beyond those that are kept; what is still needed is looked at again. */
@@ -121,15 +128,17 @@ export class Housekeeper {
   }
 
   async #bury(app: App, traffic: Traffic | undefined): Promise<void> {
-    if (traffic) {
-      this.#leaving.add(traffic);
-      traffic.stop();
-      await Promise.all(traffic.all().map(endGently));
-      this.#leaving.delete(traffic);
-    }
+    if (traffic) await this.#end(traffic);
     if (this.#isStopping) return;
     this.#remains.set(app.number, app);
     await this.#clear(app);
+  }
+
+  async #end(traffic: Traffic): Promise<void> {
+    this.#leaving.add(traffic);
+    traffic.stop();
+    await Promise.all(traffic.all().map(endGently));
+    this.#leaving.delete(traffic);
   }
 
   /** Tried again every minute until it succeeds. */
@@ -156,6 +165,15 @@ export class Housekeeper {
       await dropEnvironment(folder, usedAt, () => this.#environmentsInUse());
     }
     await this.#sweepImages();
+  }
+
+  /** Other nodes of the database remove versions too, and leave what this one has fetched of them. */
+  async #sweepBundles(): Promise<void> {
+    const { store, dataDir } = this.#parts;
+    if (store.kind === "sqlite") return;
+    const versions = await store.versions.listAll();
+    const named = new Set(versions.map(({ bundle }) => artifactFolder(bundle, dataDir)));
+    await removeUnnamedBundles(path.join(dataDir, "bundles"), named, Date.now() - UNFINISHED_MS);
   }
 
   async #sweepEnvironments(): Promise<void> {

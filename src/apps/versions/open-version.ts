@@ -11,6 +11,7 @@ import { Pool } from "../../replicas/pool.ts";
 import type { PoolEvents } from "../../replicas/pool-events.ts";
 import { Seats } from "../../replicas/seats.ts";
 import type { Store } from "../../store/store.ts";
+import type { VersionFiles } from "../artifacts/version-files.ts";
 import { workloadOf } from "../workload.ts";
 import type { AppSecrets } from "./app-secrets.ts";
 import { hiddenPayloads } from "./hidden-payloads.ts";
@@ -23,6 +24,8 @@ export type OpenParts = {
   readonly clock: Clock;
   readonly dataDir: string;
   readonly storage: Pick<StorageFolders, "make">;
+  /** Brings the files of a version that another node has built; null for a service alone. */
+  readonly files: Pick<VersionFiles, "ensure"> | null;
   readonly log: Log;
   readonly appSecrets: AppSecrets;
   readonly onLog: (line: AppLogLine) => void;

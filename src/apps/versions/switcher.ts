@@ -3,6 +3,7 @@ import type { App, ScalingOverrides, Version } from "../../model/app.ts";
 import type { InitFailure } from "../../replicas/engine.ts";
 import { newFleetCounts } from "../../replicas/fleet-counts.ts";
 import type { Candidate } from "./candidate.ts";
+import type { AppHolder } from "../../store/app-owners.ts";
 import type { LiveApp } from "./live-app.ts";
 import { OpenVersion } from "./open-version.ts";
 import type { OpenParts } from "./open-version.ts";
@@ -15,6 +16,8 @@ import type { Turns } from "./turns.ts";
 const WARM_MS = 5_000;
 
 export type SwitcherParts = OpenParts & {
+  /** By which this service may change an app; null where it is the only one. */
+  readonly holderOf: (appNumber: number) => AppHolder | null;
   readonly registry: Registry;
   /** Of changes to one app; whoever changes what it serves takes one. */
   readonly turns: Turns<number>;
@@ -28,10 +31,10 @@ export class Switcher {
     this.#parts = parts;
   }
 
-  /** Has a version serve that was stored to do so. */
-  async restore(app: App, version: Version): Promise<void> {
+  /** Has a version serve that was stored to do so, by a stand-in that is ready if there is one. */
+  async restore(app: App, version: Version, standIn: OpenVersion | null = null): Promise<void> {
     await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber: app.number });
-    this.#serve(new OpenVersion(app, version, newFleetCounts(), this.#parts), app, version);
+    this.#serve(standIn ?? new OpenVersion(app, version, newFleetCounts(), this.#parts), app, version);
   }
 
   /** Stores a candidate as what its app serves, then moves the calls to it. */
@@ -75,7 +78,7 @@ export class Switcher {
       const next = { ...version, overrides, config: { ...version.config, scaling } };
       const isInPlace = scaling.replicaConcurrency === version.config.scaling.replicaConcurrency;
       if (isInPlace) {
-        await this.#parts.store.versions.setOverrides({ id: version.id, overrides });
+        await this.#override(version, overrides);
         current.serve(current.live.app, next);
         return current.live;
       }
@@ -84,7 +87,7 @@ export class Switcher {
       return await this.#inRoomOf(open, traffic, async () => {
         try {
           if (isWarm) await this.#start(open, traffic);
-          await this.#parts.store.versions.setOverrides({ id: version.id, overrides });
+          await this.#override(version, overrides);
         } catch (error) {
           await this.#drop(open, traffic);
           throw error;
@@ -131,14 +134,21 @@ export class Switcher {
   async #reopen(app: App, versionId: string, traffic: Traffic): Promise<OpenVersion> {
     const version = await this.#parts.store.versions.find(versionId);
     if (version?.appNumber !== app.number) throw new AppError("build_not_found");
+    await this.#parts.files?.ensure(version);
     return this.#open(app, version, traffic);
+  }
+
+  async #override({ id, appNumber }: Version, overrides: ScalingOverrides): Promise<void> {
+    const { store, holderOf } = this.#parts;
+    await store.versions.setOverrides({ id, overrides, held: { appNumber, holder: holderOf(appNumber) } });
   }
 
   /** The version is what the app serves, from now on and after a restart. */
   async #store(app: App, versionId: string): Promise<App> {
-    const { store, clock } = this.#parts;
+    const { store, clock, holderOf } = this.#parts;
     const now = clock.now();
-    if (!(await store.apps.setCurrentVersion({ appNumber: app.number, versionId, now })))
+    const { number: appNumber } = app;
+    if (!(await store.apps.setCurrentVersion({ appNumber, versionId, now, holder: holderOf(appNumber) })))
       throw new AppError("app_not_found");
     return { ...app, currentVersionId: versionId, updatedAt: now };
   }

@@ -1,8 +1,8 @@
-import { request as plainRequest } from "node:http";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { request as plainRequest } from "../../kit/node-http.ts";
 
 export type Sending = {
   readonly method?: string;

@@ -1,6 +1,6 @@
-import { Agent, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { ConnectionError } from "../api/http.ts";
+import { Agent, request } from "../../kit/node-http.ts";
 
 export type BenchCall = { readonly url: string; readonly token: string; readonly body: string };
 

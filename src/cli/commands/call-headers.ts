@@ -1,6 +1,6 @@
-import { validateHeaderName, validateHeaderValue } from "node:http";
 import { usage } from "../failure.ts";
 import type { CallFlags } from "./call-flags.ts";
+import { validateHeaderName, validateHeaderValue } from "../../kit/node-http.ts";
 
 /** The headers that the options of a call ask for, by their names in lower case; a line of one's own comes first. */
 export function readHeaders({ stream, key, header = [] }: CallFlags): Record<string, string> {

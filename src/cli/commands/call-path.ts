@@ -1,7 +1,7 @@
-import { METHODS } from "node:http";
 import type { Answer } from "../api/http.ts";
 import { pathUrl } from "../api/server-path.ts";
 import { usage } from "../failure.ts";
+import { METHODS } from "../../kit/node-http.ts";
 import { Progress } from "../output/progress.ts";
 import type { Task } from "../task.ts";
 import { readArguments, readBody, readPair } from "./call-arguments.ts";

@@ -1,11 +1,11 @@
 import { once } from "node:events";
-import { STATUS_CODES } from "node:http";
 import type { Api } from "../api/api.ts";
 import { bytesOf, textOf } from "../api/http.ts";
 import type { Answer } from "../api/http.ts";
 import { explainPath, isOwnRefusal } from "../api/server-path.ts";
 import { readMessages } from "../api/sse.ts";
 import { CliFailure, EXIT } from "../failure.ts";
+import { STATUS_CODES } from "../../kit/node-http.ts";
 import { compacted } from "../output/json-text.ts";
 import type { Output } from "../output/output.ts";
 

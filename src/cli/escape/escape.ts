@@ -5,6 +5,7 @@ import { envOf } from "../../config/setting-keys.ts";
 import { VERSION } from "../../config/release.ts";
 import { findInterpreter } from "../../host/interpreter.ts";
 import { writeEscapeReport } from "../../host/walls/escape-report.ts";
+import { masterKeyPath } from "../../identity/master-key.ts";
 import { ISOLATION } from "../../shapes/isolation.ts";
 import { lockHolder } from "../../store/directory-lock.ts";
 import { askService } from "../ask-service.ts";
@@ -57,7 +58,12 @@ async function attackScratch(settings: Settings, out: Output, signal: AbortSigna
   try {
     const address = await service.start(signal);
     const { dataDir, pid } = service;
-    return await attack({ dataDir, pid, address, isScratch: true }, settings, out, signal);
+    return await attack(
+      { dataDir, masterKey: masterKeyPath({ dataDir, masterKeyFile: null }), pid, address, isScratch: true },
+      settings,
+      out,
+      signal,
+    );
   } finally {
     await service.remove();
   }
@@ -73,13 +79,18 @@ async function attackRunning(settings: Settings, out: Output, signal: AbortSigna
     });
   const pid = Number(lockHolder(dataDir));
   const address = asked.result as Address;
-  return await attack({ dataDir, pid, address, isScratch: false }, settings, out, signal);
+  return await attack(
+    { dataDir, masterKey: masterKeyPath(settings), pid, address, isScratch: false },
+    settings,
+    out,
+    signal,
+  );
 }
 
-type Place = Pick<Target, "dataDir" | "pid" | "isScratch"> & { readonly address: Address };
+type Place = Pick<Target, "dataDir" | "masterKey" | "pid" | "isScratch"> & { readonly address: Address };
 
 async function attack(place: Place, settings: Settings, out: Output, signal: AbortSignal): Promise<Verdict> {
-  const { address, dataDir, pid, isScratch } = place;
+  const { address, ...where } = place;
   const startedAt = performance.now();
   const api = apiOf(address, signal);
   const { level, rules } = await api.get(ISOLATION, "/v2/isolation");
@@ -87,7 +98,7 @@ async function attack(place: Place, settings: Settings, out: Output, signal: Abo
   const { path: python } = await findInterpreter(settings.python);
   const judgesNetwork = enforced.has("network");
   const { serverPorts } = settings;
-  const target: Target = { api, dataDir, pid, python, isScratch, judgesNetwork, serverPorts };
+  const target: Target = { ...where, api, python, judgesNetwork, serverPorts };
   const stage = new Stage(target);
   const progress = new Progress("deploying a hostile app", out.isJson);
   const all: Tried[] = [];

@@ -26,6 +26,8 @@ export type Target = {
   /** As the project's owner. */
   readonly api: Api;
   readonly dataDir: string;
+  /** The file. */
+  readonly masterKey: string;
   readonly pid: number;
   readonly python: string;
   /** Nobody else uses it: bombs may go off there, and it knows the addresses that stand in for others. */
@@ -74,8 +76,9 @@ export class Stage {
   }
 
   /** What no app may learn. */
-  readSecret(): Buffer {
-    return readFileSync(path.join(this.target.dataDir, "master.key"));
+  readSecrets(): Buffer[] {
+    const { dataDir, masterKey } = this.target;
+    return [masterKey, path.join(dataDir, "owner-token")].map((file) => readFileSync(file));
   }
 
   /** Whether there is everything that an attack needs. */
@@ -85,7 +88,7 @@ export class Stage {
 
   /** Deploys the apps and puts everything in place. */
   async prepare(signal: AbortSignal): Promise<void> {
-    const { api, dataDir, pid, python, isScratch, judgesNetwork, serverPorts } = this.target;
+    const { api, dataDir, masterKey, pid, python, isScratch, judgesNetwork, serverPorts } = this.target;
     this.#victim = await Victim.start(python, signal);
     mkdirSync(this.#otherStorage, { recursive: true, mode: 0o700 });
     writeFileSync(path.join(this.#otherStorage, "secret"), "of another project", { mode: 0o600 });
@@ -104,6 +107,7 @@ export class Stage {
     this.#facts = {
       tag: this.#tag,
       data_dir: dataDir,
+      master_key: masterKey,
       storage,
       own: path.join(storage, this.ownFolder),
       other_storage: this.#otherStorage,

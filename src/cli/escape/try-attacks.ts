@@ -95,11 +95,12 @@ async function tryPlanted(stage: Stage, attack: Attack): Promise<Ended> {
   const [result = ""] = await runEach(stage, "hostile", [attack]);
   if (result !== "escaped") return judged(attack, result);
   const { path: planted, times } = attack.thenAsksFor ?? { path: "", times: 0 };
-  const secret = stage.readSecret().toString("latin1");
+  const secrets = stage.readSecrets().map((secret) => secret.toString("latin1"));
   for (let time = 0; time < times; time++) {
     const said = await readStored(stage, `${stage.ownFolder}/${planted}`);
     if (said === null) return { attack, isStopped: false, result: "the service does not answer" };
-    if (said.includes(secret)) return { attack, isStopped: false, result: "escaped" };
+    if (secrets.some((secret) => said.includes(secret)))
+      return { attack, isStopped: false, result: "escaped" };
   }
   return { attack, isStopped: true, result: "the service did not read it" };
 }

@@ -200,9 +200,9 @@ export class ProxyHandler {
     { exchange, head, route, runtime, target }: Admitted,
     how: { readonly isStored: boolean; readonly passExpect: boolean },
   ): HttpRequest {
-    const { request } = exchange;
+    const { request, remote, id: runId } = exchange;
     const { passAuthorization } = runtime;
-    const by = { ...how, runId: exchange.id, route, trusted: this.#parts.trusted, passAuthorization };
+    const by = { ...how, runId, route, remote, trusted: this.#parts.trusted, passAuthorization };
     return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
   }
 }

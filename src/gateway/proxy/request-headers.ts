@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { AddressRanges } from "../../kit/address-ranges.ts";
+import { namedByConnection } from "../../kit/http/fields.ts";
 import type { RequestHead } from "../request-head.ts";
 import type { AppRoute } from "../route.ts";
 import { PROTOCOL_HEADER, otherProtocols } from "../sockets/socket-token.ts";
@@ -25,7 +26,6 @@ const DROPPED = new Set([
 /** What only a head may say. */
 const NEVER_TRAILERS = new Set(["authorization", "cookie", "expect", "host"]);
 const FORWARDED = "x-forwarded-";
-const CONNECTION = "connection";
 /** What cookies of ours begin with: the dashboard's may come along where both have one host. */
 const OWN_COOKIE = "millrace_";
 
@@ -33,6 +33,8 @@ const OWN_COOKIE = "millrace_";
 export type ForwardedBy = {
   readonly runId: string;
   readonly route: AppRoute;
+  /** The address that the request came from. */
+  readonly remote: string;
   /** Proxies whose word counts. */
   readonly trusted: AddressRanges;
   readonly passAuthorization: boolean;
@@ -44,10 +46,10 @@ export type ForwardedBy = {
 
 /** The headers of a request as a server app gets them. */
 export function requestHeaders(request: IncomingMessage, head: RequestHead, by: ForwardedBy): string[] {
-  const { rawHeaders, socket } = request;
+  const { rawHeaders } = request;
+  const { remote } = by;
   // Not Node's dictionary: to make it costs more than all of this.
   const named = namedByConnection(rawHeaders);
-  const remote = socket.remoteAddress ?? "";
   const headers: string[] = [];
   let isTrusted: boolean | null = null;
   let host = "";
@@ -114,21 +116,6 @@ export function without(fields: readonly string[], isGone: (name: string) => boo
 function plainKey(name: string): string {
   const lower = name.toLowerCase();
   return lower.includes("_") ? lower.replaceAll("_", "-") : lower;
-}
-
-/** The headers that belong to one connection alone, as it says itself; null where it names none. */
-export function namedByConnection(headers: readonly string[]): ReadonlySet<string> | null {
-  let named: Set<string> | null = null;
-  for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i] ?? "";
-    // By length first: lower-casing all of them would cost more than the rest.
-    if (name.length !== CONNECTION.length || name.toLowerCase() !== CONNECTION) continue;
-    const value = headers[i + 1] ?? "";
-    if (value === "keep-alive" || value === "close") continue;
-    named ??= new Set();
-    for (const each of value.split(",")) named.add(each.trim().toLowerCase());
-  }
-  return named;
 }
 
 function pushUnlessEmpty(headers: string[], name: string, value: string): void {

@@ -1,5 +1,6 @@
 import type { ResponseHead } from "../../replicas/server/http-exchange.ts";
-import { namedByConnection, setsOwnCookie, without } from "./request-headers.ts";
+import { namedByConnection } from "../../kit/http/fields.ts";
+import { setsOwnCookie, without } from "./request-headers.ts";
 
 /** Of the app's own connection, or set by us. */
 const DROPPED = new Set([

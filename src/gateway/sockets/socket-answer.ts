@@ -8,10 +8,10 @@ import type { Exchange } from "../exchange.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
 import { responseHeaders } from "../proxy/response-headers.ts";
 import { OWN_PROTOCOL, offersOwn } from "./socket-token.ts";
-import { Tunnel } from "./tunnel.ts";
-import type { TunnelLimits } from "./tunnel.ts";
+import { Tunnel } from "../../kit/websocket/tunnel.ts";
+import type { TunnelLimits } from "../../kit/websocket/tunnel.ts";
 import type { Tunnels } from "./tunnels.ts";
-import type { WaitingCaller } from "./waiting-caller.ts";
+import type { WaitingCaller } from "../../kit/websocket/waiting-caller.ts";
 
 export type SocketAnswerParts = {
   readonly exchange: Exchange;

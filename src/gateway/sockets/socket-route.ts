@@ -16,7 +16,7 @@ import type { WhyAbsent } from "../why-absent.ts";
 import { SocketAnswer } from "./socket-answer.ts";
 import { readSocketToken } from "./socket-token.ts";
 import { Tunnels } from "./tunnels.ts";
-import { WaitingCaller } from "./waiting-caller.ts";
+import { WaitingCaller } from "../../kit/websocket/waiting-caller.ts";
 
 export type SocketParts = {
   readonly catalog: Catalog;
@@ -109,10 +109,11 @@ export class SocketHandler {
   }
 
   #headOf({ exchange, head, route }: SocketRequest, target: string, passAuthorization: boolean): HttpRequest {
-    const { request } = exchange;
+    const { request, remote } = exchange;
     const by = {
       runId: exchange.id,
       route,
+      remote,
       trusted: this.#parts.trusted,
       passAuthorization,
       passExpect: false,

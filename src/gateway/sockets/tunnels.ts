@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { Tunnel } from "./tunnel.ts";
+import type { Tunnel } from "../../kit/websocket/tunnel.ts";
 
 const LOOK_MS = 30_000;
 

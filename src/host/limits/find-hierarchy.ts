@@ -64,29 +64,43 @@ async function tryV2(
   }
 }
 
-/** Each controller by itself: some hosts give some of them. */
+/** All controllers with one process; where that fails, each by itself: some hosts give some of them. */
 async function tryV1(
   own: OwnCgroups,
   name: string,
   mayMove: boolean,
   lacking: Map<Controller, string>,
 ): Promise<Hierarchy | null> {
+  const controllers = [...own.v1.keys()];
   const roots = new Map<Controller, string>();
-  for (const controller of own.v1.keys()) {
+  for (const some of [controllers, ...controllers.map((controller) => [controller])]) {
+    if (roots.size === controllers.length) break;
     try {
-      // Whoever only looks must not touch the groups of a service.
-      const root = openV1(own, controller, mayMove ? name : `${name}-${process.pid}`);
-      const single = new Hierarchy(V1, new Map([[controller, root]]));
-      if (mayMove) await single.clear();
-      await tryGroup(single);
-      if (!mayMove) await single.remove();
-      roots.set(controller, root);
-      lacking.delete(controller);
+      const tried = await tryControllers(own, some, name, mayMove);
+      for (const [controller, root] of tried.roots) {
+        roots.set(controller, root);
+        lacking.delete(controller);
+      }
     } catch (error) {
-      lacking.set(controller, (error as Error).message);
+      for (const controller of some) lacking.set(controller, (error as Error).message);
     }
   }
   return roots.size > 0 ? new Hierarchy(V1, roots) : null;
+}
+
+async function tryControllers(
+  own: OwnCgroups,
+  controllers: readonly Controller[],
+  name: string,
+  mayMove: boolean,
+): Promise<Hierarchy> {
+  // Whoever only looks must not touch the groups of a service.
+  const place = mayMove ? name : `${name}-${process.pid}`;
+  const tried = new Hierarchy(V1, new Map(controllers.map((each) => [each, openV1(own, each, place)])));
+  if (mayMove) await tried.clear();
+  await tryGroup(tried);
+  if (!mayMove) await tried.remove();
+  return tried;
 }
 
 /** What the last service of this directory left, wherever that was. */

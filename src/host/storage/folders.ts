@@ -28,10 +28,18 @@ export class StorageFolders {
     const folder = storageFolder(projectId, this.#dataDir);
     const isNew = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined;
     if (this.#range === null || (!isNew && this.#users.has(projectId))) return folder;
-    const user = this.#users.get(projectId) ?? freeUser(this.#range, this.#users.values());
+    const known = this.#users.get(projectId) ?? (isNew ? null : this.#givenElsewhere(folder));
+    const user = known ?? freeUser(this.#range, this.#users.values());
     chownSync(folder, user, user);
     this.#users.set(projectId, user);
     return folder;
+  }
+
+  /** Who another node has given a folder to since, where several share them; null for nobody. */
+  #givenElsewhere(folder: string): number | null {
+    const { user } = ownerOf(folder);
+    const isTheirs = this.#range !== null && user >= this.#range.first && user <= this.#range.last;
+    return isTheirs && ![...this.#users.values()].includes(user) ? user : null;
   }
 
   /** Who a project's processes run as, and its files belong to; null for the service's own user. */

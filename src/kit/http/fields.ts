@@ -17,6 +17,7 @@ type Fields = {
 const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const BAD_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
+const CONNECTION = "connection";
 const LENGTH = /^\d{1,15}$/;
 
 /** Reads the lines of a head, without the first; throws `BadResponse` for any that is not plainly right. */
@@ -64,4 +65,26 @@ function trimmed(line: string, from: number): string {
 
 function isBlank(code: number): boolean {
   return code === 0x20 || code === 0x09;
+}
+
+/** Names and values in turn as the lines of a head; each was checked where it came in. */
+export function fieldLines(headers: readonly string[]): string {
+  let text = "";
+  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return text;
+}
+
+/** The headers that belong to one connection alone, as it says itself; null where it names none. */
+export function namedByConnection(headers: readonly string[]): ReadonlySet<string> | null {
+  let named: Set<string> | null = null;
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] ?? "";
+    // By length first: lower-casing all of them would cost more than the rest.
+    if (name.length !== CONNECTION.length || name.toLowerCase() !== CONNECTION) continue;
+    const value = headers[i + 1] ?? "";
+    if (value === "keep-alive" || value === "close") continue;
+    named ??= new Set();
+    for (const each of value.split(",")) named.add(each.trim().toLowerCase());
+  }
+  return named;
 }

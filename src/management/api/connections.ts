@@ -7,6 +7,7 @@ import { clientAddress } from "../../kit/listener/client-address.ts";
 import { ConnectionGate } from "../../kit/listener/connection-gate.ts";
 import type { Doing, Visitor } from "../../kit/listener/connection-gate.ts";
 import { AppError } from "../../model/errors.ts";
+import { fromPeer } from "./from-peer.ts";
 import { noRoom } from "../../model/raw-refusal.ts";
 
 /** A connection and the latest request on it. */
@@ -75,15 +76,18 @@ export class ManagementConnections {
    */
   receive(request: IncomingMessage, answer: Writable): Sender {
     const visitor = this.#visits.get(request.socket)?.visitor;
-    const remote = request.socket.remoteAddress ?? "";
+    const from = fromPeer(request);
+    const remote = from?.remote ?? request.socket.remoteAddress ?? "";
+    const header = request.headers["x-forwarded-for"];
+    const forwarded = Array.isArray(header) ? header.join(",") : (header ?? null);
+    // The node that passed it on has counted it.
+    if (from) return { ip: clientAddress(remote, forwarded, this.#limits.trusted), onKnown: () => {} };
     if (!visitor) return { ip: remote, onKnown: () => {} };
     if (visitor.refusal !== null) throw closing(noRoom(visitor.refusal));
     const onKnown = (owner: string): void => {
       if (!visitor.know(owner)) throw closing(noRoom("owner"));
     };
     if (visitor.address !== null) return { ip: remote, onKnown };
-    const header = request.headers["x-forwarded-for"];
-    const forwarded = Array.isArray(header) ? header.join(",") : (header ?? null);
     const ip = clientAddress(remote, forwarded, this.#limits.trusted);
     const leave = this.#gate.enter(ip);
     // The connection is the proxy's, and others come on it.

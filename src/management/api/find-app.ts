@@ -8,9 +8,14 @@ export async function findApp(
   store: Store,
   { project_id: projectId, app_id: id }: { readonly project_id: string; readonly app_id: string },
 ): Promise<App> {
-  const prefix = appId(projectId, "");
-  const name = id.startsWith(prefix) ? id.slice(prefix.length) : null;
+  const name = nameIn(projectId, id);
   const app = name === null ? null : await store.apps.find({ projectId, name });
   if (!app) throw new AppError("app_not_found");
   return app;
+}
+
+/** The name in the id of an app of that project; null for an id of another form. */
+export function nameIn(projectId: string, id: string): string | null {
+  const prefix = appId(projectId, "");
+  return id.startsWith(prefix) ? id.slice(prefix.length) : null;
 }

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, Server } from "node:http";
 import type { Socket } from "node:net";
 import { fastify } from "fastify";
@@ -11,6 +10,7 @@ import type { Clock } from "../../kit/clock.ts";
 import { FewAtATime } from "../../kit/listener/few-at-a-time.ts";
 import { checkingInterval } from "../../kit/listener/listening.ts";
 import type { Log } from "../../kit/log.ts";
+import { createServer } from "../../kit/node-http.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import { rawRefusal } from "../../model/raw-refusal.ts";
@@ -27,6 +27,8 @@ declare module "fastify" {
     takesForm?: boolean;
     maxBodyBytes?: number | undefined;
     maxValues?: number | undefined;
+    /** The body is to be had as it came, too. */
+    keepsBytes?: boolean;
   }
   interface FastifyInstance {
     /** Those of this listener, within their limits. */
@@ -39,6 +41,7 @@ declare module "fastify" {
   interface FastifyRequest {
     sender: Sender | null;
     arrival: Arrival | null;
+    bytes: Buffer | null;
   }
 }
 
@@ -99,6 +102,7 @@ export function createListener(
   app.decorate("knownPaths", knownPaths);
   app.decorateRequest("sender", null);
   app.decorateRequest("arrival", null);
+  app.decorateRequest("bytes", null);
   app.addHook("onRequest", async (request, reply) => {
     addHeaders(reply, request.id);
     pipelines.check(request.raw);
@@ -114,7 +118,9 @@ export function createListener(
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", async (request: FastifyRequest) => {
     const { headers, routeOptions } = request;
-    return readJson(await bytesOf(request), headers, routeOptions.config.maxValues ?? STRANGERS_VALUES);
+    const bytes = await bytesOf(request);
+    if (routeOptions.config.keepsBytes) request.bytes = bytes;
+    return readJson(bytes, headers, routeOptions.config.maxValues ?? STRANGERS_VALUES);
   });
   app.addContentTypeParser("application/x-www-form-urlencoded", async (request: FastifyRequest) => {
     // Browsers send forms to other sites unasked, so only what is made for forms takes them.

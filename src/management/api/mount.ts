@@ -5,8 +5,12 @@ import type { Principal } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { addressKey } from "../../kit/listener/client-address.ts";
 import { isPlainText } from "./json-body.ts";
+import type { AppKey } from "../../nodes/elsewhere.ts";
 import type { Shape } from "../../shapes/shape.ts";
 import type { AnyOperation } from "./operation.ts";
+import { fromPeer } from "./from-peer.ts";
+import { nameIn } from "./find-app.ts";
+import type { ManagementPassing } from "./passing.ts";
 import { Shares } from "./shares.ts";
 import type { Lane, Payers, Turn } from "./shares.ts";
 
@@ -26,6 +30,8 @@ type Porter = {
   readonly authenticate: Authenticate;
   readonly requireOperator: RequireOperator;
   readonly shares: Shares;
+  /** Null for a service alone. */
+  readonly passing: ManagementPassing | null;
 };
 
 /** Serves operations: who asks comes first, before a byte of the body is read, then what is asked, then the work. */
@@ -35,8 +41,9 @@ export function mount(
   authenticate: Authenticate,
   requireOperator: RequireOperator = refuseAll,
   shares = new Shares(),
+  passing: ManagementPassing | null = null,
 ): void {
-  const porter = { authenticate, requireOperator, shares };
+  const porter = { authenticate, requireOperator, shares, passing };
   const [plain, ofBytes] = [
     operations.filter(({ takesBytes }) => !takesBytes),
     operations.filter(({ takesBytes }) => takesBytes),
@@ -71,6 +78,10 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
     config: configOf(operation),
     onRequest: async (request, reply) => {
       const principal = await admit(operation, request, porter);
+      // After the token was seen: nobody else makes us look for an app.
+      const app = porter.passing && (await appOf(operation, request));
+      if (app && (await porter.passing?.pass(request, reply, app))) return;
+      if (fromPeer(request.raw)?.isHeld) reply.raw.writeContinue();
       if (!principal) return;
       const lane = laneOf(operation, request);
       const turn = await porter.shares.take(reply, lane, payersOf(principal, request));
@@ -80,6 +91,8 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
       const params = read(operation.params, request.params, "path");
       const query = read(operation.query, request.query, "query");
       const body = read(operation.body, request.body, "body");
+      const app = operation.appOfBody?.(params as never, body as never);
+      if (app && (await porter.passing?.pass(request, reply, app, request.bytes ?? undefined))) return reply;
       const { id: requestId } = request;
       const { ip } = request.sender ?? request;
       const known = admitted.get(request) ?? null;
@@ -93,15 +106,33 @@ function addRoute(app: FastifyInstance, operation: AnyOperation, porter: Porter)
   });
 }
 
+/** The app that a request is about, as far as can be told before its body is read. */
+async function appOf(operation: AnyOperation, { params, query }: FastifyRequest): Promise<AppKey | null> {
+  const { project_id: projectId = "", app_id: id } = params as { project_id?: string; app_id?: string };
+  if (id !== undefined) {
+    const appName = nameIn(projectId, id);
+    return appName === null ? null : { projectId, appName };
+  }
+  if (!operation.appOfQuery) return null;
+  const given = read(operation.params, params, "path");
+  return await operation.appOfQuery(given as never, read(operation.query, query, "query") as never);
+}
+
 /** Who has shown a token may send more than anybody. */
 function configOf({
   access,
   takesForm = false,
   maxBodyBytes,
   maxValues,
+  appOfBody,
 }: AnyOperation): FastifyContextConfig {
   if (access === null) return { takesForm, maxBodyBytes, maxValues };
-  return { takesForm, maxBodyBytes: maxBodyBytes ?? MAX_BODY_BYTES, maxValues: maxValues ?? MAX_VALUES };
+  return {
+    takesForm,
+    maxBodyBytes: maxBodyBytes ?? MAX_BODY_BYTES,
+    maxValues: maxValues ?? MAX_VALUES,
+    keepsBytes: appOfBody !== undefined,
+  };
 }
 
 function urlOf(path: string): string {

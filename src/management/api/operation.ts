@@ -4,6 +4,7 @@ import type { Shape } from "../../shapes/shape.ts";
 import type { Principal } from "../../identity/principal.ts";
 import type { ErrorCode } from "../../model/errors.ts";
 import type { Role } from "../../model/roles.ts";
+import type { AppKey } from "../../nodes/elsewhere.ts";
 
 /** What an operation is called with: its input in the form its schemas give, and who asks. */
 export type Call<Params, Query, Body> = {
@@ -54,6 +55,9 @@ export type Operation<
   readonly takesBytes?: boolean;
   /** Whether a request with that query looks at many rows; what it reads has to be a heavy read of the store. */
   readonly isHeavy?: (query: z.output<Query>) => boolean;
+  /** Which app it is about, where its path does not say: by its query, or by its body. The node that has it answers. */
+  readonly appOfQuery?: (params: z.output<Params>, query: z.output<Query>) => Promise<AppKey | null>;
+  readonly appOfBody?: (params: z.output<Params>, body: z.output<Body>) => AppKey;
   /** Of the 200. */
   readonly response: Response;
   /** Bytes instead of JSON, the whole file or the range that was asked for. */
@@ -70,8 +74,10 @@ export type Operation<
 };
 
 /** An operation whose types are known only to itself. */
-export type AnyOperation = Omit<Operation, "handle" | "isHeavy"> & {
+export type AnyOperation = Omit<Operation, "handle" | "isHeavy" | "appOfQuery" | "appOfBody"> & {
   readonly isHeavy?: (query: never) => boolean;
+  readonly appOfQuery?: (params: never, query: never) => Promise<AppKey | null>;
+  readonly appOfBody?: (params: never, body: never) => AppKey;
   handle(call: Call<never, never, never>): unknown;
 };
 

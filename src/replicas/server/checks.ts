@@ -1,7 +1,7 @@
-import { get } from "node:http";
 import { connect } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
 import type { ServerPlace } from "../engine.ts";
+import { get } from "../../kit/node-http.ts";
 
 type Address = { readonly host: string; readonly port: number };
 

@@ -1,16 +1,8 @@
 import { connect } from "node:net";
-import type { Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
+import { Connection } from "../../kit/http/connection.ts";
+import type { ConnectionUser } from "../../kit/http/connection.ts";
 import type { ServerPlace } from "../engine.ts";
-
-/** Who uses a connection now. */
-export type ConnectionUser = {
-  onOpen(): void;
-  onData(data: Buffer): void;
-  onDrain(): void;
-  /** It has ended; nothing more comes from it. */
-  onLost(): void;
-};
 
 type Place = Extract<ServerPlace, { kind: "listening" }>;
 
@@ -18,40 +10,6 @@ type Place = Extract<ServerPlace, { kind: "listening" }>;
 const IDLE_MS = 1_000;
 /** How old the knowledge may be that the port is the server's own. */
 const KNOWN_MS = 1_000;
-
-/** A connection to a server, one request at a time. */
-export class Connection {
-  readonly socket: Socket;
-  user: ConnectionUser | null;
-  idleSince = 0;
-
-  constructor(socket: Socket, user: ConnectionUser) {
-    this.socket = socket;
-    this.user = user;
-    socket.setNoDelay(true);
-    socket.on("data", this.#onData);
-    socket.on("drain", () => this.user?.onDrain());
-    socket.on("error", () => {}); // `close` follows.
-    socket.on("close", () => {
-      const { user: last } = this;
-      this.user = null;
-      last?.onLost();
-    });
-  }
-
-  /** Hands it on: it carries something else than requests from now on. */
-  detach(): Socket {
-    this.socket.off("data", this.#onData);
-    this.user = null;
-    return this.socket;
-  }
-
-  readonly #onData = (data: Buffer): void => {
-    // Nobody has asked for anything: not to be trusted with a request.
-    if (this.user) this.user.onData(data);
-    else this.socket.destroy();
-  };
-}
 
 /** Connections to one server, kept from one request to the next. */
 export class Connections {

@@ -1,13 +1,14 @@
 import type { Clock } from "../../kit/clock.ts";
 import { releaseBytes } from "../../kit/release-bytes.ts";
-import { BadResponse } from "../../kit/http/fields.ts";
+import type { Connection, ConnectionUser } from "../../kit/http/connection.ts";
+import { BadResponse, fieldLines } from "../../kit/http/fields.ts";
 import { ResponseParser } from "../../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
 import { KeptBody } from "../../kit/kept-body.ts";
 import { headerOf } from "../../model/http-request.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Call } from "../call.ts";
-import type { Connection, ConnectionUser, Connections } from "./connections.ts";
+import type { Connections } from "./connections.ts";
 import type { BodySource, Conversation, HttpCallRequest, ResponseSink } from "./http-exchange.ts";
 
 /** What the replica learns of an exchange: one of these, once. */
@@ -298,11 +299,4 @@ function typeOf({ headers }: ResponseHead): string | null {
 
 function told(message: string): string {
   return `The app's server did not answer with a valid HTTP response: ${message}.`;
-}
-
-/** Every name and value was checked where it came in. */
-function fieldLines(headers: readonly string[]): string {
-  let text = "";
-  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return text;
 }

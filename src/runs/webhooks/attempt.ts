@@ -1,5 +1,4 @@
 import type { LookupAddress, LookupOptions } from "node:dns";
-import { Agent as HttpAgent, request as httpRequest } from "node:http";
 import type { ClientRequest, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
@@ -13,6 +12,7 @@ import { nameResolver } from "./resolve.ts";
 import type { Resolve } from "./resolve.ts";
 import { parseRetryAfter } from "./schedule.ts";
 import { hostOf } from "./target.ts";
+import { Agent as HttpAgent, request as httpRequest } from "../../kit/node-http.ts";
 
 /** What is sent. */
 export type Posting = {

@@ -33,7 +33,6 @@ export type DelivererOptions = {
   readonly allow: AddressRanges;
   /** Who claims: the same name as for runs, so that one heartbeat keeps both. */
   readonly owner: string;
-  readonly leaseMs?: number;
   /** The wait before each attempt. */
   readonly gapsMs?: readonly number[];
   /** Of one attempt. */
@@ -49,7 +48,6 @@ export type DelivererOptions = {
 /** Gets what is to be sent; null where that is no longer due. */
 type Get = () => Promise<ClaimedDelivery | null>;
 
-const LEASE_MS = 60_000;
 const STOP_MS = 2_000;
 /** Per claim, each with its body. */
 const BATCH = { max: 64, bytes: 16 * 1024 * 1024 };
@@ -74,7 +72,6 @@ export class Deliverer {
   readonly #log: Log;
   readonly #steady: Clock;
   readonly #owner: string;
-  readonly #leaseMs: number;
   readonly #stopMs: number;
   readonly #sender: Sender;
   readonly #courier: Courier;
@@ -105,12 +102,11 @@ export class Deliverer {
   #running: Promise<void> = Promise.resolve();
 
   constructor(options: DelivererOptions) {
-    const { store, log, owner, leaseMs = LEASE_MS, stopMs = STOP_MS } = options;
+    const { store, log, owner, stopMs = STOP_MS } = options;
     this.#store = store;
     this.#log = log;
     this.#steady = options.steadyClock ?? steady(options.clock);
     this.#owner = owner;
-    this.#leaseMs = leaseMs;
     this.#stopMs = stopMs;
     this.#hosts = new Hosts(options.hostLimits ?? HOST_LIMITS);
     this.#waiting = options.waiting ?? new Waiting();
@@ -169,8 +165,7 @@ export class Deliverer {
     this.#strayAt = 0;
     try {
       if (this.#steady.now() >= this.#reviewAt) await this.#putBackUnheard(now);
-      const lease = { owner: this.#owner, leaseMs: this.#leaseMs };
-      const query = { ...lease, now, limit: BATCH.max, maxBytes: BATCH.bytes };
+      const query = { owner: this.#owner, now, limit: BATCH.max, maxBytes: BATCH.bytes };
       const claimed = await this.#store.deliveries.claimDue(query);
       for (const delivery of claimed) {
         this.#held.add(delivery.id);

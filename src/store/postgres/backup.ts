@@ -1,12 +1,15 @@
 import type { Client } from "pg";
 import { AUDIT_ANCHOR, AuditChain, anchorOf } from "../audit-chain.ts";
 import type { AuditEntry } from "../audit-chain.ts";
+import type { NodeDetails } from "../../model/node.ts";
 import type { DatabaseReport } from "../database-report.ts";
 import { storedAmounts } from "../stored-amounts.ts";
 import { storedVersions } from "../stored-versions.ts";
 import { clientClass } from "./hosts.ts";
 import { UnreachableError } from "./open.ts";
 
+/** The migration that brought nodes. */
+const NODES_SINCE = "0014-nodes";
 /** So many at a time: the log may be long. */
 const AUDIT_STEP = 10_000;
 const AUDIT_ENTRIES =
@@ -45,10 +48,22 @@ export async function inspectPostgres(databaseUrl: string): Promise<DatabaseRepo
       objects: await objects(client),
       newestAt: Number(clock.rows[0]?.now),
       audit: await auditState(client),
+      ...(migrations.includes(NODES_SINCE) && { nodes: await livingNodes(client) }),
     };
   } finally {
     await client.end();
   }
+}
+
+async function livingNodes(client: Client): Promise<NonNullable<DatabaseReport["nodes"]>> {
+  const { rows } = await client.query<{ url: string; details: string }>(
+    "select url, details from owners where url is not null and details is not null" +
+      " and lease_until > extract(epoch from clock_timestamp()) * 1000 order by id limit 1000",
+  );
+  return rows.map(({ url, details }) => {
+    const { name, home } = JSON.parse(details) as NodeDetails;
+    return { name, url, home };
+  });
 }
 
 async function objects(client: Client): Promise<string[]> {

@@ -155,6 +155,7 @@ function sessionOn(db: Kysely<Schema>): Session {
     // Its own vacuum looks after that.
     freeBytes: () => 0,
     giveBack: () => {},
+    shareLock: sql`for share`,
     skipLocked: (table) => sql`for update of ${sql.table(table)} skip locked`,
     ...columnWriter(db),
   };

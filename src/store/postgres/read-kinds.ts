@@ -25,7 +25,7 @@ export const READ_LIMITS: Readonly<Record<ReadKind, PoolLimits>> = {
 const KINDS: Readonly<Record<Exclude<ReadKind, "rest">, readonly string[]>> = {
   runs: ["deliveries", "keys", "payloads", "runs", "transcripts"],
   lines: ["auditEntries", "buildLines", "builds", "logs"],
-  own: ["claims", "retention"],
+  own: ["appOwners", "claims", "nodes", "retention"],
 };
 
 const BY_GROUP = new Map(

@@ -11,7 +11,7 @@ type WriteKind = "lease" | "accept" | "claim" | "end" | "keep" | "manage";
  */
 export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
   /** The sign of life. One that is lost with its connection is given up before the next is due. */
-  lease: { max: 1, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
+  lease: { max: 1, waitMs: 1_800, statementMs: 1_700, answerMs: 1_800 },
   /** Batches of accepted runs, one after the other, and of those in doubt. */
   accept: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
   /** What takes on one run or a few: calls with a key, and the claims of each app. */
@@ -25,9 +25,9 @@ export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
 };
 
 const KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string[]>> = {
-  lease: ["claims.heartbeat"],
+  lease: ["nodes.renew"],
   accept: ["runs.accept", "runs.prove", "runs.refuse"],
-  claim: ["runs.acceptKeyed", "claims.claim", "claims.setAsync"],
+  claim: ["appOwners.handOver", "appOwners.take", "runs.acceptKeyed", "claims.claim", "claims.setAsync"],
   end: ["claims.finish", "claims.release", "claims.held", "claims.recover", "runs.insertFinished"],
   keep: [
     "accounts.touchLastUsed",

@@ -47,6 +47,7 @@ export async function openSession(
     log: writeLog(database, path),
     // The writer is alone.
     skipLocked: () => sql``,
+    shareLock: sql``,
     ...columnWriter(database, db),
   };
 }

@@ -79,7 +79,6 @@ verifies(
         owner: "another",
         limit: 1,
         maxBytes: 1000,
-        leaseMs: 1000,
       });
     }
     await first.service.stop();

@@ -17,7 +17,7 @@ const databases = testDatabases();
 describe.each(DATABASE_KINDS)("an upgrade on %s", (kind) => {
   for (const schema of SCHEMAS) {
     verifies("show.upgrade", `from ${schema} keeps every record and executes what was queued`, async () => {
-      const database = await databases.fresh(kind);
+      const database = await databases.empty(kind);
       const old = await makeOldInstallation(database, schema, MAIN);
       const { dataDir, databaseUrl } = database;
       const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl }) };

@@ -29,7 +29,7 @@ test("the bare group commit stores what it counts, and the view sees how it ends
   let hasEnded = false;
   const ended = view.allEnded().then(() => (hasEnded = true));
   expect(await view.successes()).toBe(0);
-  const claim = { appNumber: 1, owner: "test", limit: stored, maxBytes: 1 << 30, leaseMs: 1_000 };
+  const claim = { appNumber: 1, owner: "test", limit: stored, maxBytes: 1 << 30 };
   const { runs } = await store.claims.claim(claim);
   expect(hasEnded).toBe(false);
   await store.claims.finish(

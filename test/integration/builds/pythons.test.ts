@@ -96,6 +96,7 @@ describe("a Python that the host lacks", () => {
       images: null,
       pythonVersion: "3.11.7",
       registryAuth: null,
+      environmentDir: null,
       dataDir: place.dataDir,
       keeperPython: (await servicePython()).path,
       host: hanging,

@@ -37,6 +37,8 @@ const WORDS: Record<string, readonly string[]> = {
   "webhook deliveries": [],
   "webhook redeliver": [RUN],
   bench: ["--app", "nosuch"],
+  "nodes list": [],
+  "nodes drain": ["nosuch"],
   "members list": [],
   "members invite": ["ada@example.com"],
   "members invitations": [],

@@ -51,7 +51,17 @@ verifies("dashboard.palette", "somebody with a keyboard alone signs in and reach
   await page.keyboard.press("Enter");
   await page.getByRole("navigation", { name: "Project" }).waitFor();
 
-  for (const name of ["Apps", "Runs", "API keys", "Webhooks", "Files", "Audit", "Settings", "Overview"]) {
+  for (const name of [
+    "Apps",
+    "Runs",
+    "API keys",
+    "Webhooks",
+    "Files",
+    "Audit",
+    "Nodes",
+    "Settings",
+    "Overview",
+  ]) {
     await goTo(page, name);
     await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
     await placeLink(page, name).and(page.locator("[aria-current=page]")).waitFor();
@@ -101,11 +111,21 @@ test("Tab goes through a page in the order in which it is read, and past the nav
   const { page } = await open("/keys");
   await isWhole(page);
   const order: string[] = [];
-  for (let i = 0; i < 18; i++) {
+  for (let i = 0; i < 19; i++) {
     await page.keyboard.press("Tab");
     order.push((await focused(page)).replace(/Ctrl K$/, ""));
   }
-  const navigation = ["Overview", "Apps", "Runs", "API keys", "Webhooks", "Files", "Audit", "Settings"];
+  const navigation = [
+    "Overview",
+    "Apps",
+    "Runs",
+    "API keys",
+    "Webhooks",
+    "Files",
+    "Audit",
+    "Nodes",
+    "Settings",
+  ];
   const beginning = ["Skip to the content", "Project", "Go to…"];
   const person = ["Use dark colours", "Sign out", "Guide", expect.stringContaining("API ")];
   const content = ["Create key", "API keys", "Rotate owner"];

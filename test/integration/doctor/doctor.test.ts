@@ -46,6 +46,7 @@ for (const kind of DATABASE_KINDS) {
       expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
         "data directory ok",
         "permissions ok",
+        "master key ok",
         "lock ok",
         "database ok",
         "schema ok",
@@ -62,6 +63,8 @@ for (const kind of DATABASE_KINDS) {
         `network ${walls}`,
         "images ok",
         "ports ok",
+        "node address ok",
+        "other nodes ok",
         "clock ok",
       ]);
       // The document has a row for each, in the same order.

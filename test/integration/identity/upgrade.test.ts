@@ -25,7 +25,7 @@ function oldPassword(seal: Seal, personId: string, password: string): Buffer {
  * by Mallory to hers, and Ada's second project has no owner but Vic.
  */
 async function oldInstallation(kind: DatabaseKind) {
-  const database = await databases.fresh(kind);
+  const database = await databases.empty(kind);
   const seal = new Seal(loadMasterKey(path.join(database.dataDir, "master.key")));
   const clock = new HandClock();
   const now = clock.nowMs;
@@ -124,7 +124,7 @@ describe.each(DATABASE_KINDS)("an upgrade on %s", (kind) => {
   });
 
   test("leaves out a password that does not open, and starts all the same", async () => {
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     const other = new Seal(randomBytes(32));
     await makeOldDatabase(database, "0007-builds", {
       meta: [{ key: "first_person", value: "u-ada" }],

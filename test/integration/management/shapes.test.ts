@@ -160,6 +160,9 @@ verifies(
       {},
       { as: "owner", body: { personId: person_id } },
     );
+    const { json: nodes } = await site.call("listNodes", {}, { as: "owner" });
+    const stay = { as: "owner", body: { state: "live" } } as const;
+    await site.call("changeNode", { node_id: nodes[0].id }, stay);
     expect((await site.call("getIsolation", {}, { as: "owner" })).json).toMatchObject({ lastEscape: null });
     const chosen = { link: String(linked.url).split("#")[1], password: "other words of eve" };
     await site.call("acceptPasswordLink", {}, { as: "nobody", body: chosen });

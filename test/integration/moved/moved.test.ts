@@ -80,7 +80,7 @@ describe.each(DATABASE_KINDS)("a data directory with %s", (kind) => {
 
   verifies("moved.upgrade", "of an earlier release is moved over, wherever it is by now", async () => {
     const folder = await scratch();
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     await makeOldInstallation(database, "0009-delivery-age", "def run():\n    return 'well'\n");
     const dataDir = path.join(folder, "moved");
     await cp(database.dataDir, dataDir, { recursive: true });

@@ -102,8 +102,9 @@ export class ByHand {
         this.looks += 1;
         return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
       },
-      holdsFiles: () => false,
-      lookAfter: async (number) => void this.orphaned.push(number),
+      holderOf: () => null,
+      onRefused: () => undefined,
+      lookAfter: async (numbers) => void this.orphaned.push(...numbers),
     });
     const { reserve } = this;
     const { dispatcher } = this;

@@ -193,7 +193,7 @@ describe.each(DATABASE_KINDS)("the sweeper on %s", (kind) => {
       expect([await hasRecord(newer), await hasPayload(newer)]).toEqual([true, false]);
       expect(await hasPayload(waiting)).toBe(true);
       expect(
-        (await store.deliveries.claimDue({ now: NOW + 2 * DAY_MS, owner: "o", leaseMs: 1000, limit: 9 })).map(
+        (await store.deliveries.claimDue({ now: NOW + 2 * DAY_MS, owner: "o", limit: 9 })).map(
           ({ id }) => id,
         ),
       ).toContain(webhook.id);

@@ -6,11 +6,12 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
+import { signOfLife } from "../../support/leases.ts";
 import { queuedRun, sampleDelivery, samplePayload } from "../../support/sample-run.ts";
 
 const databases = testDatabases();
 const LEASE_MS = 60_000;
-const ALL = { limit: 100, maxBytes: 1_000_000, leaseMs: LEASE_MS };
+const ALL = { limit: 100, maxBytes: 1_000_000 };
 const NOW = Date.UTC(2026, 0, 2);
 
 describe.each(DATABASE_KINDS)("claims on %s", (kind) => {
@@ -251,13 +252,12 @@ describe.each(DATABASE_KINDS)("claims on %s", (kind) => {
     const fresh = await openStore(await databases.fresh(kind));
     const runs = Array.from({ length: 4 }, () => queuedRun());
     await fresh.runs.accept(runs.map((run) => ({ run, payload: samplePayload(), owner: null })));
-    const hold = (owner: string, leaseMs: number) =>
-      fresh.claims.claim({ appNumber: 1, owner, limit: 1, maxBytes: 1, leaseMs });
-    await hold("dead", -1);
-    await hold("alive", LEASE_MS);
-    await hold("revived", -1);
-    await hold("self", -1);
-    await fresh.claims.heartbeat({ owner: "revived", leaseMs: LEASE_MS });
+    const leases = { dead: -1, alive: LEASE_MS, revived: -1, self: -1 };
+    for (const [owner, leaseMs] of Object.entries(leases)) {
+      await signOfLife(fresh, owner, leaseMs);
+      await fresh.claims.claim({ appNumber: 1, owner, limit: 1, maxBytes: 1 });
+    }
+    await signOfLife(fresh, "revived", LEASE_MS);
     expect(await fresh.claims.recover({ owner: "self", isAlone: false })).toBe(1);
     const states = async () =>
       await Promise.all(
@@ -289,7 +289,6 @@ describe.each(DATABASE_KINDS)("claims on %s", (kind) => {
     const hash = (name: string) => createHash("sha256").update(name).digest();
     const keyed = (key: string, request: string, now = NOW, run = queuedRun({ appNumber: 900 })) => ({
       accepted: { run, payload: samplePayload(), owner: null },
-      leaseMs: LEASE_MS,
       keyHash: hash(key),
       fingerprint: hash(request),
       now,

@@ -6,11 +6,11 @@ import { openStore } from "../../../src/store/store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { insertForwarded } from "../../support/forwarded-runs.ts";
+import { signOfLife } from "../../support/leases.ts";
 import { sampleDelivery, sampleRun } from "../../support/sample-run.ts";
 
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);
-const LEASE = { owner: "one", leaseMs: 60_000 };
 const ROUNDS = 10;
 
 describe.each(DATABASE_KINDS)("deliveries on %s", (kind) => {
@@ -36,8 +36,10 @@ describe.each(DATABASE_KINDS)("deliveries on %s", (kind) => {
     await insertForwarded(store, [{ run, delivery }]);
     return run;
   }
-  const due = async (owner = "one", now = NOW) =>
-    await store.deliveries.claimDue({ ...LEASE, owner, now, limit: 100 });
+  const due = async (owner = "one", now = NOW) => {
+    if (owner !== "dead") await signOfLife(store, owner, 60_000);
+    return await store.deliveries.claimDue({ owner, now, limit: 100 });
+  };
   const attempt = (fields: Partial<DeliveryAttempt> = {}): DeliveryAttempt => ({
     number: 1,
     startedAt: NOW + 1,
@@ -154,15 +156,15 @@ describe.each(DATABASE_KINDS)("deliveries on %s", (kind) => {
   test("a delivery whose owner is dead is anyone's, and a living one's is not", async () => {
     const { appNumber } = await newProject();
     await send(appNumber);
-    await store.deliveries.claimDue({ owner: "dead", leaseMs: -1, now: NOW, limit: 1 });
+    await store.deliveries.claimDue({ owner: "dead", now: NOW, limit: 1 });
     // Its own claims are no news to it, whatever became of its lease.
     expect(await due("dead")).toEqual([]);
-    await store.claims.heartbeat({ owner: "dead", leaseMs: -1 });
+    await signOfLife(store, "dead", -1);
     expect(await due("one")).toHaveLength(1);
     expect(await due("two")).toEqual([]);
     await store.claims.recover({ owner: "two", isAlone: false });
     expect(await due("two")).toEqual([]);
-    await store.claims.heartbeat({ owner: "one", leaseMs: -1 });
+    await signOfLife(store, "one", -1);
     await store.claims.recover({ owner: "two", isAlone: false });
     expect(await store.deliveries.nextDueAt()).toBe(NOW);
     await endAll();

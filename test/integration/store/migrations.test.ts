@@ -36,7 +36,7 @@ async function execute({ databaseUrl, dataDir }: TestDatabase, statement: string
 
 describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
   test("a database opened again keeps what it holds", async () => {
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     const first = await openStore(database);
     await first.meta.setIfAbsent({ key: "a", value: "b" });
     await first.close();
@@ -46,7 +46,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
   });
 
   test("many starters at once make one schema", async () => {
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     const stores = await Promise.all(Array.from({ length: 4 }, () => openStore(database)));
     for (const [i, store] of stores.entries()) {
       expect(await store.meta.setIfAbsent({ key: "first", value: `${i}` })).toBe("0");
@@ -55,7 +55,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
   });
 
   test("a database of a newer release is refused by name, and left as it is", async () => {
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     await (await openStore(database)).close();
     await execute(database, "insert into migrations (name, timestamp) values ('9999-from-the-future', '')");
     await execute(database, "insert into meta (key, value) values ('serves_from', '9999-from-the-future')");
@@ -89,7 +89,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
   );
 
   test("a database of the first release keeps its runs, and takes what is new", async () => {
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     await makeOldSchema(database, "0001-first-tables");
     const { run } = sampleEnd();
     const hex = (id: string) => id.replaceAll("-", "");
@@ -113,7 +113,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
 
   verifies("upgrade.every-schema", "every earlier schema becomes this release's, and no other", async () => {
     for (const name of KNOWN_MIGRATIONS) {
-      const database = await databases.fresh(kind);
+      const database = await databases.empty(kind);
       await makeOldSchema(database, name as OldSchema);
       await (await openStore(database)).close();
       const report = await inspectDatabase(database, true);
@@ -122,7 +122,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
   });
 
   verifies("upgrade.repaired", "an index that a released migration got later is made up for", async () => {
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     await makeOldSchema(database, "0007-builds");
     await execute(database, "drop index deliveries_by_age");
     await (await openStore(database)).close();
@@ -130,7 +130,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
   });
 
   verifies("doctor.schema", "what the schema lacks is named", async () => {
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     await (await openStore(database)).close();
     await execute(database, "drop index runs_cancelled");
     const [, schema] = checkDatabase(await inspectDatabase(database, true));
@@ -139,7 +139,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
   });
 
   test("a migration that fails leaves nothing behind", async () => {
-    const database = await databases.fresh(kind);
+    const database = await databases.empty(kind);
     // The first migration makes this table too, after others; that it is there already makes it fail midway.
     await execute(database, "create table signing_keys (id text)");
     await expect(openStore(database)).rejects.toThrow(/signing_keys.*already exists/);
@@ -152,7 +152,7 @@ verifies(
   "upgrade.unlimited",
   "on Postgres a migration may take as long as it takes, but waits for no table for long, and is told of first",
   async () => {
-    const database = await databases.fresh("postgres");
+    const database = await databases.empty("postgres");
     await makeOldSchema(database, "0010-invitations");
     // What counts where the migrations run is written down with each of them.
     const limits = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
@@ -180,7 +180,7 @@ verifies(
     expect(Object.fromEntries(rows.map(({ name, value }) => [name, value] as const))).toEqual(values);
     // Neither a database that is up to date nor a new one has anything to tell.
     await (await openStore({ ...database, onUpgrade })).close();
-    await (await openStore({ ...(await databases.fresh("postgres")), onUpgrade })).close();
+    await (await openStore({ ...(await databases.empty("postgres")), onUpgrade })).close();
     expect(told).toHaveLength(1);
   },
 );

@@ -2,6 +2,7 @@ import { describe, expect } from "vitest";
 import { openStore } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { signOfLife } from "../../support/leases.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -11,7 +12,7 @@ describe.each(DATABASE_KINDS)("recovery on %s", (kind) => {
     const store = await openStore(await databases.fresh(kind));
     const runs = ["named", "passed"].map((owner) => ({ run: sampleRun({ state: "running" }), owner }));
     for (const { run, owner } of runs) {
-      await store.claims.heartbeat({ owner, leaseMs: -1 });
+      await signOfLife(store, owner, -1);
       await store.runs.accept([{ run, payload: samplePayload(), owner }]);
     }
     const states = async () =>

@@ -103,7 +103,7 @@ describe.each(DATABASE_KINDS)("retention on %s", (kind) => {
     const delivery = sampleDelivery(run, { nextAt: at, createdAt: at });
     await insertForwarded(store, [{ run, payload, delivery }]);
     if (state === "delivered") {
-      await store.deliveries.claimDue({ owner: "one", leaseMs: 1_000, now: at, limit: 1 });
+      await store.deliveries.claimDue({ owner: "one", now: at, limit: 1 });
       const attempt = {
         number: 1,
         startedAt: at,
@@ -209,7 +209,6 @@ describe.each(DATABASE_KINDS)("retention on %s", (kind) => {
     for (let i = 0; i < 5; i++) {
       await store.runs.acceptKeyed({
         accepted: { run: queuedRun(), payload: samplePayload(), owner: null },
-        leaseMs: 1_000,
         keyHash: Buffer.from([i]),
         fingerprint: Buffer.from([i]),
         now: NOW + i,

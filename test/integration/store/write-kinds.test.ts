@@ -5,11 +5,12 @@ import { openStore } from "../../../src/store/store.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { queuedRun, samplePayload } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
+import { signOfLife } from "../../support/leases.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 const OWNER = "first";
-const LEASE = { owner: OWNER, leaseMs: 60_000 };
+const LEASE_MS = 60_000;
 
 /** A store, and somebody else on its database who locks a table of it. */
 async function locked(lock: string) {
@@ -31,7 +32,7 @@ async function locked(lock: string) {
     return run;
   };
   const running = await accept(OWNER);
-  await store.claims.heartbeat(LEASE);
+  await signOfLife(store, OWNER, LEASE_MS);
   await other.query(`begin; lock table ${lock}`);
   const keyed = (key: string) =>
     store.runs.acceptKeyed({
@@ -40,7 +41,6 @@ async function locked(lock: string) {
         payload: samplePayload(),
         owner: OWNER,
       },
-      leaseMs: LEASE.leaseMs,
       keyHash: createHash("sha256").update(key).digest(),
       fingerprint: createHash("sha256").update("same").digest(),
       now: createdAt,
@@ -75,7 +75,7 @@ verifies(
       return (await waiting()) === 3;
     });
     // All that another kind does is done beside them.
-    expect(await store.claims.heartbeat(LEASE)).toBeGreaterThan(0);
+    expect(await signOfLife(store, OWNER, LEASE_MS)).toBeGreaterThan(0);
     await accept(null);
     const end = { run: { ...running, state: "success" as const }, fence: 1, owner: OWNER };
     expect(await store.claims.finish([{ ...end, result: null, part: null, delivery: null }])).toEqual([
@@ -104,7 +104,7 @@ verifies(
 
     const { appNumber } = await accept(null);
     await other.query("begin; lock table runs in share mode");
-    const claim = store.claims.claim({ appNumber, limit: 1, maxBytes: 1, ...LEASE }).catch(() => null);
+    const claim = store.claims.claim({ appNumber, limit: 1, maxBytes: 1, owner: OWNER }).catch(() => null);
     await until("it waits", async () => (await waiting()) === 1);
     await other.query("select 1 from owners where id = $1 for update nowait", [OWNER]);
     await other.query("rollback");

@@ -86,6 +86,8 @@ class Ground {
       home: this.#home,
       secrets,
       images: null,
+      holderOf: () => null,
+      files: null,
       dataDir,
       clock,
       log: createLog(process.env["TEST_LOG"] ?? "silent"),

@@ -31,6 +31,7 @@ for (const level of ATTACKED_LEVELS) {
       const stage = new Stage({
         api,
         dataDir,
+        masterKey: path.join(dataDir, "master.key"),
         pid: process.pid,
         python,
         isScratch: false,

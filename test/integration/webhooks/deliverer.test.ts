@@ -60,7 +60,7 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
     const box = await boxes();
     const target = await WebhookTarget.open(MODES.hang);
     const [delivery] = await box.add(target.url);
-    const died = box.deliverer({ deadlineMs: DAY_MS, leaseMs: 1 });
+    const died = box.deliverer({ deadlineMs: DAY_MS });
     await target.has(1);
     // Broken off after the target has it and before that is on record: as a death would.
     await died.stop();

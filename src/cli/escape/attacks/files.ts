@@ -3,10 +3,10 @@ import type { Attack } from "../attack.ts";
 
 /** Ways to files that are not the app's own. */
 export const FILES: readonly Attack[] = [
-  proven("landlock", "read the master key", `read(data_dir + "/master.key")`),
+  proven("landlock", "read the master key", `read(master_key)`),
   proven("landlock", "read the owner's token", `read(data_dir + "/owner-token")`),
-  proven("landlock", "write to the master key", `open(data_dir + "/master.key", "r+b").close()`),
-  proven("landlock", "list the data directory", `require("master.key" in os.listdir(data_dir))`),
+  proven("landlock", "write to the master key", `open(master_key, "r+b").close()`),
+  proven("landlock", "list the data directory", `require("owner-token" in os.listdir(data_dir))`),
   planting("landlock", "make a file in the data directory", "data_dir", "planted"),
   proven("landlock", "list another project's storage", `os.listdir(other_storage)`),
   proven("landlock", "read another project's file", `read(other_storage + "/secret")`),
@@ -46,7 +46,7 @@ export const FILES: readonly Attack[] = [
     "landlock",
     "read the master key by a link in its storage",
     `link = storage + "/link-" + tag
-os.symlink(data_dir + "/master.key", link)
+os.symlink(master_key, link)
 try:
     read(link)
 finally:
@@ -55,15 +55,11 @@ finally:
   proven(
     "landlock",
     "link the master key into its storage",
-    `os.link(data_dir + "/master.key", storage + "/hard-" + tag); os.unlink(storage + "/hard-" + tag)`,
+    `os.link(master_key, storage + "/hard-" + tag); os.unlink(storage + "/hard-" + tag)`,
   ),
-  proven("landlock", "read by its own root", `read("/proc/self/root" + data_dir + "/master.key")`),
-  attack(
-    "landlock",
-    "read by the service's root",
-    `read("/proc/%d/root%s/master.key" % (service_pid, data_dir))`,
-  ),
-  attack("landlock", "read by the first process's root", `read("/proc/1/root" + data_dir + "/master.key")`),
+  proven("landlock", "read by its own root", `read("/proc/self/root" + master_key)`),
+  attack("landlock", "read by the service's root", `read("/proc/%d/root%s" % (service_pid, master_key))`),
+  attack("landlock", "read by the first process's root", `read("/proc/1/root" + master_key)`),
   proven(
     "landlock",
     "move a file out of its storage",
@@ -99,18 +95,18 @@ finally:
   attack("landlock", "use the terminal of others", `os.listdir("/dev/pts")`),
   attack("process", "read the kernel's memory", `open("/proc/kcore", "rb").close()`),
   attack("process", "take the kernel's messages", `open("/proc/kmsg", "rb").close()`),
-  proven("userns", "see that the master key exists", `os.stat(data_dir + "/master.key")`),
-  proven("userns", "change the master key's mode", `os.chmod(data_dir + "/master.key", 0o600)`),
-  proven("userns", "change the master key's owner", `os.chown(data_dir + "/master.key", -1, -1)`),
+  proven("userns", "see that the master key exists", `os.stat(master_key)`),
+  proven("userns", "change the master key's mode", `os.chmod(master_key, 0o600)`),
+  proven("userns", "change the master key's owner", `os.chown(master_key, -1, -1)`),
   proven(
     "userns",
     "change the master key's times",
-    `seen = os.stat(data_dir + "/master.key"); os.utime(data_dir + "/master.key", ns=(seen.st_atime_ns, seen.st_mtime_ns))`,
+    `seen = os.stat(master_key); os.utime(master_key, ns=(seen.st_atime_ns, seen.st_mtime_ns))`,
   ),
   attack(
     "userns",
     "be told when the data directory changes",
-    `call("inotify_add_watch", call("inotify_init1", 0), data_dir.encode(), 0x100); os.stat(data_dir + "/master.key")`,
+    `call("inotify_add_watch", call("inotify_init1", 0), data_dir.encode(), 0x100); os.stat(master_key)`,
   ),
   attack(
     "process",

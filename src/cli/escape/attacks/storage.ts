@@ -15,25 +15,25 @@ export const STORAGE: readonly Attack[] = [
   planted(
     "service",
     "have the service read a link to the master key",
-    `os.symlink(data_dir + "/master.key", own + "/link")`,
+    `os.symlink(master_key, own + "/link")`,
     "link",
   ),
   planted(
     "service",
     "have it read by a link to the data directory",
     `os.symlink(data_dir, own + "/folder")`,
-    "folder/master.key",
+    "folder/owner-token",
   ),
   planted(
     "service",
     "have it read by a link that goes up",
     `os.symlink("../../../..", own + "/up")`,
-    "up/master.key",
+    "up/owner-token",
   ),
   planted(
     "landlock",
     "have it read a second name of the master key",
-    `os.link(data_dir + "/master.key", own + "/name")`,
+    `os.link(master_key, own + "/name")`,
     "name",
   ),
   planted("service", "have it wait for a pipe", `os.mkfifo(own + "/pipe")`, "pipe"),
@@ -44,7 +44,7 @@ export const STORAGE: readonly Attack[] = [
     race, link, file = (own + "/" + name for name in ("race", "race-link", "race-file"))
     until = time.monotonic() + 3
     while time.monotonic() < until:
-        os.symlink(data_dir + "/master.key", link)
+        os.symlink(master_key, link)
         os.replace(link, race)
         with open(file, "wb") as plain:
             plain.write(b"plain")
@@ -67,7 +67,7 @@ export const STORAGE: readonly Attack[] = [
         os.rename(swap, link)
         os.rename(folder, swap)
     os._exit(0)`,
-    "swap/master.key",
+    "swap/owner-token",
     RACES,
   ),
 ];

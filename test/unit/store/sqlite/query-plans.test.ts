@@ -40,7 +40,7 @@ test.each<[Filter, string]>([
 });
 
 describe("with a little of everything stored", () => {
-  const LEASE = { owner: "one", leaseMs: 1_000 };
+  const LEASE = { owner: "one" };
   // A whole table read, or all of an index: only the few runs and deliveries that someone holds may be.
   const LONG =
     /SCAN (?!found|queued|owners|usage|apps|runs USING INDEX runs_running|deliveries USING INDEX deliveries_held)/;

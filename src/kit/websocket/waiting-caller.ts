@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { GrowingBytes } from "../../kit/growing-bytes.ts";
+import { GrowingBytes } from "../growing-bytes.ts";
 
 /** What a caller may send before its handshake is answered; what is more waits outside. */
 const MAX_BYTES = 64 * 1024;

@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } fro
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { Ownership } from "../../../src/runs/ownership.ts";
+import { Ownership } from "../../../src/nodes/ownership.ts";
 import { verifies } from "../../verifies.ts";
 
 function scratch(): string {

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
-import type { Clock, Timer } from "../../kit/clock.ts";
-import { closeFrame, pingFrame } from "../../kit/websocket/frames.ts";
-import { Lane } from "../../kit/websocket/lane.ts";
+import type { Clock, Timer } from "../clock.ts";
+import { closeFrame, pingFrame } from "./frames.ts";
+import { Lane } from "./lane.ts";
 
 /** How long a WebSocket may last, and how long one side may leave unread what the other sent. */
 export type TunnelLimits = {

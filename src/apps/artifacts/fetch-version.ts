@@ -1,0 +1,122 @@
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import path from "node:path";
+import type { BlobStore } from "../../blobs/blob-store.ts";
+import { hostPython } from "../../host/host-pythons.ts";
+import type { Interpreter } from "../../host/interpreter.ts";
+import { pythonTag, runsOn, versionOfTag } from "../../host/python-tag.ts";
+import { createFile } from "../../kit/byte-file.ts";
+import { lstat, mkdir, readFile, rename, symlink, writeFile } from "../../kit/files.ts";
+import { giveTree } from "../../kit/give-tree.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
+import { BadTar } from "../../kit/tar/header.ts";
+import { unpackFolder } from "../../kit/tar/unpack-folder.ts";
+import { READY, fetchedEnvironment } from "../builds/environments.ts";
+import { fitMoved } from "../builds/moved-environments.ts";
+import { syncTree } from "../builds/python-sync.ts";
+import { makeFolder, syncFolder } from "../bundles/place-folder.ts";
+
+/** Of an environment: the largest that are known have 100,000 files and 20 GB. */
+const LIMITS = { maxEntries: 2_000_000, maxBytes: 256 * 1024 ** 3 };
+
+export type FetchParts = {
+  readonly blobs: BlobStore;
+  readonly dataDir: string;
+  /** The service's own. */
+  readonly python: Interpreter;
+};
+
+/** Where what is fetched is until it is whole, below the data directory. */
+export function fetchingDir(dataDir: string): string {
+  return path.join(dataDir, "fetching");
+}
+
+/** Brings a bundle from its blob to its folder, which then belongs to that user. */
+export async function fetchBundle(
+  hash: string,
+  folder: string,
+  user: number | null,
+  parts: FetchParts,
+  signal: AbortSignal,
+): Promise<void> {
+  await withPacked(hash, parts, signal, async (packed, aside) => {
+    const bundle = path.join(aside, "bundle");
+    await makeFolder(bundle);
+    await unpackFolder(packed, bundle, LIMITS);
+    if (user !== null) await giveTree(bundle, user);
+    await syncTree(bundle, parts.python);
+    await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
+    await rename(bundle, folder);
+    await syncFolder(path.dirname(folder));
+  });
+}
+
+/** Brings an environment from its blob to its folder, and fits it to that place and to that interpreter. */
+export async function fetchEnvironment(
+  hash: string,
+  folder: string,
+  { user, interpreter }: { readonly user: number | null; readonly interpreter: Interpreter },
+  parts: FetchParts,
+  signal: AbortSignal,
+): Promise<void> {
+  await withPacked(hash, parts, signal, async (packed) => {
+    await fetchedEnvironment(folder, user, async () => {
+      const madeAt = (await unpackFolder(packed, folder, LIMITS, READY))?.toString("utf8");
+      if (madeAt === undefined || !path.isAbsolute(madeAt))
+        throw new BadTar("it does not say where it was made");
+      await linkInterpreter(folder, interpreter);
+      if (madeAt !== folder) await fitMoved(folder, madeAt);
+      await syncTree(folder, parts.python);
+    });
+  });
+}
+
+/** An interpreter of this machine that packages of that tag run on; null for none. */
+export async function interpreterFor(tag: string, own: Interpreter): Promise<Interpreter | null> {
+  const version = versionOfTag(tag);
+  if (version === null) return null;
+  for (const python of [own, await hostPython(version, own, process.env)]) {
+    const here = python && (await pythonTag(python));
+    if (python && here && runsOn(tag, here)) return python;
+  }
+  return null;
+}
+
+/** All of it is here, and compared with its hash, before anything is done with it. */
+async function withPacked(
+  hash: string,
+  { blobs, dataDir }: FetchParts,
+  signal: AbortSignal,
+  act: (packed: string, aside: string) => Promise<void>,
+): Promise<void> {
+  const aside = path.join(fetchingDir(dataDir), randomUUID());
+  const packed = path.join(aside, "packed");
+  try {
+    await mkdir(aside, { recursive: true, mode: 0o700 });
+    const sink = await createFile(packed);
+    try {
+      for await (const piece of blobs.open(hash, undefined, signal)) await sink.write(piece);
+    } finally {
+      await sink.abandon();
+    }
+    await act(packed, aside);
+  } finally {
+    await removeTree(aside);
+  }
+}
+
+async function linkInterpreter(folder: string, { path: python, version }: Interpreter): Promise<void> {
+  const minor = version.split(".").slice(0, 2).join(".");
+  for (const name of ["python", "python3", `python${minor}`]) {
+    const link = path.join(folder, "bin", name);
+    if ((await lstat(link).catch(() => null)) === null) await symlink(python, link);
+  }
+  const settings = path.join(folder, "pyvenv.cfg");
+  // Without it a Python takes the environment for no environment.
+  if (!existsSync(settings)) throw new BadTar("it has no pyvenv.cfg");
+  const text = await readFile(settings, "utf8");
+  const fitted = text
+    .replace(/^home *=.*$/m, `home = ${path.dirname(python)}`)
+    .replace(/^executable *=.*$/m, `executable = ${python}`);
+  await writeFile(settings, fitted);
+}

@@ -1,0 +1,52 @@
+import path from "node:path";
+import type { BlobStore, StoredBlob } from "../../blobs/blob-store.ts";
+import { readImageRecord } from "../../host/containers/image-record.ts";
+import { pythonTag } from "../../host/python-tag.ts";
+import { readdir, readlink, realpath } from "../../kit/files.ts";
+import { Unpackable, packFolder } from "../../kit/tar/pack-folder.ts";
+import { isOfHost } from "../builds/host-program.ts";
+
+const INTERPRETER = /^python[\d.]*$/;
+
+/** Stores a bundle. */
+export async function storeBundle(
+  folder: string,
+  blobs: BlobStore,
+  signal: AbortSignal,
+): Promise<StoredBlob> {
+  return await blobs.put(packFolder(folder), signal);
+}
+
+/**
+ * Stores an environment, without the links to its interpreter, which is the machine's; gives which Python it is for, too.
+ * Throws `Unpackable` for one that would not be the same elsewhere.
+ */
+export async function storeEnvironment(
+  folder: string,
+  blobs: BlobStore,
+  dataDir: string,
+  signal: AbortSignal,
+): Promise<StoredBlob & { readonly tag: string }> {
+  if (readImageRecord(folder)) throw new Unpackable(path.basename(folder), "has its packages in an image");
+  const python = await realpath(path.join(folder, "bin", "python")).catch(() => "");
+  // One that a build has put there is the app's own, and not for us to run.
+  const tag = (await isOfHost(python, dataDir)) ? await pythonTag({ path: python }) : null;
+  if (tag === null) throw new Unpackable("bin/python", "is no interpreter of this host");
+  const links = await interpreterLinks(path.join(folder, "bin"));
+  const stored = await blobs.put(
+    packFolder(folder, (name) => links.has(name)),
+    signal,
+  );
+  return { ...stored, tag };
+}
+
+/** Those that lead to it by its whole path. */
+async function interpreterLinks(bin: string): Promise<ReadonlySet<string>> {
+  const links = new Set<string>();
+  for (const name of await readdir(bin)) {
+    if (!INTERPRETER.test(name)) continue;
+    const target = await readlink(path.join(bin, name)).catch(() => "");
+    if (path.isAbsolute(target)) links.add(`bin/${name}`);
+  }
+  return links;
+}

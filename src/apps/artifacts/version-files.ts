@@ -1,0 +1,235 @@
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { BlobDamaged, BlobMissing } from "../../blobs/blob-store.ts";
+import type { BlobStore } from "../../blobs/blob-store.ts";
+import { artifactFolders, artifactId } from "../../host/artifacts.ts";
+import type { Clock, Timer } from "../../kit/clock.ts";
+import type { Log } from "../../kit/log.ts";
+import { removeTree } from "../../kit/remove-tree.ts";
+import { Unpackable } from "../../kit/tar/pack-folder.ts";
+import type { Version, VersionBlobs } from "../../model/app.ts";
+import { AppError } from "../../model/errors.ts";
+import { PROJECT_ID } from "../../model/names.ts";
+import type { Store } from "../../store/store.ts";
+import { hasEnvironment } from "../builds/environments.ts";
+import type { BuildHost } from "../builds/site.ts";
+import { sizeText } from "../deploys/size-text.ts";
+import { rebuildVersion } from "../rebuild-version.ts";
+import { YOUNG_MS, collectBlobs } from "./collect-blobs.ts";
+import { fetchBundle, fetchEnvironment, fetchingDir, interpreterFor } from "./fetch-version.ts";
+import { storeBundle, storeEnvironment } from "./store-version.ts";
+
+export type VersionFilesParts = BuildHost & {
+  readonly store: Pick<Store, "versions" | "versionBlobs">;
+  readonly blobs: BlobStore;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** What a build has made, by folders. */
+type Built = { readonly bundle: string; readonly environment: string | null };
+
+const COLLECT_MS = 60 * 60 * 1000;
+/** Of several nodes one collects; their clocks need not agree about when an hour is over. */
+const COLLECT_GAP_MS = COLLECT_MS / 2;
+/** The folders that versions name, from the data directory on. */
+const BUNDLE = /^bundles\/(p-[a-z0-9]+)\/[a-z0-9-]+\/[\w-]+$/;
+const ENVIRONMENT = /^environments\/[\w-]+$/;
+
+/**
+ * The files of versions where several nodes share a database: each keeps what it has built in blobs too, so that the
+ * others can fetch it. What cannot be fetched, an image or packages for another Python, is made again from the bundle.
+ */
+export class VersionFiles {
+  readonly #parts: VersionFilesParts;
+  /** Versions whose files are on their way, by id. */
+  readonly #underWay = new Map<string, Promise<"here" | "fetched">>();
+  readonly #stopping = new AbortController();
+  readonly #work = new Set<Promise<void>>();
+  #collecting: Timer | null = null;
+
+  constructor(parts: VersionFilesParts) {
+    this.#parts = parts;
+  }
+
+  /** Clears up after the service before this one; stores what it has and no blob holds, and collects from now on. */
+  async start(): Promise<void> {
+    await removeTree(fetchingDir(this.#parts.dataDir));
+    this.#do("could not store the files of earlier versions", () => this.#storeMissing());
+    this.#collecting = this.#parts.clock.every(COLLECT_MS, () => this.#collect());
+  }
+
+  /** Ends what is under way. */
+  async stop(): Promise<void> {
+    this.#collecting?.cancel();
+    this.#stopping.abort();
+    await Promise.allSettled([...this.#work, ...this.#underWay.values()]);
+  }
+
+  /** Stores what a build has made, before the version's row names it. */
+  async keep(built: Built, say: (text: string) => void, signal: AbortSignal): Promise<VersionBlobs> {
+    const { blobs } = this.#parts;
+    const bundle = await storeBundle(built.bundle, blobs, signal);
+    const sizes = [`the bundle (${sizeText(bundle.bytes)})`];
+    const kept =
+      built.environment === null ? null : await this.#keepEnvironment(built.environment, say, signal);
+    if (kept?.bytes !== undefined) sizes.push(`the environment (${sizeText(kept.bytes)})`);
+    say(`stored ${sizes.join(" and ")} for the other services`);
+    return {
+      bundleBlob: bundle.hash,
+      environmentBlob: kept?.environmentBlob ?? null,
+      environmentTag: kept?.environmentTag ?? null,
+    };
+  }
+
+  /**
+   * Makes bundle and packages of a version be on this machine, and says whether they were. Throws `app_not_ready` where
+   * they cannot be had.
+   */
+  async ensure(version: Version): Promise<"here" | "fetched"> {
+    if (this.#isHere(version)) return "here";
+    const known = this.#underWay.get(version.id) ?? this.#fetch(version);
+    this.#underWay.set(version.id, known);
+    return await known;
+  }
+
+  #isHere(version: Version): boolean {
+    const { bundle, environment } = artifactFolders(version, this.#parts.dataDir);
+    return existsSync(bundle) && (environment === null || hasEnvironment(environment));
+  }
+
+  async #fetch(version: Version): Promise<"fetched"> {
+    const { log } = this.#parts;
+    const { id: versionId, appNumber } = version;
+    try {
+      await this.#fetchBundle(version);
+      await this.#fetchEnvironment(version);
+      log.info({ appNumber, versionId }, "fetched the files of a version");
+      return "fetched";
+    } catch (error) {
+      if (!this.#stopping.signal.aborted)
+        log.error({ err: error, appNumber, versionId }, "could not fetch the files of a version");
+      throw error instanceof AppError ? error : notReady(version, error);
+    } finally {
+      this.#underWay.delete(versionId);
+    }
+  }
+
+  async #fetchBundle(version: Version): Promise<void> {
+    const { bundle: folder } = artifactFolders(version, this.#parts.dataDir);
+    if (existsSync(folder)) return;
+    if (version.bundleBlob === null) throw new NotStored();
+    const user = this.#parts.storage.userOf(projectOf(version));
+    await fetchBundle(version.bundleBlob, folder, user, this.#parts, this.#stopping.signal);
+  }
+
+  async #fetchEnvironment(version: Version): Promise<void> {
+    const { dataDir, python, storage } = this.#parts;
+    const { environment: folder } = artifactFolders(version, dataDir);
+    if (folder === null || hasEnvironment(folder)) return;
+    const { environmentBlob: hash, environmentTag: tag } = version;
+    const interpreter = tag === null ? null : await interpreterFor(tag, python);
+    if (hash === null || interpreter === null) return await this.#rebuild(version, folder);
+    const user = storage.userOf(projectOf(version));
+    await fetchEnvironment(hash, folder, { user, interpreter }, this.#parts, this.#stopping.signal);
+  }
+
+  /** From the same inputs, in the same place: to the others it is theirs. */
+  async #rebuild(version: Version, environmentDir: string): Promise<void> {
+    const { dataDir, log } = this.#parts;
+    const { id: versionId, environmentTag } = version;
+    const detail = environmentTag === null ? "they are in no blob" : `they are for ${environmentTag}`;
+    log.info({ versionId, detail }, "installing the packages of a version again for this machine");
+    const say = (line: string): void =>
+      log.debug({ versionId, detail: line }, "reinstalling an app's packages");
+    const parts = { ...this.#parts, say, signal: this.#stopping.signal, environmentDir };
+    const work = path.join(fetchingDir(dataDir), randomUUID());
+    await rebuildVersion(projectOf(version), version, work, parts, async () => {});
+  }
+
+  async #keepEnvironment(
+    folder: string,
+    say: (text: string) => void,
+    signal: AbortSignal,
+  ): Promise<(Omit<VersionBlobs, "bundleBlob"> & { readonly bytes?: number }) | null> {
+    const { store, blobs, dataDir } = this.#parts;
+    // The same packages are shared by many versions: packing them takes longer than all the rest of a deploy.
+    const known = await store.versionBlobs.ofEnvironment(artifactId(folder, dataDir));
+    if (known?.environmentBlob && (await blobs.has(known.environmentBlob))) return known;
+    try {
+      const { hash, bytes, tag } = await storeEnvironment(folder, blobs, dataDir, signal);
+      return { environmentBlob: hash, environmentTag: tag, bytes };
+    } catch (error) {
+      if (!(error instanceof Unpackable)) throw error;
+      say(
+        `the environment cannot be copied to other services, each of them builds it again: ${error.message}`,
+      );
+      return null;
+    }
+  }
+
+  /** Versions of earlier releases, and those whose packages were installed again, are in no blob. */
+  async #storeMissing(): Promise<void> {
+    const { store, log, dataDir } = this.#parts;
+    const { signal } = this.#stopping;
+    for (const version of await store.versions.listAll()) {
+      if (signal.aborted) return;
+      const lacksEnvironment = version.environment !== null && version.environmentBlob === null;
+      if ((version.bundleBlob !== null && !lacksEnvironment) || !this.#isHere(version)) continue;
+      const say = (detail: string): void => log.info({ versionId: version.id, detail }, "storing a version");
+      try {
+        const blobs = await this.keep(artifactFolders(version, dataDir), say, signal);
+        await store.versionBlobs.add({ id: version.id, blobs });
+      } catch (error) {
+        if (signal.aborted) return;
+        log.error({ err: error, versionId: version.id }, "could not store the files of a version");
+      }
+    }
+  }
+
+  #collect(): void {
+    this.#do("could not remove blobs that no version names", async () => {
+      const { store, blobs, clock, log } = this.#parts;
+      if (!(await store.versionBlobs.takeCollection(COLLECT_GAP_MS))) return;
+      const count = await collectBlobs(blobs, store, clock.now() - YOUNG_MS, this.#stopping.signal);
+      if (count > 0) log.info({ count }, "removed blobs that no version names");
+    });
+  }
+
+  #do(failure: string, work: () => Promise<void>): void {
+    const doing = work()
+      .catch((error: unknown) => {
+        if (!this.#stopping.signal.aborted) this.#parts.log.error({ err: error }, failure);
+      })
+      .finally(() => this.#work.delete(doing));
+    this.#work.add(doing);
+  }
+}
+
+/** The service that made a version has not stored it, as those of earlier releases did not. */
+class NotStored extends Error {
+  constructor() {
+    super("the version is in no blob: the service that has its files stores them when it starts");
+    this.name = "NotStored";
+  }
+}
+
+/** Whose a version is; its names become paths, and come from the database. */
+function projectOf({ bundle, environment }: Version): string {
+  const projectId = BUNDLE.exec(bundle)?.[1] ?? "";
+  if (!PROJECT_ID.test(projectId) || (environment !== null && !ENVIRONMENT.test(environment)))
+    throw new Error(`a version names files that are none of ours: ${bundle}, ${environment}`);
+  return projectId;
+}
+
+function notReady({ number }: Version, error: unknown): AppError {
+  const isGone = error instanceof BlobMissing || error instanceof BlobDamaged;
+  const why = isGone
+    ? "are no longer in the blob store, or damaged there: deploy the app again, or restore a backup"
+    : error instanceof NotStored
+      ? "are on another service, which has not stored them yet: start that service with this release, or deploy the app again"
+      : "could not be fetched: see the service's log";
+  const message = `The app cannot start: the files of version ${number} ${why}.`;
+  return new AppError("app_not_ready", { message, headers: { "retry-after": "1" } }, error);
+}

@@ -1,0 +1,79 @@
+/** What a blob is named by: the SHA-256 of its bytes, in lowercase hex. */
+export const BLOB_HASH = /^[0-9a-f]{64}$/;
+
+/** Of one blob: far beyond any environment, and within what S3 takes in one object. */
+export const MAX_BLOB_BYTES = 256 * 1024 ** 3;
+
+/** The bytes of a blob, in pieces: a stream, or `[bytes]`. */
+export type BlobContent = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+/** Bytes from `start` on, up to and without `end`. */
+export type ByteRange = { readonly start: number; readonly end: number };
+
+/** What a store tells of a blob. */
+export type StoredBlob = {
+  readonly hash: string;
+  readonly bytes: number;
+  /** When it was last put, in epoch milliseconds by the store's clock. */
+  readonly putAt: number;
+};
+
+/** What is large and never changes, by its hash. All nodes of an installation see the same. */
+export type BlobStore = {
+  readonly kind: "directory" | "s3";
+  /** For messages; without credentials. */
+  readonly place: string;
+  /** Stores the bytes, and gives their hash. They are durable when it resolves; what is there already is put anew. */
+  put(content: BlobContent, signal?: AbortSignal): Promise<StoredBlob>;
+  /**
+   * The bytes of a blob, or of a part of it. Throws `BlobMissing`; and `BlobDamaged` after the last piece of a whole one
+   * that are not those of its hash, so that nothing may be used before the end.
+   */
+  open(hash: string, range?: ByteRange, signal?: AbortSignal): AsyncGenerator<Buffer, void, void>;
+  has(hash: string): Promise<boolean>;
+  /** Removes a blob, unless it was put at that time or later; gives whether it is gone. */
+  remove(hash: string, putBefore?: number): Promise<boolean>;
+  /** Every blob whose hash begins so, in no order; what is put or removed meanwhile may be among them or not. */
+  list(prefix?: string): AsyncGenerator<StoredBlob, void, void>;
+  /** Removes what uploads left that were begun before that time and never ended. */
+  tidy(before: number): Promise<void>;
+  /** Writes a few words under a name that is no hash. */
+  writeNote(name: string, text: string): Promise<void>;
+  /** What was written under that name; null for nothing. */
+  readNote(name: string): Promise<string | null>;
+  removeNote(name: string): Promise<void>;
+  /** Lets go of its connections. */
+  close(): void;
+};
+
+/** There is no such blob, or no longer. */
+export class BlobMissing extends Error {
+  constructor(hash: string, place: string) {
+    super(`${place} has no blob ${hash}`);
+    this.name = "BlobMissing";
+  }
+}
+
+/** The bytes of a blob are not the ones it was named by. */
+export class BlobDamaged extends Error {
+  constructor(hash: string, place: string) {
+    super(`the blob ${hash} in ${place} is damaged`);
+    this.name = "BlobDamaged";
+  }
+}
+
+/** Throws for anything but a hash: it becomes part of a path. */
+export function checkedHash(hash: string): string {
+  if (!BLOB_HASH.test(hash)) throw new Error("the name of a blob is no hash");
+  return hash;
+}
+
+const NOTE_NAME = /^[a-z0-9-]{1,80}(?:\/[a-z0-9-]{1,80})?$/i;
+/** Of one note. */
+export const MAX_NOTE_BYTES = 4096;
+
+/** Throws for a name that could lead elsewhere. */
+export function checkedNote(name: string): string {
+  if (!NOTE_NAME.test(name)) throw new Error("the name of a note is not valid");
+  return name;
+}

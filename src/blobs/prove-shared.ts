@@ -1,0 +1,52 @@
+import type { BlobStore } from "./blob-store.ts";
+
+/** Who proves it, and to whom. */
+export type Sharing = {
+  readonly instanceId: string;
+  readonly nodeId: string;
+  /** The ids of the other nodes that live now. */
+  readonly others: readonly string[];
+};
+
+/**
+ * Proves that this node keeps its blobs where the others do: each leaves a note there, named by the installation and
+ * itself, and finds those of the others. Throws, with what to do, where it does not. A node does so before it joins, so
+ * that whoever sees it can find its note, and again afterwards: of two that come at once, one sees the other then.
+ */
+export async function proveShared(blobs: BlobStore, { instanceId, nodeId, others }: Sharing): Promise<void> {
+  await blobs.writeNote(noteOf(instanceId, nodeId), nodeId);
+  const missing: string[] = [];
+  for (const other of others) {
+    if (other === nodeId) continue;
+    if ((await blobs.readNote(noteOf(instanceId, other))) !== other) missing.push(other);
+  }
+  if (missing.length > 0) throw new NotShared(blobs, missing);
+}
+
+/** A node that leaves takes its note with it. */
+export async function endSharing(
+  blobs: BlobStore,
+  { instanceId, nodeId }: Pick<Sharing, "instanceId" | "nodeId">,
+): Promise<void> {
+  await blobs.removeNote(noteOf(instanceId, nodeId));
+}
+
+function noteOf(instanceId: string, nodeId: string): string {
+  return `${instanceId}/${nodeId}`;
+}
+
+/** The nodes of an installation keep their blobs in different places. */
+export class NotShared extends Error {
+  constructor({ kind, place }: BlobStore, missing: readonly string[]) {
+    const whose = missing.length === 1 ? `the service ${missing[0]}` : `the services ${missing.join(", ")}`;
+    const what =
+      kind === "directory"
+        ? "a directory that all of them see, or an S3 bucket,"
+        : "the same bucket and prefix";
+    super(
+      `${place} is not where ${whose} of this installation ${missing.length === 1 ? "keeps its" : "keep their"} blobs: ` +
+        `set MILLRACE_BLOBS to ${what} on every machine, and start again`,
+    );
+    this.name = "NotShared";
+  }
+}

@@ -1,0 +1,261 @@
+import { createHash, randomUUID } from "node:crypto";
+import type { FileHandle } from "node:fs/promises";
+import path from "node:path";
+import { systemClock } from "../../kit/clock.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { mkdir, open, unlink } from "../../kit/files.ts";
+import { BLOB_HASH, BlobMissing, MAX_NOTE_BYTES, checkedHash, checkedNote } from "../blob-store.ts";
+import type { BlobContent, BlobStore, ByteRange, StoredBlob } from "../blob-store.ts";
+import { Passed, verified } from "../verified.ts";
+import { PART_BYTES, putParts } from "./multipart.ts";
+import { S3Client, isPassing } from "./s3-client.ts";
+import type { S3Address } from "./s3-client.ts";
+import { element, elements } from "./xml.ts";
+
+/** One that was put earlier is put again: whoever collects what nobody names must see that somebody wants it. */
+const FRESH_MS = 12 * 60 * 60 * 1000;
+const UNSATISFIABLE = 416;
+const EXISTS = 412;
+/** A store that knows no conditions. */
+const UNKNOWN = 501;
+
+export type S3Options = {
+  /** A folder of this machine for what is too large for memory until its hash is known. */
+  readonly spoolDir: string;
+  /** Where keys are looked for. */
+  readonly env?: NodeJS.ProcessEnv;
+  readonly clock?: Clock;
+  /** What is larger is sent in parts; a test has small ones. */
+  readonly partBytes?: number;
+};
+
+/** What is to be stored, and what it is. */
+type Content = {
+  readonly hash: string;
+  readonly bytes: number;
+  /** All of it where it is small; else the file it is in. */
+  readonly held: Buffer | FileHandle;
+};
+
+/** Blobs as objects of a bucket, below its prefix: `sha256/ab12…`. */
+export class S3Blobs implements BlobStore {
+  readonly kind = "s3";
+  readonly place: string;
+  readonly #client: S3Client;
+  readonly #prefix: string;
+  readonly #spoolDir: string;
+  readonly #partBytes: number;
+  readonly #clock: Clock;
+
+  private constructor(address: S3Address, options: Required<S3Options>) {
+    this.#client = new S3Client(address, options.env, options.clock);
+    this.place = this.#client.place;
+    this.#prefix = address.prefix;
+    this.#spoolDir = options.spoolDir;
+    this.#partBytes = options.partBytes;
+    this.#clock = options.clock;
+  }
+
+  /** Throws if the bucket cannot be reached with the credentials at hand. */
+  static async open(address: S3Address, options: S3Options): Promise<S3Blobs> {
+    await mkdir(options.spoolDir, { recursive: true, mode: 0o700 });
+    const defaults = { env: process.env, clock: systemClock, partBytes: PART_BYTES };
+    const blobs = new S3Blobs(address, { ...defaults, ...options });
+    await blobs.#page("sha256/", null, 1);
+    return blobs;
+  }
+
+  async put(content: BlobContent, signal?: AbortSignal): Promise<StoredBlob> {
+    return await this.#gathered(content, signal, async ({ hash, bytes, held }) => {
+      if (Buffer.isBuffer(held)) await this.#putWhole(hash, held, signal);
+      else if (!(await this.#isFresh(hash))) {
+        await putParts(this.#client, this.#key(hash), { file: held, bytes, ...this.#partSize() }, signal);
+        if ((await this.#found(hash))?.bytes !== bytes) throw new BlobMissing(hash, this.place);
+      }
+      return { hash, bytes, putAt: this.#clock.now() };
+    });
+  }
+
+  async *open(hash: string, range?: ByteRange, signal?: AbortSignal): AsyncGenerator<Buffer, void, void> {
+    const pieces = this.#read(checkedHash(hash), range, signal);
+    yield* range ? pieces : verified(pieces, hash, this.place);
+  }
+
+  async has(hash: string): Promise<boolean> {
+    return (await this.#found(hash)) !== null;
+  }
+
+  async remove(hash: string, putBefore = Number.POSITIVE_INFINITY): Promise<boolean> {
+    const key = this.#key(hash);
+    const found = putBefore === Number.POSITIVE_INFINITY ? null : await this.#found(hash);
+    if (found && found.putAt >= putBefore) return false;
+    await this.#client.ask({ method: "DELETE", key }, [404]);
+    return true;
+  }
+
+  async *list(prefix = ""): AsyncGenerator<StoredBlob, void, void> {
+    let token: string | null = null;
+    do {
+      const page: Page = await this.#page(`sha256/${prefix}`, token);
+      yield* page.blobs;
+      token = page.next;
+    } while (token !== null);
+  }
+
+  async tidy(before: number): Promise<void> {
+    const query = [
+      ["uploads", ""],
+      ["prefix", `${this.#prefix}sha256/`],
+    ] as const;
+    const { body } = await this.#client.ask({ method: "GET", key: "", query });
+    for (const upload of elements(body.toString("utf8"), "Upload")) {
+      const key = element(upload, "Key") ?? "";
+      const uploadId = element(upload, "UploadId") ?? "";
+      const begunAt = Date.parse(element(upload, "Initiated") ?? "");
+      if (!key.startsWith(`${this.#prefix}sha256/`) || uploadId === "" || !(begunAt < before)) continue;
+      await this.#client.ask({ method: "DELETE", key, query: [["uploadId", uploadId]] }, [404]);
+    }
+  }
+
+  async writeNote(name: string, text: string): Promise<void> {
+    const body = Buffer.from(text.slice(0, MAX_NOTE_BYTES));
+    await this.#client.ask({ method: "PUT", key: this.#note(name), body });
+  }
+
+  async readNote(name: string): Promise<string | null> {
+    const { status, body } = await this.#client.ask({ method: "GET", key: this.#note(name) }, [404]);
+    return status === 404 || body.length > MAX_NOTE_BYTES ? null : body.toString("utf8");
+  }
+
+  async removeNote(name: string): Promise<void> {
+    await this.#client.ask({ method: "DELETE", key: this.#note(name) }, [404]);
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  /** Until its hash is known nobody knows its key: what is small waits in memory, the rest in a file that has no name. */
+  async #gathered<Result>(
+    content: BlobContent,
+    signal: AbortSignal | undefined,
+    act: (content: Content) => Promise<Result>,
+  ): Promise<Result> {
+    const passed = new Passed();
+    const pieces: Uint8Array[] = [];
+    let file: FileHandle | null = null;
+    try {
+      for await (const piece of content) {
+        signal?.throwIfAborted();
+        passed.take(piece);
+        if (passed.bytes > this.#partBytes) file ??= await this.#spool(pieces);
+        if (file) await append(file, piece);
+        else pieces.push(piece);
+      }
+      signal?.throwIfAborted();
+      return await act({ hash: passed.hash(), bytes: passed.bytes, held: file ?? Buffer.concat(pieces) });
+    } finally {
+      await file?.close();
+    }
+  }
+
+  async #spool(pieces: Uint8Array[]): Promise<FileHandle> {
+    const name = path.join(this.#spoolDir, randomUUID());
+    const file = await open(name, "wx+", 0o600);
+    try {
+      await unlink(name);
+      for (const piece of pieces.splice(0)) await append(file, piece);
+      return file;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  async #putWhole(hash: string, body: Buffer, signal?: AbortSignal): Promise<void> {
+    const checksum = createHash("sha256").update(body).digest("base64");
+    const headers = { "x-amz-checksum-sha256": checksum };
+    const asked = { method: "PUT", key: this.#key(hash), headers, body, signal } as const;
+    const first = { ...asked, headers: { ...headers, "if-none-match": "*" } };
+    const { status } = await this.#client.ask(first, [EXISTS, UNKNOWN]);
+    const isThere = status === EXISTS && (await this.#isFresh(hash));
+    if (!isThere && status >= 400) await this.#client.ask(asked);
+  }
+
+  async *#read(hash: string, range?: ByteRange, signal?: AbortSignal): AsyncGenerator<Buffer, void, void> {
+    const key = this.#key(hash);
+    let at = range?.start ?? 0;
+    if (range && range.end <= at) return;
+    for (let tries = 1; ; tries += 1) {
+      const isPart = range !== undefined || at > 0;
+      const headers = isPart ? { range: `bytes=${at}-${range ? range.end - 1 : ""}` } : {};
+      const answer = await this.#client.stream({ method: "GET", key, headers, signal }, [UNSATISFIABLE]);
+      if (!answer) throw new BlobMissing(hash, this.place);
+      try {
+        if (answer.statusCode === UNSATISFIABLE) return;
+        if (isPart && answer.statusCode !== 206) throw new Error(`${this.place} does not serve ranges`);
+        for await (const piece of answer as AsyncIterable<Buffer>) {
+          at += piece.length;
+          // It goes on: what broke off before does not count any more.
+          tries = 1;
+          yield piece;
+        }
+        return;
+      } catch (error) {
+        if (!isPassing(error) || !(await this.#client.again(tries, signal))) throw error;
+      } finally {
+        answer.destroy();
+      }
+    }
+  }
+
+  async #isFresh(hash: string): Promise<boolean> {
+    const found = await this.#found(hash);
+    return found !== null && found.putAt > this.#clock.now() - FRESH_MS;
+  }
+
+  async #found(hash: string): Promise<StoredBlob | null> {
+    const { status, headers } = await this.#client.ask({ method: "HEAD", key: this.#key(hash) }, [404]);
+    if (status === 404) return null;
+    const putAt = Date.parse(headers["last-modified"] ?? "");
+    return { hash, bytes: Number(headers["content-length"]), putAt: Number.isNaN(putAt) ? 0 : putAt };
+  }
+
+  async #page(prefix: string, token: string | null, most = 1000): Promise<Page> {
+    const query: [string, string][] = [
+      ["list-type", "2"],
+      ["prefix", this.#prefix + prefix],
+      ["max-keys", String(most)],
+    ];
+    if (token !== null) query.push(["continuation-token", token]);
+    const { body } = await this.#client.ask({ method: "GET", key: "", query });
+    const text = body.toString("utf8");
+    const blobs = elements(text, "Contents").flatMap((entry) => {
+      const hash = (element(entry, "Key") ?? "").slice(this.#prefix.length + "sha256/".length);
+      const putAt = Date.parse(element(entry, "LastModified") ?? "");
+      if (!BLOB_HASH.test(hash) || Number.isNaN(putAt)) return [];
+      return [{ hash, bytes: Number(element(entry, "Size")), putAt }];
+    });
+    const isWhole = element(text, "IsTruncated") !== "true";
+    return { blobs, next: isWhole ? null : element(text, "NextContinuationToken") };
+  }
+
+  /** Only where a test asks for other parts. */
+  #partSize(): { size?: number } {
+    return this.#partBytes === PART_BYTES ? {} : { size: this.#partBytes };
+  }
+
+  #key(hash: string): string {
+    return `${this.#prefix}sha256/${checkedHash(hash)}`;
+  }
+
+  #note(name: string): string {
+    return `${this.#prefix}notes/${checkedNote(name)}`;
+  }
+}
+
+type Page = { readonly blobs: readonly StoredBlob[]; readonly next: string | null };
+
+async function append(file: FileHandle, piece: Uint8Array): Promise<void> {
+  for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
+}

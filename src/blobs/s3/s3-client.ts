@@ -1,0 +1,218 @@
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { Agent, request } from "node:http";
+import type { IncomingMessage } from "node:http";
+import { Agent as SecureAgent, request as secureRequest } from "node:https";
+import type { BlobAddress } from "../../config/blob-address.ts";
+import { backoffMs } from "../../kit/backoff.ts";
+import type { Clock } from "../../kit/clock.ts";
+import { pause } from "../../kit/pause.ts";
+import { Credentials } from "./credentials.ts";
+import { readBody } from "./read-body.ts";
+import { encodePath, encodeQuery, sign } from "./sign.ts";
+import type { Unsigned } from "./sign.ts";
+import { element } from "./xml.ts";
+
+/** Between two bytes, and until the first: a store that says nothing is taken for gone. */
+const SILENCE_MS = 30_000;
+const MAX_TRIES = 5;
+const FIRST_WAIT_MS = 200;
+const LONGEST_WAIT_MS = 5_000;
+/** A page of 1,000 names takes half of a mebibyte. */
+const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
+const MAX_CONNECTIONS = 16;
+/** What a store says when it will do later what it cannot now. */
+const PASSING = new Set([408, 409, 429, 500, 502, 503, 504]);
+/** Words of a store by which lent keys have ended. */
+const ENDED = new Set(["ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired"]);
+
+export type S3Address = Extract<BlobAddress, { kind: "s3" }>;
+
+/** One request; its body is at hand as a whole, so that it can be sent again. */
+export type S3Request = {
+  readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE";
+  /** Of the object; empty for the bucket. */
+  readonly key: string;
+  readonly query?: Unsigned["query"];
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Buffer;
+  readonly signal?: AbortSignal | undefined;
+};
+
+export type S3Answer = {
+  readonly status: number;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: Buffer;
+};
+
+/** The store has refused a request. */
+export class S3Error extends Error {
+  readonly status: number;
+  /** In the store's own word, such as `AccessDenied`; empty where it gave none. */
+  readonly code: string;
+
+  constructor(place: string, { method }: S3Request, { status, body }: S3Answer) {
+    const text = body.toString("utf8");
+    const code = element(text, "Code") ?? "";
+    const words = [code, element(text, "Message") ?? ""].filter((word) => word !== "").join(": ");
+    super(`${place} refused ${method} with ${status}${words === "" ? "" : ` (${words.slice(0, 500)})`}`);
+    this.name = "S3Error";
+    this.status = status;
+    this.code = code.slice(0, 100);
+  }
+}
+
+/** Where the requests for a bucket go, and what their paths begin with. */
+export function locate(
+  { bucket, endpoint, isPathStyle }: S3Address,
+  region: string,
+): { readonly origin: URL; readonly folder: string } {
+  const origin = new URL(endpoint ?? `https://s3.${region}.amazonaws.com`);
+  if (isPathStyle) return { origin, folder: `/${bucket}/` };
+  origin.host = `${bucket}.${origin.host}`;
+  return { origin, folder: "/" };
+}
+
+/** Requests to one bucket: signed, bounded in time, and repeated where a store stumbled. */
+export class S3Client {
+  /** For messages. */
+  readonly place: string;
+  readonly #origin: URL;
+  readonly #folder: string;
+  readonly #region: string;
+  readonly #credentials: Credentials;
+  readonly #agent: Agent;
+  readonly #clock: Clock;
+
+  constructor(address: S3Address, env: NodeJS.ProcessEnv, clock: Clock) {
+    const { bucket, prefix, region } = address;
+    this.place = `s3://${bucket}/${prefix}`;
+    this.#region = region ?? (env["AWS_REGION"] || env["AWS_DEFAULT_REGION"] || "us-east-1");
+    ({ origin: this.#origin, folder: this.#folder } = locate(address, this.#region));
+    this.#credentials = new Credentials(env, clock);
+    this.#clock = clock;
+    const options = { keepAlive: true, maxSockets: MAX_CONNECTIONS };
+    this.#agent = this.#origin.protocol === "https:" ? new SecureAgent(options) : new Agent(options);
+  }
+
+  /** Asks, and reads all of the answer. Throws `S3Error` for a status that is neither a success nor among `fine`. */
+  async ask(asked: S3Request, fine: readonly number[] = []): Promise<S3Answer> {
+    return await this.#insist(asked, fine, async (answer) => {
+      const body = await readBody(answer, MAX_ANSWER_BYTES);
+      return { status: answer.statusCode ?? 0, headers: answer.headers, body };
+    });
+  }
+
+  /** Asks, and gives the answer as soon as it begins; null for 404. Its body has to be read, or destroyed. */
+  async stream(asked: S3Request, fine: readonly number[] = []): Promise<IncomingMessage | null> {
+    const { status, answer } = await this.#insist(asked, [404, ...fine], async (begun) => {
+      const status = begun.statusCode ?? 0;
+      const isContent = status >= 200 && status < 300;
+      const body = isContent ? Buffer.alloc(0) : await readBody(begun, MAX_ANSWER_BYTES);
+      return { status, headers: begun.headers, body, answer: begun };
+    });
+    return status === 404 ? null : answer;
+  }
+
+  /** Waits before another try, longer after each; false if there shall be none. */
+  async again(tries: number, signal?: AbortSignal): Promise<boolean> {
+    if (tries >= MAX_TRIES || signal?.aborted) return false;
+    await pause(this.#clock, backoffMs(tries, FIRST_WAIT_MS, LONGEST_WAIT_MS), signal);
+    return !signal?.aborted;
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  /** Every request of ours may be made twice: what it makes is named by its content. */
+  async #insist<Read extends S3Answer>(
+    asked: S3Request,
+    fine: readonly number[],
+    read: (answer: IncomingMessage) => Promise<Read>,
+  ): Promise<Read> {
+    for (let tries = 1; ; tries += 1) {
+      let problem: unknown;
+      try {
+        const answer = await read(await this.#send(asked));
+        const isFine = (answer.status >= 200 && answer.status < 300) || fine.includes(answer.status);
+        if (isFine) return answer;
+        const refusal = new S3Error(this.place, asked, answer);
+        const hasEnded = ENDED.has(refusal.code);
+        if (hasEnded) this.#credentials.forget();
+        if (!hasEnded && !PASSING.has(answer.status)) throw refusal;
+        problem = refusal;
+      } catch (error) {
+        if (!isPassing(error)) throw error;
+        problem = error;
+      }
+      if (!(await this.again(tries, asked.signal))) {
+        asked.signal?.throwIfAborted();
+        throw unreachable(this.place, problem);
+      }
+    }
+  }
+
+  async #send({ method, key, query = [], headers = {}, body, signal }: S3Request): Promise<IncomingMessage> {
+    signal?.throwIfAborted();
+    const path = this.#folder + key;
+    const bodyHash = createHash("sha256")
+      .update(body ?? "")
+      .digest("hex");
+    const { host } = this.#origin;
+    const signed = sign(
+      { method, host, path, query, headers: { ...headers, "x-amz-content-sha256": bodyHash }, bodyHash },
+      await this.#credentials.keys(),
+      { region: this.#region, service: "s3" },
+      this.#clock.now(),
+    );
+    const search = encodeQuery(query);
+    const sent = (this.#origin.protocol === "https:" ? secureRequest : request)(this.#origin, {
+      method,
+      path: encodePath(path) + (search === "" ? "" : `?${search}`),
+      headers: { ...signed, ...(body && { "content-length": String(body.length) }) },
+      agent: this.#agent,
+      timeout: SILENCE_MS,
+      ...(signal && { signal }),
+    });
+    sent.once("timeout", () => sent.destroy(new Silence(this.place)));
+    sent.end(body);
+    const [answer] = (await once(sent, "response")) as [IncomingMessage];
+    return answer;
+  }
+}
+
+/** The store has said nothing for too long. */
+class Silence extends Error {
+  readonly code = "ETIMEDOUT";
+
+  constructor(place: string) {
+    super(`${place} has not answered for ${SILENCE_MS / 1000} s`);
+    this.name = "Silence";
+  }
+}
+
+/** Whether it is the network's fault, which may be over the next time. */
+export function isPassing(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code !== undefined && NETWORK.has(code);
+}
+
+const NETWORK: ReadonlySet<string> = new Set([
+  "EAI_AGAIN",
+  "ECONNABORTED",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EPIPE",
+  "ERR_STREAM_PREMATURE_CLOSE",
+  "ETIMEDOUT",
+]);
+
+function unreachable(place: string, problem: unknown): Error {
+  if (problem instanceof S3Error) return problem;
+  const why = problem instanceof Error ? problem.message : String(problem);
+  return new Error(`${place} cannot be reached: ${why}`, { cause: problem });
+}

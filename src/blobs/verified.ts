@@ -1,0 +1,33 @@
+import { createHash } from "node:crypto";
+import { BlobDamaged, MAX_BLOB_BYTES } from "./blob-store.ts";
+
+/** Passes on the bytes of a whole blob; throws `BlobDamaged` at their end if they are not those of its hash. */
+export async function* verified(
+  pieces: AsyncIterable<Buffer>,
+  hash: string,
+  place: string,
+): AsyncGenerator<Buffer, void, void> {
+  const digest = createHash("sha256");
+  for await (const piece of pieces) {
+    digest.update(piece);
+    yield piece;
+  }
+  if (digest.digest("hex") !== hash) throw new BlobDamaged(hash, place);
+}
+
+/** Counts and hashes what passes; throws beyond the largest blob there may be. */
+export class Passed {
+  readonly #digest = createHash("sha256");
+  bytes = 0;
+
+  take(piece: Uint8Array): void {
+    this.bytes += piece.length;
+    if (this.bytes > MAX_BLOB_BYTES) throw new Error(`a blob may have at most ${MAX_BLOB_BYTES} bytes`);
+    this.#digest.update(piece);
+  }
+
+  /** Of all that has passed; nothing may pass afterwards. */
+  hash(): string {
+    return this.#digest.digest("hex");
+  }
+}

@@ -1,0 +1,60 @@
+import type { Settings } from "../config/setting-keys.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { Lifecycle } from "../kit/lifecycle.ts";
+import type { Log } from "../kit/log.ts";
+import { Containers } from "./containers/containers.ts";
+import { findInterpreter } from "./interpreter.ts";
+import { findLimits } from "./limits/find-limits.ts";
+import { StorageHelper } from "./storage/helper.ts";
+import { placeVolumes } from "./storage/place-volumes.ts";
+import { settleStorage } from "./storage/settle.ts";
+import { hostReads } from "./walls/host-reads.ts";
+import { requireNetwork } from "./walls/require-network.ts";
+import { requireRung } from "./walls/require-rung.ts";
+import { clearScratch, scratchRemoved } from "./walls/scratch.ts";
+
+/** What this machine has for apps: an interpreter, and walls. Nothing is changed by looking. */
+export async function findHost(settings: Settings, managementPort: () => number) {
+  const { dataDir } = settings;
+  const python = await findInterpreter(settings.python);
+  const reads = hostReads(process.env, dataDir);
+  const isolated = await requireRung(settings, python.path, reads);
+  const { rung } = isolated;
+  const network = await requireNetwork(settings, rung, python.path, managementPort);
+  const walls = rung && { rung, python: python.path, dataDir, reads, network };
+  return { python, reads, isolated, rung, network, walls };
+}
+
+/** What was found on this machine. */
+export type FoundHost = Awaited<ReturnType<typeof findHost>>;
+
+/** Gets this machine ready for apps: what an earlier service left is cleared, limits and storage are settled. */
+export async function startHost(
+  { python, rung }: FoundHost,
+  settings: Settings,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  life: Lifecycle,
+) {
+  await life.start(
+    "scratch folders",
+    () => clearScratch(settings.dataDir, log),
+    () => scratchRemoved(clock),
+  );
+  const limits = await life.start(
+    "limits of apps",
+    () => findLimits(settings, rung, clock),
+    (found) => found.close(),
+  );
+  // What is made for apps must be readable to their users; the data directory itself keeps everybody else out.
+  if (rung === "uid") process.umask(0o022);
+  await placeVolumes(settings);
+  const storage = await settleStorage({ ...settings, rung, python: python.path, log });
+  const helper =
+    rung === "uid" ? new StorageHelper({ ...settings, python: python.path, folders: storage, clock }) : null;
+  const containers = await life.start(
+    "containers",
+    () => Containers.open(settings, log),
+    (opened) => opened.close(),
+  );
+  return { limits, storage, helper, containers };
+}

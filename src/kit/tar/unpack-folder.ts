@@ -1,0 +1,128 @@
+import path from "node:path";
+import { pipeline } from "node:stream/promises";
+import type { Readable } from "node:stream";
+import { createZstdDecompress } from "node:zlib";
+import { chmod, mkdir, open, symlink, utimes, writeChunks } from "../files.ts";
+import { BadTar } from "./header.ts";
+import type { TarHeader } from "./header.ts";
+import { isPlain, isTooLong, staysInside } from "./inside.ts";
+import { TarReader } from "./read.ts";
+import type { TarEntry } from "./read.ts";
+
+/** Of a file that is given instead of written. */
+const MAX_GIVEN_BYTES = 64 * 1024;
+
+/** How much may come out of an archive. */
+export type UnpackLimits = { readonly maxEntries: number; readonly maxBytes: number };
+
+/**
+ * Unpacks what `packFolder` has packed from a file into a folder that is there and empty. The file named `given` is not
+ * written: what it holds is the answer, null if there is none. Throws `BadTar` for anything else, and beyond the limits.
+ * Nothing is written outside the folder.
+ */
+export async function unpackFolder(
+  file: string,
+  into: string,
+  { maxEntries, maxBytes }: UnpackLimits,
+  given: string | null = null,
+): Promise<Buffer | null> {
+  const unpacked = createZstdDecompress();
+  const flowing = pipeline((await open(file)).createReadStream(), unpacked);
+  // Told by whoever reads.
+  flowing.catch(() => undefined);
+  const tar = new TarReader(readerOf(unpacked));
+  const names = new Set<string>();
+  const links: TarHeader[] = [];
+  const folders: TarHeader[] = [];
+  let answer: Buffer | null = null;
+  let bytes = 0;
+  try {
+    for await (const entry of tar.entries()) {
+      bytes += entry.sizeBytes;
+      if (names.size >= maxEntries || bytes > maxBytes) throw new BadTar("it holds too much");
+      const name = checkedName(entry, names);
+      if (name === given) answer = await wholeOf(entry);
+      else if (entry.kind === "file") await writeEntry(path.join(into, name), entry);
+      else if (entry.kind === "link") links.push({ ...entry, name });
+      else {
+        await mkdir(path.join(into, name), { mode: 0o700 });
+        folders.push({ ...entry, name });
+      }
+    }
+  } finally {
+    unpacked.destroy();
+  }
+  await finish(into, links, folders);
+  return answer;
+}
+
+/** Links come last, so that no file is written through one; folders get their rights and times when they are full. */
+async function finish(
+  into: string,
+  links: readonly TarHeader[],
+  folders: readonly TarHeader[],
+): Promise<void> {
+  for (const { name, target } of links) {
+    if (!staysInside(name, target, 0)) throw new BadTar(`the link ${JSON.stringify(name)} leads outside`);
+    await symlink(target, path.join(into, name));
+  }
+  for (const { name, mode, modifiedAt } of folders.toReversed()) {
+    const folder = path.join(into, name);
+    await chmod(folder, mode);
+    await utimes(folder, modifiedAt, modifiedAt);
+  }
+}
+
+/** Below the folder, and given once. */
+function checkedName({ name: given, kind }: TarHeader, names: Set<string>): string {
+  const name = kind === "directory" ? given.replace(/\/$/, "") : given;
+  if (!isPlain(name) || isTooLong(name) || names.has(name))
+    throw new BadTar(`an entry has the invalid name ${JSON.stringify(given.slice(0, 200))}`);
+  names.add(name);
+  return name;
+}
+
+async function writeEntry(target: string, { content, mode, modifiedAt }: TarEntry): Promise<void> {
+  const file = await open(target, "wx", mode | 0o600);
+  try {
+    await writeChunks(file, content);
+    await file.chmod(mode);
+    // Python compares it with what its compiled code says.
+    await file.utimes(modifiedAt, modifiedAt);
+  } finally {
+    await file.close();
+  }
+}
+
+async function wholeOf({ content, kind, sizeBytes }: TarEntry): Promise<Buffer> {
+  if (kind !== "file" || sizeBytes > MAX_GIVEN_BYTES) throw new BadTar("it holds too much");
+  const pieces: Buffer[] = [];
+  for await (const piece of content) pieces.push(piece);
+  return Buffer.concat(pieces);
+}
+
+/** A stream as what the archive's reader takes. */
+function readerOf(stream: Readable): ConstructorParameters<typeof TarReader>[0] {
+  const pieces = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  let rest: Buffer = Buffer.alloc(0);
+  return {
+    read: async (into) => {
+      while (rest.length === 0) {
+        const { done, value } = await pieces.next().catch((error: unknown) => {
+          throw error instanceof Error &&
+            "errno" in error &&
+            "code" in error &&
+            String(error.code).startsWith("Z")
+            ? new BadTar("it is not compressed as it should be")
+            : error;
+        });
+        if (done) return 0;
+        rest = value;
+      }
+      const count = rest.copy(into);
+      rest = rest.subarray(count);
+      return count;
+    },
+    close: async () => void stream.destroy(),
+  };
+}

@@ -1,0 +1,129 @@
+import type { Clock, Timer } from "../kit/clock.ts";
+import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
+import { BadResponse } from "../kit/http/fields.ts";
+import { ResponseParser } from "../kit/http/response-parser.ts";
+import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
+import { KeptBody } from "../kit/kept-body.ts";
+import type { Peer } from "./peer.ts";
+import { ownHead } from "./hop-head.ts";
+import type { Peers } from "./peers.ts";
+
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+const PATIENCE_MS = 5_000;
+
+/** A node did not answer, or refused: the message says which of it. */
+export class PeerFailure extends Error {}
+
+/** Says something to another node, a path and a value as JSON, and gives its answer; throws `PeerFailure`. */
+export async function ask(
+  { peers, clock }: { readonly peers: Peers; readonly clock: Clock },
+  peer: Peer,
+  path: string,
+  value: unknown,
+  patienceMs = PATIENCE_MS,
+): Promise<unknown> {
+  return await new Promise((resolve, reject) => {
+    const text = JSON.stringify(value);
+    const question = new Question(
+      peers,
+      peer,
+      ownHead(path, Buffer.byteLength(text)) + text,
+      resolve,
+      reject,
+    );
+    question.start(clock, patienceMs);
+  });
+}
+
+class Question implements ConnectionUser, ResponseEvents {
+  readonly #peers: Peers;
+  readonly #peer: Peer;
+  readonly #text: string;
+  readonly #resolve: (answer: unknown) => void;
+  readonly #reject: (error: PeerFailure) => void;
+  readonly #parser = new ResponseParser("POST", this);
+  readonly #kept = new KeptBody(MAX_ANSWER_BYTES);
+  #connection: Connection | null = null;
+  #late: Timer | null = null;
+  #status = 0;
+
+  constructor(
+    peers: Peers,
+    peer: Peer,
+    text: string,
+    resolve: (answer: unknown) => void,
+    reject: (error: PeerFailure) => void,
+  ) {
+    this.#peers = peers;
+    this.#peer = peer;
+    this.#text = text;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  start(clock: Clock, patienceMs: number): void {
+    this.#late = clock.after(patienceMs, () => this.#fail("it did not answer in time"));
+    const idle = this.#peers.take(this.#peer, this);
+    this.#connection = idle ?? this.#peers.open(this.#peer, this);
+    if (idle) this.onOpen();
+  }
+
+  onOpen(): void {
+    this.#connection?.socket.write(this.#text);
+  }
+
+  onData(data: Buffer): void {
+    try {
+      this.#parser.feed(data);
+    } catch (error) {
+      if (!(error instanceof BadResponse)) throw error;
+      this.#fail(error.message);
+    }
+  }
+
+  onDrain(): void {}
+
+  onLost(): void {
+    this.#fail("the connection to it ended");
+  }
+
+  onContinue(): void {}
+
+  onHead({ status }: ResponseHead): void {
+    this.#status = status;
+  }
+
+  onBody(bytes: Buffer): void {
+    this.#kept.add(bytes);
+    if (this.#kept.isTooLarge) this.#fail("its answer is too large");
+  }
+
+  onEnd(_: readonly string[], isReusable: boolean): void {
+    const connection = this.#connection;
+    if (!connection) return;
+    const text = this.#kept.whole()?.toString() ?? "";
+    if (this.#status !== 200) {
+      this.#fail(`it answered ${this.#status}: ${text.slice(0, 200)}`);
+      return;
+    }
+    this.#connection = null;
+    this.#late?.cancel();
+    if (isReusable) this.#peers.release(this.#peer, connection);
+    else connection.socket.destroy();
+    try {
+      this.#resolve(JSON.parse(text));
+    } catch {
+      this.#reject(new PeerFailure(`node ${this.#peer.id}: its answer is no JSON`));
+    }
+  }
+
+  #fail(why: string): void {
+    const connection = this.#connection;
+    if (!connection) return;
+    this.#connection = null;
+    this.#late?.cancel();
+    connection.user = null;
+    connection.socket.destroy();
+    this.#reject(new PeerFailure(`node ${this.#peer.id}: ${why}`));
+  }
+}

@@ -1,0 +1,70 @@
+import { NO_END, makeAuthority, makeLeaf } from "../kit/x509.ts";
+import type { Certified } from "../kit/x509.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { Seal } from "../kit/seal.ts";
+import type { Store } from "../store/store.ts";
+import { hostOf } from "./node-name.ts";
+
+/** By what a node proves to others which one it is: its certificate and key, and the authority that both sides trust. */
+export type Identity = Certified & { readonly nodeId: string; readonly authority: string };
+
+/** Also where the key is kept: in that row of `meta`. */
+const KEY = "authority";
+const CONTEXT = "meta/authority";
+const NAME = "Millrace installation";
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** No node runs for longer without a new start. */
+const LEAF_DAYS = 3652;
+
+type AuthorityParts = {
+  readonly store: { readonly meta: Pick<Store["meta"], "get" | "setIfAbsent"> };
+  readonly seal: Seal;
+  readonly clock: Pick<Clock, "now">;
+};
+
+/** The installation's own authority: whoever has a certificate of it is one of its nodes. */
+export class Authority {
+  /** As PEM. */
+  readonly certificate: string;
+  readonly #key: string;
+  readonly #clock: Pick<Clock, "now">;
+
+  private constructor({ certificate, key }: Certified, clock: Pick<Clock, "now">) {
+    this.certificate = certificate;
+    this.#key = key;
+    this.#clock = clock;
+  }
+
+  /** The one in the database; made by the first node that looks for it. Its key is sealed with the master key. */
+  static async open({ store, seal, clock }: AuthorityParts): Promise<Authority> {
+    const stored =
+      (await store.meta.get(KEY)) ??
+      // Of two that are made at once, all take the one that was stored first.
+      (await store.meta.setIfAbsent({ key: KEY, value: sealed(made(clock), seal) }));
+    const certified = JSON.parse(seal.open(Buffer.from(stored, "base64"), CONTEXT).toString()) as Certified;
+    return new Authority(certified, clock);
+  }
+
+  /** A new key for that node, and a certificate of it. The key is in memory alone. */
+  issue(nodeId: string): Identity {
+    const leaf = makeLeaf(
+      { name: hostOf(nodeId), ...span(this.#clock, LEAF_DAYS) },
+      { name: NAME, certificate: this.certificate, key: this.#key },
+    );
+    return { ...leaf, nodeId, authority: this.certificate };
+  }
+}
+
+function made(clock: Pick<Clock, "now">): Certified {
+  return makeAuthority({ name: NAME, from: span(clock, 0).from, until: NO_END });
+}
+
+function sealed(certified: Certified, seal: Seal): string {
+  return seal.close(Buffer.from(JSON.stringify(certified)), CONTEXT).toString("base64");
+}
+
+/** From yesterday, because no two clocks agree. */
+function span(clock: Pick<Clock, "now">, days: number): { readonly from: Date; readonly until: Date } {
+  const now = clock.now();
+  return { from: new Date(now - DAY_MS), until: new Date(now + days * DAY_MS) };
+}

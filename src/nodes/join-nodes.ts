@@ -1,0 +1,130 @@
+import type { BlobStore } from "../blobs/blob-store.ts";
+import { endSharing, proveShared } from "../blobs/prove-shared.ts";
+import type { NodeSettings } from "../config/node-keys.ts";
+import type { Clock } from "../kit/clock.ts";
+import type { Lifecycle } from "../kit/lifecycle.ts";
+import type { Log } from "../kit/log.ts";
+import type { Seal } from "../kit/seal.ts";
+import type { Glance } from "../model/glance.ts";
+import type { NodeDetails } from "../model/node.ts";
+import type { Store } from "../store/store.ts";
+import { Authority } from "./authority.ts";
+import type { Changes } from "./changes.ts";
+import type { Elsewhere } from "./elsewhere.ts";
+import { NodeLease } from "./lease.ts";
+import { meetOthers } from "./meet-others.ts";
+import { OwnNode } from "./own-node.ts";
+import type { NodeWork } from "./own-node.ts";
+import type { Owners } from "./owners.ts";
+import type { Ownership } from "./ownership.ts";
+import { PeerListener } from "./peer-listener.ts";
+import type { PeerRoutes } from "./peer-listener.ts";
+import { Peers } from "./peers.ts";
+import { NodeTalk, answering } from "./talk.ts";
+import type { Answering } from "./talk.ts";
+import { NodeWhereabouts } from "./whereabouts.ts";
+
+export type JoinParts = Pick<NodeSettings, "nodeUrl" | "nodePort"> & {
+  readonly store: Store;
+  readonly seal: Seal;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly ownership: Ownership;
+  readonly details: Omit<NodeDetails, "runs">;
+  /** Where all nodes keep what is large. */
+  readonly blobs: BlobStore | null;
+};
+
+/** What a service has of the others of its installation. */
+export type JoinedNodes = {
+  readonly url: string;
+  readonly owners: Owners;
+  /** What others change; whoever remembers such things listens before `serve`. */
+  readonly changes: Changes;
+  /** By which requests are passed on. */
+  readonly others: { readonly elsewhere: Elsewhere; readonly peers: Peers };
+  /** How the apps of a project do that other nodes serve; nothing of one that does not answer. */
+  glances(projectId: string): Promise<readonly Glance[]>;
+  /** Takes requests from others from now on, and apps. */
+  serve(work: NodeWork & Omit<Answering, "owners">, routes: Omit<PeerRoutes, "own">): Promise<void>;
+  /** Gives its apps to the others. */
+  leave(): Promise<void>;
+};
+
+/** Joins the other services on the same Postgres; null for one that is the only one on its database. */
+export async function joinNodes(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes | null> {
+  const { store, clock, log, ownership } = parts;
+  if (store.kind === "postgres") return await join(parts, life);
+  await new NodeLease({ store, clock, log, id: ownership.owner, self: null }).begin();
+  return null;
+}
+
+async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
+  const { store, seal, clock, log, ownership } = parts;
+  const identity = (await Authority.open({ store, seal, clock })).issue(ownership.owner);
+  const listener = await life.start(
+    "listener for other nodes",
+    () => PeerListener.listen({ identity, ...addressOf(parts), log }),
+    (started) => started.close(),
+  );
+  const peers = await life.start(
+    "connections to other nodes",
+    () => new Peers(identity, clock),
+    (started) => started.close(),
+  );
+  const talk = new NodeTalk({ peers, clock });
+  const url = parts.nodeUrl ?? `https://127.0.0.1:${listener.port}`;
+  const node = await OwnNode.join(
+    { store, clock, log, ownership, details: parts.details, url, heir: talk },
+    life,
+  );
+  const { roster, owners } = node;
+  const prove = await life.start(
+    "place of blobs",
+    async () => await sharingOf(parts),
+    (started) => started.end(),
+  );
+  const self = { id: ownership.owner, url };
+  const elsewhere = new NodeWhereabouts({ store, clock, owners, roster, self });
+  return {
+    url,
+    owners,
+    changes: node.changes,
+    others: { elsewhere, peers },
+    glances: async (projectId) => {
+      const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
+      const asked = await Promise.allSettled(nodes.map((each) => talk.glances(each, projectId)));
+      return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+    },
+    serve: async (work, routes) => {
+      listener.route({ ...routes, own: answering({ ...work, owners }) });
+      await prove.with([]);
+      await node.serve(work, async () => {
+        await meetOthers({ roster, talk, clock, self });
+        await prove.with(roster.all.map(({ id }) => id));
+      });
+    },
+    leave: () => node.leave(),
+  };
+}
+
+/** By what a node proves that it keeps blobs where the others do. */
+async function sharingOf({ blobs, store, ownership }: JoinParts) {
+  const of = { instanceId: (await store.meta.get("instance_id")) ?? "", nodeId: ownership.owner };
+  return {
+    with: async (others: readonly string[]) => {
+      if (blobs) await proveShared(blobs, { ...of, others });
+    },
+    end: async () => {
+      if (blobs) await endSharing(blobs, of);
+    },
+  };
+}
+
+/** Where it listens: for this machine alone where only that is told to the others, else at every address it has. */
+function addressOf({ nodeUrl, nodePort }: JoinParts): { readonly host: string; readonly port: number } {
+  if (nodeUrl === null) return { host: "127.0.0.1", port: nodePort ?? 0 };
+  const { hostname, port } = new URL(nodeUrl);
+  const isLoopback = /^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname);
+  return { host: isLoopback ? hostname.replace(/^\[(.*)\]$/, "$1") : "::", port: nodePort ?? Number(port) };
+}

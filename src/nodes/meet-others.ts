@@ -1,0 +1,51 @@
+import type { Clock } from "../kit/clock.ts";
+import { pause } from "../kit/pause.ts";
+import { LEASE_MS } from "./lease.ts";
+import type { Peer } from "./peer.ts";
+import type { Roster } from "./roster.ts";
+import type { NodeTalk } from "./talk.ts";
+
+export type MeetingParts = {
+  readonly roster: Roster;
+  readonly talk: Pick<NodeTalk, "hello">;
+  readonly clock: Clock;
+  readonly self: Peer;
+};
+
+/** One that has died counts as alive until its lease has passed. */
+const PATIENCE_MS = 2 * LEASE_MS;
+const LOOK_AGAIN_MS = 500;
+
+/** Another node lives, and cannot be reached from here. */
+export class UnreachableNodeError extends Error {
+  constructor(other: Peer, self: Peer, cause: unknown) {
+    super(
+      `another service of this installation is at ${other.url}, where this one, at ${self.url}, cannot reach it: ` +
+        "set MILLRACE_NODE_URL of each to an address that the others reach",
+      { cause },
+    );
+    this.name = "UnreachableNodeError";
+  }
+}
+
+/** Resolves when every other node that lives was reached; throws if one is not. */
+export async function meetOthers({ roster, talk, clock, self }: MeetingParts): Promise<void> {
+  const met = new Set([self.id]);
+  const until = clock.monotonic() + PATIENCE_MS;
+  for (;;) {
+    const others = roster.all.filter(({ id }) => !met.has(id));
+    let failure: { readonly other: Peer; readonly cause: unknown } | null = null;
+    for (const other of others) {
+      try {
+        await talk.hello(other);
+        met.add(other.id);
+      } catch (error) {
+        failure = { other, cause: error };
+      }
+    }
+    if (!failure) return;
+    if (clock.monotonic() > until) throw new UnreachableNodeError(failure.other, self, failure.cause);
+    await pause(clock, LOOK_AGAIN_MS);
+    await roster.look();
+  }
+}

@@ -1,0 +1,348 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Clock } from "../kit/clock.ts";
+import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
+import { BadResponse, fieldLines } from "../kit/http/fields.ts";
+import { ResponseParser } from "../kit/http/response-parser.ts";
+import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
+import { releaseBytes } from "../kit/release-bytes.ts";
+import { Tunnel } from "../kit/websocket/tunnel.ts";
+import { WaitingCaller } from "../kit/websocket/waiting-caller.ts";
+import type { Peer } from "./peer.ts";
+import { MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
+import type { HopHead, Purpose } from "./hop-head.ts";
+import { PassedBody, readWhole } from "./passed-body.ts";
+import type { Peers } from "./peers.ts";
+
+/**
+ * What became of a request at another node:
+ * - done: it was answered there, or its caller has gone;
+ * - moved: that node does not have the app, and has begun nothing;
+ * - unreached: nothing of it was sent;
+ * - lost: the connection ended before the answer did, and the request may have been carried out.
+ */
+export type Passed = "done" | "moved" | "unreached" | "lost";
+
+export type PassageParts = {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly purpose: Exclude<Purpose, "node">;
+  /** The address that the request came from. */
+  readonly remote: string;
+  readonly peers: Peers;
+  readonly clock: Clock;
+  /** All of the request's body, if it has been read. */
+  readonly body?: Buffer;
+  /** For a request that asks for a WebSocket. */
+  readonly upgrade?: {
+    /** What came together with the handshake. */
+    readonly first: Buffer;
+    /** Takes the connection away from HTTP. */
+    readonly takeOver: () => Socket;
+    readonly onTunnel: (tunnel: Tunnel) => void;
+    readonly onOver: (tunnel: Tunnel) => void;
+  };
+  /** Whether the caller's connection ends with this answer. */
+  readonly isLast: () => boolean;
+  /** The head of the answer has left. */
+  readonly onOpen: () => void;
+  /** All of the answer was written, though it may not have been read. */
+  readonly onWritten: () => void;
+};
+
+/** A body up to here is read first, and sent with the head. */
+const LITTLE_BYTES = 64 * 1024;
+/** Up to here copying a body into a string costs less than a second write. */
+const ONE_WRITE_BYTES = 16 * 1024;
+/** Lost with a kept connection, they are sent again: nothing has changed by them. */
+const REPEATABLE = new Set(["GET", "HEAD"]);
+/** Of the connection between the nodes. */
+const OF_CONNECTION = new Set(["connection", "keep-alive", "transfer-encoding"]);
+/** The node that has the app looks after these. */
+const NO_LIMITS = { maxAgeMs: Infinity, idleMs: Infinity, stallMs: Infinity };
+
+/**
+ * A request on its way through this node to the one that has its app, and the answer on its way back: as bytes, no
+ * faster than either side reads. It may be sent to one node after the other, until one has begun with it.
+ */
+export class Passage implements ConnectionUser, ResponseEvents {
+  readonly #parts: PassageParts;
+  readonly #head: HopHead;
+  /** All of it if it is little; of a larger one nothing is read before a node asks for it. */
+  #little: Buffer | null = null;
+  readonly #large: PassedBody | null;
+  readonly #caller: WaitingCaller | null;
+  #peer: Peer | null = null;
+  #connection: Connection | null = null;
+  #parser: ResponseParser;
+  #isReused = false;
+  #hasBegun = false;
+  #isMoved = false;
+  #isOver = true;
+  #hasAnswer = false;
+  /** The answer's head and the first piece of its body, until they leave together. */
+  #answer: ResponseHead | null = null;
+  #first: Buffer | null = null;
+  #end: (passed: Passed) => void = () => {};
+
+  constructor(parts: PassageParts) {
+    const { request, upgrade, body = null } = parts;
+    this.#parts = parts;
+    this.#little = body;
+    const isUpgrade = upgrade !== undefined;
+    const readBytes = body?.length ?? null;
+    this.#head = hopHead(request, { ...parts, isUpgrade, readBytes, littleBytes: LITTLE_BYTES });
+    const { bodyBytes, isAwaited } = this.#head;
+    const isLarge = bodyBytes === null || bodyBytes > LITTLE_BYTES || (isAwaited && bodyBytes > 0);
+    this.#large = isLarge && !body ? new PassedBody(request, bodyBytes === null) : null;
+    this.#caller = upgrade ? new WaitingCaller(request.socket, upgrade.first) : null;
+    this.#parser = this.#newParser();
+  }
+
+  /** Whether the body was read, so that nobody else can. */
+  get hasRead(): boolean {
+    return this.#little !== null && this.#little.length > 0;
+  }
+
+  /** Leaves a request for a WebSocket to others; gives what its caller has sent. */
+  leave(): Buffer | null {
+    return this.#caller?.leave() ?? null;
+  }
+
+  /** Sends it to a node. Once more only after `moved` or `unreached`. */
+  async to(peer: Peer): Promise<Passed> {
+    const { request, response } = this.#parts;
+    if (!this.#large) this.#little ??= await readWhole(request, this.#head.bodyBytes ?? 0);
+    if (response.destroyed || (!this.#large && !this.#little)) return "done";
+    return await new Promise((resolve) => {
+      this.#end = resolve;
+      this.#peer = peer;
+      this.#isOver = false;
+      this.#isMoved = false;
+      const idle = this.#caller ? null : this.#parts.peers.take(peer, this);
+      this.#isReused = idle !== null;
+      this.#connect(peer, idle);
+    });
+  }
+
+  /** The caller has gone, or has its answer: the other node is not to go on. */
+  onGone(): void {
+    if (this.#isOver) return;
+    this.#drop();
+    this.#finish("done");
+  }
+
+  onOpen(): void {
+    if (!this.#isOver && this.#connection) this.#send(this.#connection);
+  }
+
+  onData(data: Buffer): void {
+    if (this.#isOver) return;
+    try {
+      this.#parser.feed(data);
+    } catch (error) {
+      if (!(error instanceof BadResponse)) throw error;
+      this.#drop();
+      this.#finish("lost");
+    }
+  }
+
+  onDrain(): void {
+    this.#large?.resume();
+  }
+
+  onLost(): void {
+    if (this.#isOver) return;
+    if (!this.#hasBegun) this.#finish("unreached");
+    else if (this.#peer && this.#mayRepeat()) {
+      this.#isReused = false;
+      this.#connect(this.#peer, null);
+    } else this.#finish("lost");
+  }
+
+  onContinue(): void {
+    const { response } = this.#parts;
+    if (this.#isOver || response.headersSent || response.destroyed) return;
+    if (this.#head.isAwaited) response.writeContinue();
+    if (this.#connection) this.#large?.start(this.#connection.socket);
+  }
+
+  onUpgrade(head: ResponseHead, rest: Buffer): void {
+    const { upgrade, clock } = this.#parts;
+    if (this.#isOver || !this.#connection || !upgrade || !this.#caller) return;
+    const app = this.#connection.detach();
+    const early = this.#caller.leave();
+    const client = upgrade.takeOver();
+    client.write(`HTTP/1.1 101 Switching Protocols\r\n${fieldLines(head.headers)}\r\n`, "latin1");
+    const tunnel: Tunnel = new Tunnel({
+      client,
+      app,
+      limits: NO_LIMITS,
+      clock,
+      onOver: () => {
+        upgrade.onOver(tunnel);
+        this.#finish("done");
+      },
+    });
+    upgrade.onTunnel(tunnel);
+    tunnel.begin(early, rest);
+  }
+
+  onHead(head: ResponseHead): void {
+    this.#hasAnswer = true;
+    this.#isMoved = head.status === MOVED_STATUS && head.headers[0] === MOVED_HEADER;
+    if (this.#isMoved) return;
+    this.#answer = head;
+    process.nextTick(() => this.#attempt(() => this.#flush()));
+  }
+
+  onBody(bytes: Buffer): void {
+    if (this.#isOver) return;
+    if (this.#answer && this.#first === null) {
+      this.#first = bytes;
+      return;
+    }
+    this.#attempt(() => {
+      this.#flush();
+      this.#write(bytes);
+    });
+  }
+
+  onEnd(trailers: readonly string[], isReusable: boolean): void {
+    if (this.#isOver) return;
+    const { peers } = this.#parts;
+    const connection = this.#connection;
+    // A body that was not asked for as a whole is still expected there.
+    const mayCarryMore = isReusable && !this.#caller && (this.#large === null || this.#large.hasEnded);
+    if (connection && this.#peer && mayCarryMore) peers.release(this.#peer, connection);
+    else this.#drop();
+    if (this.#isMoved) {
+      this.#finish("moved");
+      return;
+    }
+    this.#attempt(() => this.#close(trailers));
+  }
+
+  #close(trailers: readonly string[]): void {
+    const { response, onWritten } = this.#parts;
+    const first = this.#open();
+    if (!response.destroyed) {
+      if (trailers.length > 0) response.addTrailers(pairsOf(trailers));
+      if (first && first.length <= ONE_WRITE_BYTES) response.end(first.toString("latin1"), "latin1");
+      else response.end(first ?? undefined);
+      onWritten();
+      if (this.#large && !this.#large.hasEnded) this.#large.stop();
+    }
+    this.#finish("done");
+  }
+
+  /** Writes to the caller. What another node says is not trusted: Node throws for what cannot be sent. */
+  #attempt(write: () => void): void {
+    try {
+      write();
+    } catch {
+      this.#drop();
+      this.#finish("lost");
+    }
+  }
+
+  /** Ends the connection; what it still tells is not about this request any more. */
+  #drop(): void {
+    const connection = this.#connection;
+    if (!connection) return;
+    connection.user = null;
+    connection.socket.destroy();
+  }
+
+  #newParser(): ResponseParser {
+    const { request, upgrade } = this.#parts;
+    return new ResponseParser(request.method ?? "GET", this, upgrade !== undefined);
+  }
+
+  #connect(peer: Peer, idle: Connection | null): void {
+    this.#hasBegun = false;
+    this.#hasAnswer = false;
+    this.#parser = this.#newParser();
+    this.#connection = idle ?? this.#parts.peers.open(peer, this, this.#caller !== null);
+    if (idle) this.#send(idle);
+  }
+
+  #send({ socket }: Connection): void {
+    this.#hasBegun = true;
+    const { text } = this.#head;
+    const body = this.#little;
+    if (!body || body.length === 0) socket.write(`${text}\r\n`, "latin1");
+    else if (body.length <= ONE_WRITE_BYTES) socket.write(`${text}\r\n${body.toString("latin1")}`, "latin1");
+    else {
+      socket.cork();
+      socket.write(`${text}\r\n`, "latin1");
+      socket.write(body);
+      socket.uncork();
+    }
+  }
+
+  #mayRepeat(): boolean {
+    const isPlain = this.#little?.length === 0;
+    return this.#isReused && !this.#hasAnswer && isPlain && REPEATABLE.has(this.#parts.request.method ?? "");
+  }
+
+  /** Sends the answer's head, with what has come of its body. */
+  #flush(): void {
+    if (this.#isOver || !this.#answer) return;
+    const first = this.#open();
+    if (first) this.#write(first);
+    else this.#parts.response.flushHeaders();
+  }
+
+  /** Writes the head if it has not left; gives the first piece of the body, which has to follow it. */
+  #open(): Buffer | null {
+    const { request, response, isLast, onOpen } = this.#parts;
+    const head = this.#answer;
+    const first = this.#first;
+    this.#answer = null;
+    this.#first = null;
+    if (!head || response.destroyed || response.headersSent) return first;
+    // That node may end its connection for reasons of its own; the caller's ends if the rest of its body is not wanted.
+    const headers = answerHeaders(head.headers, !request.complete, isLast());
+    response.writeHead(head.status, headers);
+    onOpen();
+    return first;
+  }
+
+  #write(bytes: Buffer): void {
+    const { response } = this.#parts;
+    if (response.destroyed || response.write(bytes, () => releaseBytes(bytes))) return;
+    this.#connection?.socket.pause();
+    response.once("drain", () => {
+      if (!this.#isOver) this.#connection?.socket.resume();
+    });
+  }
+
+  #finish(passed: Passed): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#end(passed);
+  }
+}
+
+/** The headers of an answer without those of the connection that it came on, unless that `mayClose` this one too. */
+function answerHeaders(given: readonly string[], mayClose: boolean, mustClose: boolean): string[] {
+  const headers: string[] = [];
+  let isClosing = false;
+  for (let i = 0; i < given.length; i += 2) {
+    const name = given[i] ?? "";
+    const value = given[i + 1] ?? "";
+    const key = name.toLowerCase();
+    if (key === "connection" && mayClose && value.toLowerCase() === "close") isClosing = true;
+    else if (OF_CONNECTION.has(key)) continue;
+    headers.push(name, value);
+  }
+  if (mustClose && !isClosing) headers.push("connection", "close");
+  return headers;
+}
+
+function pairsOf(fields: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i < fields.length; i += 2) pairs.push([fields[i] ?? "", fields[i + 1] ?? ""]);
+  return pairs;
+}

@@ -1,0 +1,210 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:https";
+import type { Server } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { BACKLOG } from "../kit/listener/listening.ts";
+import type { Log } from "../kit/log.ts";
+import { AppError } from "../model/errors.ts";
+import type { Identity } from "./authority.ts";
+import { takeHop } from "./hop-head.ts";
+import type { Hop } from "./hop-head.ts";
+import { nodeOf } from "./node-name.ts";
+import { readWhole } from "./passed-body.ts";
+
+/** A request that another node has passed on. */
+export type FromPeer = Hop & {
+  /** The node that sent it. */
+  readonly from: string;
+};
+
+/** Who takes what other nodes send. */
+export type PeerRoutes = {
+  api(request: IncomingMessage, response: ServerResponse, from: FromPeer): void;
+  apiUpgrade(request: IncomingMessage, socket: Socket, first: Buffer, from: FromPeer): void;
+  management(request: IncomingMessage, response: ServerResponse, from: FromPeer): void;
+  managementUpgrade(request: IncomingMessage, socket: Socket, first: Buffer, from: FromPeer): void;
+  /** What nodes say to each other: a path, and a value as JSON. Throws `AppError` for what it does not take. */
+  own(from: string, path: string, value: unknown): Promise<unknown>;
+};
+
+export type PeerListenerOptions = {
+  readonly identity: Identity;
+  readonly host: string;
+  /** 0: a free one. */
+  readonly port: number;
+  readonly log: Log;
+};
+
+/** As large as a caller's may be, and what a node says of it. */
+const MAX_HEADER_BYTES = 20 * 1024;
+const HANDSHAKE_MS = 5_000;
+/** Connections that have not shown who they are: more than these are a stranger's. */
+const MAX_STRANGERS = 256;
+const KEEP_ALIVE_MS = 5_000;
+const MAX_OWN_BYTES = 1024 * 1024;
+
+/**
+ * Where other nodes of the installation reach this one. Whoever has no certificate of its authority gets no answer.
+ * Connections are never closed for being idle: a request could be on its way.
+ */
+export class PeerListener {
+  readonly #server: Server;
+  readonly #log: Log;
+  /** By address and port; a `TLSSocket` does not tell which socket it is around. */
+  readonly #strangers = new Map<string, Socket>();
+  /** Which node each connection is from. */
+  readonly #nodes = new Map<Socket, string>();
+  #routes: PeerRoutes | null = null;
+  #isClosing = false;
+
+  private constructor({ identity, log }: PeerListenerOptions) {
+    this.#log = log;
+    this.#server = createServer({
+      key: identity.key,
+      cert: identity.certificate,
+      ca: identity.authority,
+      minVersion: "TLSv1.3",
+      requestCert: true,
+      rejectUnauthorized: true,
+      handshakeTimeout: HANDSHAKE_MS,
+      allowHalfOpen: true,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      // The node before has looked at all of these.
+      requestTimeout: 0,
+      keepAliveTimeout: 0,
+      requireHostHeader: false,
+    });
+    this.#server.maxHeadersCount = 0;
+    this.#server.on("connection", (socket: Socket) => this.#meet(socket));
+    this.#server.on("secureConnection", (socket: TLSSocket) => this.#know(socket));
+    this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
+    this.#server.on("clientError", (_, socket) => socket.destroy());
+    const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
+      this.#receive(request, response);
+    this.#server.on("request", onRequest);
+    this.#server.on("checkContinue", onRequest);
+    this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, first: Buffer) =>
+      this.#upgrade(request, socket, first),
+    );
+  }
+
+  static async listen(options: PeerListenerOptions): Promise<PeerListener> {
+    const listener = new PeerListener(options);
+    await new Promise<void>((resolve, reject) => {
+      listener.#server.once("error", reject);
+      listener.#server.listen({ host: options.host, port: options.port, backlog: BACKLOG }, resolve);
+    });
+    return listener;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** What is not routed yet is not answered either. */
+  route(routes: PeerRoutes): void {
+    this.#routes = routes;
+  }
+
+  /** From now on every answer is the last of its connection: no further request comes on one that is about to end. */
+  startClosing(): void {
+    this.#isClosing = true;
+  }
+
+  /** Ends every connection. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const socket of [...this.#strangers.values(), ...this.#nodes.keys()]) socket.destroy();
+    await closed;
+  }
+
+  /** Counts a connection until its handshake is over. Of too many, the one goes that has taken longest. */
+  #meet(socket: Socket): void {
+    const [oldest] = this.#strangers.values();
+    if (oldest && this.#strangers.size >= MAX_STRANGERS) oldest.destroy();
+    const key = keyOf(socket);
+    this.#strangers.set(key, socket);
+    socket.once("close", () => this.#strangers.delete(key));
+  }
+
+  /** Before any request on it: this listener was added last, and Node's own reads later. */
+  #know(socket: TLSSocket): void {
+    this.#strangers.delete(keyOf(socket));
+    const nodeId = socket.authorized ? nodeOf(socket.getPeerCertificate()) : null;
+    if (nodeId === null) {
+      socket.destroy();
+      return;
+    }
+    this.#nodes.set(socket, nodeId);
+    socket.once("close", () => this.#nodes.delete(socket));
+  }
+
+  #receive(request: IncomingMessage, response: ServerResponse): void {
+    const from = this.#read(request);
+    const routes = this.#routes;
+    if (!from || !routes) {
+      request.socket.destroy();
+      return;
+    }
+    if (this.#isClosing) response.shouldKeepAlive = false;
+    if (from.purpose === "api") routes.api(request, response, from);
+    else if (from.purpose === "management") routes.management(request, response, from);
+    else void this.#answer(request, response, from.from, routes);
+  }
+
+  #upgrade(request: IncomingMessage, socket: Socket, first: Buffer): void {
+    const from = this.#read(request);
+    const routes = this.#routes;
+    if (!from || !routes || from.purpose === "node") socket.destroy();
+    else if (from.purpose === "api") routes.apiUpgrade(request, socket, first, from);
+    else routes.managementUpgrade(request, socket, first, from);
+  }
+
+  #read(request: IncomingMessage): FromPeer | null {
+    const from = this.#nodes.get(request.socket);
+    const hop = takeHop(request);
+    return from !== undefined && hop ? { ...hop, from } : null;
+  }
+
+  async #answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    from: string,
+    routes: PeerRoutes,
+  ): Promise<void> {
+    const path = request.url ?? "/";
+    let status = 200;
+    let answer: unknown = null;
+    try {
+      answer = await routes.own(from, path, await readValue(request));
+    } catch (error) {
+      const known = error instanceof AppError ? error : new AppError("internal");
+      if (known !== error) this.#log.error({ err: error, url: path }, "a request of another node failed");
+      status = known.status;
+      answer = { code: known.code, message: known.message };
+    }
+    const body = Buffer.from(JSON.stringify(answer ?? null));
+    response.writeHead(status, { "content-type": "application/json", "content-length": body.length });
+    response.end(body);
+  }
+}
+
+function keyOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+async function readValue(request: IncomingMessage): Promise<unknown> {
+  const bytes = Number(request.headers["content-length"] ?? Number.NaN);
+  if (!(bytes <= MAX_OWN_BYTES)) throw new AppError("body_too_large");
+  const body = await readWhole(request, bytes);
+  try {
+    return JSON.parse(body?.toString() ?? "");
+  } catch {
+    throw new AppError("invalid_json");
+  }
+}

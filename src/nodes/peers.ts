@@ -1,0 +1,115 @@
+import { connect } from "node:tls";
+import type { ConnectionOptions } from "node:tls";
+import type { Clock } from "../kit/clock.ts";
+import { Connection } from "../kit/http/connection.ts";
+import type { ConnectionUser } from "../kit/http/connection.ts";
+import type { Identity } from "./authority.ts";
+import type { Peer } from "./peer.ts";
+import { hostOf } from "./node-name.ts";
+
+/** For a connection and its handshake. */
+const CONNECT_MS = 2_000;
+/** Of those that have nothing to do, to one peer. */
+const MAX_IDLE = 256;
+/** Finds out that a machine is gone which had no time to say so: ten more questions follow, a second apart. */
+const KEEP_ALIVE_MS = 5_000;
+
+/** What is kept of one peer. */
+type Known = {
+  /** The one used last comes first. */
+  readonly idle: Connection[];
+  /** Makes the next handshake a short one. */
+  session: Buffer | undefined;
+};
+
+/** Connections to other nodes, kept from one request to the next. A peer is who its certificate says. */
+export class Peers {
+  readonly #identity: Identity;
+  readonly #clock: Clock;
+  readonly #known = new Map<string, Known>();
+  readonly #all = new Map<Connection, Known>();
+
+  constructor(identity: Identity, clock: Clock) {
+    this.#identity = identity;
+    this.#clock = clock;
+  }
+
+  /** A connection that is open and has nothing to do; null if there is none. */
+  take(peer: Peer, user: ConnectionUser): Connection | null {
+    const idle = this.#known.get(peer.id)?.idle;
+    for (let connection = idle?.pop(); connection; connection = idle?.pop()) {
+      if (connection.socket.destroyed || !connection.socket.readable) continue;
+      connection.user = user;
+      return connection;
+    }
+    return null;
+  }
+
+  /** A new one; its user learns when it can be used, or that it cannot. `allowHalfOpen`: its ends are not ended for us. */
+  open(peer: Peer, user: ConnectionUser, allowHalfOpen = false): Connection {
+    const known = this.#of(peer.id);
+    const { hostname, port } = new URL(peer.url);
+    const { certificate, key, authority } = this.#identity;
+    const options: ConnectionOptions & { allowHalfOpen: boolean } = {
+      host: hostname.replace(/^\[(.*)\]$/, "$1"),
+      port: Number(port),
+      cert: certificate,
+      key,
+      ca: authority,
+      servername: hostOf(peer.id),
+      minVersion: "TLSv1.3",
+      allowHalfOpen,
+      ...(known.session && { session: known.session }),
+    };
+    const socket = connect(options);
+    const connection = new Connection(socket, user);
+    this.#all.set(connection, known);
+    const late = this.#clock.after(CONNECT_MS, () => socket.destroy());
+    socket.setKeepAlive(true, KEEP_ALIVE_MS);
+    socket.on("session", (session: Buffer) => (known.session = session));
+    socket.once("secureConnect", () => {
+      late.cancel();
+      connection.user?.onOpen();
+    });
+    socket.once("close", () => {
+      late.cancel();
+      this.#all.delete(connection);
+    });
+    return connection;
+  }
+
+  /** Its exchange is over, and it may carry another. */
+  release(peer: Peer, connection: Connection): void {
+    const known = this.#known.get(peer.id);
+    connection.user = null;
+    // The peer may have left meanwhile.
+    const isOurs = known !== undefined && this.#all.get(connection) === known;
+    if (!isOurs || known.idle.length >= MAX_IDLE) {
+      connection.socket.destroy();
+      return;
+    }
+    // The last piece of its response may have filled its reader.
+    connection.socket.resume();
+    known.idle.push(connection);
+  }
+
+  /** The node has left: what is under way goes on, and nothing else is kept. */
+  forget(nodeId: string): void {
+    for (const { socket } of this.#known.get(nodeId)?.idle ?? []) socket.destroy();
+    this.#known.delete(nodeId);
+  }
+
+  /** Ends all of them. */
+  close(): void {
+    for (const { socket } of this.#all.keys()) socket.destroy();
+    this.#known.clear();
+  }
+
+  #of(nodeId: string): Known {
+    const known = this.#known.get(nodeId);
+    if (known) return known;
+    const fresh: Known = { idle: [], session: undefined };
+    this.#known.set(nodeId, fresh);
+    return fresh;
+  }
+}

@@ -1,0 +1,75 @@
+import type { Clock, Timer } from "../kit/clock.ts";
+import type { Log } from "../kit/log.ts";
+import type { ServiceNode } from "../model/node.ts";
+import type { Store } from "../store/store.ts";
+import type { NodeLease } from "./lease.ts";
+
+export type RosterParts = {
+  readonly store: Pick<Store, "nodes">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly lease: NodeLease;
+  /** The lease of some node has passed: what it holds can be taken over. */
+  readonly onDeaths: () => void;
+  /** Nodes came, went, or are about to leave. */
+  readonly onChange: () => void;
+};
+
+const LOOK_MS = 1_000;
+
+/** The living nodes, looked up every second. While the database cannot be asked, those that were known last. */
+export class Roster {
+  readonly #parts: RosterParts;
+  #nodes: readonly ServiceNode[] = [];
+  #timer: Timer | null = null;
+  #looking: Promise<void> | null = null;
+
+  constructor(parts: RosterParts) {
+    this.#parts = parts;
+  }
+
+  /** Every living node, this one too, by id. */
+  get all(): readonly ServiceNode[] {
+    return this.#nodes;
+  }
+
+  /** Those that may be given apps. */
+  get takers(): readonly ServiceNode[] {
+    return this.#nodes.filter(({ isLeaving }) => !isLeaving);
+  }
+
+  find(id: string): ServiceNode | undefined {
+    return this.#nodes.find((node) => node.id === id);
+  }
+
+  async start(): Promise<void> {
+    await this.#look();
+    this.#timer = this.#parts.clock.every(LOOK_MS, () => void this.look());
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+  }
+
+  /** Looks now; a failure is told, and the next look comes by itself. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look()
+      .catch((error: unknown) => this.#parts.log.error({ err: error }, "could not look up the other nodes"))
+      .finally(() => (this.#looking = null));
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const { store, lease, onDeaths, onChange } = this.#parts;
+    const { living, deadCount } = await store.nodes.list();
+    const before = keyOf(this.#nodes);
+    this.#nodes = living;
+    if (keyOf(living) !== before) onChange();
+    if (deadCount > 0 && lease.mayJudge) onDeaths();
+  }
+}
+
+/** What of them others act on. */
+function keyOf(nodes: readonly ServiceNode[]): string {
+  return nodes.map(({ id, url, isLeaving }) => `${id} ${url} ${isLeaving}`).join("\n");
+}

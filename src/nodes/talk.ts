@@ -1,0 +1,105 @@
+import { z } from "zod";
+import type { Clock } from "../kit/clock.ts";
+import { AppError } from "../model/errors.ts";
+import type { Glance } from "../model/glance.ts";
+import type { ServiceNode } from "../model/node.ts";
+import { ask } from "./ask.ts";
+import type { Heir, Owners } from "./owners.ts";
+import type { Peer } from "./peer.ts";
+import type { Peers } from "./peers.ts";
+
+const PATHS = {
+  hello: "/nodes/hello",
+  prepare: "/nodes/prepare",
+  adopt: "/nodes/adopt",
+  glances: "/nodes/glances",
+} as const;
+
+/** As long as an app may take to start, and what else has to be done for it. */
+const PREPARE_MS = 30_000;
+const HELLO_MS = 3_000;
+const GLANCE_MS = 1_500;
+const MAX_GLANCES = 100_000;
+
+const COUNT = z.int().min(0).max(1_000_000_000);
+const APP_NUMBER = z.int().min(1);
+const PREPARE = z.object({ appNumber: APP_NUMBER, replicas: z.int().min(0).max(100_000) });
+const ADOPT = z.object({ appNumber: APP_NUMBER });
+const GLANCES = z.object({ projectId: z.string().max(64) });
+const GLANCED = z
+  .array(
+    z.object({
+      appNumber: APP_NUMBER,
+      version: z.object({ number: COUNT, buildId: z.string().max(64) }),
+      state: z.enum(["ready", "notready", "error", "cold"]),
+      replicas: z.object({ starting: COUNT, ready: COUNT, draining: COUNT }),
+      waiting: COUNT,
+      running: COUNT,
+      oldestWaitMs: z.number().min(0),
+      coldStarts: COUNT,
+    }),
+  )
+  .max(MAX_GLANCES);
+
+/** What this node does when others ask. */
+export type Answering = {
+  readonly owners: Pick<Owners, "adopt">;
+  /** Makes an app ready that is about to be served here. */
+  readonly warm: (appNumber: number, replicas: number) => Promise<void>;
+  readonly glances: (projectId: string) => readonly Glance[];
+};
+
+/** Answers what other nodes say to this one. */
+export function answering({ owners, warm, glances }: Answering) {
+  return async (_from: string, path: string, value: unknown): Promise<unknown> => {
+    switch (path) {
+      case PATHS.hello:
+        return null;
+      case PATHS.prepare: {
+        const { appNumber, replicas } = read(PREPARE, value);
+        await warm(appNumber, replicas);
+        return null;
+      }
+      case PATHS.adopt:
+        await owners.adopt(read(ADOPT, value).appNumber);
+        return null;
+      case PATHS.glances:
+        return glances(read(GLANCES, value).projectId);
+      default:
+        throw new AppError("not_found");
+    }
+  };
+}
+
+/** What this node says to others. */
+export class NodeTalk implements Heir {
+  readonly #by: { readonly peers: Peers; readonly clock: Clock };
+
+  constructor(by: { readonly peers: Peers; readonly clock: Clock }) {
+    this.#by = by;
+  }
+
+  /** Rejects when the node cannot be reached. */
+  async hello(node: Peer): Promise<void> {
+    await ask(this.#by, node, PATHS.hello, null, HELLO_MS);
+  }
+
+  async prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void> {
+    await ask(this.#by, node, PATHS.prepare, { appNumber, replicas }, PREPARE_MS);
+  }
+
+  async adopt(node: ServiceNode, appNumber: number): Promise<void> {
+    await ask(this.#by, node, PATHS.adopt, { appNumber });
+  }
+
+  /** How the apps of a project do that are served there. */
+  async glances(node: ServiceNode, projectId: string): Promise<readonly Glance[]> {
+    return read(GLANCED, await ask(this.#by, node, PATHS.glances, { projectId }, GLANCE_MS));
+  }
+}
+
+function read<T>(schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  throw new AppError("bad_request", { message: result.error.issues[0]?.message ?? "not as expected" });
+}

@@ -1,0 +1,45 @@
+import { expect } from "vitest";
+import { asOwner } from "../../support/as-owner.ts";
+import { addressOf, openPage, placeLink, sharedDashboard } from "../../support/dashboard-site.ts";
+import { sampleNode } from "../../support/sample-node.ts";
+import { verifies } from "../../verifies.ts";
+
+const { service, browser, open } = sharedDashboard({}, { nodeName: "self", nodeLabels: "zone=a" });
+
+verifies("nodes.dashboard", "the operator sees every node, and what becomes of it", async () => {
+  const { store } = service().service;
+  const { owner } = await sampleNode(store, { name: "<b>other</b>", runs: 1234 });
+  const { page, complaints } = await open("/runs");
+  await placeLink(page, "Nodes").click();
+  const other = page.getByRole("row", { name: "<b>other</b>" });
+  await other.getByText("1,234", { exact: true }).waitFor();
+  await other.getByText("https://192.0.2.7:4200", { exact: true }).waitFor();
+  const self = page.getByRole("row", { name: "self this one live" });
+  await self.getByText("alone", { exact: true }).waitFor();
+  await self.getByText("zone=a", { exact: true }).waitFor();
+  await store.nodes.setLeaving({ id: owner, isLeaving: true });
+  await other.getByText("leaving", { exact: true }).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+verifies("nodes.dashboard", "a member of a project has no way to the page, and is told why", async () => {
+  const { baseUrl, owner } = service().service;
+  const guest = { email: "guest@example.test", password: "a long enough password" };
+  const invitations = `/v2/projects/${owner.projectId}/invitations`;
+  const made = await asOwner(service())<{ inviteUrl: string }>("POST", invitations, { email: guest.email });
+  const signUp = await fetch(`${baseUrl}/v2/invitation/sign-up`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ link: made.inviteUrl.split("#")[1], ...guest }),
+  });
+  expect(signUp.status).toBe(200);
+  const { page } = await openPage(browser());
+  await page.goto(addressOf(service(), "/nodes"));
+  await page.getByLabel("E-mail").fill(guest.email);
+  await page.getByLabel("Password").fill(guest.password);
+  await page.keyboard.press("Enter");
+  await page.getByText("Only the operator can do this").waitFor();
+  await page.getByText(guest.email, { exact: true }).waitFor();
+  expect(await placeLink(page, "Settings").count()).toBe(1);
+  expect(await placeLink(page, "Nodes").count()).toBe(0);
+});

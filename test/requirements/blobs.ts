@@ -1,0 +1,47 @@
+import { section } from "./row.ts";
+
+/** Where several services keep what is large: bundles and environments, by the hash of their bytes. */
+export const BLOBS = {
+  ...section("issue: Many services, one installation, 4", {
+    "blobs.setting":
+      "MILLRACE_BLOBS takes a whole path, file:///path, or s3://bucket/prefix with its options.",
+    "blobs.hash": "A blob is named by the SHA-256 of its bytes; one read whole is compared with it.",
+    "blobs.whole": "A blob has its name only when it is whole and on the disk; one that breaks off is none.",
+    "blobs.private": "Blobs in a directory can be read by the service's own user alone.",
+    "blobs.range": "A part of a blob can be read.",
+    "blobs.at-once": "Several nodes may put and remove the same blob at the same time.",
+    "blobs.young": "A blob that was put after the time its removal was decided by is not removed.",
+    "blobs.shared": "Nodes prove at their start that they keep blobs in the same place, or say what to set.",
+    "blobs.s3": "A bucket of an S3-compatible store keeps blobs as a directory does.",
+    "blobs.s3.signature": "Requests are signed as in AWS's published examples of Signature Version 4.",
+    "blobs.s3.style": "A bucket is named by the path or by the host, as path_style says.",
+    "blobs.s3.parts": "What is large is sent in parts, each with its checksum; what fails leaves no parts.",
+    "blobs.s3.condition":
+      "A small blob is put on condition that there is none; a store without that takes it too.",
+    "blobs.s3.tries":
+      "A request that a store or the network fails for a moment is tried again; a read goes on.",
+    "blobs.s3.refused": "What a store refuses is told with the store's own words, and is not tried again.",
+    "blobs.s3.keys":
+      "Keys come from the environment, a profile's file, the container or the machine, in that order.",
+  }),
+  ...section("issue: Many services, one installation, 4: bundles and environments", {
+    "blobs.versions": "On Postgres a version's bundle and packages are in blobs before its row names them.",
+    "blobs.versions.alone": "A service alone, on SQLite, stores nothing twice.",
+    "blobs.versions.once": "Versions that share packages share their blob.",
+    "blobs.fetch":
+      "A node without a version's files fetches them once, and they work from where they then are.",
+    "blobs.fetch.gone":
+      "Files that no blob holds whole are 503 app_not_ready with what to do; nothing is left of them.",
+    "blobs.fetch.rebuild":
+      "Packages for another Python or platform are installed again from the version's own inputs.",
+    "blobs.fetch.hostile": "An archive that leads out of its folder, or holds too much, is refused.",
+    "blobs.earlier": "Versions of earlier releases are stored in blobs when a service that has them starts.",
+    "blobs.collected": "A blob that no version names is removed, a day after it was put at the earliest.",
+  }),
+  ...section("issue: Many services, one installation, 4: volumes", {
+    "volumes.shared":
+      "Volumes are below a directory of blobs, or where MILLRACE_VOLUMES says; else where they were.",
+    "volumes.shared.refused":
+      "A start that would leave volumes behind, or apart from other nodes', is refused with what to do.",
+  }),
+};

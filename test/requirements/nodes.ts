@@ -1,0 +1,33 @@
+import { section } from "./row.ts";
+
+/** Several services of one installation. */
+export const NODES = {
+  ...section("issue: Many services, one installation", {
+    "lease.clock-set":
+      "When somebody sets the database's clock, no node takes another for dead before it could renew its lease.",
+    "lease.over": "A node that has left gives no more signs of life.",
+    "nodes.one-owner": "An app is one node's at a time: of many that try to take it, one gets it.",
+    "nodes.fence":
+      "A node that has lost an app claims none of its runs, and changes nothing of it, whatever it believes.",
+    "nodes.spread":
+      "Apps spread over the nodes by their capacity, and of a node that comes or goes only its share moves.",
+    "nodes.key-file":
+      "MILLRACE_MASTER_KEY_FILE names the master key; a missing or open file is refused, and none is made.",
+    "nodes.labels":
+      "MILLRACE_NODE_NAME and MILLRACE_NODE_LABELS say what a node is called; both are bounded.",
+    "nodes.list":
+      "The operator sees every node: address, apps, runs, start, release, labels, and whether it leaves.",
+    "nodes.alone": "A service alone is the one node there is, and cannot be drained.",
+    "nodes.drain": "The operator asks a node to leave, and takes that back; renewals do not.",
+    "nodes.cli": "`millrace nodes` lists the nodes, and drains one by its name or id.",
+    "nodes.dashboard": "The dashboard shows the nodes to the operator, and to nobody else.",
+    "nodes.doctor":
+      "doctor checks the master key file, the node's own address, and that it reaches the others.",
+    "packaging.cluster":
+      "packaging/ has a compose file of three nodes, and balancers that find who is ready.",
+    "nodes.even": "Apps are spread over the nodes by their processors.",
+    "nodes.few-moves": "When a node dies, comes back or leaves, its own apps move and no others.",
+    "nodes.document": "The commands of docs/cluster.md make an installation of two nodes, as they stand.",
+    "nodes.details": "A node tells its name, labels, processors, memory, release and data directory.",
+  }),
+};

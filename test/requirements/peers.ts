@@ -1,0 +1,30 @@
+import { section } from "./row.ts";
+
+/** How the nodes of an installation talk to each other. */
+export const PEERS = {
+  ...section("issue: Many services, one installation", {
+    "peers.authority":
+      "All nodes have one authority, whose key is sealed in the database; each start of a node gets a certificate.",
+    "peers.strangers":
+      "Whoever has no certificate of the installation's authority gets no answer from the nodes' listener.",
+    "peers.identity":
+      "A node is who its certificate says: no node can pose as another, nor a caller as a node.",
+    "peers.bytes":
+      "A request that a node passes on, and its answer, are byte for byte what they are without the hop.",
+    "peers.sockets":
+      "WebSockets pass through a node, and end with a close frame if the node behind it is lost.",
+    "peers.moved":
+      "A node that does not have the app says so before it takes the body, and another gets the request.",
+    "peers.lost":
+      "A call whose node is lost is never repeated unless it is a GET or HEAD: 502 node_lost, or its answer is cut.",
+    "peers.unreached": "A node that cannot be reached has begun nothing: the request may go to another.",
+    "peers.aborts": "A caller who leaves ends the request at the node that it was passed on to.",
+    "peers.pace": "What passes through a node passes no faster than the other side reads.",
+    "peers.gateway":
+      "Calls, streams, uploads, WebSockets and run requests of any app work at any node, as if it had the app.",
+    "peers.management":
+      "Requests of the management API about one app, deploys and log sockets work at any node.",
+    "peers.draining": "A node that stops waits for what passes through it, as it does for its own calls.",
+    "peers.own": "What nodes say to each other is small: more than 1 MiB is refused.",
+  }),
+};

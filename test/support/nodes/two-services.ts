@@ -1,0 +1,82 @@
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { onTestFinished } from "vitest";
+import type { Authority } from "../../../src/nodes/authority.ts";
+import type { Elsewhere, Whereabouts } from "../../../src/nodes/elsewhere.ts";
+import type { Passed } from "../../../src/nodes/passage.ts";
+import type { Peer } from "../../../src/nodes/peer.ts";
+import { testAuthority, testNode } from "./hop.ts";
+import type { TestNode } from "./hop.ts";
+import { testService } from "../service.ts";
+import type { TestApp, TestService } from "../service.ts";
+
+/** What a service of a test believes about where apps are; the test says so. */
+class Beliefs implements Elsewhere {
+  readonly self: Peer;
+  find: Elsewhere["find"] = async () => null;
+  ofRun: Elsewhere["ofRun"] = async () => null;
+  /** What is to be found out after a node did not have the app; null for nothing. */
+  later: () => Promise<Whereabouts | null> = async () => null;
+  readonly retries: Passed[] = [];
+
+  constructor(self: Peer) {
+    this.self = self;
+  }
+
+  async retry(_: unknown, __: Peer, why: Passed): Promise<Whereabouts | null> {
+    this.retries.push(why);
+    return await this.later();
+  }
+}
+
+/** A service that has other nodes beside it. */
+type NodeService = { readonly on: TestService; readonly node: TestNode; readonly beliefs: Beliefs };
+
+export type TwoServices = { readonly front: NodeService; readonly owner: NodeService };
+
+/** Two services that reach each other: all apps are the second's, and the first knows it. */
+export async function twoServices(
+  apps: Record<string, TestApp>,
+  flags: Record<string, unknown> = {},
+): Promise<TwoServices> {
+  const authority = await testAuthority();
+  const owner = await nodeService(authority, flags);
+  const front = await nodeService(authority, flags);
+  return await divide(front, owner, apps);
+}
+
+/** The same on one database, with one master key. */
+export async function twoOfOne(databaseUrl: string, apps: Record<string, TestApp>): Promise<TwoServices> {
+  const authority = await testAuthority();
+  const owner = await nodeService(authority, { databaseUrl });
+  const dataDir = await mkdtemp(path.join(tmpdir(), "millrace-data-"));
+  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  const keyFile = "master.key";
+  await copyFile(path.join(owner.on.settings.dataDir, keyFile), path.join(dataDir, keyFile));
+  const front = await nodeService(authority, { databaseUrl, dataDir });
+  return await divide(front, owner, apps);
+}
+
+async function nodeService(authority: Authority, flags: Record<string, unknown>): Promise<NodeService> {
+  const node = await testNode(authority);
+  const beliefs = new Beliefs(node.peer);
+  const on = await testService({}, flags, { others: { elsewhere: beliefs, peers: node.peers } });
+  node.listener.route({ ...on.service.peerRoutes, own: async () => null });
+  return { on, node, beliefs };
+}
+
+async function divide(
+  front: NodeService,
+  owner: NodeService,
+  apps: Record<string, TestApp>,
+): Promise<TwoServices> {
+  for (const [name, app] of Object.entries(apps)) await owner.on.deploy(name, app);
+  front.beliefs.find = async () => ({ kind: "there", peer: owner.node.peer });
+  return { front, owner };
+}
+
+/** The address of an app of the owner's through the first service. */
+export function through({ front, owner }: TwoServices, app: string, target: string): string {
+  return owner.on.url(app, target).replace(owner.on.service.apiUrl, front.on.service.apiUrl);
+}

@@ -1,0 +1,170 @@
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync } from "node:fs";
+import { statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { buffer } from "node:stream/consumers";
+import { zstdCompressSync } from "node:zlib";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { BadTar } from "../../../src/kit/tar/header.ts";
+import { Unpackable, packFolder } from "../../../src/kit/tar/pack-folder.ts";
+import { unpackFolder } from "../../../src/kit/tar/unpack-folder.ts";
+import { TarWriter } from "../../../src/kit/tar/write.ts";
+import { verifies } from "../../verifies.ts";
+
+const LIMITS = { maxEntries: 100, maxBytes: 10_000_000 };
+const MODIFIED_AT = 1_600_000_000;
+
+function scratch(): string {
+  const made = mkdtempSync(path.join(tmpdir(), "millrace-packed-"));
+  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}
+
+/** Packs a folder, and gives a function that unpacks it into a new one. */
+async function packedIn(root: string, from: string, leftOut?: (name: string) => boolean): Promise<string> {
+  const file = path.join(root, "packed");
+  writeFileSync(file, await buffer(packFolder(from, leftOut)));
+  return file;
+}
+
+function namesIn(folder: string): Set<string> {
+  return new Set(readdirSync(folder, { recursive: true, encoding: "utf8" }));
+}
+
+function emptyIn(root: string): string {
+  const folder = path.join(root, "into");
+  mkdirSync(folder);
+  return folder;
+}
+
+/** An archive of anything, packed as ours are. */
+async function archive(root: string, fill: (tar: TarWriter) => Promise<unknown>): Promise<string> {
+  const tarFile = path.join(root, "plain.tar");
+  const tar = await TarWriter.create(tarFile);
+  await fill(tar);
+  await tar.finish();
+  const file = path.join(root, "packed");
+  writeFileSync(file, zstdCompressSync(readFileSync(tarFile)));
+  return file;
+}
+
+describe("a packed folder", () => {
+  test("comes out as it went in, the same bytes each time", async () => {
+    const root = scratch();
+    const from = path.join(root, "from");
+    mkdirSync(path.join(from, "a", "empty"), { recursive: true });
+    writeFileSync(path.join(from, "a", "run.sh"), "#!/bin/sh\n");
+    writeFileSync(path.join(from, "large"), Buffer.alloc(3_000_000, "abc"));
+    writeFileSync(path.join(from, "größe"), "");
+    chmodSync(path.join(from, "a", "run.sh"), 0o750);
+    chmodSync(path.join(from, "a", "empty"), 0o555);
+    symlinkSync("run.sh", path.join(from, "a", "link"));
+    symlinkSync("../large", path.join(from, "a", "up"));
+    utimesSync(path.join(from, "a", "run.sh"), MODIFIED_AT, MODIFIED_AT);
+    const file = await packedIn(root, from);
+    expect(await buffer(packFolder(from))).toEqual(readFileSync(file));
+    const into = emptyIn(root);
+    expect(await unpackFolder(file, into, LIMITS)).toBeNull();
+    expect(namesIn(into)).toEqual(namesIn(from));
+    const script = statSync(path.join(into, "a", "run.sh"));
+    expect([script.mode & 0o777, script.mtimeMs]).toEqual([0o750, MODIFIED_AT * 1000]);
+    expect(statSync(path.join(into, "a", "empty")).mode & 0o777).toBe(0o555);
+    expect(readlinkSync(path.join(into, "a", "up"))).toBe("../large");
+    expect(readFileSync(path.join(into, "large")).equals(readFileSync(path.join(from, "large")))).toBe(true);
+    chmodSync(path.join(from, "a", "empty"), 0o755);
+    chmodSync(path.join(into, "a", "empty"), 0o755);
+  });
+
+  test("leaves out and gives what it is told to", async () => {
+    const root = scratch();
+    const from = path.join(root, "from");
+    mkdirSync(path.join(from, "bin"), { recursive: true });
+    symlinkSync("/usr/bin/python3", path.join(from, "bin", "python"));
+    writeFileSync(path.join(from, "ready"), "/where/it/was");
+    const file = await packedIn(root, from, (name) => name === "bin/python");
+    const into = emptyIn(root);
+    expect((await unpackFolder(file, into, LIMITS, "ready"))?.toString()).toBe("/where/it/was");
+    expect(readdirSync(into, { recursive: true })).toEqual(["bin"]);
+  });
+
+  test("is none where a link leads out of it, or a name is no text", async () => {
+    const root = scratch();
+    for (const [name, target] of [
+      ["absolute", "/etc/passwd"],
+      ["above", "../x"],
+      ["through", "a/../../x"],
+    ] as const) {
+      const from = path.join(root, name);
+      mkdirSync(from);
+      symlinkSync(target, path.join(from, "link"));
+      await expect(buffer(packFolder(from))).rejects.toThrow(Unpackable);
+    }
+    const from = path.join(root, "bytes");
+    mkdirSync(from);
+    writeFileSync(Buffer.concat([Buffer.from(`${from}/`), Buffer.from([0xff, 0xfe])]), "");
+    await expect(buffer(packFolder(from))).rejects.toThrow("not UTF-8");
+  });
+});
+
+const HOSTILE: [string, (tar: TarWriter) => Promise<unknown>][] = [
+  ["a name above", async (tar) => await tar.addBytes("../x", Buffer.from("x"), 0)],
+  ["a whole path", async (tar) => await tar.addBytes("/tmp/x", Buffer.from("x"), 0)],
+  ["a link to a whole path", async (tar) => await tar.addLink("x", "/etc", 0)],
+  ["a link above", async (tar) => await tar.addLink("a/x", "../../x", 0)],
+  [
+    "a name twice",
+    async (tar) => {
+      await tar.addBytes("x", Buffer.from("x"), 0);
+      await tar.addBytes("x", Buffer.from("y"), 0);
+    },
+  ],
+  [
+    "too many",
+    async (tar) => {
+      for (let count = 0; count <= LIMITS.maxEntries; count++) await tar.addDirectory(`f${count}`, 0o755, 0);
+    },
+  ],
+  ["too large", async (tar) => await tar.addBytes("x", Buffer.alloc(LIMITS.maxBytes + 1), 0)],
+];
+
+verifies(
+  "blobs.fetch.hostile",
+  "an archive that leads out of its folder, or holds too much, is refused",
+  async () => {
+    for (const [name, fill] of HOSTILE) {
+      const root = scratch();
+      const file = await archive(root, fill);
+      const into = path.join(root, "deep", "into");
+      mkdirSync(into, { recursive: true });
+      const refusal = await unpackFolder(file, into, LIMITS).catch((error: unknown) => error);
+      expect([name, refusal]).toEqual([name, expect.any(BadTar)]);
+      expect(readdirSync(path.join(root, "deep"))).toEqual(["into"]);
+    }
+  },
+);
+
+verifies("blobs.fetch.hostile", "a file written through a link of the archive is refused", async () => {
+  const root = scratch();
+  mkdirSync(path.join(root, "outside"));
+  const file = await archive(root, async (tar) => {
+    await tar.addLink("a", "b", 0);
+    await tar.addBytes("a/x", Buffer.from("x"), 0);
+  });
+  await expect(unpackFolder(file, emptyIn(root), LIMITS)).rejects.toThrow("ENOENT");
+});
+
+verifies("blobs.fetch.hostile", "one that was cut off, changed, or is none is refused", async () => {
+  const root = scratch();
+  const file = await archive(root, async (tar) => await tar.addBytes("x", Buffer.alloc(300_000, "y"), 0));
+  const whole = readFileSync(file);
+  for (const [number, bytes] of [
+    whole.subarray(0, -10),
+    Buffer.from("no archive"),
+    Buffer.alloc(0),
+  ].entries()) {
+    writeFileSync(file, bytes);
+    const into = path.join(root, `into-${number}`);
+    mkdirSync(into);
+    await expect(unpackFolder(file, into, LIMITS)).rejects.toThrow(BadTar);
+  }
+});
