@@ -52,7 +52,7 @@ describe.skipIf(commit === null)(
   () => {
     verifies("upgrade.release-before", "serves on, and its runs end, while the schema changes", async () => {
       const folder = checkOut(commit!);
-      const database = await databases.fresh("postgres");
+      const database = await databases.empty("postgres");
       const main = "def run(n):\n    return n + 1\n";
       const before = KNOWN_MIGRATIONS[KNOWN_MIGRATIONS.indexOf(FIRST_NEW) - 1] as "0013-run-traffic";
       const { projectId } = await makeOldInstallation(database, before, main);

@@ -189,7 +189,7 @@ verifies(
   "upgrade.beside",
   "who waits for another that migrates, or for a table, says so and goes on",
   async () => {
-    const database = await databases.fresh("postgres");
+    const database = await databases.empty("postgres");
     await makeOldSchema(database, "0013-run-traffic");
     const client = new Client({ connectionString: database.databaseUrl! });
     await client.connect();
