@@ -7,6 +7,7 @@ import { Seal } from "../kit/seal.ts";
 import { steady } from "../kit/steady-clock.ts";
 import { lockDirectory } from "../store/directory-lock.ts";
 import type { Lane } from "../store/operation.ts";
+import type { UpgradeWait } from "../store/postgres/upgrade.ts";
 import type { RewriteStep } from "../store/sqlite/vacuum.ts";
 import { openStore } from "../store/store.ts";
 import type { Store } from "../store/store.ts";
@@ -57,9 +58,16 @@ export async function openInstallation(
   };
   const onUpgrade = (migrations: readonly string[]): void =>
     log?.info({ migrations }, "migrating the database to this release's schema; this can take a while");
+  const onUpgradeWait = (reason: UpgradeWait): void =>
+    log?.info(
+      reason === "another"
+        ? "another service migrates the database; this one waits until that is done"
+        : "the database cannot be migrated while somebody holds its tables; trying again",
+    );
   const store = await life.start(
     "store",
-    async () => aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite, onUpgrade })),
+    async () =>
+      aroundStore(await openStore({ ...settings, clock, onSilence, onRewrite, onUpgrade, onUpgradeWait })),
     (opened) => opened.close(),
   );
   const seal = new Seal(openMasterKey(settings));

@@ -54,31 +54,43 @@ class NewerSchemaError extends Error {
 
 type MigrateOptions = {
   readonly types: ColumnTypes;
-  /** True where the caller holds a transaction already. */
+  /** True where the caller holds a transaction already that Kysely does not know of. */
   readonly disableTransactions?: boolean;
+  /** Whether a later schema will do that has all of this one's: services are brought to a release one by one. */
+  readonly mayBeAhead?: boolean;
   /** A database of an earlier release is about to be changed: the names of the migrations it lacks. */
   readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;
 };
 
-/** Brings the database to this release's schema, all of it or nothing; many starters may do so at once. */
+/** Brings the database to this release's schema, all of it or nothing. One at a time. */
 export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Promise<void> {
+  const { types, disableTransactions = false, mayBeAhead = false, onUpgrade } = options;
   const migrator = new Migrator({
     db,
-    provider: { getMigrations: () => Promise.resolve(bindTypes(options.types)) },
+    provider: { getMigrations: () => Promise.resolve(bindTypes(types)) },
     migrationTableName: "migrations",
     migrationLockTableName: "migrations_lock",
-    disableTransactions: options.disableTransactions ?? false,
+    disableTransactions,
   });
-  const { onUpgrade } = options;
-  if (onUpgrade) {
-    const missing = (await migrator.getMigrations()).filter(({ executedAt }) => !executedAt);
-    const isUpgrade = missing.length > 0 && missing.length < KNOWN_MIGRATIONS.length;
-    if (isUpgrade) onUpgrade(missing.map(({ name }) => name));
+  const missing = (await migrator.getMigrations()).filter(({ executedAt }) => !executedAt);
+  const isNew = missing.length === KNOWN_MIGRATIONS.length;
+  const unknownNames = isNew ? [] : await unknownMigrations(db);
+  if (unknownNames.length > 0) {
+    if (mayBeAhead && missing.length === 0 && (await servesThisRelease(db))) return;
+    throw new NewerSchemaError(unknownNames);
   }
+  if (missing.length > 0 && !isNew) onUpgrade?.(missing.map(({ name }) => name));
   const { error } = await migrator.migrateToLatest();
-  if (error === undefined) return;
-  const unknownNames = await unknownMigrations(db);
-  throw unknownNames.length > 0 ? new NewerSchemaError(unknownNames) : error;
+  if (error !== undefined) throw error;
+}
+
+/**
+ * Migrations only add, so that earlier releases go on. One that takes away what they need writes down the name of the
+ * oldest migration whose release does not, under `serves_from`.
+ */
+async function servesThisRelease(db: Kysely<Schema>): Promise<boolean> {
+  const row = await db.selectFrom("meta").select("value").where("key", "=", "serves_from").executeTakeFirst();
+  return row === undefined || row.value <= (KNOWN_MIGRATIONS.at(-1) ?? "");
 }
 
 function bindTypes(types: ColumnTypes): Record<string, Migration> {
@@ -96,8 +108,6 @@ async function unknownMigrations(db: Kysely<Schema>): Promise<string[]> {
     .selectFrom("migrations")
     .select("name")
     .orderBy("name")
-    .execute()
-    // The migration may have failed before there was a table to ask; then its own error is the one to show.
-    .catch(() => []);
+    .execute();
   return rows.map(({ name }) => name).filter((name) => !KNOWN_MIGRATIONS.includes(name));
 }

@@ -6,13 +6,14 @@ import { AppError } from "../model/errors.ts";
 import { callsThrough, operationNamed } from "./operations.ts";
 import type { Calls } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
+import type { UpgradeReports } from "./postgres/upgrade.ts";
 import type { RewriteStep } from "./sqlite/vacuum.ts";
 
 /**
  * Everything the service remembers. A write is durable when its promise resolves; when the database cannot
  * be reached or written, a call rejects with `storage_unavailable`, and later calls try again. No call waits for a
  * database that says nothing: after 4.25 s of silence it rejects, a write with `in_doubt`, and while the silence
- * lasts every other is refused at once.
+ * lasts every other is refused at once, but for a node's sign of life.
  */
 export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
@@ -34,19 +35,18 @@ export type Store = Calls & {
   close(): Promise<void>;
 };
 
-type StoreOptions = WatchOptions & {
-  /** Null: SQLite in the data directory. */
-  readonly databaseUrl: string | null;
-  readonly dataDir: string;
-  /** Where Postgres is reached without a pooler, to listen and to migrate; null: the same address. */
-  readonly databaseDirectUrl?: string | null;
-  /** The database is read as it is, and nothing of it changed; nobody else may have it open. */
-  readonly isReadOnly?: boolean;
-  /** A database of an earlier release is written anew, which may take minutes. */
-  readonly onRewrite?: (step: RewriteStep) => void;
-  /** A Postgres of an earlier release is about to be changed, which may take long: the names of the migrations. */
-  readonly onUpgrade?: (names: readonly string[]) => void;
-};
+type StoreOptions = WatchOptions &
+  UpgradeReports & {
+    /** Null: SQLite in the data directory. */
+    readonly databaseUrl: string | null;
+    readonly dataDir: string;
+    /** Where Postgres is reached without a pooler, to listen and to migrate; null: the same address. */
+    readonly databaseDirectUrl?: string | null;
+    /** The database is read as it is, and nothing of it changed; nobody else may have it open. */
+    readonly isReadOnly?: boolean;
+    /** A database of an earlier release is written anew, which may take minutes. */
+    readonly onRewrite?: (step: RewriteStep) => void;
+  };
 
 type WatchOptions = {
   readonly clock?: Clock;
@@ -56,6 +56,8 @@ type WatchOptions = {
 
 /** Too much for the room that is left in what a database has taken of its disk already. */
 const PROOF_BYTES = 64 * 1024;
+/** It gives up by itself within 2 s; refused until a probe is answered, it would come too late for its lease. */
+const SIGN_OF_LIFE = "nodes.renew";
 const COMMIT_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /** Opens the database and brings it to this release's schema, unless it is only to be read. */
@@ -89,7 +91,8 @@ export function storeOn(
     const ask = async () => await backend.run(name, packed);
     if (operationNamed(name).mode === "read") return await breakers.read.run(ask).catch(cannotRead);
     const askedAt = performance.now();
-    const result = await breakers.write.run(ask).catch((error: unknown) => {
+    const isTried = kind === "postgres" && name === SIGN_OF_LIFE && breakers.write.isOpen;
+    const result = await (isTried ? ask() : breakers.write.run(ask)).catch((error: unknown) => {
       if (isSilence(error)) hasRefused = true;
       throw error;
     });
@@ -155,10 +158,11 @@ async function openBackend({
   isReadOnly = false,
   onRewrite,
   onUpgrade,
+  onUpgradeWait,
 }: StoreOptions): Promise<Backend> {
   if (databaseUrl !== null) {
     const { openPostgres } = await import("./postgres/open.ts");
-    return await openPostgres(databaseUrl, { databaseDirectUrl, isReadOnly, onUpgrade });
+    return await openPostgres(databaseUrl, { databaseDirectUrl, isReadOnly, onUpgrade, onUpgradeWait });
   }
   if (isReadOnly) return await (await import("./sqlite/look.ts")).lookAtSqlite(dataDir);
   const { openSqlite } = await import("./sqlite/open.ts");

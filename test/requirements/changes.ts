@@ -21,4 +21,22 @@ export const CHANGES = {
     "changes.line":
       "The connection that listens is made anew when it is lost, and when it no longer hears itself.",
   }),
+  ...section("issue: Many services, one installation, 5", {
+    "pooler.transactions":
+      "Every call works by a pooler that lends sessions for a transaction, old ones included.",
+    "pooler.limits": "By a pooler, too, the server gives up a statement that takes too long.",
+    "pooler.hints": "A pooler that carries no notifications costs the hint and nothing else.",
+    "pooler.service": "A service runs on a database that it reaches by a pooler alone.",
+    "pooler.statements":
+      "No prepared statement is taken for another, and a lost or outdated one is prepared anew.",
+    "upgrade.beside":
+      "One service migrates while others serve; who has to wait says so, and no table is waited for long.",
+    "upgrade.additive":
+      "A migration only adds; one that takes away says from which release on the database serves.",
+    "upgrade.ahead":
+      "On Postgres a service starts on a later schema that still serves its release, and on no other.",
+    "upgrade.release-before":
+      "A service of the release before goes on while the database is migrated under it.",
+    "lease.always-tried": "A lease is renewed, or tried to be, also while the database counts as silent.",
+  }),
 };

@@ -25,11 +25,21 @@ export type PoolLimits = {
  */
 export const ANSWER_MS = 4_750;
 
+/** The limits of a pool as the statements that set them for one transaction. */
+export function transactionLimits({ statementMs }: PoolLimits): string | null {
+  if (statementMs === null) return null;
+  return (
+    `set local statement_timeout = ${statementMs}; ` +
+    `set local idle_in_transaction_session_timeout = ${IDLE_MS}`
+  );
+}
+
 /** A pool of connections that gives up on a silent or overloaded server, and gets over a lost one. */
 export function createPool(
   databaseUrl: string,
   { max, waitMs, statementMs, answerMs = (statementMs ?? 0) + 5_000 }: PoolLimits,
   client: typeof Client,
+  keepsSettings = true,
 ): Pool {
   const pool = new Pool({
     connectionString: databaseUrl,
@@ -38,8 +48,10 @@ export function createPool(
     max,
     connectionTimeoutMillis: waitMs,
     ...(statementMs !== null && {
-      idle_in_transaction_session_timeout: IDLE_MS,
-      statement_timeout: statementMs,
+      ...(keepsSettings && {
+        idle_in_transaction_session_timeout: IDLE_MS,
+        statement_timeout: statementMs,
+      }),
       // More than the server's own limit: this one is for a server that says nothing any more.
       query_timeout: answerMs,
     }),

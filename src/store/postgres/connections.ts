@@ -1,27 +1,46 @@
 import type { Kysely } from "kysely";
 import type { Client, Pool, PoolClient } from "pg";
 import type { Schema } from "../schema.ts";
-import { createPool } from "./connection.ts";
+import { createPool, transactionLimits } from "./connection.ts";
 import type { PoolLimits } from "./connection.ts";
 import { createKysely } from "./dialect.ts";
+import type { SessionUse } from "./dialect.ts";
 import { clientClass } from "./hosts.ts";
+import { StatementNames } from "./statement-names.ts";
+
+/** A database, and what all connections to it have in common. */
+type Reach = {
+  readonly databaseUrl: string;
+  /** Knows which of several hosts is in use. */
+  readonly client: typeof Client;
+  readonly names: StatementNames;
+  /** False where a pooler lends sessions for a transaction each: limits of time are set in every one. */
+  readonly keepsSettings: boolean;
+};
+
+/** The way to a database; what its connections learn, all of them know. */
+export function reachOf(databaseUrl: string, keepsSettings = true): Reach {
+  return {
+    databaseUrl,
+    client: clientClass(databaseUrl),
+    names: new StatementNames(keepsSettings),
+    keepsSettings,
+  };
+}
 
 /** The connections for one kind of call, made when they are first needed. */
 export class Connections {
-  readonly #databaseUrl: string;
+  readonly #reach: Reach;
   readonly #limits: PoolLimits;
-  readonly #client: typeof Client;
   #opened: OpenPool | null = null;
 
-  /** Those to the same database are given the same client: it knows which of several hosts is in use. */
-  constructor(databaseUrl: string, limits: PoolLimits, client: typeof Client = clientClass(databaseUrl)) {
-    this.#client = client;
-    this.#databaseUrl = databaseUrl;
+  constructor(reach: Reach, limits: PoolLimits) {
+    this.#reach = reach;
     this.#limits = limits;
   }
 
   get db(): Kysely<Schema> {
-    this.#opened ??= new OpenPool(createPool(this.#databaseUrl, this.#limits, this.#client));
+    this.#opened ??= this.#open();
     return this.#opened.db;
   }
 
@@ -39,6 +58,13 @@ export class Connections {
     this.#opened = null;
     await opened?.db.destroy();
   }
+
+  #open(): OpenPool {
+    const { databaseUrl, client, names, keepsSettings } = this.#reach;
+    const pool = createPool(databaseUrl, this.#limits, client, keepsSettings);
+    const atBegin = keepsSettings ? null : transactionLimits(this.#limits);
+    return new OpenPool(pool, { names, atBegin });
+  }
 }
 
 /** A pool, and the connections it has now. */
@@ -48,9 +74,9 @@ class OpenPool {
   readonly #clients = new Set<PoolClient>();
   #isAbandoned = false;
 
-  constructor(pool: Pool) {
+  constructor(pool: Pool, use: SessionUse) {
     this.#pool = pool;
-    this.db = createKysely({
+    const lender = {
       options: pool.options,
       end: () => pool.end(),
       connect: async () => {
@@ -60,7 +86,8 @@ class OpenPool {
         client.release(error);
         throw error;
       },
-    });
+    };
+    this.db = createKysely(lender, use);
     pool.on("connect", (client) => {
       this.#clients.add(client);
       // Nobody would ever let go of it: the server would keep it for good.

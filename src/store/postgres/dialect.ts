@@ -1,18 +1,29 @@
-import { CamelCasePlugin, Kysely, PostgresDialect } from "kysely";
+import { CamelCasePlugin, Kysely, PostgresAdapter, PostgresDialect } from "kysely";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import type pg from "pg";
 import type { Schema } from "../schema.ts";
 import { beforeConnecting, isConnectionLost, isReadOnly, ofQuery } from "./errors.ts";
+import { StatementNames } from "./statement-names.ts";
 
 /** Where connections come from: what is used of a pool. */
 type Lender = Pick<pg.Pool, "options"> & { connect(): Promise<pg.PoolClient>; end(): Promise<void> };
 
+/** How sessions are used. */
+export type SessionUse = {
+  readonly names: StatementNames;
+  /** Statements that each transaction begins with; none where the session keeps its settings. */
+  readonly atBegin: string | null;
+};
+
 /** Kysely over `pg`, without connections that are lost. */
-export function createKysely(pool: Lender): Kysely<Schema> {
+export function createKysely(
+  pool: Lender,
+  use: SessionUse = { names: new StatementNames(false), atBegin: null },
+): Kysely<Schema> {
   const sound: PostgresPool = {
     connect: async () => {
       try {
-        return watch(await pool.connect());
+        return watch(await pool.connect(), use);
       } catch (error) {
         throw beforeConnecting(error);
       }
@@ -21,30 +32,24 @@ export function createKysely(pool: Lender): Kysely<Schema> {
     options: pool.options,
   };
   return new Kysely<Schema>({
-    dialect: new PostgresDialect({ pool: sound }),
+    dialect: new Dialect({ pool: sound }),
     plugins: [new CamelCasePlugin()],
   });
 }
 
-/** Statements that Postgres keeps parsed, per connection; a bound, in case one is made from its input. */
-const PREPARED_STATEMENTS = 256;
-/** A statement with a list of ids has a text of its own for each length, and is not worth keeping. */
-const MAX_PARAMETERS = 64;
-const statementNames = new Map<string, string>();
-
-/**
- * The same name for the same text: a prepared statement costs the server half as much (storing one run 0.7 ms
- * instead of 1.6). Undefined once there are enough of them: those come parsed anew each time.
- */
-function statementName(text: string, parameterCount: number): string | undefined {
-  if (parameterCount > MAX_PARAMETERS) return undefined;
-  let name = statementNames.get(text);
-  if (name === undefined && statementNames.size < PREPARED_STATEMENTS) {
-    name = `millrace_${statementNames.size}`;
-    statementNames.set(text, name);
-  }
-  return name;
+/** Whoever migrates holds the lock already, for as long as its transaction lasts. */
+class Adapter extends PostgresAdapter {
+  override async acquireMigrationLock(): Promise<void> {}
+  override async releaseMigrationLock(): Promise<void> {}
 }
+
+class Dialect extends PostgresDialect {
+  override createAdapter(): PostgresAdapter {
+    return new Adapter();
+  }
+}
+
+const BEGIN = /^(?:begin|start transaction)\b/;
 
 /** When each connection was first lent. */
 const lentAt = new WeakMap<pg.PoolClient, number>();
@@ -60,7 +65,7 @@ function isReadOnlyForLong(client: pg.PoolClient, error: unknown): boolean {
  * Kysely hands every connection back as sound. This one remembers that it is lost: the rollback that follows
  * does not wait on a silent server a second time, and the pool ends it instead of lending it again.
  */
-function watch(client: pg.PoolClient): PostgresPoolClient {
+function watch(client: pg.PoolClient, { names, atBegin }: SessionUse): PostgresPoolClient {
   let loss: Error | null = null;
   if (!lentAt.has(client)) lentAt.set(client, performance.now());
   const onError = (error: Error) => {
@@ -70,10 +75,13 @@ function watch(client: pg.PoolClient): PostgresPoolClient {
   const query = async (sql: string, parameters: readonly unknown[]): Promise<pg.QueryResult> => {
     if (loss) throw ofQuery(loss);
     try {
-      const name = statementName(sql, parameters.length);
+      // Several statements at once, in one message.
+      if (atBegin !== null && BEGIN.test(sql)) return await client.query(`${sql}; ${atBegin}`);
+      const name = names.of(sql, parameters.length);
       return await client.query({ text: sql, values: [...parameters], ...(name !== undefined && { name }) });
     } catch (error) {
       ofQuery(error);
+      names.note(error);
       if (isConnectionLost(error) || isReadOnlyForLong(client, error)) loss = error as Error;
       throw error;
     }

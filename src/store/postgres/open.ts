@@ -1,8 +1,6 @@
 import { sql } from "kysely";
 import type { Kysely } from "kysely";
 import { hostUrls } from "../../kit/host-urls.ts";
-import { migrate } from "../migrate.ts";
-import { POSTGRES_TYPES } from "../migrations/column-types.ts";
 import { AppError } from "../../model/errors.ts";
 import { HEAVY_READ_MS } from "../operation.ts";
 import type { Backend, Lane, Session } from "../operation.ts";
@@ -10,11 +8,15 @@ import { PROBE_BYTES, meta } from "../meta.ts";
 import { operationNamed } from "../operations.ts";
 import type { Schema } from "../schema.ts";
 import type { PoolLimits } from "./connection.ts";
-import { Connections } from "./connections.ts";
+import { Connections, reachOf } from "./connections.ts";
 import { HintLine } from "./hint-line.ts";
 import { clientClass } from "./hosts.ts";
 import { isConflict, isOfStorage, isSilence, isTimeout, translateError } from "./errors.ts";
+import { keepsSettings } from "./keeps-settings.ts";
 import { READ_LIMITS, readKind } from "./read-kinds.ts";
+import { isLostStatement } from "./statement-names.ts";
+import { bringUpToDate } from "./upgrade.ts";
+import type { UpgradeReports } from "./upgrade.ts";
 import { USAGE_SLOT, columnWriter } from "./write-columns.ts";
 import { WRITE_LIMITS, writeKind } from "./write-kinds.ts";
 
@@ -38,38 +40,26 @@ export class UnreachableError extends Error {
 
 // Each kind has connections of its own: what takes long in one never takes up those of another.
 const HEAVY: PoolLimits = { max: 2, waitMs: HEAVY_READ_MS, statementMs: HEAVY_READ_MS };
-const MIGRATION: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
 /** One for each lane; a probe is answered in this time, or not. */
 const PROBES: PoolLimits = { max: 2, waitMs: 2_000, statementMs: 1_900, answerMs: 2_000 };
 
-type PostgresOpening = {
+type PostgresOpening = UpgradeReports & {
   /** Where the server is reached without a pooler; null: at the same address. */
   readonly databaseDirectUrl?: string | null;
   /** It is only read, as it is. */
   readonly isReadOnly?: boolean;
-  readonly onUpgrade?: ((names: readonly string[]) => void) | undefined;
 };
 
 /** Opens a database on a Postgres server; each write is a transaction of its own. */
-export async function openPostgres(
-  databaseUrl: string,
-  { databaseDirectUrl = null, isReadOnly = false, onUpgrade }: PostgresOpening = {},
-): Promise<Backend> {
-  const client = clientClass(databaseUrl);
+export async function openPostgres(databaseUrl: string, opening: PostgresOpening = {}): Promise<Backend> {
+  const reach = reachOf(databaseUrl, await prepare(databaseUrl, opening));
   const byKind = <Kind extends string>(limits: Readonly<Record<Kind, PoolLimits>>) =>
-    new Map(
-      (Object.keys(limits) as Kind[]).map((kind) => [
-        kind,
-        new Connections(databaseUrl, limits[kind], client),
-      ]),
-    );
+    new Map((Object.keys(limits) as Kind[]).map((kind) => [kind, new Connections(reach, limits[kind])]));
   const reads = byKind(READ_LIMITS);
   const writes = byKind(WRITE_LIMITS);
-  const heavy = new Connections(databaseUrl, HEAVY, client);
-  const probes = new Connections(databaseUrl, PROBES, client);
-  const directUrl = databaseDirectUrl ?? databaseUrl;
-  await bringUpToDate(directUrl, { isReadOnly, onUpgrade });
-  const hints = new HintLine(directUrl);
+  const heavy = new Connections(reach, HEAVY);
+  const probes = new Connections(reach, PROBES);
+  const hints = new HintLine(opening.databaseDirectUrl ?? databaseUrl);
   const running = new Set<Promise<unknown>>();
   const track = <Result>(call: Promise<Result>): Promise<Result> => {
     running.add(call);
@@ -82,7 +72,7 @@ export async function openPostgres(
       const { mode, isHeavy } = operationNamed(name);
       const light = mode === "read" ? reads.get(readKind(name))! : writes.get(writeKind(name))!;
       const { db } = isHeavy(packed as never) ? heavy : light;
-      return track(run(db, name, packed, () => hints.send()));
+      return track(run(db, { name, packed, isInTransaction: !reach.keepsSettings }, () => hints.send()));
     },
     listen: (onHint) => hints.listen(onHint),
     probe: (lane) => track(probe(sessionOn(probes.db), lane)),
@@ -99,16 +89,16 @@ export async function openPostgres(
   };
 }
 
-/** On a connection of its own, without limits of time: a large table takes as long as it takes. */
-async function bringUpToDate(databaseUrl: string, { isReadOnly, onUpgrade }: PostgresOpening): Promise<void> {
-  const connections = new Connections(databaseUrl, MIGRATION);
+/** Does what has to be done before the first call; says whether sessions keep their settings. */
+async function prepare(databaseUrl: string, opening: PostgresOpening): Promise<boolean> {
+  const { databaseDirectUrl, isReadOnly } = opening;
+  let url = databaseDirectUrl ?? databaseUrl;
   try {
-    if (isReadOnly) await sql`select 1`.execute(connections.db);
-    else await migrate(connections.db, { types: POSTGRES_TYPES, onUpgrade });
+    if (isReadOnly !== true) await bringUpToDate(url, opening);
+    url = databaseUrl;
+    return await keepsSettings(url, clientClass(url));
   } catch (error) {
-    throw isOfStorage(error) ? new UnreachableError(databaseUrl, error) : error;
-  } finally {
-    await connections.close();
+    throw isOfStorage(error) ? new UnreachableError(url, error) : error;
   }
 }
 
@@ -121,15 +111,21 @@ async function probe(session: Session, lane: Lane): Promise<void> {
   }
 }
 
+type OperationCall = {
+  readonly name: string;
+  readonly packed: unknown;
+  /** Whatever it is: only in a transaction does it have limits of time. */
+  readonly isInTransaction: boolean;
+};
+
 async function run(
   db: Kysely<Schema>,
-  name: string,
-  packed: unknown,
+  { name, packed, isInTransaction }: OperationCall,
   tellOthers: () => void,
 ): Promise<unknown> {
   const { mode, isHeavy, run } = operationNamed(name);
   const once = async (): Promise<unknown> => {
-    if (mode !== "write") return await run(sessionOn(db), packed as never);
+    if (mode !== "write" && !isInTransaction) return await run(sessionOn(db), packed as never);
     // Whatever the server's default is: writes count on seeing what they waited for.
     const transaction = db.transaction().setIsolationLevel("read committed");
     let isNoted = false;
@@ -142,7 +138,7 @@ async function run(
     try {
       return await once();
     } catch (error) {
-      if (isConflict(error) && tries < MAX_TRIES) continue;
+      if ((isConflict(error) || isLostStatement(error)) && tries < MAX_TRIES) continue;
       if (isHeavy(packed as never) && isTimeout(error)) throw new AppError("query_timeout", RETRY, error);
       throw translateError(error, mode);
     }

@@ -9,6 +9,8 @@ import { inspectDatabase } from "../../../src/store/upkeep.ts";
 import { checkDatabase } from "../../../src/cli/checks.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { packEnded } from "../../../src/store/runs.ts";
+import { Bell } from "../../../src/kit/bell.ts";
+import { until } from "../../support/until.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import type { TestDatabase } from "../../support/databases.ts";
 import { makeOldSchema } from "../../support/old-release.ts";
@@ -56,12 +58,35 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
     const database = await databases.empty(kind);
     await (await openStore(database)).close();
     await execute(database, "insert into migrations (name, timestamp) values ('9999-from-the-future', '')");
+    await execute(database, "insert into meta (key, value) values ('serves_from', '9999-from-the-future')");
     await expect(openStore(database)).rejects.toThrow(
       /newer release of Millrace \(it has 9999-from-the-future;/,
     );
     await execute(database, "delete from migrations where name = '9999-from-the-future'");
     await (await openStore(database)).close();
   });
+
+  verifies(
+    "upgrade.ahead",
+    "a later schema that serves this release will do where others share it",
+    async () => {
+      const database = await databases.fresh(kind);
+      await (await openStore(database)).close();
+      await execute(database, "insert into migrations (name, timestamp) values ('9999-from-the-future', '')");
+      const opened = async () => await openStore(database).then((store) => store.close());
+      if (kind === "sqlite") return await expect(opened()).rejects.toThrow(/newer release/);
+      await opened();
+      const last = KNOWN_MIGRATIONS.at(-1)!;
+      await execute(database, `insert into meta (key, value) values ('serves_from', '${last}')`);
+      await opened();
+      await execute(database, `update meta set value = '${last}-and-more' where key = 'serves_from'`);
+      await expect(opened()).rejects.toThrow(/newer release/);
+      // What it lacks of its own is not there to be served.
+      await execute(database, "delete from meta where key = 'serves_from'");
+      await execute(database, `delete from migrations where name = '${last}'`);
+      await expect(opened()).rejects.toThrow(/newer release/);
+    },
+  );
 
   test("a database of the first release keeps its runs, and takes what is new", async () => {
     const database = await databases.empty(kind);
@@ -125,7 +150,7 @@ describe.each(DATABASE_KINDS)("migrations on %s", (kind) => {
 
 verifies(
   "upgrade.unlimited",
-  "on Postgres a migration may take as long as it takes, and is told of before it begins",
+  "on Postgres a migration may take as long as it takes, but waits for no table for long, and is told of first",
   async () => {
     const database = await databases.empty("postgres");
     await makeOldSchema(database, "0010-invitations");
@@ -147,12 +172,46 @@ verifies(
     expect(told).toEqual([since]);
     const client = new Client({ connectionString: database.databaseUrl! });
     await client.connect();
-    const { rows } = await client.query("select distinct name, value from limits order by name");
+    const { rows } = await client.query<{ name: string; value: string }>(
+      "select distinct name, value from limits",
+    );
     await client.end();
-    expect(rows).toEqual(limits.toSorted().map((name) => ({ name, value: "0" })));
+    const values = { lock_timeout: "1500", idle_in_transaction_session_timeout: "0", statement_timeout: "0" };
+    expect(Object.fromEntries(rows.map(({ name, value }) => [name, value] as const))).toEqual(values);
     // Neither a database that is up to date nor a new one has anything to tell.
     await (await openStore({ ...database, onUpgrade })).close();
     await (await openStore({ ...(await databases.empty("postgres")), onUpgrade })).close();
     expect(told).toHaveLength(1);
+  },
+);
+
+verifies(
+  "upgrade.beside",
+  "who waits for another that migrates, or for a table, says so and goes on",
+  async () => {
+    const database = await databases.empty("postgres");
+    await makeOldSchema(database, "0013-run-traffic");
+    const client = new Client({ connectionString: database.databaseUrl! });
+    await client.connect();
+    const bell = new Bell();
+    const waits: string[] = [];
+    const onUpgradeWait = (reason: string): void => {
+      waits.push(reason);
+      bell.ring();
+    };
+    await client.query("begin");
+    // As whoever migrates, of this release or of an earlier one.
+    await client.query("select pg_advisory_xact_lock(3853314791062309107)");
+    // As a dump does, for hours.
+    await client.query("lock table apps in access share mode");
+    const opening = openStore({ ...database, onUpgradeWait });
+    await until("it waits for the other", () => waits.includes("another"), bell);
+    await client.query("commit and chain");
+    await client.query("lock table apps in access share mode");
+    await until("it has given the table up", () => waits.includes("tables"), bell);
+    // Nobody stands behind it in the line meanwhile.
+    await client.query("commit");
+    await client.end();
+    await (await opening).close();
   },
 );

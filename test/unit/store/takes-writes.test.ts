@@ -53,3 +53,32 @@ verifies(
     await store.close();
   },
 );
+
+verifies("lease.always-tried", "a sign of life is tried while all other writes are refused", async () => {
+  const clock = new HandClock();
+  let asked = 0;
+  const silent = {
+    run: (name: string) => {
+      asked += 1;
+      // It gives up by itself, as the others do much later.
+      if (name === "nodes.renew") return Promise.reject(new AppError("storage_unavailable"));
+      return new Promise<never>(() => {});
+    },
+    probe: () => new Promise<never>(() => {}),
+    abandon: () => {},
+    close: () => Promise.resolve(),
+  };
+  const store = storeOn(silent, { kind: "postgres", clock });
+  const sign = { owner: "a", leaseMs: 6_000, url: null, details: null, isLeaving: false };
+  const write = async () => await store.meta.setIfAbsent({ key: "a", value: "b" });
+  const given = write().catch((error: unknown) => error);
+  await clock.passDuring(given);
+  expect([await given, store.isSilent("write")]).toMatchObject([{ code: "in_doubt" }, true]);
+  const before = asked;
+  await expect(write()).rejects.toMatchObject({ code: "storage_unavailable" });
+  expect(asked).toBe(before);
+  for (const count of [1, 2]) {
+    await expect(store.nodes.renew(sign)).rejects.toMatchObject({ code: "storage_unavailable" });
+    expect(asked).toBe(before + count);
+  }
+});
