@@ -104,8 +104,8 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
       await node.serve(work, async () => {
         await meetOthers({ roster, talk, clock, self });
         const others = roster.all.map(({ id }) => id).filter((id) => id !== self.id);
-        parts.requireVolumes(others);
         await prove.with(others);
+        parts.requireVolumes(others);
       });
     },
     leave: () => node.leave(),
