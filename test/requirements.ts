@@ -2,6 +2,7 @@ import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
 import { BLOBS } from "./requirements/blobs.ts";
 import { CHANGES } from "./requirements/changes.ts";
+import { CLUSTER } from "./requirements/cluster.ts";
 import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
@@ -41,6 +42,8 @@ export const TABLES = [
   DASHBOARD,
   HARDENING,
   LIMITS,
+  NODES,
+  CLUSTER,
   WALLS,
   HOSTED,
   SERVERS,
@@ -69,6 +72,8 @@ export const REQUIREMENTS = {
   ...DASHBOARD,
   ...HARDENING,
   ...LIMITS,
+  ...NODES,
+  ...CLUSTER,
   ...WALLS,
   ...HOSTED,
   ...SERVERS,
