@@ -19,16 +19,16 @@ verifies(
   async () => {
     const leaving: TestService = (await nodes.sides("a")).owner;
     const staying = leaving === nodes.first ? nodes.second : nodes.first;
-    let isOver = false;
+    const over = new AbortController();
     const answers: number[] = [];
     const callers = APPS.map(async (app) => {
-      while (!isOver) answers.push((await staying.call(app, { n: 1 })).status);
+      while (!over.signal.aborted) answers.push((await staying.call(app, { n: 1 })).status);
     });
     await until("calls are under way", () => answers.length > 2 * APPS.length);
     await leaving.service.stop();
     const before = answers.length;
     await until("calls go on", () => answers.length > before + 2 * APPS.length);
-    isOver = true;
+    over.abort();
     await Promise.all(callers);
     expect(new Set(answers)).toEqual(new Set([200]));
     const owners = await Promise.all(

@@ -107,7 +107,7 @@ verifies(
           appID: appId(projectId, "app"),
         });
         const tail = new Tail(
-          new WebSocket(`${node.service.baseUrl.replace("http", "ws")}/ws-logs?${query}`),
+          new WebSocket(`${node.service.baseUrl.replace("http", "ws")}/ws-logs?${query.toString()}`),
         );
         await tail.opened;
         return tail;
