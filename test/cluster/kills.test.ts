@@ -36,7 +36,8 @@ verifies(
     const place = await site();
     const { cluster, load, roll } = place;
     const blows: Blow[] = [];
-    load.start({ deploys: true });
+    const late: string[] = [];
+    load.start({ deploys: process.env["NODEPLOY"] === undefined });
     for (let round = 1; round <= KILLS; round++) {
       await pause(roll(CALM_MS));
       const victim = cluster.nodes[Math.floor(roll(cluster.nodes.length))]!;
@@ -48,17 +49,19 @@ verifies(
       const times = await Promise.all(others.map((node) => answerTimes(cluster, node)));
       const worst = longest(new Map(times.map((each) => Object.values(longest(each)) as [string, number])));
       say(`kill ${round}: ${victim.name}, ${worst.app} answered after ${worst.ms} ms`);
-      expect(worst.ms).toBeLessThanOrEqual(AFTER_KILL_MS);
+      if (worst.ms > AFTER_KILL_MS) late.push(`kill ${round}: ${worst.app} after ${worst.ms} ms`);
       await victim.start();
       await cluster.untilSpread();
     }
     await judge(place, blows);
+    expect(late).toEqual([]);
   },
 );
 
 verifies("cluster.restarts", "a rolling restart of three nodes under load: no call fails", async () => {
   const place = await site();
   const { cluster, load } = place;
+  const late: string[] = [];
   load.start({ deploys: false });
   for (const node of cluster.nodes) {
     await pause(CALM_MS);
@@ -70,9 +73,10 @@ verifies("cluster.restarts", "a rolling restart of three nodes under load: no ca
     say(
       `${node.name} has stopped: longest call meanwhile ${load.longestMs} ms, then every app in ${worst} ms`,
     );
-    expect(worst).toBeLessThanOrEqual(AFTER_STOP_MS);
+    if (worst > AFTER_STOP_MS) late.push(`${node.name}: ${worst} ms`);
     await node.start();
     await cluster.untilSpread();
   }
   await judge(place, []);
+  expect(late).toEqual([]);
 });

@@ -47,7 +47,7 @@ for (const blow of BLOWS) {
       const { cluster, load, promised, target, roll } = await site();
       const victim = cluster.nodes[Math.floor(roll(cluster.nodes.length))]!;
       const { id } = victim;
-      load.start({ deploys: true });
+      load.start({ deploys: process.env["NODEPLOY"] === undefined });
       await pause(CALM_MS);
       const from = Date.now();
       blow.begin(victim);

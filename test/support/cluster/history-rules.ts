@@ -21,7 +21,7 @@ export type Event = {
 /** Where the history shows that two nodes wrote about one app, or that a run ended twice; one line each. */
 export function breaches(events: readonly Event[]): string[] {
   const roles = new Map<string, string>();
-  const apps = new Map<number, { owner: string | null; fence: number }>();
+  const apps = new Map<number, { owner: string | null; fence: number; had: Set<string> }>();
   const ended = new Set<string>();
   const found: string[] = [];
   for (const event of events) {
@@ -32,7 +32,7 @@ export function breaches(events: readonly Event[]): string[] {
     if (kind === "node") roles.set(owner ?? "", role);
     if (kind === "owner") {
       if (has && (fence ?? 0) <= has.fence) say("a fence did not grow");
-      apps.set(app ?? 0, { owner, fence: fence ?? 0 });
+      apps.set(app ?? 0, { owner, fence: fence ?? 0, had: (has?.had ?? new Set()).add(owner ?? "") });
     }
     if (kind === "switch" && (owner === null || isOther))
       say("a version was switched by a node without the app");
@@ -42,7 +42,7 @@ export function breaches(events: readonly Event[]): string[] {
 }
 
 type Known = {
-  readonly has: { readonly owner: string | null } | undefined;
+  readonly has: { readonly owner: string | null; readonly had: ReadonlySet<string> } | undefined;
   readonly isOther: boolean;
   readonly ended: Set<string>;
 };
@@ -52,7 +52,9 @@ function runFaults({ app, run, owner, state, before }: Event, { has, isOther, en
   const from = before === null ? null : RUN_STATES[before]!;
   const key = `${app} ${run}`;
   const faults: string[] = [];
-  if (to === "running" && has?.owner !== owner) faults.push("a run was claimed by a node without the app");
+  // What was under way at a node when the app left it is accepted there, and ends there or goes back into the queue.
+  const isTheirs = from === null ? has?.had.has(owner ?? "") : has?.owner === owner;
+  if (to === "running" && !isTheirs) faults.push("a run was claimed by a node without the app");
   if (to === "running" && isOther) faults.push("a run was claimed in the name of another node");
   if (isFinal(to) && from === "running" && isOther) faults.push("a run of another node was ended");
   if (from !== null && isFinal(from)) faults.push("a run went on after its end");

@@ -17,13 +17,13 @@ const taken = (role: string, owner: string, fence: number): Line => ({
   owner,
   fence,
 });
-const run = (role: string, owner: string, before: RunState, state: RunState): Line => ({
+const run = (role: string, owner: string, before: RunState | null, state: RunState): Line => ({
   kind: "run",
   role,
   app: 1,
   run: "r",
   owner,
-  before: RUN_STATES.indexOf(before),
+  before: before && RUN_STATES.indexOf(before),
   state: RUN_STATES.indexOf(state),
 });
 const switched = (role: string, owner: string): Line => ({
@@ -63,6 +63,7 @@ describe("what must never be is found", () => {
   test.each<[string, ...Line[]]>([
     ["a fence did not grow", taken("b", "B", 1)],
     ["a run was claimed by a node without the app", ...late],
+    ["a run was claimed by a node without the app", run("b", "B", null, "running")],
     ["a run was claimed in the name of another node", run("b", "A", "queued", "running")],
     ["a version was switched by a node without the app", taken("b", "B", 2), switched("a", "B")],
     [
