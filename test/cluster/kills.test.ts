@@ -37,7 +37,7 @@ verifies(
     const { cluster, load, roll } = place;
     const blows: Blow[] = [];
     const late: string[] = [];
-    load.start({ deploys: process.env["NODEPLOY"] === undefined });
+    load.start({ deploys: true });
     for (let round = 1; round <= KILLS; round++) {
       await pause(roll(CALM_MS));
       const victim = cluster.nodes[Math.floor(roll(cluster.nodes.length))]!;
@@ -51,7 +51,7 @@ verifies(
       say(`kill ${round}: ${victim.name}, ${worst.app} answered after ${worst.ms} ms`);
       if (worst.ms > AFTER_KILL_MS) late.push(`kill ${round}: ${worst.app} after ${worst.ms} ms`);
       await victim.start();
-      await cluster.untilSpread();
+      await cluster.untilSettled();
     }
     await judge(place, blows);
     expect(late).toEqual([]);
@@ -75,7 +75,7 @@ verifies("cluster.restarts", "a rolling restart of three nodes under load: no ca
     );
     if (worst > AFTER_STOP_MS) late.push(`${node.name}: ${worst} ms`);
     await node.start();
-    await cluster.untilSpread();
+    await cluster.untilSettled();
   }
   await judge(place, []);
   expect(late).toEqual([]);

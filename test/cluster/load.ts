@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import { WebSocket } from "ws";
 import type { Roll } from "../support/dice.ts";
@@ -250,8 +249,10 @@ async function talk(cluster: Cluster, entry: ClusterNode, app: string): Promise<
     expected = `message ${(count += 1)}`;
     client.send(expected);
   });
-  const [code, reason] = (await once(client, "close")) as [number, Buffer];
-  return { code, why: `${why} ${reason.toString()}`, isRefused };
+  // Not `once` of node:events, which ends with the error that comes before the close.
+  return await new Promise((resolve) => {
+    client.once("close", (code, reason) => resolve({ code, why: `${why} ${reason.toString()}`, isRefused }));
+  });
 }
 
 function repeated<T>(count: number, make: () => T): T[] {

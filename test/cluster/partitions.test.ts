@@ -47,7 +47,7 @@ for (const blow of BLOWS) {
       const { cluster, load, promised, target, roll } = await site();
       const victim = cluster.nodes[Math.floor(roll(cluster.nodes.length))]!;
       const { id } = victim;
-      load.start({ deploys: process.env["NODEPLOY"] === undefined });
+      load.start({ deploys: true });
       await pause(CALM_MS);
       const from = Date.now();
       blow.begin(victim);
@@ -57,7 +57,7 @@ for (const blow of BLOWS) {
       const back = await answerTimes(cluster, victim);
       const to = Date.now();
       say(`${name}: ${victim.name} served every app ${longest(back).ms} ms after it was ready`);
-      await cluster.untilSpread();
+      await cluster.untilSettled();
       await pause(CALM_MS);
       await load.stop();
       await promised.keep(target);

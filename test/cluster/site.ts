@@ -27,7 +27,7 @@ export async function site(count = 3): Promise<Site> {
   const cluster = await Cluster.start(count);
   for (const app of [...ECHOES, ...CHANGING]) await cluster.deploy(app, echoApp(0));
   for (const app of SOCKETS) await cluster.deploy(app, socketApp());
-  await cluster.untilSpread();
+  await cluster.untilSettled();
   const balancer = new Balancer(cluster);
   balancer.start();
   const promised = new Promised(cluster, balancer);

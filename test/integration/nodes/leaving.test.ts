@@ -47,7 +47,7 @@ verifies(
     const target = await WebhookTarget.open();
     const cluster = await Cluster.start(2);
     for (const app of APPS) await cluster.deploy(app, { "main.py": MAIN, "millrace.toml": SCALING });
-    await cluster.untilSpread();
+    await cluster.untilSettled();
     const [victim, other] = cluster.nodes as [(typeof cluster.nodes)[0], (typeof cluster.nodes)[0]];
     const headers = { authorization: `Bearer ${cluster.token}`, "content-type": "application/json" };
     const accepted = new Map<string, string>();

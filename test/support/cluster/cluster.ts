@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
+import { winnerOf } from "../../../src/nodes/rendezvous.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { installed } from "../command-line.ts";
 import { DeployClient } from "../deploy-client.ts";
@@ -114,11 +115,12 @@ export class Cluster implements Installation {
     return this.nodes.find((node) => node.id === owner) ?? null;
   }
 
-  /** Waits until every one of the nodes has some of the apps. */
-  async untilSpread(): Promise<void> {
-    await until("every node has apps", async () => {
-      const owners = new Set(await this.history.owners());
-      return this.nodes.every((node) => owners.has(node.id));
+  /** Waits until all nodes live, and every app is where it belongs. */
+  async untilSettled(): Promise<void> {
+    await until("every app is at its node", async () => {
+      const { living, apps } = await this.history.places();
+      const isAll = this.nodes.every((node) => living.some(({ id }) => id === node.id));
+      return isAll && apps.every(({ number, owner }) => winnerOf(number, living)?.id === owner);
     });
   }
 

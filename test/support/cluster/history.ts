@@ -1,4 +1,5 @@
 import type { Client } from "pg";
+import type { Candidate } from "../../../src/nodes/rendezvous.ts";
 import type { Event } from "./history-rules.ts";
 
 /**
@@ -110,14 +111,25 @@ export class History {
     return rows[0]?.owner ?? null;
   }
 
-  /** Whoever has some app. */
-  async owners(): Promise<(string | null)[]> {
-    const { rows } = await this.#client.query<{ owner: string | null }>(
-      "select distinct owner from apps where deleted_at is null",
+  /** The nodes whose leases stand, and who has each app. */
+  async places(): Promise<{ readonly living: readonly Candidate[]; readonly apps: readonly AppPlace[] }> {
+    const nodes = await this.#client.query<{ id: string; details: string }>(
+      "select id, details from owners where details is not null and lease_until > extract(epoch from clock_timestamp()) * 1000",
     );
-    return rows.map(({ owner }) => owner);
+    const apps = await this.#client.query<{ number: string; owner: string | null }>(
+      "select number, owner from apps where deleted_at is null",
+    );
+    return {
+      living: nodes.rows.map(({ id, details }) => ({
+        id,
+        details: JSON.parse(details) as Candidate["details"],
+      })),
+      apps: apps.rows.map(({ number, owner }) => ({ number: Number(number), owner })),
+    };
   }
 }
+
+type AppPlace = { readonly number: number; readonly owner: string | null };
 
 function numberOrNull(value: string | number | null): number | null {
   return value === null ? null : Number(value);

@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { runtimeDir } from "../../../src/kit/runtime-dir.ts";
@@ -50,6 +50,8 @@ export class ClusterNode {
       ...env,
     };
     mkdirSync(dataDir, { recursive: true });
+    // Which apps are whose goes by this; two or three nodes of these names share the first apps evenly.
+    writeFileSync(path.join(dataDir, "directory-id"), `00000000-0000-4000-8000-00000000250${name.at(-1)}\n`);
     onTestFinished(async () => {
       await assertNothingLeft(dataDir);
       // One that is killed leaves its sockets behind.
