@@ -2,6 +2,7 @@ import { APPS } from "./requirements/apps.ts";
 import { ASYNC } from "./requirements/async.ts";
 import { BLOBS } from "./requirements/blobs.ts";
 import { CHANGES } from "./requirements/changes.ts";
+import { CLUSTER } from "./requirements/cluster.ts";
 import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
@@ -46,6 +47,7 @@ export const TABLES = [
   SERVERS,
   IMAGES,
   NODES,
+  CLUSTER,
   CHANGES,
   PEERS,
   BLOBS,
@@ -74,6 +76,7 @@ export const REQUIREMENTS = {
   ...SERVERS,
   ...IMAGES,
   ...NODES,
+  ...CLUSTER,
   ...CHANGES,
   ...PEERS,
   ...BLOBS,

@@ -4,13 +4,13 @@ import type { AddressInfo, Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
 /**
- * A way to a Postgres that can fall silent without closing anything: what is sent is lost, on connections that are
- * made meanwhile too. When it is over new connections go through; those of before stay lost. Or it resets every
- * connection, and those that are made meanwhile. Or it holds up those that are made, as a frozen server does, and lets
- * them through later.
+ * A way to a Postgres, or to another listener, that can fall silent without closing anything: what is sent is lost, on
+ * connections that are made meanwhile too. When it is over new connections go through; those of before stay lost. Or it
+ * resets every connection, and those that are made meanwhile. Or it holds up those that are made, as a frozen server
+ * does, and lets them through later.
  */
 export class SilentProxy {
-  /** The database, by this way. */
+  /** What it leads to, by this way. */
   readonly url: string;
   #isSilent = false;
   #isResetting = false;
@@ -27,13 +27,29 @@ export class SilentProxy {
     const { username, password, hostname, port, pathname } = new URL(databaseUrl);
     const host = decodeURIComponent(hostname);
     const number = Number(port || 5432);
+    const credentials = password ? `${username}:${password}` : username;
+    return await SilentProxy.#listen(
+      () => (host.startsWith("/") ? connect(`${host}/.s.PGSQL.${number}`) : connect(number, host)),
+      (ownPort) => `postgres://${credentials}@127.0.0.1:${ownPort}${pathname}`,
+    );
+  }
+
+  /** The way to a listener of this machine. */
+  static async openTo(port: number): Promise<SilentProxy> {
+    return await SilentProxy.#listen(
+      () => connect(port, "127.0.0.1"),
+      (ownPort) => `https://127.0.0.1:${ownPort}`,
+    );
+  }
+
+  static async #listen(dial: () => Socket, urlOf: (port: number) => string): Promise<SilentProxy> {
     const sockets = new Set<Socket>();
     const server = createServer((client) => {
       if (proxy.#isResetting) {
         client.on("error", () => {}).resetAndDestroy();
         return;
       }
-      const target = host.startsWith("/") ? connect(`${host}/.s.PGSQL.${number}`) : connect(number, host);
+      const target = dial();
       for (const socket of [client, target]) {
         sockets.add(socket);
         socket.on("error", () => {});
@@ -50,10 +66,7 @@ export class SilentProxy {
     });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
-    const { port: ownPort } = server.address() as AddressInfo;
-    const credentials = password ? `${username}:${password}` : username;
-    const url = `postgres://${credentials}@127.0.0.1:${ownPort}${pathname}`;
-    const proxy = new SilentProxy(url, sockets);
+    const proxy = new SilentProxy(urlOf((server.address() as AddressInfo).port), sockets);
     onTestFinished(async () => {
       for (const socket of sockets) socket.destroy();
       server.close();

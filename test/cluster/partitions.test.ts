@@ -1,0 +1,76 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { expect } from "vitest";
+import { breaches } from "../support/cluster/history-rules.ts";
+import type { ClusterNode } from "../support/cluster/node.ts";
+import { until } from "../support/until.ts";
+import { verifies } from "../verifies.ts";
+import { unexplained } from "./judge.ts";
+import { answerTimes, longest, site } from "./site.ts";
+
+/** How long a node is away; MILLRACE_CLUSTER_AWAY makes it shorter, in seconds. */
+const AWAY_MS = Number(process.env["MILLRACE_CLUSTER_AWAY"] ?? 30) * 1_000;
+const CALM_MS = 3_000;
+
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/** What is done to a node, and what ends it. */
+const BLOWS: readonly { name: string; begin(node: ClusterNode): void; end(node: ClusterNode): void }[] = [
+  {
+    name: "Postgres falls silent for it",
+    begin: ({ database }) => database.fallSilent(),
+    end: ({ database }) => database.speak(),
+  },
+  {
+    name: "Postgres refuses it",
+    begin: ({ database }) => database.reset(),
+    end: ({ database }) => database.speak(),
+  },
+  {
+    name: "its peers hear nothing of it",
+    begin: ({ peers }) => peers.fallSilent(),
+    end: ({ peers }) => peers.speak(),
+  },
+  {
+    name: "its peers are refused",
+    begin: ({ peers }) => peers.reset(),
+    end: ({ peers }) => peers.speak(),
+  },
+  { name: "it is frozen", begin: (node) => node.freeze(), end: (node) => node.thaw() },
+];
+
+for (const blow of BLOWS) {
+  const { name } = blow;
+  verifies(
+    "cluster.cut-off",
+    `${name} for ${AWAY_MS / 1_000} s, under load: no two owners write, nothing is lost, it comes back by itself`,
+    async () => {
+      const { cluster, load, promised, target, roll } = await site();
+      const victim = cluster.nodes[Math.floor(roll(cluster.nodes.length))]!;
+      const { id } = victim;
+      load.start({ deploys: true });
+      await pause(CALM_MS);
+      const from = Date.now();
+      blow.begin(victim);
+      await pause(AWAY_MS);
+      blow.end(victim);
+      await until("it says that it is ready", () => victim.isReady());
+      const back = await answerTimes(cluster, victim);
+      const to = Date.now();
+      say(`${name}: ${victim.name} served every app ${longest(back).ms} ms after it was ready`);
+      await cluster.untilSettled();
+      await pause(CALM_MS);
+      await load.stop();
+      await promised.keep(target);
+      expect(victim.id).toBe(id);
+      const events = await cluster.history.read();
+      say(
+        `${JSON.stringify(load.counts)}, ${promised.accepted.size} accepted, ${load.failures.length} failures`,
+      );
+      expect(load.wrong).toEqual([]);
+      expect(promised.breaches).toEqual([]);
+      expect(breaches(events)).toEqual([]);
+      const apps = await cluster.history.appNumbers();
+      expect(unexplained(load.failures, [{ node: victim, id, from, to }], events, apps)).toEqual([]);
+    },
+  );
+}
