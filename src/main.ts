@@ -263,7 +263,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       }),
     async (server) => {
       management.setReady(false);
-      await node?.leave();
+      await within(graceMs, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();

@@ -201,8 +201,8 @@ export class Catalog {
     const { app, version } = stored;
     await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber });
     if (replicas === 0) return;
-    const open = new OpenVersion(app, version, newFleetCounts(), this.#parts);
-    await this.#standIns.warm(open, replicas);
+    const make = (): OpenVersion => new OpenVersion(app, version, newFleetCounts(), this.#parts);
+    await this.#standIns.warm(version.id, replicas, make);
   }
 
   /** Serves an app no more: it finishes what it holds, then nothing of it runs here. */

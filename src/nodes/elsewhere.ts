@@ -6,6 +6,12 @@ import type { Peers } from "./peers.ts";
 /** Which app a request is about. */
 export type AppKey = { readonly projectId: string; readonly appName: string };
 
+/**
+ * Who asks where an app is: a caller with a token, anybody, or a node that has passed a request on to this one, which
+ * then takes the app if nobody has it.
+ */
+export type Asker = "caller" | "stranger" | "node";
+
 /** Who answers for an app: this node, or another. */
 export type Whereabouts = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: Peer };
 
@@ -16,11 +22,8 @@ export type Others = { readonly elsewhere: Elsewhere; readonly peers: Peers };
 export type Elsewhere = {
   /** How this node reaches itself: for a request whose body is read when its app turns out to be here. */
   readonly self: Peer;
-  /**
-   * Who answers for the app, after this node has taken it if it is to have it; null if there is no such app. `isSent`:
-   * another node has passed the request on to this one, which takes the app if nobody has it.
-   */
-  find(app: AppKey, isSent: boolean): Promise<Whereabouts | null>;
+  /** Who answers for the app, after this node has taken it if it is to have it; null if there is no such app. */
+  find(app: AppKey, asker: Asker): Promise<Whereabouts | null>;
   /** The same after that peer did not have the app, or was not reached: waits for news; null if none came in time. */
   retry(app: AppKey, peer: Peer, why: Passed, signal: AbortSignal): Promise<Whereabouts | null>;
   /** Which other living node a run is under way on; null if none. Asked for runs that are not under way here. */

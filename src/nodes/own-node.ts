@@ -5,8 +5,9 @@ import type { NodeDetails } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Changes } from "./changes.ts";
 import { NodeLease } from "./lease.ts";
+import type { Heir } from "./moves.ts";
 import { Owners } from "./owners.ts";
-import type { AppHost, Heir } from "./owners.ts";
+import type { AppHost } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
 import { Roster } from "./roster.ts";
 

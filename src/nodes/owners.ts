@@ -5,7 +5,12 @@ import { AppError } from "../model/errors.ts";
 import type { AppPlace, ServiceNode } from "../model/node.ts";
 import type { AppHolder, OwnedApp } from "../store/app-owners.ts";
 import type { Store } from "../store/store.ts";
+import type { Asker } from "./elsewhere.ts";
 import type { NodeLease } from "./lease.ts";
+import { LookUps } from "./look-ups.ts";
+import type { Lookup } from "./look-ups.ts";
+import { Moves } from "./moves.ts";
+import type { Heir } from "./moves.ts";
 import { toMove, winnerOf } from "./rendezvous.ts";
 import type { Roster } from "./roster.ts";
 
@@ -21,14 +26,6 @@ export type AppHost = {
   readyCount(appNumber: number): number;
 };
 
-/** Another node, which is told what it is about to get. */
-export type Heir = {
-  /** Makes the app ready there, with as many replicas; rejects when it cannot. */
-  prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void>;
-  /** The app is its own now. */
-  adopt(node: ServiceNode, appNumber: number): Promise<void>;
-};
-
 export type OwnersParts = {
   readonly store: Pick<Store, "appOwners">;
   readonly clock: Clock;
@@ -42,12 +39,6 @@ export type OwnersParts = {
 
 /** Where an app is: here, or at a node that lives. */
 export type Whereabouts = { readonly kind: "here" } | { readonly kind: "there"; readonly node: ServiceNode };
-
-/** How an app is asked for. */
-type Asking = {
-  /** Another node has sent the caller here: this one takes the app, if nobody has it. */
-  readonly isSent: boolean;
-};
 
 const NO_FENCE = -1;
 const SYNC_MS = 1_000;
@@ -76,16 +67,22 @@ export class Owners {
   readonly #fences = new Map<number, number>();
   /** Apps of other nodes, by project and name. A caller who is told that it moved has it looked up again. */
   readonly #known = new Map<string, string>();
+  readonly #lookUps: LookUps;
+  readonly #moves: Moves;
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
+  #hasStarted = false;
   #isLeaving = false;
   /** Whether all apps were looked through since nodes came or went. */
   #isSwept = false;
+  #nodeChanges = 0;
   #reviews = 0;
 
   constructor(parts: OwnersParts) {
     this.#parts = parts;
+    this.#lookUps = new LookUps(parts);
+    this.#moves = new Moves(parts);
   }
 
   /** What is ours is served by that, from now on. */
@@ -96,6 +93,7 @@ export class Owners {
   /** Begins to serve what is ours; from now on it takes what nobody has. */
   async start(): Promise<void> {
     const { clock } = this.#parts;
+    this.#hasStarted = true;
     await this.#review();
     this.#timers = [
       clock.every(SYNC_MS, () => void this.sync()),
@@ -123,19 +121,16 @@ export class Owners {
   }
 
   /** Where the app of that name is, which is taken if nobody has it; null when there is none. */
-  async find(
-    key: { readonly projectId: string; readonly name: string },
-    asking: Asking,
-  ): Promise<Whereabouts | null> {
+  async find(key: Lookup, asker: Asker): Promise<Whereabouts | null> {
     const text = `${key.projectId}/${key.name}`;
     const known = this.#parts.roster.find(this.#known.get(text) ?? "");
-    if (known && !asking.isSent) return { kind: "there", node: known };
-    const { store, clock } = this.#parts;
+    if (known && asker !== "node") return { kind: "there", node: known };
+    const { clock } = this.#parts;
     const until = clock.monotonic() + PATIENCE_MS;
     while (clock.monotonic() < until) {
-      const place = await store.appOwners.find(key);
+      const place = await this.#lookUps.find(key, asker);
       if (!place) return null;
-      const found = await this.#settle(place, asking);
+      const found = await this.#settle(place, asker === "node");
       if (found?.kind === "there") this.#know(text, found.node.id);
       if (found) return found;
       await pause(clock, LOOK_AGAIN_MS);
@@ -144,7 +139,7 @@ export class Owners {
   }
 
   /** The app is not where it was thought to be. */
-  forget({ projectId, name }: { readonly projectId: string; readonly name: string }): void {
+  forget({ projectId, name }: Lookup): void {
     this.#known.delete(`${projectId}/${name}`);
   }
 
@@ -152,7 +147,7 @@ export class Owners {
   async lookAfter(appNumbers: readonly number[]): Promise<void> {
     const { store } = this.#parts;
     const places = await store.appOwners.list(appNumbers);
-    await Promise.all(places.map((place) => this.#settle(place, { isSent: false })));
+    await Promise.all(places.map((place) => this.#settle(place, false)));
   }
 
   /** Takes a new app, which nobody else can know; false when somebody has it. */
@@ -177,6 +172,7 @@ export class Owners {
   /** Nodes have come or gone: apps may be without one. */
   onNodesChanged(): void {
     this.#isSwept = false;
+    this.#nodeChanges += 1;
     void this.review();
   }
 
@@ -191,10 +187,9 @@ export class Owners {
   /** Gives every app to another node, each ready there before it goes; without another nobody has them. */
   async leave(): Promise<void> {
     this.#isLeaving = true;
+    this.#moves.hurry();
     this.stop();
-    await this.#reviewing;
-    const { roster } = this.#parts;
-    await roster.look();
+    await this.#parts.roster.look();
     await fewAtATime([...this.#fences.keys()], FAREWELLS_AT_A_TIME, (appNumber) =>
       this.#safely("give an app to another node", () => this.#giveAway(appNumber)),
     );
@@ -206,16 +201,19 @@ export class Owners {
     const winner = winnerOf(appNumber, heirs);
     const fence = this.#fences.get(appNumber);
     if (fence === undefined) return;
-    if (winner) await this.#handOver(appNumber, winner, true);
+    if (winner) await this.#handOver(appNumber, winner);
     // It is served here to the last call; whoever starts next may take it at once.
-    else await store.appOwners.handOver({ appNumber, fence, from: lease.id, to: null });
+    if (this.#fences.has(appNumber))
+      await store.appOwners.handOver({ appNumber, fence, from: lease.id, to: null });
   }
 
-  /** Null when what was read of it is not true any more. */
-  async #settle(place: AppPlace, { isSent }: Asking): Promise<Whereabouts | null> {
+  /** Null when what was read of it is not true any more. `isSent`: a node has sent the caller here. */
+  async #settle(place: AppPlace, isSent: boolean): Promise<Whereabouts | null> {
     const { lease, roster, predecessors } = this.#parts;
     const { appNumber, owner, fence, isAlive } = place;
     if (owner === lease.id) {
+      // It has been given away since that was read.
+      if (this.#isLeaving && !this.#fences.has(appNumber)) return null;
       await this.#serve([{ appNumber, fence }]);
       return { kind: "here" };
     }
@@ -235,7 +233,7 @@ export class Owners {
   /** Of apps that nobody has, those that are ours now. */
   async #take(appNumbers: readonly number[]): Promise<readonly OwnedApp[]> {
     const { store, lease, predecessors } = this.#parts;
-    if (this.#isLeaving || appNumbers.length === 0) return [];
+    if (this.#isLeaving || !this.#hasStarted || appNumbers.length === 0) return [];
     const taken = await store.appOwners.take({
       appNumbers,
       owner: lease.id,
@@ -252,7 +250,12 @@ export class Owners {
       if (fence > before) this.#fences.set(appNumber, fence);
     }
     const host = this.#host;
-    if (host) await fewAtATime(apps, OPENED_AT_A_TIME, ({ appNumber }) => host.open(appNumber));
+    if (!host) return;
+    await fewAtATime(apps, OPENED_AT_A_TIME, async ({ appNumber }) => {
+      // It may have gone to another node while others were opened.
+      if (this.#fences.has(appNumber)) await host.open(appNumber);
+      if (!this.#fences.has(appNumber)) await host.letGo(appNumber);
+    });
   }
 
   async #sync(): Promise<void> {
@@ -268,50 +271,52 @@ export class Owners {
     const gone = [...before].filter(
       ([appNumber, fence]) => !owned.has(appNumber) && this.#fences.get(appNumber) === fence,
     );
-    await this.#serve(given.map(([appNumber, fence]) => ({ appNumber, fence })));
+    // First what others have by now: opening may take long.
     await Promise.all(gone.map(([appNumber]) => this.#loosen(appNumber)));
+    await this.#serve(given.map(([appNumber, fence]) => ({ appNumber, fence })));
   }
 
   async #review(): Promise<void> {
     const { lease, roster } = this.#parts;
-    if (this.#isLeaving || !this.#host) return;
+    if (this.#isLeaving || !this.#host || !this.#hasStarted) return;
     if (!this.#isSwept || this.#reviews++ % SWEEP_EVERY === 0) await this.#sweep();
     if (!lease.mayJudge) return;
-    for (const { appNumber, to } of toMove([...this.#fences.keys()], lease.id, roster.takers, MAX_MOVES)) {
+    const host = this.#host;
+    const isFree = (appNumber: number): boolean =>
+      this.#moves.mayTry(appNumber) && !host.isChanging(appNumber);
+    const movable = [...this.#fences.keys()].filter(isFree);
+    for (const { appNumber, to } of toMove(movable, lease.id, roster.takers, MAX_MOVES)) {
       if (this.#isLeaving) return;
-      if (!this.#host.isChanging(appNumber)) await this.#handOver(appNumber, to, false);
+      await this.#handOver(appNumber, to);
     }
   }
 
   /** Takes of the apps that nobody has those that are for us. */
   async #sweep(): Promise<void> {
     const { store, lease, roster, predecessors } = this.#parts;
-    // While it may not judge, the dead keep what they had.
-    this.#isSwept = lease.mayJudge;
+    // While it may not judge, the dead keep what they had. Nodes that come or go meanwhile have it done again.
+    const { mayJudge } = lease;
+    const changes = this.#nodeChanges;
     for (let after = 0; ;) {
       const page = await store.appOwners.ownerless({ after, limit: PAGE, dead: predecessors });
       await this.#take(page.filter((appNumber) => winnerOf(appNumber, roster.takers)?.id === lease.id));
-      if (page.length < PAGE) return;
+      if (page.length < PAGE) break;
       after = page.at(-1) ?? after;
     }
+    this.#isSwept = mayJudge && changes === this.#nodeChanges;
   }
 
-  /** The next owner is ready before this one lets go; one that stops does so even if the next cannot be made ready. */
-  async #handOver(appNumber: number, to: ServiceNode, isUrgent: boolean): Promise<void> {
-    const { store, lease, heir, log } = this.#parts;
+  async #handOver(appNumber: number, to: ServiceNode): Promise<void> {
     const fence = this.#fences.get(appNumber);
     if (fence === undefined) return;
-    try {
-      await heir.prepare(to, appNumber, this.#host?.readyCount(appNumber) ?? 0);
-    } catch (error) {
-      log.warn({ err: error, appNumber, node: to.details.name }, "another node cannot take over an app yet");
-      if (!isUrgent) return;
-    }
-    const handed = await store.appOwners.handOver({ appNumber, fence, from: lease.id, to: to.id });
+    const app = { appNumber, fence };
+    const end = await this.#moves.give(app, to, this.#host?.readyCount(appNumber) ?? 0);
+    // It is another's already, or the heir is not there any more: the database tells which.
+    if (end === "doubtful") await this.#sync();
+    if (end !== "given") return;
     // Its calls go there from now on; those that have begun end here.
     const left = this.#loosen(appNumber);
-    if (handed !== null) await heir.adopt(to, appNumber).catch(() => undefined); // It finds out by itself within a second.
-    if (isUrgent) return;
+    await this.#moves.tell(to, appNumber);
     await left;
   }
 

@@ -4,7 +4,8 @@ import { AppError } from "../model/errors.ts";
 import type { Glance } from "../model/glance.ts";
 import type { ServiceNode } from "../model/node.ts";
 import { ask } from "./ask.ts";
-import type { Heir, Owners } from "./owners.ts";
+import type { Heir } from "./moves.ts";
+import type { Owners } from "./owners.ts";
 import type { Peer } from "./peer.ts";
 import type { Peers } from "./peers.ts";
 
@@ -15,7 +16,7 @@ const PATHS = {
   glances: "/nodes/glances",
 } as const;
 
-/** As long as an app may take to start, and what else has to be done for it. */
+/** An app that takes longer to get ready moves without being so, or later. */
 const PREPARE_MS = 30_000;
 const HELLO_MS = 3_000;
 const GLANCE_MS = 1_500;

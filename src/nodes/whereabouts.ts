@@ -2,7 +2,7 @@ import type { Clock } from "../kit/clock.ts";
 import { pause } from "../kit/pause.ts";
 import type { RunKey } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
-import type { AppKey, Elsewhere, Whereabouts } from "./elsewhere.ts";
+import type { AppKey, Asker, Elsewhere, Whereabouts } from "./elsewhere.ts";
 import type { Owners } from "./owners.ts";
 import type { Passed } from "./passage.ts";
 import type { Peer } from "./peer.ts";
@@ -30,8 +30,8 @@ export class NodeWhereabouts implements Elsewhere {
     this.self = parts.self;
   }
 
-  async find({ projectId, appName: name }: AppKey, isSent: boolean): Promise<Whereabouts | null> {
-    const found = await this.#parts.owners.find({ projectId, name }, { isSent });
+  async find({ projectId, appName: name }: AppKey, asker: Asker): Promise<Whereabouts | null> {
+    const found = await this.#parts.owners.find({ projectId, name }, asker);
     return found?.kind === "there" ? { kind: "there", peer: found.node } : found;
   }
 
@@ -41,7 +41,7 @@ export class NodeWhereabouts implements Elsewhere {
     const until = clock.monotonic() + PATIENCE_MS;
     while (!signal.aborted && clock.monotonic() < until) {
       owners.forget({ projectId: app.projectId, name: app.appName });
-      const found = await this.find(app, false);
+      const found = await this.find(app, "caller");
       if (found?.kind !== "there" || found.peer.id !== peer.id || why === "moved") return found;
       await pause(clock, LOOK_AGAIN_MS, signal);
     }

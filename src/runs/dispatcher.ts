@@ -70,6 +70,7 @@ export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
   #timers: Timer[] = [];
+  #looking: Promise<void> | null = null;
   #isStopping = false;
 
   constructor(parts: DispatcherParts) {
@@ -321,7 +322,13 @@ export class Dispatcher {
     else this.#run(request, claim);
   }
 
-  async #lookForWork(): Promise<void> {
+  /** Once at a time: a database that hangs would collect one question after the other. */
+  #lookForWork(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
     const waiting = await this.#parts.store.claims.backlog();
     const isServed = (appNumber: number): boolean => this.#parts.target(appNumber) !== null;
     for (const appNumber of waiting.filter(isServed)) this.wake(appNumber);

@@ -7,10 +7,7 @@ export type Lease = { readonly owner: string; readonly leaseMs: number };
 /** No lease is given for longer. */
 const MAX_LEASE_MS = 60_000;
 
-/**
- * Makes the owner count as alive for so long, and returns the database's time. One lease covers all it holds. The last
- * thing in a transaction: what comes behind it may have to wait, and the owner's next sign of life would wait too.
- */
+/** Makes the owner count as alive for so long, and returns the database's time. One lease covers all it holds. */
 export async function renewLease(
   { db, sql, databaseNow }: Session,
   { owner, leaseMs }: Lease,

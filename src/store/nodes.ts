@@ -84,9 +84,20 @@ export const nodes = {
   }),
 };
 
-/** Nothing of a service of a release that knew no nodes. */
-function nodeOf({ id, url, details, leavingAt, leaseMs }: NodeRow): ServiceNode[] {
-  if (url === null || details === null) return [];
-  const isLeaving = leavingAt !== null;
-  return [{ id, url, details: JSON.parse(details) as NodeDetails, isLeaving, leaseMs }];
+/** Nothing of a service of a release that knew no nodes, or that says of itself what no node does. */
+function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): ServiceNode[] {
+  const details = url === null || text === null ? null : readDetails(text);
+  return url && details ? [{ id, url, details, isLeaving: leavingAt !== null, leaseMs }] : [];
+}
+
+function readDetails(text: string): NodeDetails | null {
+  try {
+    const details = JSON.parse(text) as NodeDetails;
+    const { name, home, release, capacity, labels } = details;
+    const texts = [name, home, release, ...Object.values(labels)];
+    const isSound = texts.every((each) => typeof each === "string") && capacity.cpus > 0;
+    return isSound ? details : null;
+  } catch {
+    return null;
+  }
 }

@@ -1,4 +1,4 @@
-import { copyFile, rm, symlink } from "node:fs/promises";
+import { copyFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
@@ -82,7 +82,9 @@ export class KillableService {
     env: Record<string, string> = {},
   ): Promise<KillableService> {
     const { dataDir, databaseUrl } = database;
-    const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl }) };
+    // Where its siblings find what apps are made of.
+    const blobs = path.join(dataDir, "shared");
+    const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl, blobs }) };
     const settings = testSettings(flags);
     const service = await startService(settings, { log: createLog("silent") });
     const sources = path.join(dataDir, "sources");
@@ -98,15 +100,18 @@ export class KillableService {
       // One that is killed leaves its sockets behind.
       await rm(runtimeDir(dataDir), { recursive: true, force: true });
     });
-    return new KillableService(database, { appNumber: deployed.number, projectId, token }, env);
+    const shared = databaseUrl === null ? {} : { MILLRACE_BLOBS: blobs };
+    return new KillableService(
+      database,
+      { appNumber: deployed.number, projectId, token },
+      { ...shared, ...env },
+    );
   }
 
   /** Another service of the same installation: the same Postgres, a data directory of its own. */
   async sibling(dataDir: string): Promise<KillableService> {
     // Secrets in the database are sealed with it.
     await copyFile(path.join(this.database.dataDir, "master.key"), path.join(dataDir, "master.key"));
-    // What apps are made of is theirs in common.
-    await symlink(path.join(this.database.dataDir, "bundles"), path.join(dataDir, "bundles"));
     onTestFinished(() => assertNothingLeft(dataDir));
     return new KillableService({ ...this.database, dataDir }, this, this.#env);
   }

@@ -102,8 +102,7 @@ export class Deployer {
   async appOfGrant(grant: string): Promise<App | null> {
     const { store } = this.#parts;
     const build = await store.builds.find(this.#uploads.read(grant));
-    if (!build) return null;
-    return (await store.apps.listAll()).find(({ number }) => number === build.appNumber) ?? null;
+    return build && (await store.apps.findByNumber(build.appNumber));
   }
 
   /** Takes a bundle that a right is for; its end starts the build. One that came before is taken again, for nothing. */

@@ -9,20 +9,22 @@ const KEPT_MS = 30_000;
 export class StandIns {
   readonly #clock: Clock;
   readonly #ready = new Map<string, OpenVersion>();
+  readonly #warming = new Map<string, Promise<void>>();
+  readonly #closing = new AbortController();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Starts that many replicas, and keeps them for a while; throws why they cannot start. */
-  async warm(open: OpenVersion, replicas: number): Promise<void> {
-    const failure = await open.warm(replicas, new AbortController().signal);
-    if (failure || this.#ready.has(open.version.id)) await end(open);
-    if (failure)
-      throw new AppError("app_not_ready", { message: failure.message, headers: { "retry-after": "1" } });
-    if (this.#ready.has(open.version.id)) return;
-    this.#ready.set(open.version.id, open);
-    this.#clock.after(KEPT_MS, () => void this.#drop(open));
+  /** Has that many replicas of a version ready, and keeps them for a while; throws why they cannot start. */
+  async warm(versionId: string, replicas: number, make: () => OpenVersion): Promise<void> {
+    if (this.#ready.has(versionId)) return;
+    let warming = this.#warming.get(versionId);
+    if (!warming) {
+      warming = this.#warm(versionId, replicas, make()).finally(() => this.#warming.delete(versionId));
+      this.#warming.set(versionId, warming);
+    }
+    await warming;
   }
 
   /** The stand-in for that version, which is its taker's from now on. */
@@ -33,13 +35,27 @@ export class StandIns {
   }
 
   async close(): Promise<void> {
-    await Promise.all(Array.from(this.#ready.values(), (open) => this.#drop(open)));
+    this.#closing.abort();
+    await Promise.allSettled(this.#warming.values());
+    await Promise.all(Array.from(this.#ready.keys(), (versionId) => this.#drop(versionId)));
   }
 
-  async #drop(open: OpenVersion): Promise<void> {
-    if (this.#ready.get(open.version.id) !== open) return;
-    this.#ready.delete(open.version.id);
-    await end(open);
+  async #warm(versionId: string, replicas: number, open: OpenVersion): Promise<void> {
+    const failure = await open.warm(replicas, this.#closing.signal);
+    if (failure || this.#closing.signal.aborted) {
+      await end(open);
+      const message = failure?.message ?? "the service stops";
+      throw new AppError("app_not_ready", { message, headers: { "retry-after": "1" } });
+    }
+    this.#ready.set(versionId, open);
+    this.#clock.after(KEPT_MS, () => {
+      if (this.#ready.get(versionId) === open) void this.#drop(versionId);
+    });
+  }
+
+  async #drop(versionId: string): Promise<void> {
+    const open = this.take(versionId);
+    if (open) await end(open);
   }
 }
 

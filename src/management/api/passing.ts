@@ -88,7 +88,7 @@ export class ManagementPassing {
   async #peerOf({ projectId, appName }: AppKey, request: IncomingMessage): Promise<Peer | null> {
     const { elsewhere, catalog } = this.#parts;
     if (catalog.has(projectId, appName)) return null;
-    const place = await elsewhere.find({ projectId, appName }, fromPeer(request) !== null);
+    const place = await elsewhere.find({ projectId, appName }, fromPeer(request) ? "node" : "caller");
     return place?.kind === "there" ? place.peer : null;
   }
 

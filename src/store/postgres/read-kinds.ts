@@ -25,7 +25,7 @@ export const READ_LIMITS: Readonly<Record<ReadKind, PoolLimits>> = {
 const KINDS: Readonly<Record<Exclude<ReadKind, "rest">, readonly string[]>> = {
   runs: ["deliveries", "keys", "payloads", "runs", "transcripts"],
   lines: ["auditEntries", "buildLines", "builds", "logs"],
-  own: ["appOwners", "claims", "nodes", "retention"],
+  own: ["claims", "nodes", "retention"],
 };
 
 const BY_GROUP = new Map(
@@ -35,7 +35,13 @@ const BY_GROUP = new Map(
 );
 
 /** Of other groups. */
-const OWN = new Set(["deliveries.nextDueAt", "versions.inUse"]);
+const OWN = new Set([
+  "appOwners.list",
+  "appOwners.owned",
+  "appOwners.ownerless",
+  "deliveries.nextDueAt",
+  "versions.inUse",
+]);
 
 /** Whose connections a read takes. */
 export function readKind(name: string): ReadKind {
