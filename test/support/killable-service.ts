@@ -51,6 +51,11 @@ export async function inPostgres(
   }
 }
 
+/** Apart from those of its siblings, so that each tells what its replicas have done. */
+function volumesOf(dataDir: string): string {
+  return path.join(dataDir, "volumes");
+}
+
 /** A service in a process of its own that is started on the same data again and again, however it ended. */
 export class KillableService {
   readonly database: TestDatabase;
@@ -84,7 +89,8 @@ export class KillableService {
     const { dataDir, databaseUrl } = database;
     // Where its siblings find what apps are made of.
     const blobs = path.join(dataDir, "shared");
-    const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && { databaseUrl, blobs }) };
+    const shared = { databaseUrl, blobs, volumes: volumesOf(dataDir) };
+    const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && shared) };
     const settings = testSettings(flags);
     const service = await startService(settings, { log: createLog("silent") });
     const sources = path.join(dataDir, "sources");
@@ -100,11 +106,11 @@ export class KillableService {
       // One that is killed leaves its sockets behind.
       await rm(runtimeDir(dataDir), { recursive: true, force: true });
     });
-    const shared = databaseUrl === null ? {} : { MILLRACE_BLOBS: blobs };
+    const place = databaseUrl === null ? {} : { MILLRACE_BLOBS: blobs };
     return new KillableService(
       database,
       { appNumber: deployed.number, projectId, token },
-      { ...shared, ...env },
+      { ...place, ...env },
     );
   }
 
@@ -146,7 +152,10 @@ export class KillableService {
   async start(program: readonly [string, ...string[]] = [MILLRACE, "serve"], env = {}): Promise<boolean> {
     const { dataDir, databaseUrl } = this.database;
     const [name, ...args] = program;
-    const url = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+    const url =
+      databaseUrl === null
+        ? {}
+        : { MILLRACE_DATABASE_URL: databaseUrl, MILLRACE_VOLUMES: volumesOf(dataDir) };
     const command = new Command(name, args, {
       env: { ...serviceEnvironment(dataDir), MILLRACE_ISOLATION: ISOLATION, ...url, ...this.#env, ...env },
     });
