@@ -189,7 +189,7 @@ export class Catalog {
       const stored = await findStored(appNumber, this.#parts);
       if (!stored || this.#isClosing) return false;
       const { app, version } = stored;
-      await this.#switcher.restore(app, version, this.#standIns.take(version.id));
+      await this.#switcher.restore(app, version, () => this.#standIns.take(version.id));
       return true;
     });
   }
@@ -332,6 +332,8 @@ export class Catalog {
     // A switch may have opened it meanwhile.
     const open = traffic.find(versionId);
     if (open || version?.appNumber !== app.number || this.#isClosing) return open ?? null;
+    // Nobody would close what is opened for an app that is served here no more.
+    if (this.#registry.byNumber(app.number) !== traffic) return null;
     const reopened = new OpenVersion(app, version, traffic.counts, this.#parts);
     traffic.addRetired(reopened);
     return reopened;

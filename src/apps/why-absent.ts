@@ -11,7 +11,8 @@ export async function whyAbsent(
   key: { readonly projectId: string; readonly name: string },
 ): Promise<AppError> {
   const app = await store.apps.find(key);
-  const latest = app?.currentVersionId === null ? await store.builds.latest(app.number) : null;
+  if (app && app.currentVersionId !== null) return notHere();
+  const latest = app && (await store.builds.latest(app.number));
   if (!latest || latest.status === "success") return new AppError("app_not_found");
   if (!isFinalBuild(latest.status)) {
     const message = `The app's first build is not finished: it is ${latest.status}.`;
@@ -20,4 +21,11 @@ export async function whyAbsent(
   const why = latest.message === null ? "" : ` (${latest.message})`;
   const message = `The app has no version to serve: its last build ended as ${latest.status}${why}. Deploy it again.`;
   return new AppError("app_not_ready", { message, headers: { "x-should-retry": "false" } });
+}
+
+/** It has a version: its files could not be had, or it has just gone to another node. */
+function notHere(): AppError {
+  const message =
+    "The app cannot be served at the moment: its files are missing here, or it is moving to another node.";
+  return new AppError("app_not_ready", { message, headers: { "retry-after": "1" } });
 }

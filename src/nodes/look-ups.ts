@@ -36,6 +36,9 @@ export class LookUps {
   async #findForStranger(key: Lookup, text: string): Promise<AppPlace | null> {
     const now = this.#parts.clock.monotonic();
     if (now - (this.#absent.get(text) ?? -ABSENT_MS) < ABSENT_MS) return null;
+    // A look that is under way costs nothing more: many may call the same public app.
+    const looking = this.#underWay.get(text);
+    if (looking) return await looking;
     if (this.#strangers >= MAX_STRANGERS)
       throw new AppError("too_many_requests", { headers: { "retry-after": "1" } });
     this.#strangers += 1;

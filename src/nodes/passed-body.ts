@@ -10,6 +10,8 @@ const NOTHING = Buffer.alloc(0);
 /** Reads a body of that length; null if it ends before. */
 export async function readWhole(request: IncomingMessage, bytes: number): Promise<Buffer | null> {
   if (bytes === 0) return NOTHING;
+  // Of a caller who has gone already nothing more is heard, not even that.
+  if (request.destroyed) return null;
   const kept = new KeptBody(bytes);
   return await new Promise((resolve) => {
     request.on("data", (piece: Buffer) => kept.add(piece));

@@ -32,9 +32,9 @@ export class Switcher {
   }
 
   /** Has a version serve that was stored to do so, by a stand-in that is ready if there is one. */
-  async restore(app: App, version: Version, standIn: OpenVersion | null = null): Promise<void> {
+  async restore(app: App, version: Version, standIn: () => OpenVersion | null = () => null): Promise<void> {
     await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber: app.number });
-    this.#serve(standIn ?? new OpenVersion(app, version, newFleetCounts(), this.#parts), app, version);
+    this.#serve(standIn() ?? new OpenVersion(app, version, newFleetCounts(), this.#parts), app, version);
   }
 
   /** Stores a candidate as what its app serves, then moves the calls to it. */
