@@ -3,20 +3,17 @@ import type { Clock } from "../kit/clock.ts";
 import type { Tunnel } from "../kit/websocket/tunnel.ts";
 import { AppError } from "../model/errors.ts";
 import type { RunKey } from "../model/run.ts";
-import type { Asker, Others } from "../nodes/elsewhere.ts";
+import type { Others } from "../nodes/elsewhere.ts";
 import { passOn } from "../nodes/pass-on.ts";
 import { Passage } from "../nodes/passage.ts";
 import type { Peer } from "../nodes/peer.ts";
-import type { Authenticator } from "./authenticate.ts";
-import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import type { AppRoute } from "./route.ts";
 
-type PassingParts = Others & { readonly clock: Clock; readonly authenticator: Authenticator };
+type PassingParts = Others & { readonly clock: Clock };
 
 /** A request that may be another node's. */
 type Errand = {
-  readonly connection: Connection;
   readonly exchange: Exchange;
   readonly route: AppRoute;
   /** What came together with a handshake; null for a request that asks for no WebSocket. */
@@ -41,7 +38,7 @@ export class Passing {
   /** Has the request answered by whoever has its app, which may be this node: then `serve` does. */
   async handle(errand: Errand, serve: Serve): Promise<void> {
     const { exchange, route, first } = errand;
-    const place = await this.#parts.elsewhere.find(route, await this.#askerOf(errand));
+    const place = await this.#parts.elsewhere.find(route, exchange.from ? "node" : "caller");
     if (place?.kind !== "there") return await serve(first);
     if (exchange.from) return exchange.answerMoved();
     return await this.#counted(this.#pass(errand, place.peer, serve));
@@ -88,19 +85,6 @@ export class Passing {
     if (end === "done" || exchange.response.destroyed) return;
     exchange.goneListener = null;
     await serve(passage.leave());
-  }
-
-  /** Whoever has a token is not held up by those who have none. */
-  async #askerOf({ connection, exchange: { from, head }, route }: Errand): Promise<Asker> {
-    if (from) return "node";
-    if (!head || head.authorization === null) return "stranger";
-    try {
-      await this.#parts.authenticator.admit(connection, head.authorization, route.projectId);
-      return "caller";
-    } catch (error) {
-      if (error instanceof AppError && error.status < 500) return "stranger";
-      throw error;
-    }
   }
 
   async #counted<T>(work: Promise<T>): Promise<T> {

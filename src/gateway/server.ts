@@ -102,7 +102,7 @@ export class Gateway {
     const starter = new RunStarter(options);
     this.#calls = new CallHandler({ ...options, starter, bodyRoom, proxy: this.#proxy });
     const { others = null, clock } = options;
-    this.#passing = others && new Passing({ ...others, clock, authenticator: options.authenticator });
+    this.#passing = others && new Passing({ ...others, clock });
     this.#runs = new RunHandler({ ...options, closing: this.#closing.signal, passing: this.#passing });
     this.#documents = new DocumentHandler(options);
     this.#sockets = new SocketHandler(options);
@@ -249,9 +249,7 @@ export class Gateway {
         if (this.#isDraining) return this.#refuseCall(exchange);
         return this.#sockets.handle({ connection, exchange, head, route, first: sent ?? first });
       };
-      return this.#mayBeAway(route)
-        ? this.#passing?.handle({ connection, exchange, route, first }, serve)
-        : serve(first);
+      return this.#mayBeAway(route) ? this.#passing?.handle({ exchange, route, first }, serve) : serve(first);
     });
   }
 
@@ -262,7 +260,7 @@ export class Gateway {
     this.#admit(connection, exchange);
     if (!route) throw new AppError("not_found");
     if (this.#passing && this.#mayBeAway(route))
-      return this.#passing.handle({ connection, exchange, route, first: null }, () =>
+      return this.#passing.handle({ exchange, route, first: null }, () =>
         this.#serve(connection, exchange, head, route),
       );
     return this.#serve(connection, exchange, head, route);

@@ -6,11 +6,8 @@ import type { Peers } from "./peers.ts";
 /** Which app a request is about. */
 export type AppKey = { readonly projectId: string; readonly appName: string };
 
-/**
- * Who asks where an app is: a caller with a token, anybody, or a node that has passed a request on to this one, which
- * then takes the app if nobody has it.
- */
-export type Asker = "caller" | "stranger" | "node";
+/** Who asks where an app is: a caller, or a node that has passed a request on to this one, which takes what nobody has. */
+export type Asker = "caller" | "node";
 
 /** Who answers for an app: this node, or another. */
 export type Whereabouts = { readonly kind: "here" } | { readonly kind: "there"; readonly peer: Peer };

@@ -7,8 +7,6 @@ import type { AppHolder, OwnedApp } from "../store/app-owners.ts";
 import type { Store } from "../store/store.ts";
 import type { Asker } from "./elsewhere.ts";
 import type { NodeLease } from "./lease.ts";
-import { LookUps } from "./look-ups.ts";
-import type { Lookup } from "./look-ups.ts";
 import { Moves } from "./moves.ts";
 import type { Heir } from "./moves.ts";
 import { toMove, winnerOf } from "./rendezvous.ts";
@@ -67,7 +65,6 @@ export class Owners {
   readonly #fences = new Map<number, number>();
   /** Apps of other nodes, by project and name. A caller who is told that it moved has it looked up again. */
   readonly #known = new Map<string, string>();
-  readonly #lookUps: LookUps;
   readonly #moves: Moves;
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
@@ -81,7 +78,6 @@ export class Owners {
 
   constructor(parts: OwnersParts) {
     this.#parts = parts;
-    this.#lookUps = new LookUps(parts);
     this.#moves = new Moves(parts);
   }
 
@@ -121,14 +117,17 @@ export class Owners {
   }
 
   /** Where the app of that name is, which is taken if nobody has it; null when there is none. */
-  async find(key: Lookup, asker: Asker): Promise<Whereabouts | null> {
+  async find(
+    key: { readonly projectId: string; readonly name: string },
+    asker: Asker,
+  ): Promise<Whereabouts | null> {
     const text = `${key.projectId}/${key.name}`;
     const known = this.#parts.roster.find(this.#known.get(text) ?? "");
     if (known && asker !== "node") return { kind: "there", node: known };
     const { clock } = this.#parts;
     const until = clock.monotonic() + PATIENCE_MS;
     while (clock.monotonic() < until) {
-      const place = await this.#lookUps.find(key, asker);
+      const place = await this.#parts.store.appOwners.find(key);
       if (!place) return null;
       const found = await this.#settle(place, asker === "node");
       if (found?.kind === "there") this.#know(text, found.node.id);
@@ -139,7 +138,7 @@ export class Owners {
   }
 
   /** The app is not where it was thought to be. */
-  forget({ projectId, name }: Lookup): void {
+  forget({ projectId, name }: { readonly projectId: string; readonly name: string }): void {
     this.#known.delete(`${projectId}/${name}`);
   }
 
