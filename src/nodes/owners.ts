@@ -6,6 +6,8 @@ import type { AppPlace, ServiceNode } from "../model/node.ts";
 import type { AppHolder, OwnedApp } from "../store/app-owners.ts";
 import type { Store } from "../store/store.ts";
 import type { NodeLease } from "./lease.ts";
+import { Places, textOf } from "./places.ts";
+import type { NamedApp } from "./places.ts";
 import { toMove, winnerOf } from "./rendezvous.ts";
 import type { Roster } from "./roster.ts";
 
@@ -76,6 +78,7 @@ export class Owners {
   readonly #fences = new Map<number, number>();
   /** Apps of other nodes, by project and name. A caller who is told that it moved has it looked up again. */
   readonly #known = new Map<string, string>();
+  readonly #places: Places;
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
@@ -86,6 +89,7 @@ export class Owners {
 
   constructor(parts: OwnersParts) {
     this.#parts = parts;
+    this.#places = new Places(parts.store);
   }
 
   /** What is ours is served by that, from now on. */
@@ -123,17 +127,14 @@ export class Owners {
   }
 
   /** Where the app of that name is, which is taken if nobody has it; null when there is none. */
-  async find(
-    key: { readonly projectId: string; readonly name: string },
-    asking: Asking,
-  ): Promise<Whereabouts | null> {
-    const text = `${key.projectId}/${key.name}`;
+  async find(key: NamedApp, asking: Asking): Promise<Whereabouts | null> {
+    const text = textOf(key);
     const known = this.#parts.roster.find(this.#known.get(text) ?? "");
     if (known && !asking.isSent) return { kind: "there", node: known };
-    const { store, clock } = this.#parts;
+    const { clock } = this.#parts;
     const until = clock.monotonic() + PATIENCE_MS;
     while (clock.monotonic() < until) {
-      const place = await store.appOwners.find(key);
+      const place = await this.#places.find(key);
       if (!place) return null;
       const found = await this.#settle(place, asking);
       if (found?.kind === "there") this.#know(text, found.node.id);
@@ -144,8 +145,8 @@ export class Owners {
   }
 
   /** The app is not where it was thought to be. */
-  forget({ projectId, name }: { readonly projectId: string; readonly name: string }): void {
-    this.#known.delete(`${projectId}/${name}`);
+  forget(key: NamedApp): void {
+    this.#known.delete(textOf(key));
   }
 
   /** Takes those of the apps that nobody has and that are for us to take. */
