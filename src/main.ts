@@ -263,12 +263,13 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       }),
     async (server) => {
       management.setReady(false);
+      const endsAt = clock.monotonic() + graceMs;
       await within(graceMs, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();
       runs.dispatcher.stop();
       const under = [catalog.drain(), runs.fileRuns.drain(), server.settlePassing()];
-      await within(graceMs, Promise.all(under), clock);
+      await within(Math.max(0, endsAt - clock.monotonic()), Promise.all(under), clock);
       await catalog.close({ kind: "refused", code: "draining" });
       await server.close();
     },

@@ -1,11 +1,21 @@
 import { randomUUID } from "node:crypto";
+import { constants } from "node:fs";
 import type { Stats } from "node:fs";
 import path from "node:path";
 import { mkdir, namesIn, open, readFile, rename, rm, stat, writeFile } from "../kit/files.ts";
-import { BlobMissing, MAX_NOTE_BYTES, checkedHash, checkedNote, BLOB_HASH } from "./blob-store.ts";
+import {
+  BLOB_HASH,
+  BlobDamaged,
+  BlobMissing,
+  MAX_BLOB_BYTES,
+  MAX_NOTE_BYTES,
+  checkedHash,
+  checkedNote,
+} from "./blob-store.ts";
 import type { BlobContent, BlobStore, ByteRange, StoredBlob } from "./blob-store.ts";
 import { Passed, verified } from "./verified.ts";
 
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 const CHUNK_BYTES = 1024 * 1024;
 const NAMES_AT_ONCE = 256;
 /** The service's own, and nobody else's. */
@@ -125,9 +135,17 @@ export class DirectoryBlobs implements BlobStore {
     range: ByteRange = { start: 0, end: Number.POSITIVE_INFINITY },
     signal?: AbortSignal,
   ): AsyncGenerator<Buffer, void, void> {
-    const file = await open(this.#file(hash), "r").catch(absent);
+    const file = await open(this.#file(hash), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === "ELOOP") throw new BlobDamaged(hash, this.place);
+        return absent(error);
+      },
+    );
     if (!file) throw new BlobMissing(hash, this.place);
     try {
+      // Others may write into the directory: a pipe, or a device, has no end.
+      const found = await file.stat();
+      if (!found.isFile() || found.size > MAX_BLOB_BYTES) throw new BlobDamaged(hash, this.place);
       for (let at = range.start; at < range.end;) {
         signal?.throwIfAborted();
         const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, range.end - at));

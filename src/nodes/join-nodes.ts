@@ -17,6 +17,7 @@ import { OwnNode } from "./own-node.ts";
 import type { NodeWork } from "./own-node.ts";
 import type { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
+import type { Peer } from "./peer.ts";
 import { PeerListener } from "./peer-listener.ts";
 import type { PeerRoutes } from "./peer-listener.ts";
 import { Peers } from "./peers.ts";
@@ -75,9 +76,15 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     (started) => started.close(),
   );
   const talk = new NodeTalk({ peers, clock });
+  // One that answers is cut off from the database alone: what it has begun goes on.
+  const onGone = (node: Peer): void =>
+    void talk.hello(node).then(
+      () => peers.forget(node.id),
+      () => peers.drop(node.id),
+    );
   const url = parts.nodeUrl ?? `https://127.0.0.1:${listener.port}`;
   const node = await OwnNode.join(
-    { store, clock, log, ownership, details: parts.details, url, heir: talk },
+    { store, clock, log, ownership, details: parts.details, url, heir: talk, onGone },
     life,
   );
   const { roster, owners } = node;
@@ -108,7 +115,10 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
         parts.requireVolumes(others);
       });
     },
-    leave: () => node.leave(),
+    leave: async () => {
+      await node.leave();
+      listener.startClosing();
+    },
   };
 }
 

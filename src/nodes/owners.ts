@@ -9,6 +9,8 @@ import type { Asker } from "./elsewhere.ts";
 import type { NodeLease } from "./lease.ts";
 import { Moves } from "./moves.ts";
 import type { Heir } from "./moves.ts";
+import { Places, textOf } from "./places.ts";
+import type { NamedApp } from "./places.ts";
 import { toMove, winnerOf } from "./rendezvous.ts";
 import type { Roster } from "./roster.ts";
 
@@ -66,6 +68,7 @@ export class Owners {
   /** Apps of other nodes, by project and name. A caller who is told that it moved has it looked up again. */
   readonly #known = new Map<string, string>();
   readonly #moves: Moves;
+  readonly #places: Places;
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
@@ -79,6 +82,7 @@ export class Owners {
   constructor(parts: OwnersParts) {
     this.#parts = parts;
     this.#moves = new Moves(parts);
+    this.#places = new Places(parts.store);
   }
 
   /** What is ours is served by that, from now on. */
@@ -117,17 +121,14 @@ export class Owners {
   }
 
   /** Where the app of that name is, which is taken if nobody has it; null when there is none. */
-  async find(
-    key: { readonly projectId: string; readonly name: string },
-    asker: Asker,
-  ): Promise<Whereabouts | null> {
-    const text = `${key.projectId}/${key.name}`;
+  async find(key: NamedApp, asker: Asker): Promise<Whereabouts | null> {
+    const text = textOf(key);
     const known = this.#parts.roster.find(this.#known.get(text) ?? "");
-    if (known && asker !== "node") return { kind: "there", node: known };
+    if (known && !known.isLeaving && asker !== "node") return { kind: "there", node: known };
     const { clock } = this.#parts;
     const until = clock.monotonic() + PATIENCE_MS;
     while (clock.monotonic() < until) {
-      const place = await this.#parts.store.appOwners.find(key);
+      const place = await this.#places.find(key);
       if (!place) return null;
       const found = await this.#settle(place, asker === "node");
       if (found?.kind === "there") this.#know(text, found.node.id);
@@ -138,8 +139,8 @@ export class Owners {
   }
 
   /** The app is not where it was thought to be. */
-  forget({ projectId, name }: { readonly projectId: string; readonly name: string }): void {
-    this.#known.delete(`${projectId}/${name}`);
+  forget(key: NamedApp): void {
+    this.#known.delete(textOf(key));
   }
 
   /** Takes those of the apps that nobody has and that are for us to take. */
@@ -252,7 +253,8 @@ export class Owners {
     if (!host) return;
     await fewAtATime(apps, OPENED_AT_A_TIME, async ({ appNumber }) => {
       // It may have gone to another node while others were opened.
-      if (this.#fences.has(appNumber)) await host.open(appNumber);
+      if (this.#fences.has(appNumber))
+        await this.#safely("open an app", async () => void (await host.open(appNumber)));
       if (!this.#fences.has(appNumber)) await host.letGo(appNumber);
     });
   }
@@ -314,9 +316,7 @@ export class Owners {
     if (end === "doubtful") await this.#sync();
     if (end !== "given") return;
     // Its calls go there from now on; those that have begun end here.
-    const left = this.#loosen(appNumber);
-    await this.#moves.tell(to, appNumber);
-    await left;
+    await Promise.all([this.#loosen(appNumber), this.#moves.tell(to, appNumber)]);
   }
 
   async #loosen(appNumber: number): Promise<void> {

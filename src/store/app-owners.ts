@@ -11,6 +11,9 @@ export type OwnedApp = { readonly appNumber: number; readonly fence: number };
 /** By which a node may write about an app: a write that carries an older fence comes too late. */
 export type AppHolder = { readonly owner: string; readonly fence: number };
 
+/** What an app is called by. */
+type NamedApp = { readonly projectId: string; readonly name: string };
+
 type TakeQuery = {
   readonly appNumbers: readonly number[];
   readonly owner: string;
@@ -25,19 +28,15 @@ type TakeQuery = {
  * node that has lost it changes nothing any more. An owner is one while its lease stands; nothing is renewed app by app.
  */
 export const appOwners = {
-  /** Where the app of that name is. */
-  find: read(
-    async (
-      session,
-      { projectId, name }: { readonly projectId: string; readonly name: string },
-    ): Promise<AppPlace | null> => {
-      const row = await places(session)
-        .where("projectId", "=", projectId)
-        .where("name", "=", name)
-        .executeTakeFirst();
-      return row ? fromRow(row) : null;
-    },
-  ),
+  /** Where the apps of those names are; nothing of those that there are not. */
+  find: read(async (session, keys: readonly NamedApp[]): Promise<(AppPlace & NamedApp)[]> => {
+    if (keys.length === 0) return [];
+    const rows = await places(session)
+      .select(["projectId", "name"])
+      .where((eb) => eb.or(keys.map(({ projectId, name }) => eb.and({ projectId, name }))))
+      .execute();
+    return rows.map((row) => ({ ...fromRow(row), projectId: row.projectId, name: row.name }));
+  }),
 
   /** Where those apps are, by number; nothing of those that are deleted. */
   list: read(async (session, appNumbers: readonly number[]): Promise<AppPlace[]> => {

@@ -5,6 +5,7 @@ export const BLOBS = {
   ...section("issue: Many services, one installation, 4", {
     "blobs.setting":
       "MILLRACE_BLOBS takes a whole path, file:///path, or s3://bucket/prefix with its options.",
+    "blobs.plain": "What is in the place of a blob and no plain file, a pipe or a link, is not read.",
     "blobs.hash": "A blob is named by the SHA-256 of its bytes; one read whole is compared with it.",
     "blobs.whole": "A blob has its name only when it is whole and on the disk; one that breaks off is none.",
     "blobs.private": "Blobs in a directory can be read by the service's own user alone.",

@@ -7,6 +7,8 @@ export const NODES = {
       "When somebody sets the database's clock, no node takes another for dead before it could renew its lease.",
     "lease.over": "A node that has left gives no more signs of life.",
     "nodes.one-owner": "An app is one node's at a time: of many that try to take it, one gets it.",
+    "nodes.lookups":
+      "Callers without a token cannot keep a node from its work: made-up apps are looked for many at a time.",
     "nodes.fence":
       "A node that has lost an app claims none of its runs, and changes nothing of it, whatever it believes.",
     "nodes.spread":

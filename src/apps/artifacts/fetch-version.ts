@@ -1,12 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
 import path from "node:path";
 import type { BlobStore } from "../../blobs/blob-store.ts";
 import { hostPython } from "../../host/host-pythons.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
 import { pythonTag, runsOn, versionOfTag } from "../../host/python-tag.ts";
 import { createFile } from "../../kit/byte-file.ts";
-import { lstat, mkdir, readFile, rename, symlink, writeFile } from "../../kit/files.ts";
+import { lstat, mkdir, rename, symlink, writeFile } from "../../kit/files.ts";
 import { giveTree } from "../../kit/give-tree.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { BadTar } from "../../kit/tar/header.ts";
@@ -14,6 +13,7 @@ import { unpackFolder } from "../../kit/tar/unpack-folder.ts";
 import { READY, fetchedEnvironment } from "../builds/environments.ts";
 import { fitMoved } from "../builds/moved-environments.ts";
 import { syncTree } from "../builds/python-sync.ts";
+import { smallText } from "../builds/small-text.ts";
 import { makeFolder, syncFolder } from "../bundles/place-folder.ts";
 
 /** Of an environment: the largest that are known have 100,000 files and 20 GB. */
@@ -112,9 +112,9 @@ async function linkInterpreter(folder: string, { path: python, version }: Interp
     if ((await lstat(link).catch(() => null)) === null) await symlink(python, link);
   }
   const settings = path.join(folder, "pyvenv.cfg");
-  // Without it a Python takes the environment for no environment.
-  if (!existsSync(settings)) throw new BadTar("it has no pyvenv.cfg");
-  const text = await readFile(settings, "utf8");
+  // A build may have made anything of it, as large as it liked. Without it a Python takes the environment for none.
+  const text = await smallText(settings);
+  if (text === "") throw new BadTar("it has no pyvenv.cfg that could be read");
   const fitted = text
     .replace(/^home *=.*$/m, `home = ${path.dirname(python)}`)
     .replace(/^executable *=.*$/m, `executable = ${python}`);

@@ -2,7 +2,7 @@ import { ANSWER_MS } from "./connection.ts";
 import type { PoolLimits } from "./connection.ts";
 
 /** Reads that share connections. */
-type ReadKind = "runs" | "lines" | "own" | "rest";
+type ReadKind = "runs" | "lines" | "places" | "own" | "rest";
 
 // Somebody waits for these: with the time to get a connection they are given up within 5 s, as a write is.
 const TIMES = { waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS } as const;
@@ -16,13 +16,15 @@ export const READ_LIMITS: Readonly<Record<ReadKind, PoolLimits>> = {
   runs: { max: 2, ...TIMES },
   /** What apps and builds print, and what people did. */
   lines: { max: 1, ...TIMES },
+  /** Which node has an app. Whoever knows an address may ask, without a token too: one at a time, for many names. */
+  places: { max: 1, ...TIMES },
   /** What the service looks for by itself, perhaps in large tables. Nobody waits for it. */
   own: { max: 2, waitMs: 5_000, statementMs: 10_000 },
   /** All the rest, which is small: tokens, people, apps and their versions. */
   rest: { max: 3, ...TIMES },
 };
 
-const KINDS: Readonly<Record<Exclude<ReadKind, "rest">, readonly string[]>> = {
+const KINDS: Readonly<Record<Exclude<ReadKind, "places" | "rest">, readonly string[]>> = {
   runs: ["deliveries", "keys", "payloads", "runs", "transcripts"],
   lines: ["auditEntries", "buildLines", "builds", "logs"],
   own: ["claims", "nodes", "retention"],
@@ -45,6 +47,7 @@ const OWN = new Set([
 
 /** Whose connections a read takes. */
 export function readKind(name: string): ReadKind {
+  if (name === "appOwners.find") return "places";
   if (OWN.has(name)) return "own";
   return BY_GROUP.get(name.slice(0, name.indexOf("."))) ?? "rest";
 }

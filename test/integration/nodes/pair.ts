@@ -31,10 +31,10 @@ export class Pair {
     const { store, owner: installer } = this.first.service;
     let ownerId: string | null = null;
     await until(`${name} is where it belongs`, async () => {
-      const place = await store.appOwners.find({ projectId: installer.projectId, name });
+      const [place] = await store.appOwners.find([{ projectId: installer.projectId, name }]);
       ownerId = place?.owner ?? null;
       const { living } = await store.nodes.list();
-      return place !== null && winnerOf(place.appNumber, living)?.id === ownerId;
+      return place !== undefined && winnerOf(place.appNumber, living)?.id === ownerId;
     });
     return nodeId(this.first) === ownerId
       ? { owner: this.first, other: this.second }

@@ -34,8 +34,9 @@ verifies("nodes.one-owner", "of many nodes that try to take an app, one gets it"
   for (const id of nodes) await signOfLife(store, id, LEASE_MS);
   const taken = (await Promise.all(nodes.map((id) => take(id, number)))).flat();
   expect(taken).toEqual([{ appNumber: number, fence: 1 }]);
-  const place = await store.appOwners.find({ projectId, name });
-  expect(place).toEqual({ appNumber: number, owner: expect.any(String), fence: 1, isAlive: true });
+  const [place] = await store.appOwners.find([{ projectId, name }]);
+  const known = { appNumber: number, owner: expect.any(String), fence: 1, isAlive: true };
+  expect(place).toEqual({ ...known, projectId, name });
   expect(await store.appOwners.owned(place?.owner ?? "")).toEqual(taken);
 });
 

@@ -1,4 +1,5 @@
-import { existsSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -35,6 +36,23 @@ verifies("blobs.whole", "what breaks off leaves no blob and no file", async () =
   await forgetsUnfinished(await DirectoryBlobs.open(root), LARGE_BYTES);
   expect(readdirSync(path.join(root, "incoming"))).toEqual([]);
 });
+
+verifies(
+  "blobs.plain",
+  "a pipe or a link in the place of a blob is damage, and nobody waits for it",
+  async () => {
+    const root = folder();
+    const blobs = await DirectoryBlobs.open(root);
+    const { hash } = await blobs.put([TEXT]);
+    const file = fileOf(root, hash);
+    rmSync(file);
+    execFileSync("mkfifo", [file]);
+    await expect(bytesOf(blobs.open(hash))).rejects.toThrow(BlobDamaged);
+    rmSync(file);
+    symlinkSync("/dev/zero", file);
+    await expect(bytesOf(blobs.open(hash))).rejects.toThrow(BlobDamaged);
+  },
+);
 
 verifies("blobs.hash", "bytes that have changed are told at the end, and a put mends them", async () => {
   const root = folder();
