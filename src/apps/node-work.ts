@@ -15,7 +15,7 @@ export function appWork({
   catalog,
   deployer,
   logBook,
-}: WorkParts): Omit<NodeWork & Answering, "judge" | "owners"> {
+}: WorkParts): Omit<NodeWork & Answering, "judge" | "owners" | "greet"> {
   return {
     open: (appNumber) => catalog.open(appNumber),
     letGo: async (appNumber) => {

@@ -49,7 +49,7 @@ export type JoinedNodes = {
   /** How the apps of a project do that other nodes serve; nothing of one that does not answer. */
   glances(projectId: string): Promise<readonly Glance[]>;
   /** Takes requests from others from now on, and apps. */
-  serve(work: NodeWork & Omit<Answering, "owners">, routes: Omit<PeerRoutes, "own">): Promise<void>;
+  serve(work: NodeWork & Omit<Answering, "owners" | "greet">, routes: Omit<PeerRoutes, "own">): Promise<void>;
   /** Gives its apps to the others. */
   leave(): Promise<void>;
 };
@@ -106,7 +106,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
       return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
     },
     serve: async (work, routes) => {
-      listener.route({ ...routes, own: answering({ ...work, owners }) });
+      listener.route({ ...routes, own: answering({ ...work, owners, greet: (peer) => talk.greet(peer) }) });
       await prove.with([]);
       await node.serve(work, async () => {
         await meetOthers({ roster, talk, clock, self });

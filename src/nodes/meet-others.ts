@@ -16,11 +16,11 @@ export type MeetingParts = {
 const PATIENCE_MS = 2 * LEASE_MS;
 const LOOK_AGAIN_MS = 500;
 
-/** Another node lives, and cannot be reached from here. */
+/** Another node lives, and cannot be reached from here, or this one from there. */
 class UnreachableNodeError extends Error {
   constructor(other: Peer, self: Peer, cause: unknown) {
     super(
-      `another service of this installation is at ${other.url}, where this one, at ${self.url}, cannot reach it: ` +
+      `this service, at ${self.url}, and another of this installation, at ${other.url}, cannot reach each other: ` +
         "set MILLRACE_NODE_URL of each to an address that the others reach",
       { cause },
     );
@@ -28,7 +28,7 @@ class UnreachableNodeError extends Error {
   }
 }
 
-/** Resolves when every other node that lives was reached; throws if one is not. */
+/** Resolves when every other node that lives was reached, and has reached this one; throws if one is not. */
 export async function meetOthers({ roster, talk, clock, self }: MeetingParts): Promise<void> {
   const met = new Set([self.id]);
   const until = clock.monotonic() + PATIENCE_MS;
@@ -37,7 +37,7 @@ export async function meetOthers({ roster, talk, clock, self }: MeetingParts): P
     let failure: { readonly other: Peer; readonly cause: unknown } | null = null;
     for (const other of others) {
       try {
-        await talk.hello(other);
+        await talk.hello(other, self);
         met.add(other.id);
       } catch (error) {
         failure = { other, cause: error };

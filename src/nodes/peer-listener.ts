@@ -87,6 +87,8 @@ export class PeerListener {
       this.#receive(request, response);
     this.#server.on("request", onRequest);
     this.#server.on("checkContinue", onRequest);
+    // The node before has refused what HTTP/1.1 callers expect; to HTTP/1.0 the header means nothing.
+    this.#server.on("checkExpectation", onRequest);
     this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, first: Buffer) =>
       this.#upgrade(request, socket, first),
     );

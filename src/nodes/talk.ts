@@ -18,12 +18,16 @@ const PATHS = {
 
 /** An app that takes longer to get ready moves without being so, or later. */
 const PREPARE_MS = 30_000;
-const HELLO_MS = 3_000;
+const HELLO_MS = 5_000;
+/** Of the hello that comes back, while the first one is waited for. */
+const BACK_MS = 2_500;
 const GLANCE_MS = 1_500;
 const MAX_GLANCES = 100_000;
 
 const COUNT = z.int().min(0).max(1_000_000_000);
 const APP_NUMBER = z.int().min(1);
+/** With an address it asks to be greeted there: who reaches others may be told to them by a wrong one. */
+const HELLO = z.object({ url: z.url({ protocol: /^https$/ }).max(2_048) }).nullable();
 const PREPARE = z.object({ appNumber: APP_NUMBER, replicas: z.int().min(0).max(100_000) });
 const ADOPT = z.object({ appNumber: APP_NUMBER });
 const GLANCES = z.object({ projectId: z.string().max(64) });
@@ -48,14 +52,19 @@ export type Answering = {
   /** Makes an app ready that is about to be served here. */
   readonly warm: (appNumber: number, replicas: number) => Promise<void>;
   readonly glances: (projectId: string) => readonly Glance[];
+  /** Rejects when the node cannot be reached from here. */
+  readonly greet: (node: Peer) => Promise<void>;
 };
 
 /** Answers what other nodes say to this one. */
-export function answering({ owners, warm, glances }: Answering) {
-  return async (_from: string, path: string, value: unknown): Promise<unknown> => {
+export function answering({ owners, warm, glances, greet }: Answering) {
+  return async (from: string, path: string, value: unknown): Promise<unknown> => {
     switch (path) {
-      case PATHS.hello:
+      case PATHS.hello: {
+        const asked = read(HELLO, value);
+        if (asked) await greetBack({ id: from, url: asked.url }, greet);
         return null;
+      }
       case PATHS.prepare: {
         const { appNumber, replicas } = read(PREPARE, value);
         await warm(appNumber, replicas);
@@ -80,9 +89,14 @@ export class NodeTalk implements Heir {
     this.#by = by;
   }
 
+  /** Rejects when the node cannot be reached, or cannot reach this one. */
+  async hello(node: Peer, self: Peer): Promise<void> {
+    await ask(this.#by, node, PATHS.hello, { url: self.url }, HELLO_MS);
+  }
+
   /** Rejects when the node cannot be reached. */
-  async hello(node: Peer): Promise<void> {
-    await ask(this.#by, node, PATHS.hello, null, HELLO_MS);
+  async greet(node: Peer): Promise<void> {
+    await ask(this.#by, node, PATHS.hello, null, BACK_MS);
   }
 
   async prepare(node: ServiceNode, appNumber: number, replicas: number): Promise<void> {
@@ -97,6 +111,12 @@ export class NodeTalk implements Heir {
   async glances(node: ServiceNode, projectId: string): Promise<readonly Glance[]> {
     return read(GLANCED, await ask(this.#by, node, PATHS.glances, { projectId }, GLANCE_MS));
   }
+}
+
+async function greetBack(node: Peer, greet: Answering["greet"]): Promise<void> {
+  await greet(node).catch((error: unknown) => {
+    throw new AppError("bad_request", { message: `cannot reach ${node.url} from here` }, error);
+  });
 }
 
 function read<T>(schema: z.ZodType<T>, value: unknown): T {

@@ -25,6 +25,8 @@ export const PEERS = {
     "peers.management":
       "Requests of the management API about one app, deploys and log sockets work at any node.",
     "peers.draining": "A node that stops waits for what passes through it, as it does for its own calls.",
+    "peers.both-ways":
+      "A node starts only if it reaches the others, and they reach it at the address that it tells.",
     "peers.own": "What nodes say to each other is small: more than 1 MiB is refused.",
   }),
 };

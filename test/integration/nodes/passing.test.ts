@@ -111,6 +111,7 @@ const REQUESTS: Record<string, string> = {
   "a large body": `PUT /echo HTTP/1.1\r\n${LAST}Content-Length: ${BIG.length}\r\n\r\n${BIG}`,
   "a body in chunks, with trailers": `POST /echo HTTP/1.1\r\n${LAST}Transfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n5\r\nhello\r\n3;a=b\r\nyou\r\n0\r\nX-Sum: 7\r\n\r\n`,
   "a method nobody knows": `PROPFIND /echo HTTP/1.1\r\n${LAST}\r\n`,
+  "HTTP/1.0 that expects something": `POST /echo HTTP/1.0\r\nExpect: foo\r\nContent-Length: 5\r\n\r\nhello`,
   "HTTP/1.0 without a Host": "GET /echo HTTP/1.0\r\n\r\n",
   "HTTP/1.0 and a stream": "GET /chunks HTTP/1.0\r\n\r\n",
   "HTTP/1.0, kept alive": `GET /empty HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /echo HTTP/1.0\r\n\r\n`,
