@@ -17,7 +17,6 @@ import { OwnNode } from "./own-node.ts";
 import type { NodeWork } from "./own-node.ts";
 import type { Owners } from "./owners.ts";
 import type { Ownership } from "./ownership.ts";
-import type { Peer } from "./peer.ts";
 import { PeerListener } from "./peer-listener.ts";
 import type { PeerRoutes } from "./peer-listener.ts";
 import { Peers } from "./peers.ts";
@@ -76,15 +75,9 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
     (started) => started.close(),
   );
   const talk = new NodeTalk({ peers, clock });
-  // One that answers is cut off from the database alone: what it has begun goes on.
-  const onGone = (node: Peer): void =>
-    void talk.hello(node).then(
-      () => peers.forget(node.id),
-      () => peers.drop(node.id),
-    );
   const url = parts.nodeUrl ?? `https://127.0.0.1:${listener.port}`;
   const node = await OwnNode.join(
-    { store, clock, log, ownership, details: parts.details, url, heir: talk, onGone },
+    { store, clock, log, ownership, details: parts.details, url, heir: talk },
     life,
   );
   const { roster, owners } = node;

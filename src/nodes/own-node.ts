@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import type { NodeDetails, ServiceNode } from "../model/node.ts";
+import type { NodeDetails } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Changes } from "./changes.ts";
 import { NodeLease } from "./lease.ts";
@@ -20,8 +20,6 @@ export type OwnNodeParts = {
   readonly url: string;
   readonly details: Omit<NodeDetails, "runs">;
   readonly heir: Heir;
-  /** A node is no more among those that live. */
-  readonly onGone: (node: ServiceNode) => void;
 };
 
 /** What a node does for its installation. */
@@ -52,10 +50,7 @@ export class OwnNode {
       ...parts,
       lease: this.lease,
       onDeaths: () => this.#work?.judge(),
-      onChange: (gone) => {
-        for (const node of gone) parts.onGone(node);
-        this.owners.onNodesChanged();
-      },
+      onChange: () => this.owners.onNodesChanged(),
     });
     const { predecessors } = ownership;
     this.owners = new Owners({ ...parts, lease: this.lease, roster: this.roster, predecessors });

@@ -99,13 +99,6 @@ export class Peers {
     this.#known.delete(nodeId);
   }
 
-  /** The node is gone, and does not say so: whatever was passed on to it is lost. */
-  drop(nodeId: string): void {
-    const known = this.#known.get(nodeId);
-    for (const [{ socket }, of] of this.#all) if (of === known) socket.destroy();
-    this.#known.delete(nodeId);
-  }
-
   /** Ends all of them. */
   close(): void {
     for (const { socket } of this.#all.keys()) socket.destroy();

@@ -11,8 +11,8 @@ export type RosterParts = {
   readonly lease: NodeLease;
   /** The lease of some node has passed: what it holds can be taken over. */
   readonly onDeaths: () => void;
-  /** Nodes came, went, or are about to leave; `gone` are those that went. */
-  readonly onChange: (gone: readonly ServiceNode[]) => void;
+  /** Nodes came, went, or are about to leave. */
+  readonly onChange: () => void;
 };
 
 const LOOK_MS = 1_000;
@@ -62,10 +62,9 @@ export class Roster {
   async #look(): Promise<void> {
     const { store, lease, onDeaths, onChange } = this.#parts;
     const { living, deadCount } = await store.nodes.list();
-    const before = this.#nodes;
+    const before = keyOf(this.#nodes);
     this.#nodes = living;
-    if (keyOf(living) !== keyOf(before))
-      onChange(before.filter(({ id }) => !living.some((node) => node.id === id)));
+    if (keyOf(living) !== before) onChange();
     if (deadCount > 0 && lease.mayJudge) onDeaths();
   }
 }
