@@ -27,8 +27,8 @@ const BLOWS: readonly { name: string; begin(node: ClusterNode): void; end(node: 
   },
   {
     name: "its peers hear nothing of it",
-    begin: ({ peers }) => peers.fallSilent(),
-    end: ({ peers }) => peers.speak(),
+    begin: ({ peers }) => peers.stall(),
+    end: ({ peers }) => peers.letThrough(),
   },
   {
     name: "its peers are refused",
