@@ -35,6 +35,17 @@ const BLOWS: readonly { name: string; begin(node: ClusterNode): void; end(node: 
     begin: ({ peers }) => peers.reset(),
     end: ({ peers }) => peers.speak(),
   },
+  {
+    name: "the network loses it, and all that was on its way",
+    begin: ({ database, peers }) => {
+      database.fallSilent();
+      peers.fallSilent();
+    },
+    end: ({ database, peers }) => {
+      database.speak();
+      peers.speak();
+    },
+  },
   { name: "it is frozen", begin: (node) => node.freeze(), end: (node) => node.thaw() },
 ];
 
