@@ -200,11 +200,14 @@ export class Load {
       return;
     }
     this.counts[first ? "rollbacks" : "deploys"] += 1;
-    if (!first && !this.#builds.has(app)) this.#builds.set(app, { buildId, version });
+    // Of many versions only the latest are kept.
+    if (!first) this.#builds.set(app, this.#latest.get(app) ?? { buildId, version });
+    this.#latest.set(app, first ?? { buildId, version });
     this.#versions.set(app, { version: first?.version ?? version, changes: known.changes + 2 });
   }
 
-  /** What is rolled back to. */
+  /** What is served, and what is rolled back to: the one before. */
+  readonly #latest = new Map<string, { buildId: string; version: number }>();
   readonly #builds = new Map<string, { buildId: string; version: number }>();
 }
 
