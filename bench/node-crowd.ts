@@ -148,6 +148,7 @@ export class NodeCrowd {
       lease,
       onDeaths: () => this.world.recover(),
       onChange: () => owners.onNodesChanged(),
+      onGone: () => {},
     });
     const heir = {
       prepare: () => Promise.resolve(),

@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
-import type { NodeDetails } from "../model/node.ts";
+import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
 import { Changes } from "./changes.ts";
 import { NodeLease } from "./lease.ts";
@@ -20,6 +20,8 @@ export type OwnNodeParts = {
   readonly url: string;
   readonly details: Omit<NodeDetails, "runs">;
   readonly heir: Heir;
+  /** Another node has left, or its lease has passed. */
+  readonly onGone: (node: ServiceNode) => void;
 };
 
 /** What a node does for its installation. */

@@ -5,8 +5,11 @@ import { MOVED_HEADER, MOVED_STATUS } from "./hop-head.ts";
 import type { Passage } from "./passage.ts";
 import type { Peer } from "./peer.ts";
 
-/** To the node that should have the app, and to the one that has it then. */
-const MAX_TRIES = 2;
+/**
+ * To the node that should have the app, and to the one that has it then. While nodes take over from a dead one, that may
+ * be yet another by the time it is asked. Nothing of the request has begun before.
+ */
+const MAX_TRIES = 5;
 const UNREACHED = {
   message: "The node that has this app cannot be reached; try again shortly.",
   headers: { "retry-after": "1" },

@@ -16,6 +16,7 @@ const KEEP_ALIVE_MS = 5_000;
 
 /** What is kept of one peer. */
 type Known = {
+  readonly nodeId: string;
   /** The one used last comes first. */
   readonly idle: Connection[];
   /** Makes the next handshake a short one. */
@@ -99,6 +100,12 @@ export class Peers {
     this.#known.delete(nodeId);
   }
 
+  /** The node is gone: nobody waits for it any more. */
+  abandon(nodeId: string): void {
+    for (const [{ socket }, known] of this.#all) if (known.nodeId === nodeId) socket.destroy();
+    this.#known.delete(nodeId);
+  }
+
   /** Ends all of them. */
   close(): void {
     for (const { socket } of this.#all.keys()) socket.destroy();
@@ -108,7 +115,7 @@ export class Peers {
   #of(nodeId: string): Known {
     const known = this.#known.get(nodeId);
     if (known) return known;
-    const fresh: Known = { idle: [], session: undefined };
+    const fresh: Known = { nodeId, idle: [], session: undefined };
     this.#known.set(nodeId, fresh);
     return fresh;
   }

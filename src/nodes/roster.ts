@@ -13,6 +13,8 @@ export type RosterParts = {
   readonly onDeaths: () => void;
   /** Nodes came, went, or are about to leave. */
   readonly onChange: () => void;
+  /** The lease of that node has passed, or it has left. */
+  readonly onGone: (node: ServiceNode) => void;
 };
 
 const LOOK_MS = 1_000;
@@ -60,11 +62,12 @@ export class Roster {
   }
 
   async #look(): Promise<void> {
-    const { store, lease, onDeaths, onChange } = this.#parts;
+    const { store, lease, onDeaths, onChange, onGone } = this.#parts;
     const { living, deadCount } = await store.nodes.list();
-    const before = keyOf(this.#nodes);
+    const before = this.#nodes;
     this.#nodes = living;
-    if (keyOf(living) !== before) onChange();
+    if (keyOf(living) !== keyOf(before)) onChange();
+    for (const node of before) if (!this.find(node.id)) onGone(node);
     if (deadCount > 0 && lease.mayJudge) onDeaths();
   }
 }

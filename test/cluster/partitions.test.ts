@@ -27,13 +27,24 @@ const BLOWS: readonly { name: string; begin(node: ClusterNode): void; end(node: 
   },
   {
     name: "its peers hear nothing of it",
-    begin: ({ peers }) => peers.fallSilent(),
-    end: ({ peers }) => peers.speak(),
+    begin: ({ peers }) => peers.stall(),
+    end: ({ peers }) => peers.letThrough(),
   },
   {
     name: "its peers are refused",
     begin: ({ peers }) => peers.reset(),
     end: ({ peers }) => peers.speak(),
+  },
+  {
+    name: "the network loses it, and all that was on its way",
+    begin: ({ database, peers }) => {
+      database.fallSilent();
+      peers.fallSilent();
+    },
+    end: ({ database, peers }) => {
+      database.speak();
+      peers.speak();
+    },
   },
   { name: "it is frozen", begin: (node) => node.freeze(), end: (node) => node.thaw() },
 ];

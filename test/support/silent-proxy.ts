@@ -7,7 +7,8 @@ import { onTestFinished } from "vitest";
  * A way to a Postgres, or to another listener, that can fall silent without closing anything: what is sent is lost, on
  * connections that are made meanwhile too. When it is over new connections go through; those of before stay lost. Or it
  * resets every connection, and those that are made meanwhile. Or it holds up those that are made, as a frozen server
- * does, and lets them through later.
+ * does, and lets them through later. Or it stalls, as a network does that is away for a while: what is sent meanwhile
+ * comes later, on connections of before too.
  */
 export class SilentProxy {
   /** What it leads to, by this way. */
@@ -16,6 +17,8 @@ export class SilentProxy {
   #isResetting = false;
   #held: (() => void)[] | null = null;
   readonly #sockets: Set<Socket>;
+  /** What joins the two sides of each connection, by the side that was accepted. */
+  readonly #joins = new Map<Socket, () => void>();
 
   private constructor(url: string, sockets: Set<Socket>) {
     this.url = url;
@@ -60,6 +63,8 @@ export class SilentProxy {
         });
       }
       const join = () => void client.pipe(target).pipe(client);
+      proxy.#joins.set(client, join);
+      client.on("close", () => proxy.#joins.delete(client));
       if (proxy.#held) proxy.#held.push(join);
       else join();
       if (proxy.#isSilent) mute([client, target]);
@@ -82,6 +87,11 @@ export class SilentProxy {
 
   hold(): void {
     this.#held = [];
+  }
+
+  stall(): void {
+    this.#held = [...this.#joins.values()];
+    for (const socket of this.#sockets) socket.unpipe().pause();
   }
 
   letThrough(): void {

@@ -40,6 +40,17 @@ verifies("peers.lost", "an owner that is lost before it answers is told of", asy
   expect(passed).toEqual(["lost", "lost"]);
 });
 
+verifies("peers.lost", "an owner that is gone without a word is waited for no more", async () => {
+  const begun = Promise.withResolvers<void>();
+  const { passedUrl, passed, front, owner } = await testHop(() => begun.resolve());
+  const answered = answerOf(ask(passedUrl, "POST"));
+  await begun.promise;
+  // What is under way goes on while it may still come.
+  front.peers.forget(owner.peer.id);
+  front.peers.abandon(owner.peer.id);
+  expect([(await answered).statusCode, passed]).toEqual([502, ["lost"]]);
+});
+
 for (const [name, headers] of [
   ["in the middle of a body", ["content-length", "100"]],
   ["in the middle of a stream", ["content-type", "text/event-stream"]],
