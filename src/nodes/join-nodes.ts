@@ -79,7 +79,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
   // Cut off from Postgres it goes on with its calls. If it is gone, TCP would ask for it a quarter of an hour.
   const onGone = (gone: ServiceNode): void => {
     peers.forget(gone.id);
-    void talk.hello(gone).catch(() => peers.abandon(gone.id));
+    void talk.greet(gone).catch(() => peers.abandon(gone.id));
   };
   const node = await OwnNode.join(
     { store, clock, log, ownership, details: parts.details, url, heir: talk, onGone },
