@@ -85,12 +85,18 @@ export class KillableService {
     database: TestDatabase,
     app: TestApp,
     env: Record<string, string> = {},
+    hasSiblings = true,
   ): Promise<KillableService> {
     const { dataDir, databaseUrl } = database;
     // Where its siblings find what apps are made of.
     const blobs = path.join(dataDir, "shared");
     const shared = { databaseUrl, blobs, volumes: volumesOf(dataDir) };
-    const flags = { dataDir, apiPort: 0, basePort: 0, ...(databaseUrl !== null && shared) };
+    const flags = {
+      dataDir,
+      apiPort: 0,
+      basePort: 0,
+      ...(databaseUrl !== null && (hasSiblings ? shared : { databaseUrl })),
+    };
     const settings = testSettings(flags);
     const service = await startService(settings, { log: createLog("silent") });
     const sources = path.join(dataDir, "sources");
@@ -106,7 +112,7 @@ export class KillableService {
       // One that is killed leaves its sockets behind.
       await rm(runtimeDir(dataDir), { recursive: true, force: true });
     });
-    const place = databaseUrl === null ? {} : { MILLRACE_BLOBS: blobs };
+    const place = databaseUrl === null || !hasSiblings ? {} : { MILLRACE_BLOBS: blobs };
     return new KillableService(
       database,
       { appNumber: deployed.number, projectId, token },
@@ -152,12 +158,17 @@ export class KillableService {
   async start(program: readonly [string, ...string[]] = [MILLRACE, "serve"], env = {}): Promise<boolean> {
     const { dataDir, databaseUrl } = this.database;
     const [name, ...args] = program;
-    const url =
-      databaseUrl === null
-        ? {}
-        : { MILLRACE_DATABASE_URL: databaseUrl, MILLRACE_VOLUMES: volumesOf(dataDir) };
+    const url = databaseUrl === null ? {} : { MILLRACE_DATABASE_URL: databaseUrl };
+    const volumes = "MILLRACE_BLOBS" in this.#env ? { MILLRACE_VOLUMES: volumesOf(dataDir) } : {};
     const command = new Command(name, args, {
-      env: { ...serviceEnvironment(dataDir), MILLRACE_ISOLATION: ISOLATION, ...url, ...this.#env, ...env },
+      env: {
+        ...serviceEnvironment(dataDir),
+        MILLRACE_ISOLATION: ISOLATION,
+        ...url,
+        ...volumes,
+        ...this.#env,
+        ...env,
+      },
     });
     this.#command = command;
     const line = await command.printed(/^.*"millrace is up".*$/m).catch((error: unknown) => {

@@ -76,9 +76,8 @@ describe.each(DATABASE_KINDS)("with the service down, on %s", (kind) => {
   verifies("operations.backup", "a backup restored elsewhere is the same installation", async () => {
     const database = await databases.fresh(kind);
     const { dataDir, databaseUrl } = database;
-    const service = await KillableService.deploy(database, {
-      main: "def run(n):\n    return [n + 1, __file__]\n",
-    });
+    const main = "def run(n):\n    return [n + 1, __file__]\n";
+    const service = await KillableService.deploy(database, { main }, {}, false);
     const storage = path.join(dataDir, "storage", service.projectId);
     const long = path.join("a".repeat(120), "b".repeat(120));
     mkdirSync(path.join(storage, path.dirname(long)), { recursive: true });

@@ -38,7 +38,7 @@ const WORDS: Record<string, readonly string[]> = {
   "webhook redeliver": [RUN],
   bench: ["--app", "nosuch"],
   "nodes list": [],
-  "nodes drain": ["nosuch"],
+  "nodes drain": ["nobody"],
   "members list": [],
   "members invite": ["ada@example.com"],
   "members invitations": [],
