@@ -264,6 +264,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     async (server) => {
       management.setReady(false);
       const endsAt = clock.monotonic() + graceMs;
+      // Without another node that takes its calls there is nothing to wait for.
+      if (!node?.hasOthers()) server.startDraining();
       await within(graceMs, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();

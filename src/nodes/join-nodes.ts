@@ -49,6 +49,8 @@ export type JoinedNodes = {
   glances(projectId: string): Promise<readonly Glance[]>;
   /** Takes requests from others from now on, and apps. */
   serve(work: NodeWork & Omit<Answering, "owners" | "greet">, routes: Omit<PeerRoutes, "own">): Promise<void>;
+  /** Whether another node can take its apps. */
+  hasOthers(): boolean;
   /** Gives its apps to the others. */
   leave(): Promise<void>;
 };
@@ -113,6 +115,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
         parts.requireVolumes(others);
       });
     },
+    hasOthers: () => roster.takers.some(({ id }) => id !== self.id),
     leave: async () => {
       await node.leave();
       listener.startClosing();

@@ -111,7 +111,7 @@ export async function fetchedEnvironment(
 
 /** Whether an environment is here, whole: its packages, or what tells which image has them. */
 export function hasEnvironment(folder: string): boolean {
-  return readImageRecord(folder) ? wantedTime(folder) !== null : isReady(folder);
+  return wantedTime(folder) !== null && (readImageRecord(folder) !== null || hasPython(folder));
 }
 
 /** The build's commands are through with it: whatever they made of its marker, it is the service's again. */
@@ -196,10 +196,14 @@ function ownFolder({ environmentDir, dataDir, projectId, buildId }: BuildSite): 
   return environmentDir ?? path.join(environmentsDir(dataDir), projectId + OWN + buildId);
 }
 
+/** Whether its Python is there, which is a link to the host's and may have been removed, and nobody works on it. */
+function hasPython(folder: string): boolean {
+  return !busy.has(folder) && existsSync(path.join(folder, "bin", "python"));
+}
+
 /** Whether it counts; a yes keeps it from being swept for a while. */
 function isReady(folder: string): boolean {
-  // Its Python is a link to the host's, which may have been removed.
-  if (busy.has(folder) || !existsSync(path.join(folder, "bin", "python"))) return false;
+  if (!hasPython(folder)) return false;
   try {
     const now = new Date();
     utimesSync(path.join(folder, READY), now, now);
