@@ -28,7 +28,11 @@ verifies("cli.completion", "bash completes commands, subcommands and options whe
   expect(await offered(client, "apps", "scale", "hello", "--m")).toEqual(["--min", "--max"]);
   expect(await offered(client, "apps", "--project", "p-1", "list", "--js")).toEqual(["--json"]);
   expect(await offered(client, "call", "hello", "")).toEqual([]);
-  expect(await offered(client, "serve", "--data")).toEqual(["--data-dir", "--database-url"]);
+  expect(await offered(client, "serve", "--data")).toEqual([
+    "--data-dir",
+    "--database-url",
+    "--database-direct-url",
+  ]);
 });
 
 verifies("cli.completion", "zsh and fish get every command and option too", async () => {
