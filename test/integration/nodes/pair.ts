@@ -50,7 +50,8 @@ export function pair(apps: Record<string, TestApp>): Pair {
   const first = sharedService(apps, async () => {
     const { databaseUrl } = await databases.fresh("postgres");
     folder = await mkdtemp(path.join(tmpdir(), "millrace-blobs-"));
-    shared = { ...WITHOUT_WALLS, databaseUrl, blobs: folder };
+    // However busy the machine is, a node that stops has the time to hand its apps over.
+    shared = { ...WITHOUT_WALLS, databaseUrl, blobs: folder, shutdownGrace: "10m" };
     return shared;
   });
   const second = sharedService({}, async () => ({
