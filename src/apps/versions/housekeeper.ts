@@ -4,6 +4,7 @@ import type { Containers } from "../../host/containers/containers.ts";
 import { artifactFolder, artifactFolders } from "../../host/artifacts.ts";
 import { rmdir } from "../../kit/files.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
+import { pause } from "../../kit/pause.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
 import type { Store } from "../../store/store.ts";
@@ -36,6 +37,8 @@ const LOOK_MS = 60_000;
 const LOOKS_PER_HOUR = 60;
 /** Longer than a request may take to arrive: until then somebody may come with the version he was given. */
 const LINGER_MS = 90_000;
+/** The same for an app that has moved to another node: who comes later is sent there. */
+const MOVED_LINGER_MS = 10_000;
 /** As long as a build may take: what is not finished, or named by no version, may be another service's until then. */
 const UNFINISHED_MS = 3 * 60 * 60 * 1000;
 
@@ -52,6 +55,7 @@ export class Housekeeper {
   #timer: Timer | null = null;
   #looks = 0;
   #isStopping = false;
+  readonly #stopping = new AbortController();
 
   constructor(parts: HousekeeperParts) {
     this.#parts = parts;
@@ -82,7 +86,14 @@ export class Housekeeper {
 
   /** Ends an app that another node serves from now on: it finishes what it holds. */
   sendOff(traffic: Traffic | undefined): void {
-    if (traffic) this.#do(() => this.#end(traffic));
+    if (!traffic) return;
+    for (const open of traffic.all()) open.retire();
+    // Whoever was on his way to it when it went is still served.
+    this.#leaving.add(traffic);
+    this.#do(async () => {
+      await pause(this.#parts.clock, MOVED_LINGER_MS, this.#stopping.signal);
+      await this.#end(traffic);
+    });
   }
 
   /** The open versions of apps that nobody finds here any more. */
@@ -93,6 +104,7 @@ export class Housekeeper {
   /** Begins nothing more; what waits for calls to end is not waited for. */
   stop(): void {
     this.#isStopping = true;
+    this.#stopping.abort();
     this.#timer?.cancel();
   }
 
