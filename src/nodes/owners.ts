@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { pause } from "../kit/pause.ts";
+import { sideBySide } from "../kit/side-by-side.ts";
 import { AppError } from "../model/errors.ts";
 import type { AppPlace, ServiceNode } from "../model/node.ts";
 import type { AppHolder, OwnedApp } from "../store/app-owners.ts";
@@ -190,7 +191,7 @@ export class Owners {
     this.#moves.hurry();
     this.stop();
     await this.#parts.roster.look();
-    await fewAtATime([...this.#fences.keys()], FAREWELLS_AT_A_TIME, (appNumber) =>
+    await sideBySide([...this.#fences.keys()], FAREWELLS_AT_A_TIME, (appNumber) =>
       this.#safely("give an app to another node", () => this.#giveAway(appNumber)),
     );
   }
@@ -251,7 +252,7 @@ export class Owners {
     }
     const host = this.#host;
     if (!host) return;
-    await fewAtATime(apps, OPENED_AT_A_TIME, async ({ appNumber }) => {
+    await sideBySide(apps, OPENED_AT_A_TIME, async ({ appNumber }) => {
       // It may have gone to another node while others were opened.
       if (this.#fences.has(appNumber))
         await this.#safely("open an app", async () => void (await host.open(appNumber)));
@@ -332,17 +333,4 @@ export class Owners {
   async #safely(what: string, work: () => Promise<void>): Promise<void> {
     await work().catch((error: unknown) => this.#parts.log.error({ err: error }, `could not ${what}`));
   }
-}
-
-/** Does something with each, so many at a time. */
-async function fewAtATime<T>(
-  items: readonly T[],
-  atATime: number,
-  work: (item: T) => Promise<unknown>,
-): Promise<void> {
-  const left = items.values();
-  const worker = async (): Promise<void> => {
-    for (const item of left) await work(item);
-  };
-  await Promise.all(Array.from({ length: atATime }, worker));
 }

@@ -4,7 +4,7 @@ import { copyFile, open, stat } from "../../kit/files.ts";
 import { DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
 import type { BundlePatterns } from "./list-files.ts";
 import { makeFolder, placeFolder } from "./place-folder.ts";
-import { sideBySide } from "./side-by-side.ts";
+import { sideBySide } from "../../kit/side-by-side.ts";
 
 const FILES_AT_ONCE = 8;
 

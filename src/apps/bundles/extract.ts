@@ -10,7 +10,7 @@ import { makeFolder, placeFolder } from "./place-folder.ts";
 import { planExtraction } from "./plan-extraction.ts";
 import type { PlannedFile } from "./plan-extraction.ts";
 import { Problems } from "./problems.ts";
-import { sideBySide } from "./side-by-side.ts";
+import { sideBySide } from "../../kit/side-by-side.ts";
 
 export type ExtractOptions = {
   readonly signal?: AbortSignal;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { sideBySide } from "../../../../src/apps/bundles/side-by-side.ts";
+import { sideBySide } from "../../../src/kit/side-by-side.ts";
 
 test("every item is worked on, so many at a time", async () => {
   let now = 0;
