@@ -204,6 +204,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     async (started) => await started?.stop(),
   );
   const identity = identityParts({ ...installation, post: mailer && { mailer, baseUrl: ownUrl } }, clock);
+  const shared = { reserve, others, owners, clock };
   const listening = listenerLimits(settings, log);
   const management: Management = await life.start(
     "management API",
@@ -220,7 +221,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         dataDir: settings.dataDir,
         rung,
         ...runs,
-        reserve,
         interpreter: new Presence(python.path, clock),
         isolated,
         enforcement: limits.enforcement,
@@ -236,8 +236,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         ...(guideDir !== undefined && { guideDir }),
         signingSecrets: runs.secrets,
         wake: () => runs.deliverer.wake(),
-        others,
-        clock,
+        ...shared,
         log,
       }),
     (server) => server.close(),

@@ -4,12 +4,15 @@ import { LIMITS, describeEnforced } from "../host/limits/limits.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Presence } from "../kit/presence.ts";
+import type { Owners } from "../nodes/owners.ts";
 import { refuseOthers } from "./api/mount.ts";
 import type { MeasuredParts } from "./measure.ts";
 
 export type HealthParts = Pick<MeasuredParts, "store" | "catalog" | "journal" | "build"> & {
   /** The service is up and not stopping. */
   readonly isReady: () => boolean;
+  /** Of a service that shares its database: which apps are its own. */
+  readonly owners: Pick<Owners, "isSure"> | null;
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
   /** The Python that apps start with. */
   readonly interpreter: Pick<Presence, "path" | "isMissing">;
@@ -49,7 +52,7 @@ function answer(reply: FastifyReply, problem: string | null, body: object): Fast
   return reply.code(problem ? 503 : 200).send(body);
 }
 
-async function findProblem({ isReady, store }: HealthParts): Promise<string | null> {
+async function findProblem({ isReady, store, owners }: HealthParts): Promise<string | null> {
   if (!isReady()) return "starting or stopping";
   try {
     await store.meta.get("instance_id");
@@ -57,7 +60,8 @@ async function findProblem({ isReady, store }: HealthParts): Promise<string | nu
     return "the database does not answer";
   }
   if (store.isSilent("write")) return "the database does not answer writes";
-  return (await store.takesWrites()) ? null : "the database takes no writes";
+  if (!(await store.takesWrites())) return "the database takes no writes";
+  return owners && !owners.isSure ? "it is finding out which apps are its own" : null;
 }
 
 /** Whoever asks learns what is refused; the figures are the operator's affair. */

@@ -30,7 +30,8 @@ export class NodeLease {
   /** By how much the database's clock differs from our monotonic one; null before the first sign of life. */
   #offsetMs: number | null = null;
   /** Monotonic; when the latest sign of life that the database took was given. */
-  #givenAt = 0;
+  #givenAt = Number.NEGATIVE_INFINITY;
+  #heldSince = Number.POSITIVE_INFINITY;
   /** Monotonic; until then no other node counts as dead. */
   #judgesFrom = Number.POSITIVE_INFINITY;
 
@@ -45,6 +46,11 @@ export class NodeLease {
   /** Whether the others believe that this node lives, as far as it can know. */
   get isHeld(): boolean {
     return this.#parts.clock.monotonic() < this.#givenAt + LEASE_MS;
+  }
+
+  /** Monotonic; from then on it has been held without a gap. */
+  get heldSince(): number {
+    return this.#heldSince;
   }
 
   /** Whether it is about to stop, and takes no more apps. */
@@ -123,6 +129,7 @@ export class NodeLease {
     const isClockSet = Math.abs(offsetMs - (this.#offsetMs ?? offsetMs)) > CLOCK_JUMP_MS;
     if (isFirst || isClockSet || givenAt - this.#givenAt > 2 * RENEW_MS)
       this.#judgesFrom = clock.monotonic() + LEASE_MS;
+    if (givenAt - this.#givenAt >= LEASE_MS) this.#heldSince = givenAt;
     this.#offsetMs = offsetMs;
     this.#givenAt = givenAt;
   }

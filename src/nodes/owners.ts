@@ -73,6 +73,8 @@ export class Owners {
   #timers: Timer[] = [];
   #reviewing: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
+  /** Monotonic; when the database was last asked which apps are ours, and answered. */
+  #comparedAt = Number.NEGATIVE_INFINITY;
   #hasStarted = false;
   #isLeaving = false;
   /** Whether all apps were looked through since nodes came or went. */
@@ -95,6 +97,7 @@ export class Owners {
   async start(): Promise<void> {
     const { clock } = this.#parts;
     this.#hasStarted = true;
+    await this.#sync();
     await this.#review();
     this.#timers = [
       clock.every(SYNC_MS, () => void this.sync()),
@@ -114,6 +117,12 @@ export class Owners {
 
   has(appNumber: number): boolean {
     return this.#fences.has(appNumber);
+  }
+
+  /** Whether it knows which apps are its own. After a time without its lease, others may have some of them. */
+  get isSure(): boolean {
+    const { lease } = this.#parts;
+    return lease.isHeld && this.#comparedAt >= lease.heldSince;
   }
 
   /** Whether it is for this node to do what one node does for all. */
@@ -261,7 +270,8 @@ export class Owners {
   }
 
   async #sync(): Promise<void> {
-    const { store, lease } = this.#parts;
+    const { store, lease, clock } = this.#parts;
+    const comparedAt = clock.monotonic();
     // What is taken meanwhile may not be in the answer.
     const before = new Map(this.#fences);
     const owned = new Map(
@@ -275,6 +285,7 @@ export class Owners {
     );
     // First what others have by now: opening may take long.
     await Promise.all(gone.map(([appNumber]) => this.#loosen(appNumber)));
+    this.#comparedAt = comparedAt;
     await this.#serve(given.map(([appNumber, fence]) => ({ appNumber, fence })));
   }
 

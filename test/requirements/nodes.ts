@@ -6,6 +6,8 @@ export const NODES = {
     "lease.clock-set":
       "When somebody sets the database's clock, no node takes another for dead before it could renew its lease.",
     "lease.over": "A node that has left gives no more signs of life.",
+    "nodes.sure":
+      "A node that comes back after a time without its lease is ready only when it knows which apps are its own.",
     "nodes.one-owner": "An app is one node's at a time: of many that try to take it, one gets it.",
     "nodes.lookups":
       "Callers without a token cannot keep a node from its work: made-up apps are looked for many at a time.",
