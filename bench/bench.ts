@@ -9,7 +9,9 @@ import { judgeCold, measureCold } from "./cold.ts";
 import { deployText } from "./deploy-report.ts";
 import { judgeDeploy } from "./deploy-targets.ts";
 import { measureDeploy } from "./deploy.ts";
-import { judgeCluster, measureCluster } from "./cluster/cluster.ts";
+import { clusterText } from "./cluster/cluster-report.ts";
+import { judgeCluster } from "./cluster/cluster-targets.ts";
+import { measureCluster } from "./cluster/cluster.ts";
 import { describeMachine } from "./machine.ts";
 import { stopAll } from "./processes.ts";
 import { clearProgress } from "./progress.ts";
@@ -155,14 +157,12 @@ async function cluster(settings: SyncSettings, asJson: boolean): Promise<boolean
   const machine = await describeMachine();
   const figures = await measureCluster(settings);
   const verdicts = judgeCluster(figures);
-  const streams = figures.streams.flatMap(({ subjects }) => subjects);
-  const problems = streams.flatMap(({ name, problem }) => (problem === null ? [] : `${name}: ${problem}`));
   print(
     asJson
       ? JSON.stringify({ machine, settings, figures, verdicts })
-      : [syncText(machine, settings, figures.subjects, verdicts), ...problems].join("\n"),
+      : clusterText(machine, settings, figures, verdicts),
   );
-  const all = [...figures.subjects, ...streams];
+  const all = [...figures.subjects, ...figures.streams.flatMap(({ subjects }) => subjects)];
   return all.every(({ status }) => status === "measured") && noneMissed(verdicts);
 }
 

@@ -1,11 +1,9 @@
 import type { TrafficFigures } from "./server-traffic.ts";
 import type { StreamSubjectResult } from "./stream.ts";
 import type { SubjectResult } from "./sync.ts";
-import { judge, medianBy, ratio } from "./targets.ts";
+import { divided, judge, ratio, summary } from "./targets.ts";
 import type { Verdict } from "./targets.ts";
 import { DIRECTIONS } from "./transfer.ts";
-
-type Figure = Pick<Verdict, "value" | "spread">;
 
 /** What `npm run bench server` is for. */
 export function judgeServer(calls: readonly SubjectResult[], traffic: TrafficFigures): Verdict[] {
@@ -84,19 +82,4 @@ function judgeStreams({ streams }: TrafficFigures): Verdict {
     unit: "ratio",
     ...divided(roundsOf("millrace"), roundsOf("passthrough"), ({ messagesPerSecond }) => messagesPerSecond),
   });
-}
-
-/** Of both in the same round: a machine that becomes faster or slower meanwhile changes both alike. */
-function divided<T>(uppers: readonly T[], lowers: readonly T[], figure: (round: T) => number): Figure {
-  return summary(
-    uppers.flatMap((round, index) => {
-      const other = lowers[index];
-      return other === undefined ? [] : figure(round) / figure(other);
-    }),
-  );
-}
-
-function summary(values: readonly number[]): Figure {
-  const value = medianBy(values, (each) => each);
-  return { value, spread: value === null ? null : [Math.min(...values), Math.max(...values)] };
 }

@@ -23,12 +23,8 @@ export function streamText(
   const lines = [
     ...machineLines(machine),
     `the median of ${settings.rounds} round(s) of ${settings.measureMs / 1000} s`,
-    "gateway, below it, reader: CPU µs per message; others: cores that the rest of the machine took meanwhile",
+    ...partLines(results),
   ];
-  for (const { part, subjects } of results) {
-    lines.push("", part.title.padEnd(NAME_WIDTH), " ".repeat(NAME_WIDTH) + row(HEADS));
-    for (const subject of subjects) lines.push(subjectLine(part, subject));
-  }
   const notes = new Set(results.flatMap(({ subjects }) => subjects.map(({ note }) => note)));
   for (const note of notes) if (note !== null) lines.push("", note);
   for (const { title, top } of profiles) {
@@ -36,6 +32,19 @@ export function streamText(
     for (const { share, name } of top) lines.push(`${(share * 100).toFixed(1).padStart(6)} %  ${name}`);
   }
   return [...lines, "", ...verdictLines(verdicts)].join("\n");
+}
+
+/** A table for each part. */
+export function partLines(results: readonly PartResult[]): string[] {
+  return [
+    "gateway, below it, reader: CPU µs per message; others: cores that the rest of the machine took meanwhile",
+    ...results.flatMap(({ part, subjects }) => [
+      "",
+      part.title.padEnd(NAME_WIDTH),
+      " ".repeat(NAME_WIDTH) + row(HEADS),
+      ...subjects.map((subject) => subjectLine(part, subject)),
+    ]),
+  ];
 }
 
 function subjectLine(part: PartResult["part"], subject: StreamSubjectResult): string {

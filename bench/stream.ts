@@ -114,7 +114,8 @@ async function startEntry(
 async function warmUp(entry: Entry, part: Part, client: StreamClient, measureMs: number): Promise<void> {
   if (entry.server === null) return;
   if (part.perSecond !== null) {
-    const shape = { streams: WARM_UP_STREAMS, rampMs: WARM_UP_MS, perSecond: 20, isGzip: part.isGzip };
+    const rampMs = Math.max(WARM_UP_MS, (part.rampMs * WARM_UP_STREAMS) / part.streams);
+    const shape = { streams: WARM_UP_STREAMS, rampMs, perSecond: 20, isGzip: part.isGzip };
     sound(await client.read(entry.server, paced(shape, WARM_UP_MS)));
     return;
   }

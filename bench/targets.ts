@@ -74,14 +74,28 @@ export function ratio(
   upper: SubjectResult | undefined,
   lower: SubjectResult | undefined,
   connections: ConnectionCount,
-  figure: (round: LoadResult) => number,
+  figure: (round: SyncRound) => number,
 ): Pick<Verdict, "value" | "spread"> {
-  if (upper === undefined || lower === undefined) return { value: null, spread: null };
-  const [uppers, lowers] = [measuredRounds(upper, connections), measuredRounds(lower, connections)];
-  const perRound = uppers.flatMap((round, i) => {
-    const other = lowers[i];
-    return other === undefined ? [] : figure(round) / figure(other);
-  });
-  const value = medianBy(perRound, (each) => each);
-  return { value, spread: value === null ? null : [Math.min(...perRound), Math.max(...perRound)] };
+  const rounds = (result: SubjectResult | undefined) => (result ? measuredRounds(result, connections) : []);
+  return divided(rounds(upper), rounds(lower), figure);
+}
+
+/** The median of what each round of one side is to the same round of the other, and the range. */
+export function divided<T>(
+  uppers: readonly T[],
+  lowers: readonly T[],
+  figure: (round: T) => number,
+): Pick<Verdict, "value" | "spread"> {
+  return summary(
+    uppers.flatMap((round, index) => {
+      const other = lowers[index];
+      return other === undefined ? [] : figure(round) / figure(other);
+    }),
+  );
+}
+
+/** The median of the values, and their range. */
+export function summary(values: readonly number[]): Pick<Verdict, "value" | "spread"> {
+  const value = medianBy(values, (each) => each);
+  return { value, spread: value === null ? null : [Math.min(...values), Math.max(...values)] };
 }

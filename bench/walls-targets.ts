@@ -1,4 +1,4 @@
-import { judge, medianBy } from "./targets.ts";
+import { divided, judge } from "./targets.ts";
 import type { Verdict } from "./targets.ts";
 import type { Sides, StartFigures, WallsFigures } from "./walls.ts";
 
@@ -35,12 +35,6 @@ export function judgeWalls({ sync, keptTemplate, firstStart, problem }: WallsFig
 
 const cpuOf = ({ cpuMs }: StartFigures): number => cpuMs;
 
-/** Of both in the same round: a machine that becomes faster or slower meanwhile changes both alike. */
 function ratio<T>(sides: Sides<T> | null, figure: (round: T) => number): Pick<Verdict, "value" | "spread"> {
-  const perRound = (sides?.walls ?? []).flatMap((round, index) => {
-    const other = sides?.plain[index];
-    return other === undefined ? [] : figure(round) / figure(other);
-  });
-  const value = medianBy(perRound, (each) => each);
-  return { value, spread: value === null ? null : [Math.min(...perRound), Math.max(...perRound)] };
+  return divided(sides?.walls ?? [], sides?.plain ?? [], figure);
 }

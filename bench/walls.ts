@@ -4,6 +4,7 @@ import { findInterpreter } from "../src/host/interpreter.ts";
 import { probeRungs } from "../src/host/walls/probe.ts";
 import { highestRung } from "../src/host/walls/rung.ts";
 import { descendantsOf, runMsOf } from "./proc.ts";
+import { measureFreshSets } from "./fresh-sets.ts";
 import { progress } from "./progress.ts";
 import { makeScratchDir } from "./scratch.ts";
 import { CALL_BODY } from "./subject.ts";
@@ -38,8 +39,6 @@ type Side = (typeof SIDES)[number];
 const PROCESSES_OF_A_REPLICA = 2;
 const REPLICA_END_MS = 30_000;
 const POLL_MS = 10;
-/** Of the same two services. */
-const PAIR_ROUNDS = 2;
 
 /** Measures calls and starts of two services that take turns, one with walls around its apps and one without. */
 export async function measureWalls(settings: SyncSettings): Promise<WallsFigures> {
@@ -55,40 +54,14 @@ export async function measureWalls(settings: SyncSettings): Promise<WallsFigures
     rung = highestRung(await probeRungs({ python, dataDir: makeScratchDir(), reads: [], user }));
     if (rung === null) throw new Error("this host gives no walls: millrace doctor says what it lacks");
     const isolations: Readonly<Record<Side, string>> = { plain: "none", walls: rung };
-    sync = await measurePairs(
-      SIDES.map((side) => subject(side, isolations[side])),
-      settings,
-    );
+    const subjects = SIDES.map((side) => subject(side, isolations[side]));
+    sync = await measureFreshSets(settings, (each) => measureSync(subjects, each));
     await measureFirstStart(rounds, isolations, firstStart);
     await measureKeptTemplate(rounds, isolations, keptTemplate);
   } catch (error) {
     problem = (error as Error).message;
   }
   return { rounds, rung, sync, keptTemplate, firstStart, problem };
-}
-
-/**
- * Measures pair after pair of fresh services. Two of the same kind differ by a quarter for as long as they live (measured:
- * 0.77 and 1.09 for the same code), so rounds of one pair would tell of those two alone.
- */
-async function measurePairs(subjects: readonly Subject[], settings: SyncSettings): Promise<SubjectResult[]> {
-  let all: readonly SubjectResult[] = [];
-  for (let done = 0; done < settings.rounds; done += PAIR_ROUNDS) {
-    const rounds = Math.min(PAIR_ROUNDS, settings.rounds - done);
-    const pair = await measureSync(subjects, { ...settings, rounds });
-    all = pair.map((result, index) => joined(all[index], result));
-  }
-  return [...all];
-}
-
-function joined(before: SubjectResult | undefined, result: SubjectResult): SubjectResult {
-  if (!before) return result;
-  if (before.status !== "measured") return before;
-  const rounds = {
-    32: [...before.rounds[32], ...result.rounds[32]],
-    1: [...before.rounds[1], ...result.rounds[1]],
-  };
-  return { ...result, rounds };
 }
 
 function subject(side: Side, isolation: string): Subject {

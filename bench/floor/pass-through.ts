@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { Agent, createServer, request } from "node:http";
+import { Agent, request } from "node:http";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { announce, endWithParent, tellMemory } from "../child-side.ts";
+import { barePass } from "./bare-pass.ts";
 
 // The floor for server apps: `node:http` in front of the server that the arguments start, headers and bodies passed
 // on as they are, connections kept, and nothing else.
@@ -16,15 +17,7 @@ const { url } = JSON.parse(line) as { url: string };
 const { hostname: host, port } = new URL(url);
 const agent = new Agent({ keepAlive: true });
 
-const server = createServer({ noDelay: true }, (req, res) => {
-  const { method, url: path, rawHeaders: headers } = req;
-  const forwarded = request({ host, port, agent, method, path, headers }, (answer) => {
-    res.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
-    answer.pipe(res);
-  });
-  forwarded.on("error", () => res.destroy());
-  req.pipe(forwarded);
-});
+const server = barePass((options, onAnswer) => request({ host, port, agent, ...options }, onAnswer));
 // A WebSocket: the handshake as it came, then bytes in both directions.
 server.on("upgrade", ({ method, url: path, rawHeaders }, socket, head) => {
   const app = connect({ host, port: Number(port), noDelay: true });

@@ -73,15 +73,9 @@ export class Passing {
   async #pass(errand: Errand, to: Peer, serve: Serve): Promise<void> {
     const { elsewhere } = this.#parts;
     const { exchange, route, first } = errand;
-    const gone = new AbortController();
     const passage = this.#passage(exchange, first);
-    exchange.goneListener = {
-      onGone: () => {
-        gone.abort();
-        passage.onGone();
-      },
-    };
-    const end = await passOn(elsewhere, route, passage, to, gone.signal);
+    exchange.goneListener = passage;
+    const end = await passOn(elsewhere, route, passage, to);
     if (end === "done" || exchange.response.destroyed) return;
     exchange.goneListener = null;
     await serve(passage.leave());

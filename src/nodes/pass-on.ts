@@ -24,15 +24,14 @@ export async function passOn(
   app: AppKey,
   passage: Passage,
   to: Peer,
-  gone: AbortSignal,
 ): Promise<"done" | "here"> {
   let peer = to;
   for (let tries = 1; ; tries += 1) {
     const passed = await passage.to(peer);
     if (passed === "done") return passed;
     if (passed === "lost") throw new AppError("node_lost");
-    const place = tries < MAX_TRIES ? await elsewhere.retry(app, peer, passed, gone) : null;
-    if (gone.aborted) return "done";
+    const place = tries < MAX_TRIES ? await elsewhere.retry(app, peer, passed, passage.gone) : null;
+    if (passage.gone.aborted) return "done";
     if (!place) throw new AppError("app_not_ready", UNREACHED);
     if (place.kind === "here" && !passage.hasRead) return "here";
     // A body that has been read can only be sent.

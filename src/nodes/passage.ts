@@ -1,16 +1,16 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "../kit/clock.ts";
 import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse, fieldLines } from "../kit/http/fields.ts";
 import { ResponseParser } from "../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
-import { releaseBytes } from "../kit/release-bytes.ts";
 import { Tunnel } from "../kit/websocket/tunnel.ts";
 import { WaitingCaller } from "../kit/websocket/waiting-caller.ts";
 import type { Peer } from "./peer.ts";
 import { MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
+import { PassedAnswer } from "./passed-answer.ts";
+import type { AnswerParts } from "./passed-answer.ts";
 import { PassedBody, readWhole } from "./passed-body.ts";
 import type { Peers } from "./peers.ts";
 
@@ -23,9 +23,7 @@ import type { Peers } from "./peers.ts";
  */
 export type Passed = "done" | "moved" | "unreached" | "lost";
 
-export type PassageParts = {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+export type PassageParts = AnswerParts & {
   readonly purpose: Exclude<Purpose, "node">;
   /** The address that the request came from. */
   readonly remote: string;
@@ -42,12 +40,6 @@ export type PassageParts = {
     readonly onTunnel: (tunnel: Tunnel) => void;
     readonly onOver: (tunnel: Tunnel) => void;
   };
-  /** Whether the caller's connection ends with this answer. */
-  readonly isLast: () => boolean;
-  /** The head of the answer has left. */
-  readonly onOpen: () => void;
-  /** All of the answer was written, though it may not have been read. */
-  readonly onWritten: () => void;
 };
 
 /** A body up to here is read first, and sent with the head. */
@@ -56,8 +48,6 @@ const LITTLE_BYTES = 64 * 1024;
 const ONE_WRITE_BYTES = 16 * 1024;
 /** Lost with a kept connection, they are sent again: nothing has changed by them. */
 const REPEATABLE = new Set(["GET", "HEAD"]);
-/** Of the connection between the nodes. */
-const OF_CONNECTION = new Set(["connection", "keep-alive", "transfer-encoding"]);
 /** The node that has the app looks after these. */
 const NO_LIMITS = { maxAgeMs: Infinity, idleMs: Infinity, stallMs: Infinity };
 
@@ -80,9 +70,9 @@ export class Passage implements ConnectionUser, ResponseEvents {
   #isMoved = false;
   #isOver = true;
   #hasAnswer = false;
-  /** The answer's head and the first piece of its body, until they leave together. */
-  #answer: ResponseHead | null = null;
-  #first: Buffer | null = null;
+  readonly #answer: PassedAnswer;
+  #isGone = false;
+  #gone: AbortController | null = null;
   #end: (passed: Passed) => void = () => {};
 
   constructor(parts: PassageParts) {
@@ -97,6 +87,14 @@ export class Passage implements ConnectionUser, ResponseEvents {
     this.#large = isLarge && !body ? new PassedBody(request, bodyBytes === null) : null;
     this.#caller = upgrade ? new WaitingCaller(request.socket, upgrade.first) : null;
     this.#parser = this.#newParser();
+    this.#answer = new PassedAnswer(parts, this);
+  }
+
+  /** Aborts when the caller goes. Made when somebody asks: of most calls nobody does. */
+  get gone(): AbortSignal {
+    this.#gone ??= new AbortController();
+    if (this.#isGone) this.#gone.abort();
+    return this.#gone.signal;
   }
 
   /** Whether the body was read, so that nobody else can. */
@@ -127,6 +125,8 @@ export class Passage implements ConnectionUser, ResponseEvents {
 
   /** The caller has gone, or has its answer: the other node is not to go on. */
   onGone(): void {
+    this.#isGone = true;
+    this.#gone?.abort();
     if (this.#isOver) return;
     this.#drop();
     this.#finish("done");
@@ -145,6 +145,16 @@ export class Passage implements ConnectionUser, ResponseEvents {
       this.#drop();
       this.#finish("lost");
     }
+    if (!this.#isOver) this.#attempt(() => this.#answer.flush(data));
+  }
+
+  /** The caller does not read: neither does this node. */
+  pause(): void {
+    if (!this.#isOver) this.#connection?.socket.pause();
+  }
+
+  resume(): void {
+    if (!this.#isOver) this.#connection?.socket.resume();
   }
 
   onDrain(): void {
@@ -191,21 +201,11 @@ export class Passage implements ConnectionUser, ResponseEvents {
   onHead(head: ResponseHead): void {
     this.#hasAnswer = true;
     this.#isMoved = head.status === MOVED_STATUS && head.headers[0] === MOVED_HEADER;
-    if (this.#isMoved) return;
-    this.#answer = head;
-    process.nextTick(() => this.#attempt(() => this.#flush()));
+    if (!this.#isMoved) this.#answer.begin(head);
   }
 
   onBody(bytes: Buffer): void {
-    if (this.#isOver) return;
-    if (this.#answer && this.#first === null) {
-      this.#first = bytes;
-      return;
-    }
-    this.#attempt(() => {
-      this.#flush();
-      this.#write(bytes);
-    });
+    if (!this.#isOver && !this.#isMoved) this.#attempt(() => this.#answer.add(bytes));
   }
 
   onEnd(trailers: readonly string[], isReusable: boolean): void {
@@ -220,20 +220,11 @@ export class Passage implements ConnectionUser, ResponseEvents {
       this.#finish("moved");
       return;
     }
-    this.#attempt(() => this.#close(trailers));
-  }
-
-  #close(trailers: readonly string[]): void {
-    const { response, onWritten } = this.#parts;
-    const first = this.#open();
-    if (!response.destroyed) {
-      if (trailers.length > 0) response.addTrailers(pairsOf(trailers));
-      if (first && first.length <= ONE_WRITE_BYTES) response.end(first.toString("latin1"), "latin1");
-      else response.end(first ?? undefined);
-      onWritten();
+    this.#attempt(() => {
+      this.#answer.end(trailers);
       if (this.#large && !this.#large.hasEnded) this.#large.stop();
-    }
-    this.#finish("done");
+      this.#finish("done");
+    });
   }
 
   /** Writes to the caller. What another node says is not trusted: Node throws for what cannot be sent. */
@@ -286,63 +277,9 @@ export class Passage implements ConnectionUser, ResponseEvents {
     return this.#isReused && !this.#hasAnswer && isPlain && REPEATABLE.has(this.#parts.request.method ?? "");
   }
 
-  /** Sends the answer's head, with what has come of its body. */
-  #flush(): void {
-    if (this.#isOver || !this.#answer) return;
-    const first = this.#open();
-    if (first) this.#write(first);
-    else this.#parts.response.flushHeaders();
-  }
-
-  /** Writes the head if it has not left; gives the first piece of the body, which has to follow it. */
-  #open(): Buffer | null {
-    const { request, response, isLast, onOpen } = this.#parts;
-    const head = this.#answer;
-    const first = this.#first;
-    this.#answer = null;
-    this.#first = null;
-    if (!head || response.destroyed || response.headersSent) return first;
-    // That node may end its connection for reasons of its own; the caller's ends if the rest of its body is not wanted.
-    const headers = answerHeaders(head.headers, !request.complete, isLast());
-    response.writeHead(head.status, headers);
-    onOpen();
-    return first;
-  }
-
-  #write(bytes: Buffer): void {
-    const { response } = this.#parts;
-    if (response.destroyed || response.write(bytes, () => releaseBytes(bytes))) return;
-    this.#connection?.socket.pause();
-    response.once("drain", () => {
-      if (!this.#isOver) this.#connection?.socket.resume();
-    });
-  }
-
   #finish(passed: Passed): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#end(passed);
   }
-}
-
-/** The headers of an answer without those of the connection that it came on, unless that `mayClose` this one too. */
-function answerHeaders(given: readonly string[], mayClose: boolean, mustClose: boolean): string[] {
-  const headers: string[] = [];
-  let isClosing = false;
-  for (let i = 0; i < given.length; i += 2) {
-    const name = given[i] ?? "";
-    const value = given[i + 1] ?? "";
-    const key = name.toLowerCase();
-    if (key === "connection" && mayClose && value.toLowerCase() === "close") isClosing = true;
-    else if (OF_CONNECTION.has(key)) continue;
-    headers.push(name, value);
-  }
-  if (mustClose && !isClosing) headers.push("connection", "close");
-  return headers;
-}
-
-function pairsOf(fields: readonly string[]): [string, string][] {
-  const pairs: [string, string][] = [];
-  for (let i = 0; i < fields.length; i += 2) pairs.push([fields[i] ?? "", fields[i + 1] ?? ""]);
-  return pairs;
 }

@@ -1,5 +1,5 @@
-import { connect } from "node:tls";
-import type { ConnectionOptions } from "node:tls";
+import { connect, createSecureContext } from "node:tls";
+import type { ConnectionOptions, SecureContext } from "node:tls";
 import type { Clock } from "../kit/clock.ts";
 import { Connection } from "../kit/http/connection.ts";
 import type { ConnectionUser } from "../kit/http/connection.ts";
@@ -25,13 +25,14 @@ type Known = {
 
 /** Connections to other nodes, kept from one request to the next. A peer is who its certificate says. */
 export class Peers {
-  readonly #identity: Identity;
+  /** Of all connections: to read certificates and key anew costs more than a resumed handshake. */
+  readonly #context: SecureContext;
   readonly #clock: Clock;
   readonly #known = new Map<string, Known>();
   readonly #all = new Map<Connection, Known>();
 
-  constructor(identity: Identity, clock: Clock) {
-    this.#identity = identity;
+  constructor({ certificate, key, authority }: Identity, clock: Clock) {
+    this.#context = createSecureContext({ cert: certificate, key, ca: authority, minVersion: "TLSv1.3" });
     this.#clock = clock;
   }
 
@@ -50,15 +51,11 @@ export class Peers {
   open(peer: Peer, user: ConnectionUser, allowHalfOpen = false): Connection {
     const known = this.#of(peer.id);
     const { hostname, port } = new URL(peer.url);
-    const { certificate, key, authority } = this.#identity;
     const options: ConnectionOptions & { allowHalfOpen: boolean } = {
       host: hostname.replace(/^\[(.*)\]$/, "$1"),
       port: Number(port),
-      cert: certificate,
-      key,
-      ca: authority,
+      secureContext: this.#context,
       servername: hostOf(peer.id),
-      minVersion: "TLSv1.3",
       allowHalfOpen,
       ...(known.session && { session: known.session }),
     };

@@ -20,6 +20,10 @@ export const PEERS = {
     "peers.unreached": "A node that cannot be reached has begun nothing: the request may go to another.",
     "peers.aborts": "A caller who leaves ends the request at the node that it was passed on to.",
     "peers.pace": "What passes through a node passes no faster than the other side reads.",
+    "peers.joined":
+      "What a node reads of an answer in one turn leaves in one write, and its memory is freed once it is sent.",
+    "peers.speed":
+      "npm run bench cluster holds calls and streams through a node against a bare pass-through.",
     "peers.gateway":
       "Calls, streams, uploads, WebSockets and run requests of any app work at any node, as if it had the app.",
     "peers.management":

@@ -112,7 +112,8 @@ export class ChunkedBody {
     const whole = before ? Buffer.concat([before, piece]) : piece;
     if (whole.length > MAX_LINE_BYTES) throw new BadResponse("a line between its chunks is too long");
     if (found === -1) {
-      this.#line = whole;
+      // A copy: whoever has handed the body on may free what it came in.
+      this.#line = whole === piece ? Buffer.from(piece) : whole;
       return null;
     }
     this.#line = null;

@@ -106,14 +106,10 @@ export class ManagementPassing {
       onOpen: nothing,
       onWritten: nothing,
     });
-    const gone = new AbortController();
-    const leave = (): void => {
-      gone.abort();
-      passage.onGone();
-    };
+    const leave = (): void => passage.onGone();
     response.once("close", leave);
     try {
-      const end = await passOn(elsewhere, app, passage, peer, gone.signal);
+      const end = await passOn(elsewhere, app, passage, peer);
       return end === "done" ? null : (passage.leave() ?? Buffer.alloc(0));
     } catch (error) {
       if (!response.headersSent) throw error;

@@ -28,7 +28,13 @@ function read(pieces: readonly Buffer[], method = "GET", isClosed = false): Read
   });
   let refusal: string | null = null;
   try {
-    for (const piece of pieces) parser.feed(piece);
+    for (const piece of pieces) {
+      const fed = Buffer.from(piece);
+      const before = got.body.length;
+      parser.feed(fed);
+      // Whoever was handed a part of it may free it.
+      if (got.body.length > before) fed.fill(0);
+    }
     if (isClosed) parser.close();
   } catch (error) {
     if (!(error instanceof BadResponse)) throw error;
