@@ -3,12 +3,13 @@ import type { Socket } from "node:net";
 import type { Clock } from "../kit/clock.ts";
 import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse, fieldLines } from "../kit/http/fields.ts";
-import { ResponseParser } from "../kit/http/response-parser.ts";
+import { MAX_RESPONSE_HEAD_BYTES, ResponseParser } from "../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../kit/http/response-parser.ts";
 import { releaseBytes } from "../kit/release-bytes.ts";
 import { Tunnel } from "../kit/websocket/tunnel.ts";
 import { WaitingCaller } from "../kit/websocket/waiting-caller.ts";
 import type { Peer } from "./peer.ts";
+import { answerHeaders, pairsOf } from "./answer-head.ts";
 import { MOVED_HEADER, MOVED_STATUS, hopHead } from "./hop-head.ts";
 import type { HopHead, Purpose } from "./hop-head.ts";
 import { PassedBody, readWhole } from "./passed-body.ts";
@@ -56,8 +57,8 @@ const LITTLE_BYTES = 64 * 1024;
 const ONE_WRITE_BYTES = 16 * 1024;
 /** Lost with a kept connection, they are sent again: nothing has changed by them. */
 const REPEATABLE = new Set(["GET", "HEAD"]);
-/** Of the connection between the nodes. */
-const OF_CONNECTION = new Set(["connection", "keep-alive", "transfer-encoding"]);
+/** An app's head, and what its node adds to it. */
+const MAX_HEAD_BYTES = MAX_RESPONSE_HEAD_BYTES + 8 * 1024;
 /** The node that has the app looks after these. */
 const NO_LIMITS = { maxAgeMs: Infinity, idleMs: Infinity, stallMs: Infinity };
 
@@ -256,7 +257,7 @@ export class Passage implements ConnectionUser, ResponseEvents {
 
   #newParser(): ResponseParser {
     const { request, upgrade } = this.#parts;
-    return new ResponseParser(request.method ?? "GET", this, upgrade !== undefined);
+    return new ResponseParser(request.method ?? "GET", this, upgrade !== undefined, MAX_HEAD_BYTES);
   }
 
   #connect(peer: Peer, idle: Connection | null): void {
@@ -323,26 +324,4 @@ export class Passage implements ConnectionUser, ResponseEvents {
     this.#isOver = true;
     this.#end(passed);
   }
-}
-
-/** The headers of an answer without those of the connection that it came on, unless that `mayClose` this one too. */
-function answerHeaders(given: readonly string[], mayClose: boolean, mustClose: boolean): string[] {
-  const headers: string[] = [];
-  let isClosing = false;
-  for (let i = 0; i < given.length; i += 2) {
-    const name = given[i] ?? "";
-    const value = given[i + 1] ?? "";
-    const key = name.toLowerCase();
-    if (key === "connection" && mayClose && value.toLowerCase() === "close") isClosing = true;
-    else if (OF_CONNECTION.has(key)) continue;
-    headers.push(name, value);
-  }
-  if (mustClose && !isClosing) headers.push("connection", "close");
-  return headers;
-}
-
-function pairsOf(fields: readonly string[]): [string, string][] {
-  const pairs: [string, string][] = [];
-  for (let i = 0; i < fields.length; i += 2) pairs.push([fields[i] ?? "", fields[i + 1] ?? ""]);
-  return pairs;
 }

@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
+import { request as httpRequest } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { once } from "node:events";
 import { connect } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
@@ -137,3 +139,20 @@ for (const [name, bytes] of Object.entries(REQUESTS)) {
     expect(await exchange(passedUrl, bytes)).toBe(await exchange(directUrl, bytes));
   });
 }
+
+verifies("peers.bytes", "a head as large as an app may answer passes, with what its node adds", async () => {
+  // What an app may answer, beside what its node says of it.
+  const value = "x".repeat(32 * 1024 - 64);
+  const { directUrl, passedUrl } = await testHop((_, response) => {
+    response.writeHead(200, ["x-large", value, "x-more", "y".repeat(512), "content-length", "2"]).end("ok");
+  });
+  for (const url of [directUrl, passedUrl]) {
+    const request = httpRequest(url, { agent: false, maxHeaderSize: 64 * 1024 }).end();
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    expect([response.statusCode, response.headers["x-large"], (await buffer(response)).toString()]).toEqual([
+      200,
+      value,
+      "ok",
+    ]);
+  }
+});
