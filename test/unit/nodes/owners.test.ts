@@ -1,0 +1,398 @@
+import { setImmediate as settled } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { NodeWorld } from "../../../bench/node-world.ts";
+import type { WorldStore } from "../../../bench/node-world.ts";
+import { createLog } from "../../../src/kit/log.ts";
+import { AppError } from "../../../src/model/errors.ts";
+import type { ServiceNode } from "../../../src/model/node.ts";
+import { LEASE_MS, NodeLease } from "../../../src/nodes/lease.ts";
+import type { Heir } from "../../../src/nodes/moves.ts";
+import type { AppHost } from "../../../src/nodes/owned-apps.ts";
+import { Owners } from "../../../src/nodes/owners.ts";
+import { winnerOf } from "../../../src/nodes/rendezvous.ts";
+import { Roster } from "../../../src/nodes/roster.ts";
+import { HandClock } from "../../support/clocks.ts";
+import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
+
+const log = createLog("silent");
+const STEP_MS = 100;
+const MISSING = "The app cannot start: its files are gone.";
+
+/** What serves the apps of one node of a test: it says which it has, and cannot load some. */
+class Host implements AppHost {
+  readonly served = new Set<number>();
+  readonly opened: number[] = [];
+  readonly unloadable = new Set<number>();
+  readonly changing = new Set<number>();
+  taken = 0;
+  /** What opening waits for. */
+  gate: Promise<void> = Promise.resolve();
+
+  async open(appNumber: number): Promise<boolean> {
+    this.opened.push(appNumber);
+    await this.gate;
+    if (this.unloadable.has(appNumber)) throw new AppError("app_not_ready", { message: MISSING });
+    this.served.add(appNumber);
+    return true;
+  }
+
+  async letGo(appNumber: number): Promise<void> {
+    this.served.delete(appNumber);
+  }
+
+  isChanging(appNumber: number): boolean {
+    return this.changing.has(appNumber);
+  }
+
+  readyCount(): number {
+    return 0;
+  }
+
+  onTaken(): void {
+    this.taken += 1;
+  }
+}
+
+type TestNode = {
+  readonly id: string;
+  readonly host: Host;
+  readonly lease: NodeLease;
+  readonly roster: Roster;
+  readonly owners: Owners;
+};
+
+/** Nodes on one database in memory, by one clock. */
+class Site {
+  readonly clock = new HandClock();
+  readonly world: NodeWorld;
+  readonly nodes: TestNode[] = [];
+  /** A node is asked to get ready for an app. */
+  onPrepare: (appNumber: number) => void = () => {};
+  /** Stands between a node and the database. */
+  around: (store: WorldStore) => WorldStore = (store) => store;
+
+  constructor(appCount: number) {
+    this.world = new NodeWorld(appCount, () => this.clock.now());
+  }
+
+  /** Starts a node; its apps are there, and it judges others. */
+  async join(id: string, host = new Host()): Promise<TestNode> {
+    const node = this.#make(id, host);
+    this.nodes.push(node);
+    await node.lease.begin();
+    node.lease.start();
+    await node.roster.start();
+    await node.lease.announce();
+    node.owners.serveBy(host);
+    await node.roster.look();
+    await node.owners.start();
+    return node;
+  }
+
+  /** Lets time pass. */
+  async pass(ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += STEP_MS) {
+      this.clock.advance(STEP_MS);
+      await settled();
+    }
+  }
+
+  /** The first app that by all nodes together belongs to that one. */
+  appOf({ id }: TestNode): number {
+    const living = this.nodes.flatMap(({ roster }) => roster.find(id) ?? []);
+    const all = this.nodes[0]!.roster.all;
+    expect(living.length).toBeGreaterThan(0);
+    return [...this.world.owners.keys()].find((appNumber) => winnerOf(appNumber, all)?.id === id)!;
+  }
+
+  #make(id: string, host: Host): TestNode {
+    const { clock } = this;
+    const store = this.around(this.world.store());
+    const details = {
+      name: id,
+      home: id,
+      labels: {},
+      capacity: { cpus: 4, memoryBytes: 8e9 },
+      release: "0.0.0",
+      runs: 0,
+      startedAt: 0,
+    };
+    const lease = new NodeLease({
+      store,
+      clock,
+      log,
+      id,
+      self: { url: "https://node", details: () => details },
+    });
+    const roster: Roster = new Roster({
+      store,
+      clock,
+      log,
+      lease,
+      onDeaths: () => this.world.recover(),
+      onChange: () => owners.onNodesChanged(),
+      onGone: () => {},
+    });
+    const at = (node: ServiceNode): TestNode => this.nodes.find((other) => other.id === node.id)!;
+    const heir: Heir = {
+      prepare: async (to, appNumber) => {
+        this.onPrepare(appNumber);
+        if (at(to).host.unloadable.has(appNumber)) throw new Error(MISSING);
+      },
+      adopt: async (to, appNumber) => await at(to).owners.adopt(appNumber),
+    };
+    const owners: Owners = new Owners({ store, clock, log, lease, roster, heir, predecessors: [] });
+    return { id, host, lease, roster, owners };
+  }
+}
+
+/** Two nodes that know each other, each with its share of the apps. */
+async function pairOf(appCount = 20): Promise<{ site: Site; one: TestNode; two: TestNode }> {
+  const site = new Site(appCount);
+  const one = await site.join("one");
+  const two = await site.join("two");
+  await site.pass(12_000);
+  return { site, one, two };
+}
+
+function servers(site: Site, appNumber: number): string[] {
+  return site.nodes.filter(({ host }) => host.served.has(appNumber)).map(({ id }) => id);
+}
+
+verifies(
+  "nodes.unloadable",
+  "an app that its node cannot load goes to one that can, and stays there",
+  async () => {
+    const { site, one, two } = await pairOf();
+    const app = site.appOf(one);
+    one.host.unloadable.add(app);
+    // As if it had just come: the node has it, and has not loaded it.
+    await one.host.letGo(app);
+    await one.owners.adopt(app);
+    expect(site.world.owners.get(app)).toBe("one");
+    expect(one.owners.whyUnserved(app)?.message).toBe(MISSING);
+    await site.pass(5_000);
+    expect([site.world.owners.get(app), servers(site, app)]).toEqual(["two", ["two"]]);
+    expect([one.owners.has(app), one.owners.whyUnserved(app)]).toEqual([false, null]);
+    // It would belong to the first: it is not given back to a node that cannot load it.
+    const { moved } = site.world;
+    await site.pass(180_000);
+    expect([site.world.owners.get(app), site.world.moved]).toEqual(["two", moved]);
+    one.host.unloadable.delete(app);
+    await site.pass(120_000);
+    expect([site.world.owners.get(app), servers(site, app)]).toEqual(["one", ["one"]]);
+    expect(two.owners.has(app)).toBe(false);
+  },
+);
+
+verifies(
+  "nodes.unloadable",
+  "an app that nobody can load waits where it is, and is tried ever less often",
+  async () => {
+    const { site, one, two } = await pairOf();
+    const app = site.appOf(one);
+    for (const { host } of [one, two]) host.unloadable.add(app);
+    await one.host.letGo(app);
+    one.host.opened.length = 0;
+    await one.owners.adopt(app);
+    const { moved } = site.world;
+    await site.pass(600_000);
+    expect([site.world.owners.get(app), site.world.moved]).toEqual(["one", moved]);
+    expect(one.owners.whyUnserved(app)?.message).toBe(MISSING);
+    const tries = one.host.opened.filter((opened) => opened === app).length;
+    expect(tries).toBeGreaterThan(5);
+    expect(tries).toBeLessThan(30);
+    // Whoever calls does not have it tried each time.
+    for (let calls = 0; calls < 100; calls += 1) await one.owners.adopt(app);
+    expect(one.host.opened.filter((opened) => opened === app).length).toBeLessThan(tries + 2);
+    one.host.unloadable.delete(app);
+    await site.pass(80_000);
+    expect([servers(site, app), one.owners.whyUnserved(app)]).toEqual([["one"], null]);
+  },
+);
+
+test("an app that is being changed is not given away, even if it cannot be loaded", async () => {
+  const { site, one } = await pairOf();
+  const app = site.appOf(one);
+  one.host.unloadable.add(app);
+  one.host.changing.add(app);
+  await one.host.letGo(app);
+  await one.owners.adopt(app);
+  await site.pass(30_000);
+  expect(site.world.owners.get(app)).toBe("one");
+  one.host.changing.delete(app);
+  await site.pass(80_000);
+  expect(site.world.owners.get(app)).toBe("two");
+});
+
+test("an app that went to another node while it was opened is not served here", async () => {
+  const { site, one } = await pairOf();
+  const app = site.appOf(one);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await one.host.letGo(app);
+  one.host.gate = promise;
+  const opening = one.owners.adopt(app);
+  await until("it is being opened", () => one.host.opened.at(-1) === app);
+  const { fence } = one.owners.holderOf(app);
+  const { appOwners } = site.world.store();
+  await appOwners.handOver({ appNumber: app, fence, from: "one", to: "two" });
+  await one.owners.sync();
+  resolve();
+  await opening;
+  expect([one.owners.has(app), one.host.served.has(app)]).toEqual([false, false]);
+});
+
+test("what others have is let go of before what has come is opened", async () => {
+  const { site, one, two } = await pairOf();
+  const [lost, come] = [site.appOf(one), site.appOf(two)];
+  const { appOwners } = site.world.store();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  one.host.gate = promise;
+  const of = (node: TestNode, appNumber: number) => ({ appNumber, ...node.owners.holderOf(appNumber) });
+  await appOwners.handOver({ ...of(one, lost), from: "one", to: "two" });
+  await appOwners.handOver({ ...of(two, come), from: "two", to: "one" });
+  const syncing = one.owners.sync();
+  await until("it is being opened", () => one.host.opened.at(-1) === come);
+  expect([one.owners.has(lost), one.host.served.has(lost)]).toEqual([false, false]);
+  resolve();
+  await syncing;
+});
+
+test("an app whose next node is there no more goes on where it is", async () => {
+  const site = new Site(20);
+  // As the database says it: the lease of the next node has passed since it got ready.
+  site.around = (store) => ({
+    ...store,
+    appOwners: {
+      ...store.appOwners,
+      handOver: async (given) => (given.to === null ? await store.appOwners.handOver(given) : null),
+    },
+  });
+  const one = await site.join("one");
+  const letGo: number[] = [];
+  one.host.letGo = async (appNumber) => void letGo.push(appNumber);
+  await site.join("two");
+  await site.pass(30_000);
+  expect([one.host.served.size, letGo]).toEqual([20, []]);
+});
+
+test("a deploy that begins while the next node gets ready keeps the app", async () => {
+  const site = new Site(20);
+  const one = await site.join("one");
+  site.onPrepare = (appNumber) => one.host.changing.add(appNumber);
+  await site.join("two");
+  await site.pass(30_000);
+  expect([one.host.changing.size > 0, one.host.served.size]).toEqual([true, 20]);
+  for (const app of one.host.changing) expect(await one.owners.takeNew(app)).toBe(true);
+});
+
+test("whoever begins something for an app that is being given away is told that it has moved", async () => {
+  const site = new Site(20);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const given: number[] = [];
+  site.around = (store) => ({
+    ...store,
+    appOwners: {
+      ...store.appOwners,
+      handOver: async (app) => {
+        given.push(app.appNumber);
+        await promise;
+        return await store.appOwners.handOver(app);
+      },
+    },
+  });
+  const one = await site.join("one");
+  await site.join("two");
+  await site.pass(12_000);
+  const [app] = given as [number];
+  const begun = one.owners.takeNew(app);
+  expect(one.owners.has(app)).toBe(true);
+  resolve();
+  expect([await begun, one.owners.has(app)]).toEqual([false, false]);
+});
+
+test("a look through all apps that fails is done again soon", async () => {
+  const site = new Site(20);
+  let failures = 0;
+  site.around = (store) => ({
+    ...store,
+    appOwners: {
+      ...store.appOwners,
+      ownerless: async (page) => {
+        if ((failures += 1) <= 2) throw new Error("the database is away");
+        return await store.appOwners.ownerless(page);
+      },
+    },
+  });
+  await expect(site.join("one")).rejects.toThrow("away");
+  const [one] = site.nodes as [TestNode];
+  void one.owners.review();
+  await settled();
+  await one.owners.review();
+  expect(one.host.served.size).toBe(20);
+});
+
+verifies(
+  "nodes.both-leave",
+  "of two nodes that leave at once, neither is left with what the other gave it",
+  async () => {
+    const { site, one, two } = await pairOf();
+    const three = await site.join("three");
+    await site.pass(12_000);
+    const app = site.appOf(one);
+    // The second has decided to leave, and the first does not know it yet.
+    await two.lease.startLeaving();
+    const leaving = two.owners.leave();
+    await site.pass(100);
+    await leaving;
+    const { appOwners } = site.world.store();
+    const given = { appNumber: app, ...one.owners.holderOf(app), from: "one" };
+    expect(await appOwners.handOver({ ...given, to: "two" })).toBeNull();
+    await one.lease.startLeaving();
+    await one.owners.leave();
+    const owners = new Set(site.world.owners.values());
+    expect([...owners]).toEqual(["three"]);
+    expect(three.host.served.size).toBe(20);
+  },
+);
+
+test("an app that was given to a node as it left is nobody's, and others take it", async () => {
+  const { site, one, two } = await pairOf();
+  const app = site.appOf(one);
+  const { appOwners } = site.world.store();
+  two.owners.stop();
+  // Before anybody knows that it leaves.
+  const leaving = two.owners.leave();
+  await appOwners.handOver({ appNumber: app, ...one.owners.holderOf(app), from: "one", to: "two" });
+  await two.owners.adopt(app);
+  await leaving;
+  expect(site.world.owners.get(app)).not.toBe("two");
+  await two.lease.startLeaving();
+  await site.pass(10_000);
+  expect(servers(site, app)).toContain("one");
+});
+
+test("one node does for all what one does, also while all of them leave", async () => {
+  const { site, one, two } = await pairOf();
+  const first = (): string[] => site.nodes.filter(({ owners }) => owners.isFirst).map(({ id }) => id);
+  expect(first()).toHaveLength(1);
+  for (const { lease } of [one, two]) await lease.startLeaving();
+  await site.pass(2_000);
+  expect(first()).toHaveLength(1);
+});
+
+verifies(
+  "nodes.accept",
+  "a node whose lease has passed takes no run for its own, nor of another's app",
+  async () => {
+    const { site, one, two } = await pairOf();
+    const [own, other] = [site.appOf(one), site.appOf(two)];
+    expect([one.owners.mayClaim(own), one.owners.mayClaim(other)]).toEqual([true, false]);
+    // Frozen, and thawed before anything else was done.
+    site.clock.advance(LEASE_MS + 1);
+    expect(one.owners.mayClaim(own)).toBe(false);
+    await site.pass(2 * STEP_MS);
+    expect(one.owners.mayClaim(own)).toBe(true);
+  },
+);
