@@ -253,7 +253,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         port: settings.apiPort,
         catalog,
         findApp: (key) => store.apps.find(key),
-        whyAbsent: (key) => whyAbsent(store, key, (appNumber) => owners?.whyUnserved(appNumber) ?? null),
+        whyAbsent: (key) => whyAbsent(store, key, owners),
         authenticator: new Authenticator(tokens),
         others,
         seal,
@@ -283,7 +283,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
   await node?.serve({ ...appWork({ ...apps, deployer }), judge: () => void runs.judge.judge() }, peerRoutes);
-  ownership.settle();
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
   await life.start(
     "builds",

@@ -1,5 +1,6 @@
 import { isFinalBuild } from "../model/build.ts";
 import { AppError } from "../model/errors.ts";
+import type { Owners } from "../nodes/owners.ts";
 import type { Store } from "../store/store.ts";
 
 /** How soon to try again while the first build is under way. */
@@ -12,10 +13,10 @@ const RETRY_SECONDS = "5";
 export async function whyAbsent(
   store: Pick<Store, "apps" | "builds">,
   key: { readonly projectId: string; readonly name: string },
-  whyUnserved: (appNumber: number) => AppError | null,
+  owners: Pick<Owners, "whyUnserved"> | null,
 ): Promise<AppError> {
   const app = await store.apps.find(key);
-  if (app && app.currentVersionId !== null) return whyUnserved(app.number) ?? notHere();
+  if (app && app.currentVersionId !== null) return owners?.whyUnserved(app.number) ?? notHere();
   const latest = app && (await store.builds.latest(app.number));
   if (!latest || latest.status === "success") return new AppError("app_not_found");
   if (!isFinalBuild(latest.status)) {

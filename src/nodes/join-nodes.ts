@@ -61,6 +61,7 @@ export async function joinNodes(parts: JoinParts, life: Lifecycle): Promise<Join
   const { store, clock, log, ownership } = parts;
   if (store.kind === "postgres") return await join(parts, life);
   await new NodeLease({ store, clock, log, id: ownership.owner, self: null }).begin();
+  ownership.settle();
   return null;
 }
 
@@ -120,6 +121,7 @@ async function join(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes> {
         await prove.with(others);
         parts.requireVolumes(others);
       });
+      ownership.settle();
     },
     hasOthers: () => roster.takers.some(({ id }) => id !== self.id),
     leave: async () => {

@@ -1,162 +1,21 @@
 import { setImmediate as settled } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { NodeWorld } from "../../../bench/node-world.ts";
-import type { WorldStore } from "../../../bench/node-world.ts";
-import { createLog } from "../../../src/kit/log.ts";
-import { AppError } from "../../../src/model/errors.ts";
-import type { ServiceNode } from "../../../src/model/node.ts";
-import { LEASE_MS, NodeLease } from "../../../src/nodes/lease.ts";
-import type { Heir } from "../../../src/nodes/moves.ts";
-import type { AppHost } from "../../../src/nodes/owned-apps.ts";
-import { Owners } from "../../../src/nodes/owners.ts";
-import { winnerOf } from "../../../src/nodes/rendezvous.ts";
-import { Roster } from "../../../src/nodes/roster.ts";
-import { HandClock } from "../../support/clocks.ts";
+import { LEASE_MS } from "../../../src/nodes/lease.ts";
+import { MISSING, OwnersSite, STEP_MS } from "../../support/nodes/owners-site.ts";
+import type { OwnersNode } from "../../support/nodes/owners-site.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 
-const log = createLog("silent");
-const STEP_MS = 100;
-const MISSING = "The app cannot start: its files are gone.";
-
-/** What serves the apps of one node of a test: it says which it has, and cannot load some. */
-class Host implements AppHost {
-  readonly served = new Set<number>();
-  readonly opened: number[] = [];
-  readonly unloadable = new Set<number>();
-  readonly changing = new Set<number>();
-  taken = 0;
-  /** What opening waits for. */
-  gate: Promise<void> = Promise.resolve();
-
-  async open(appNumber: number): Promise<boolean> {
-    this.opened.push(appNumber);
-    await this.gate;
-    if (this.unloadable.has(appNumber)) throw new AppError("app_not_ready", { message: MISSING });
-    this.served.add(appNumber);
-    return true;
-  }
-
-  async letGo(appNumber: number): Promise<void> {
-    this.served.delete(appNumber);
-  }
-
-  isChanging(appNumber: number): boolean {
-    return this.changing.has(appNumber);
-  }
-
-  readyCount(): number {
-    return 0;
-  }
-
-  onTaken(): void {
-    this.taken += 1;
-  }
-}
-
-type TestNode = {
-  readonly id: string;
-  readonly host: Host;
-  readonly lease: NodeLease;
-  readonly roster: Roster;
-  readonly owners: Owners;
-};
-
-/** Nodes on one database in memory, by one clock. */
-class Site {
-  readonly clock = new HandClock();
-  readonly world: NodeWorld;
-  readonly nodes: TestNode[] = [];
-  /** A node is asked to get ready for an app. */
-  onPrepare: (appNumber: number) => void = () => {};
-  /** Stands between a node and the database. */
-  around: (store: WorldStore) => WorldStore = (store) => store;
-
-  constructor(appCount: number) {
-    this.world = new NodeWorld(appCount, () => this.clock.now());
-  }
-
-  /** Starts a node; its apps are there, and it judges others. */
-  async join(id: string, host = new Host()): Promise<TestNode> {
-    const node = this.#make(id, host);
-    this.nodes.push(node);
-    await node.lease.begin();
-    node.lease.start();
-    await node.roster.start();
-    await node.lease.announce();
-    node.owners.serveBy(host);
-    await node.roster.look();
-    await node.owners.start();
-    return node;
-  }
-
-  /** Lets time pass. */
-  async pass(ms: number): Promise<void> {
-    for (let passed = 0; passed < ms; passed += STEP_MS) {
-      this.clock.advance(STEP_MS);
-      await settled();
-    }
-  }
-
-  /** The first app that by all nodes together belongs to that one. */
-  appOf({ id }: TestNode): number {
-    const living = this.nodes.flatMap(({ roster }) => roster.find(id) ?? []);
-    const all = this.nodes[0]!.roster.all;
-    expect(living.length).toBeGreaterThan(0);
-    return [...this.world.owners.keys()].find((appNumber) => winnerOf(appNumber, all)?.id === id)!;
-  }
-
-  #make(id: string, host: Host): TestNode {
-    const { clock } = this;
-    const store = this.around(this.world.store());
-    const details = {
-      name: id,
-      home: id,
-      labels: {},
-      capacity: { cpus: 4, memoryBytes: 8e9 },
-      release: "0.0.0",
-      runs: 0,
-      startedAt: 0,
-    };
-    const lease = new NodeLease({
-      store,
-      clock,
-      log,
-      id,
-      self: { url: "https://node", details: () => details },
-    });
-    const roster: Roster = new Roster({
-      store,
-      clock,
-      log,
-      lease,
-      onDeaths: () => this.world.recover(),
-      onChange: () => owners.onNodesChanged(),
-      onGone: () => {},
-    });
-    const at = (node: ServiceNode): TestNode => this.nodes.find((other) => other.id === node.id)!;
-    const heir: Heir = {
-      prepare: async (to, appNumber) => {
-        this.onPrepare(appNumber);
-        if (at(to).host.unloadable.has(appNumber)) throw new Error(MISSING);
-      },
-      adopt: async (to, appNumber) => await at(to).owners.adopt(appNumber),
-    };
-    const owners: Owners = new Owners({ store, clock, log, lease, roster, heir, predecessors: [] });
-    return { id, host, lease, roster, owners };
-  }
-}
-
 /** Two nodes that know each other, each with its share of the apps. */
-async function pairOf(appCount = 20): Promise<{ site: Site; one: TestNode; two: TestNode }> {
-  const site = new Site(appCount);
+async function pairOf(appCount = 20): Promise<{ site: OwnersSite; one: OwnersNode; two: OwnersNode }> {
+  const site = new OwnersSite(appCount);
   const one = await site.join("one");
   const two = await site.join("two");
   await site.pass(12_000);
   return { site, one, two };
 }
 
-function servers(site: Site, appNumber: number): string[] {
+function servers(site: OwnersSite, appNumber: number): string[] {
   return site.nodes.filter(({ host }) => host.served.has(appNumber)).map(({ id }) => id);
 }
 
@@ -249,7 +108,7 @@ test("what others have is let go of before what has come is opened", async () =>
   const { appOwners } = site.world.store();
   const { promise, resolve } = Promise.withResolvers<void>();
   one.host.gate = promise;
-  const of = (node: TestNode, appNumber: number) => ({ appNumber, ...node.owners.holderOf(appNumber) });
+  const of = (node: OwnersNode, appNumber: number) => ({ appNumber, ...node.owners.holderOf(appNumber) });
   await appOwners.handOver({ ...of(one, lost), from: "one", to: "two" });
   await appOwners.handOver({ ...of(two, come), from: "two", to: "one" });
   const syncing = one.owners.sync();
@@ -260,7 +119,7 @@ test("what others have is let go of before what has come is opened", async () =>
 });
 
 test("an app whose next node is there no more goes on where it is", async () => {
-  const site = new Site(20);
+  const site = new OwnersSite(20);
   // As the database says it: the lease of the next node has passed since it got ready.
   site.around = (store) => ({
     ...store,
@@ -278,7 +137,7 @@ test("an app whose next node is there no more goes on where it is", async () => 
 });
 
 test("a deploy that begins while the next node gets ready keeps the app", async () => {
-  const site = new Site(20);
+  const site = new OwnersSite(20);
   const one = await site.join("one");
   site.onPrepare = (appNumber) => one.host.changing.add(appNumber);
   await site.join("two");
@@ -288,7 +147,7 @@ test("a deploy that begins while the next node gets ready keeps the app", async 
 });
 
 test("whoever begins something for an app that is being given away is told that it has moved", async () => {
-  const site = new Site(20);
+  const site = new OwnersSite(20);
   const { promise, resolve } = Promise.withResolvers<void>();
   const given: number[] = [];
   site.around = (store) => ({
@@ -313,7 +172,7 @@ test("whoever begins something for an app that is being given away is told that 
 });
 
 test("a look through all apps that fails is done again soon", async () => {
-  const site = new Site(20);
+  const site = new OwnersSite(20);
   let failures = 0;
   site.around = (store) => ({
     ...store,
@@ -326,7 +185,7 @@ test("a look through all apps that fails is done again soon", async () => {
     },
   });
   await expect(site.join("one")).rejects.toThrow("away");
-  const [one] = site.nodes as [TestNode];
+  const [one] = site.nodes as [OwnersNode];
   void one.owners.review();
   await settled();
   await one.owners.review();
