@@ -26,6 +26,20 @@ export async function passOn(
   to: Peer,
   gone: AbortSignal,
 ): Promise<"done" | "here"> {
+  try {
+    return await passUntilTaken(elsewhere, app, passage, to, gone);
+  } finally {
+    passage.release();
+  }
+}
+
+async function passUntilTaken(
+  elsewhere: Elsewhere,
+  app: AppKey,
+  passage: Passage,
+  to: Peer,
+  gone: AbortSignal,
+): Promise<"done" | "here"> {
   let peer = to;
   for (let tries = 1; ; tries += 1) {
     const passed = await passage.to(peer);

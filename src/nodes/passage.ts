@@ -51,7 +51,7 @@ export type PassageParts = {
   readonly onWritten: () => void;
 };
 
-/** A body up to here is read first, and sent with the head. */
+/** A body up to here is read first, and sent with the head, while there is room for it. */
 const LITTLE_BYTES = 64 * 1024;
 /** Up to here copying a body into a string costs less than a second write. */
 const ONE_WRITE_BYTES = 16 * 1024;
@@ -72,6 +72,8 @@ export class Passage implements ConnectionUser, ResponseEvents {
   /** All of it if it is little; of a larger one nothing is read before a node asks for it. */
   #little: Buffer | null = null;
   readonly #large: PassedBody | null;
+  /** What of the body may be held here. */
+  #heldBytes: number;
   readonly #caller: WaitingCaller | null;
   #peer: Peer | null = null;
   #connection: Connection | null = null;
@@ -87,17 +89,26 @@ export class Passage implements ConnectionUser, ResponseEvents {
   #end: (passed: Passed) => void = () => {};
 
   constructor(parts: PassageParts) {
-    const { request, upgrade, body = null } = parts;
+    const { request, upgrade, peers, body = null } = parts;
     this.#parts = parts;
     this.#little = body;
     const isUpgrade = upgrade !== undefined;
     const readBytes = body?.length ?? null;
-    this.#head = hopHead(request, { ...parts, isUpgrade, readBytes, littleBytes: LITTLE_BYTES });
+    const littleBytes = peers.held.hasRoom ? LITTLE_BYTES : 0;
+    this.#head = hopHead(request, { ...parts, isUpgrade, readBytes, littleBytes });
     const { bodyBytes, isAwaited } = this.#head;
-    const isLarge = bodyBytes === null || bodyBytes > LITTLE_BYTES || (isAwaited && bodyBytes > 0);
+    const isLarge = bodyBytes === null || bodyBytes > littleBytes || (isAwaited && bodyBytes > 0);
     this.#large = isLarge && !body ? new PassedBody(request, bodyBytes === null) : null;
+    this.#heldBytes = isLarge ? 0 : bodyBytes;
+    peers.held.add(this.#heldBytes);
     this.#caller = upgrade ? new WaitingCaller(request.socket, upgrade.first) : null;
     this.#parser = this.#newParser();
+  }
+
+  /** Nobody sends it any more. */
+  release(): void {
+    this.#parts.peers.held.add(-this.#heldBytes);
+    this.#heldBytes = 0;
   }
 
   /** Whether the body was read, so that nobody else can. */

@@ -5,6 +5,7 @@ import { Connection } from "../kit/http/connection.ts";
 import type { ConnectionUser } from "../kit/http/connection.ts";
 import type { Identity } from "./authority.ts";
 import type { Peer } from "./peer.ts";
+import { HeldBytes } from "./held-bytes.ts";
 import { hostOf } from "./node-name.ts";
 
 /** For a connection and its handshake. */
@@ -25,12 +26,14 @@ type Known = {
 
 /** Connections to other nodes, kept from one request to the next. A peer is who its certificate says. */
 export class Peers {
+  readonly held: HeldBytes;
   readonly #identity: Identity;
   readonly #clock: Clock;
   readonly #known = new Map<string, Known>();
   readonly #all = new Map<Connection, Known>();
 
-  constructor(identity: Identity, clock: Clock) {
+  constructor(identity: Identity, clock: Clock, held = new HeldBytes()) {
+    this.held = held;
     this.#identity = identity;
     this.#clock = clock;
   }
